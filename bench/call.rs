@@ -1,8 +1,12 @@
-//! CPU time of one call, step by step: the strict reader, each guard, the ledger, and the whole pipeline up to a tool
-//! server that is down. CPU time of this thread is counted, so that a busy machine blurs the numbers less; the journal's
-//! own thread is not in them. `bench/load` measures whole processes.
+//! CPU time of one call, step by step: the strict reader, each guard, the ledger, and the whole
+//! pipeline up to a tool server that is down. CPU time of this thread is counted, so that a busy
+//! machine blurs the numbers less; the journal's own thread is not in them. `bench/load` measures
+//! whole processes.
 
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on says so")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that cannot go on says so"
+)]
 
 use bytes::Bytes;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
@@ -103,7 +107,10 @@ struct ThreadTime;
 
 fn spent() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or(0),
+        u32::try_from(now.tv_nsec).unwrap_or(0),
+    )
 }
 
 impl Measurement for ThreadTime {
@@ -159,13 +166,23 @@ impl Stand {
         let loaded = config::load(&file);
         let again = move || config::load(&file).reading;
         let policy = Live::start(loaded.reading, again).expect("the policy is valid");
-        let caller = policy.current().identity.identify(Some(TOKEN), |_| None).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let caller = policy
+            .current()
+            .identity
+            .identify(Some(TOKEN), |_| None)
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let servers = servers();
         let tool = tool(&servers, "create_invoice");
         let more = (0..more).map(|number| self::tool(&servers, &format!("tool_{number:03}")));
         let tools = std::iter::once(tool.clone()).chain(more).collect();
-        let options = Options { queue: 1 << 16, ..Options::default() };
+        let options = Options {
+            queue: 1 << 16,
+            ..Options::default()
+        };
         let journal = Arc::new(Journal::open(directory.path(), options).unwrap());
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
@@ -187,7 +204,14 @@ impl Stand {
             slots: Slots::default(),
         });
         let links = Arc::new(Links::shared(servers));
-        Self { gate, tool, caller, links, runtime, _directory: directory }
+        Self {
+            gate,
+            tool,
+            caller,
+            links,
+            runtime,
+            _directory: directory,
+        }
     }
 
     fn call(&self, message: Message, outlet: mpsc::Sender<toolgate::outlet::Outgoing>) -> Call {
@@ -208,9 +232,23 @@ impl Stand {
             said: Said::default(),
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
-        let waiting = message.id.as_ref().map(|id| links.wait(id).unwrap()).unwrap();
+        let waiting = message
+            .id
+            .as_ref()
+            .map(|id| links.wait(id).unwrap())
+            .unwrap();
         let policy = self.gate.policy.current();
-        Call { judged, reading: Reading::default(), caller, policy, message, era: Era::Modern, links, outlet, waiting }
+        Call {
+            judged,
+            reading: Reading::default(),
+            caller,
+            policy,
+            message,
+            era: Era::Modern,
+            links,
+            outlet,
+            waiting,
+        }
     }
 
     /// The journal's thread writes at its own pace; waiting for it is no CPU time.
@@ -222,13 +260,29 @@ impl Stand {
 }
 
 fn servers() -> Arc<Servers> {
-    let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
+    let transport = Transport::Http {
+        uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
+        headers: http::HeaderMap::new(),
+    };
     let time = Duration::from_secs(1);
-    let (timeout, start_timeout, refresh, ping_after, not_executed) = (time, time, time, time, Arc::default());
+    let (timeout, start_timeout, refresh, ping_after, not_executed) =
+        (time, time, time, time, Arc::default());
     let name = ServerName::new("billing");
-    let settings = Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed };
+    let settings = Settings {
+        name,
+        transport,
+        timeout,
+        start_timeout,
+        refresh,
+        ping_after,
+        not_executed,
+    };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());
-    let around = Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers };
+    let around = Surroundings {
+        connections: connections().unwrap(),
+        guard: "toolgate".into(),
+        leftovers,
+    };
     Arc::new(Servers::new(vec![settings], &around))
 }
 
@@ -253,9 +307,20 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let definition = Definition::read(&Text::of(&definition(name))).unwrap();
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
-    let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
+    let (name, hash) = (
+        ToolName::of(&server.settings.name, &definition.name),
+        hash(definition.text.as_bytes()),
+    );
     let (output, variants) = (std::sync::OnceLock::new(), Variants::default());
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, output, hash, server, variants })
+    Arc::new(Tool {
+        name,
+        definition: Arc::new(definition),
+        schema,
+        output,
+        hash,
+        server,
+        variants,
+    })
 }
 
 fn arguments() -> Value {
@@ -271,11 +336,15 @@ fn call() -> Bytes {
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     });
-    Bytes::from(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string())
+    Bytes::from(
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string(),
+    )
 }
 
 fn list() -> Bytes {
-    let tools: Vec<Value> = (0..100).map(|number| definition(&format!("tool_{number:03}"))).collect();
+    let tools: Vec<Value> = (0..100)
+        .map(|number| definition(&format!("tool_{number:03}")))
+        .collect();
     Bytes::from(json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": tools } }).to_string())
 }
 
@@ -287,40 +356,79 @@ fn result(bytes: usize) -> Bytes {
 
 fn reader(criterion: &mut Criterion<ThreadTime>) {
     let mut group = criterion.benchmark_group("read");
-    let read = |bytes: &Bytes, limits: &Limits| Message::parse(&Text::read(bytes.clone(), limits).unwrap()).unwrap();
+    let read = |bytes: &Bytes, limits: &Limits| {
+        Message::parse(&Text::read(bytes.clone(), limits).unwrap()).unwrap()
+    };
     for (name, bytes, limits) in [
         ("call", call(), &FROM_AGENT),
         ("list 47 KB", list(), &FROM_SERVER),
         ("result 1 MiB", result(1 << 20), &FROM_SERVER),
     ] {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        group.bench_function(name, |bencher| bencher.iter(|| read(black_box(&bytes), limits)));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| read(black_box(&bytes), limits));
+        });
     }
     let message = read(&call(), &FROM_AGENT);
-    group.bench_function("encode call", |bencher| bencher.iter(|| black_box(&message).encode()));
+    group.bench_function("encode call", |bencher| {
+        bencher.iter(|| black_box(&message).encode());
+    });
 }
 
 fn guards(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::new();
     let policy = stand.gate.policy.current();
     let arguments = arguments();
-    let admit = || policy.allowlist.admit(&stand.caller, &stand.tool.name).expect("the tool is allowed");
+    let admit = || {
+        policy
+            .allowlist
+            .admit(&stand.caller, &stand.tool.name)
+            .expect("the tool is allowed")
+    };
     let rules = admit().rules();
-    let checked = rules.arguments.check(&stand.tool.schema, &arguments).unwrap();
-    let permit = rules.permission.allow(&stand.caller, &arguments, &checked).unwrap();
+    let checked = rules
+        .arguments
+        .check(&stand.tool.schema, &arguments)
+        .unwrap();
+    let permit = rules
+        .permission
+        .allow(&stand.caller, &arguments, &checked)
+        .unwrap();
     let mut group = criterion.benchmark_group("guard");
     group.bench_function("identity", |bencher| {
-        bencher.iter(|| policy.identity.identify(black_box(Some(TOKEN)), |_| None).is_ok());
+        bencher.iter(|| {
+            policy
+                .identity
+                .identify(black_box(Some(TOKEN)), |_| None)
+                .is_ok()
+        });
     });
-    group.bench_function("allowlist", |bencher| bencher.iter(|| drop(black_box(admit()))));
+    group.bench_function("allowlist", |bencher| {
+        bencher.iter(|| drop(black_box(admit())));
+    });
     group.bench_function("arguments", |bencher| {
-        bencher.iter(|| rules.arguments.check(&stand.tool.schema, black_box(&arguments)).is_ok());
+        bencher.iter(|| {
+            rules
+                .arguments
+                .check(&stand.tool.schema, black_box(&arguments))
+                .is_ok()
+        });
     });
     group.bench_function("permission", |bencher| {
-        bencher.iter(|| rules.permission.allow(&stand.caller, black_box(&arguments), &checked).is_ok());
+        bencher.iter(|| {
+            rules
+                .permission
+                .allow(&stand.caller, black_box(&arguments), &checked)
+                .is_ok()
+        });
     });
     group.bench_function("rules", |bencher| {
-        bencher.iter(|| rules.rules.apply(&stand.caller, black_box(&arguments), &permit).is_ok());
+        bencher.iter(|| {
+            rules
+                .rules
+                .apply(&stand.caller, black_box(&arguments), &permit)
+                .is_ok()
+        });
     });
 }
 
@@ -341,7 +449,9 @@ impl Large {
 
     fn load(&self) -> toolgate::policy::Policy {
         let reading = config::load(&self.0.path().join("toolgate.yaml")).reading;
-        reading.policy.unwrap_or_else(|| panic!("{:?}", reading.diagnostics))
+        reading
+            .policy
+            .unwrap_or_else(|| panic!("{:?}", reading.diagnostics))
     }
 }
 
@@ -353,7 +463,8 @@ fn contract(name: &str, rules: bool) -> String {
     format!("  {name}:\n{}\n", body.join("\n"))
 }
 
-/// What policies of the size that a platform has cost: to load, to decide by (steps 2 to 5 of a call), and to list.
+/// What policies of the size that a platform has cost: to load, to decide by (steps 2 to 5 of a
+/// call), and to list.
 fn policies(criterion: &mut Criterion<ThreadTime>) {
     let arguments = arguments();
     let mut group = criterion.benchmark_group("policy");
@@ -367,13 +478,22 @@ fn policies(criterion: &mut Criterion<ThreadTime>) {
             bencher.iter(|| {
                 let admitted = policy.allowlist.admit(&caller, black_box(&tool)).unwrap();
                 let rules = admitted.rules();
-                let checked = rules.arguments.check(&schema, black_box(&arguments)).unwrap();
-                let permit = rules.permission.allow(&caller, &arguments, &checked).unwrap();
+                let checked = rules
+                    .arguments
+                    .check(&schema, black_box(&arguments))
+                    .unwrap();
+                let permit = rules
+                    .permission
+                    .allow(&caller, &arguments, &checked)
+                    .unwrap();
                 rules.rules.apply(&caller, &arguments, &permit).is_ok()
             });
         });
         group.sample_size(10);
-        group.bench_function(format!("load 1000 contracts {name}, 10 layers"), |bencher| bencher.iter(|| large.load()));
+        group.bench_function(
+            format!("load 1000 contracts {name}, 10 layers"),
+            |bencher| bencher.iter(|| large.load()),
+        );
     }
 }
 
@@ -381,8 +501,15 @@ fn policies(criterion: &mut Criterion<ThreadTime>) {
 fn listing(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::of(Large::new(false).0, 1000);
     let mut group = criterion.benchmark_group("list 1000 tools");
-    let list =
-        |gate: &Gate| gate.list_tools(&gate.policy.current(), (&stand.caller, &Scope::All), Era::Modern, None).unwrap();
+    let list = |gate: &Gate| {
+        gate.list_tools(
+            &gate.policy.current(),
+            (&stand.caller, &Scope::All),
+            Era::Modern,
+            None,
+        )
+        .unwrap()
+    };
     group.bench_function("again", |bencher| bencher.iter(|| list(&stand.gate)));
     group.sample_size(10);
     group.bench_function("first of a class", |bencher| {
@@ -397,7 +524,9 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::new();
     let mut group = criterion.benchmark_group("ledger");
     let arguments = arguments();
-    group.bench_function("params_hash", |bencher| bencher.iter(|| params_hash(black_box(&arguments))));
+    group.bench_function("params_hash", |bencher| {
+        bencher.iter(|| params_hash(black_box(&arguments)));
+    });
     let policy = stand.gate.policy.current();
     let message = Message::parse(&Text::read(call(), &FROM_AGENT).unwrap()).unwrap();
     let call = stand.call(message, mpsc::channel(1).0);
@@ -411,8 +540,8 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     });
 }
 
-/// From the bytes of the call to the bytes of the answer: everything but the two connections. The tool server is down,
-/// so the call passes every guard and ends where it would be sent.
+/// From the bytes of the call to the bytes of the answer: everything but the two connections. The
+/// tool server is down, so the call passes every guard and ends where it would be sent.
 fn pipeline(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::new();
     let bytes = call();
@@ -432,7 +561,9 @@ fn pipeline(criterion: &mut Criterion<ThreadTime>) {
 }
 
 fn criterion() -> Criterion<ThreadTime> {
-    let times = Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+    let times = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
     times.without_plots().with_measurement(ThreadTime)
 }
 

@@ -1,10 +1,15 @@
-//! What durability costs a call with side effects, without any HTTP: calls per second and CPU per call of the embedded store
-//! (intent and outcome, each durable before the next step), beside the floor (a log of our own to which the same bytes are
-//! appended, one fdatasync for all that wait) and beside syncing for each call alone. All in one run, in turns.
+//! What durability costs a call with side effects, without any HTTP: calls per second and CPU per
+//! call of the embedded store (intent and outcome, each durable before the next step), beside the
+//! floor (a log of our own to which the same bytes are appended, one fdatasync for all that wait)
+//! and beside syncing for each call alone. All in one run, in turns.
 //!
 //! `cargo bench --bench durable -- [--seconds N] [--data DIRECTORY]`
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on says so"
+)]
 
 #[path = "effect.rs"]
 mod effect;
@@ -30,18 +35,31 @@ const BYTES: [usize; 2] = [1100, 1500];
 const AHEAD: u64 = 16 << 20;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
     let (mut seconds, mut data) = (3, std::env::temp_dir());
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--seconds" => seconds = arguments.next().and_then(|text| text.parse().ok()).expect("--seconds N"),
+            "--seconds" => {
+                seconds = arguments
+                    .next()
+                    .and_then(|text| text.parse().ok())
+                    .expect("--seconds N");
+            }
             "--data" => data = PathBuf::from(arguments.next().expect("--data DIRECTORY")),
             "--test" => seconds = 0,
-            other => panic!("unknown argument `{other}`; there are --seconds N and --data DIRECTORY"),
+            other => {
+                panic!("unknown argument `{other}`; there are --seconds N and --data DIRECTORY")
+            }
         }
     }
     let time = Duration::from_secs(seconds).max(Duration::from_millis(50));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     println!(
         "{:>5}  {:>9} {:>9}  {:>9} {:>9}  {:>6}  {:>9}",
         "calls", "floor/s", "CPU", "store/s", "CPU", "of it", "naive/s"
@@ -73,7 +91,10 @@ async fn measure<F: Future<Output = ()> + Send>(
     time: Duration,
     one: impl Fn(u64, u64) -> F + Clone + Send + 'static,
 ) -> Measured {
-    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (stop, done) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let (cpu, began) = (spent(), Clock.steady());
     let mut running = Vec::new();
     for caller in 0..callers {
@@ -94,17 +115,26 @@ async fn measure<F: Future<Output = ()> + Send>(
         task.await.unwrap();
     }
     let calls = f64::from(u32::try_from(done.load(Ordering::Relaxed)).unwrap());
-    let (cpu, took) = (spent().saturating_sub(cpu), Clock.steady().saturating_sub(began));
-    Measured { rate: calls / took.as_secs_f64(), cpu: cpu.as_secs_f64() * 1e6 / calls }
+    let (cpu, took) = (
+        spent().saturating_sub(cpu),
+        Clock.steady().saturating_sub(began),
+    );
+    Measured {
+        rate: calls / took.as_secs_f64(),
+        cpu: cpu.as_secs_f64() * 1e6 / calls,
+    }
 }
 
 fn spent() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
+    Duration::new(
+        now.tv_sec.try_into().unwrap(),
+        now.tv_nsec.try_into().unwrap(),
+    )
 }
 
-/// A log of its own, as good as the journal: a thread writes what waits into space reserved ahead, syncs once, and lets all of
-/// them go. It makes, checks and keeps nothing else.
+/// A log of its own, as good as the journal: a thread writes what waits into space reserved ahead,
+/// syncs once, and lets all of them go. It makes, checks and keeps nothing else.
 struct Log {
     queue: Mutex<(Vec<u8>, u64)>,
     work: Condvar,
@@ -174,7 +204,9 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
 
 async fn naive(data: &Path, callers: u64, time: Duration) -> Measured {
     let directory = tempfile::tempdir_in(data).unwrap();
-    let file = Arc::new(tokio::sync::Mutex::new(File::create(directory.path().join("log")).unwrap()));
+    let file = Arc::new(tokio::sync::Mutex::new(
+        File::create(directory.path().join("log")).unwrap(),
+    ));
     measure(callers, time, move |_, _| {
         let file = file.clone();
         async move {

@@ -1,4 +1,5 @@
-//! One call with a side effect, as the store sees it: what the measurements of the store have in common.
+//! One call with a side effect, as the store sees it: what the measurements of the store have in
+//! common.
 
 use bytes::Bytes;
 use std::sync::LazyLock;
@@ -13,8 +14,10 @@ use toolgate::store::state::event::Evidence;
 
 /// Call number `call` of `caller`, who is a session of its own: intent, mark and outcome.
 pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
-    let (key, action) =
-        (Digest::of_parts("bench", &[&caller.to_le_bytes(), &call.to_le_bytes()]), ActionId::generate());
+    let (key, action) = (
+        Digest::of_parts("bench", &[&caller.to_le_bytes(), &call.to_le_bytes()]),
+        ActionId::generate(),
+    );
     let session = Digest::of_parts("session", &[&caller.to_le_bytes()]);
     let intent = Intent {
         key,
@@ -28,12 +31,21 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         fence: store.token(),
         hold: None,
         limits: Limits::default(),
-        price: Price { tool: ToolName::new("billing__create_invoice"), cost: 1 },
+        price: Price {
+            tool: ToolName::new("billing__create_invoice"),
+            cost: 1,
+        },
         entry: entry(&action, "dispatching"),
     };
-    store.run(Command::Begin(Box::new(intent)), None).await.unwrap().unwrap();
+    store
+        .run(Command::Begin(Box::new(intent)), None)
+        .await
+        .unwrap()
+        .unwrap();
     store.sent(action).unwrap();
-    let body = Bytes::from(format!(r#"{{"content":[{{"type":"text","text":"{call:0200}"}}]}}"#));
+    let body = Bytes::from(format!(
+        r#"{{"content":[{{"type":"text","text":"{call:0200}"}}]}}"#
+    ));
     let settle = Settle {
         key,
         action,
@@ -43,7 +55,11 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         failed: false,
         seen: None,
     };
-    store.run(Command::Settle(settle), Some(entry(&action, "answered"))).await.unwrap().unwrap();
+    store
+        .run(Command::Settle(settle), Some(entry(&action, "answered")))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// An entry as a gate makes one; read from JSON once, so that this is not measured.
@@ -60,5 +76,9 @@ fn entry(action: &ActionId, outcome: &str) -> Entry {
         }))
         .unwrap()
     });
-    Entry { action_id: action.to_string(), outcome: outcome.to_owned(), ..MODEL.clone() }
+    Entry {
+        action_id: action.to_string(),
+        outcome: outcome.to_owned(),
+        ..MODEL.clone()
+    }
 }

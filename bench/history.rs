@@ -1,9 +1,15 @@
-//! What history costs: a store that has seen many calls. Resident memory while they are made, bytes that each leaves on the
-//! disk, and how long it takes to open the store again after a kill, with its index and without.
+//! What history costs: a store that has seen many calls. Resident memory while they are made, bytes
+//! that each leaves on the disk, and how long it takes to open the store again after a kill, with
+//! its index and without.
 //!
-//! `cargo bench --bench history -- [--calls N] [--data DIRECTORY]`, or `bench/history`; N is a million unless told.
+//! `cargo bench --bench history -- [--calls N] [--data DIRECTORY]`, or `bench/history`; N is a
+//! million unless told.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on says so"
+)]
 
 #[path = "effect.rs"]
 mod effect;
@@ -22,7 +28,9 @@ use toolgate::store::journal::{Journal, Options};
 const CALLERS: u64 = 256;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
     let (mut calls, mut data) = (1_000_000_u64, std::env::temp_dir());
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().expect("a value");
@@ -42,9 +50,16 @@ fn main() {
     maker.wait().unwrap();
     for part in ["journal", "index"] {
         let bytes = size(&directory.path().join(part));
-        println!("{part}: {} MB, {} bytes per call", bytes >> 20, bytes / calls);
+        println!(
+            "{part}: {} MB, {} bytes per call",
+            bytes >> 20,
+            bytes / calls
+        );
     }
-    for (what, aside) in [("opened after a kill", false), ("opened with its index deleted", true)] {
+    for (what, aside) in [
+        ("opened after a kill", false),
+        ("opened with its index deleted", true),
+    ] {
         if aside {
             std::fs::remove_dir_all(directory.path().join("index")).unwrap();
         }
@@ -59,7 +74,10 @@ fn main() {
 /// This program once more, on `directory`; it says on standard output what it finds.
 fn again(directory: &Path, mode: &str, calls: Option<u64>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg(mode).arg(directory).args(calls.map(|calls| calls.to_string()));
+    command
+        .arg(mode)
+        .arg(directory)
+        .args(calls.map(|calls| calls.to_string()));
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
@@ -76,7 +94,11 @@ fn hear(child: &mut Child) {
 
 /// Makes `calls` calls, says how it goes, and waits to be killed.
 fn make(directory: &Path, calls: u64) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let journal = Journal::open(directory, Options::default()).unwrap();
     let store = Arc::new(Embedded::open(directory, journal, Clock).unwrap());
     let (made, began) = (Arc::new(AtomicU64::new(0)), Clock.steady());
@@ -89,8 +111,12 @@ fn make(directory: &Path, calls: u64) {
                     effect::call(&*store, caller, call).await;
                     let made = made.fetch_add(1, Ordering::Relaxed) + 1;
                     if made.is_multiple_of((calls / 10).max(1)) {
-                        let rate = f64::from(u32::try_from(made).unwrap()) / since(began).as_secs_f64();
-                        println!("{made:>9} calls: {:>6} KiB resident, {rate:.0} calls/s", resident());
+                        let rate =
+                            f64::from(u32::try_from(made).unwrap()) / since(began).as_secs_f64();
+                        println!(
+                            "{made:>9} calls: {:>6} KiB resident, {rate:.0} calls/s",
+                            resident()
+                        );
                     }
                 }
             })
@@ -132,7 +158,10 @@ fn stay() -> ! {
 /// Resident memory, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -143,5 +172,8 @@ fn size(path: &Path) -> u64 {
     if !about.is_dir() {
         return about.blocks() * 512;
     }
-    std::fs::read_dir(path).unwrap().map(|file| size(&file.unwrap().path())).sum()
+    std::fs::read_dir(path)
+        .unwrap()
+        .map(|file| size(&file.unwrap().path()))
+        .sum()
 }

@@ -1,8 +1,10 @@
-//! Floor 5: the operators' door. It has its own listener, so that nothing here can be reached through the agents' door.
+//! Floor 5: the operators' door. It has its own listener, so that nothing here can be reached
+//! through the agents' door.
 //!
-//! Whether it is ready, and metrics, need no token; what is below `/api/` needs one, and most of it a role. What a browser page could do with this door
-//! is closed: foreign names in `Host` (DNS rebinding), anything that carries an `Origin`, and elsewhere than below `/api/`
-//! every method that could change something (SECURITY §3B, §10).
+//! Whether it is ready, and metrics, need no token; what is below `/api/` needs one, and most of it
+//! a role. What a browser page could do with this door is closed: foreign names in `Host` (DNS
+//! rebinding), anything that carries an `Origin`, and elsewhere than below `/api/` every method
+//! that could change something (SECURITY §3B, §10).
 
 pub mod approvals;
 pub mod calls;
@@ -32,8 +34,8 @@ use tools::Switches;
 /// How long a request's body may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// The names under which the listener may be called: the loopback names with its port, and what the configuration adds, each
-/// as written and, if written without a port, also with the listener's.
+/// The names under which the listener may be called: the loopback names with its port, and what the
+/// configuration adds, each as written and, if written without a port, also with the listener's.
 pub fn hosts(listen: SocketAddr, configured: &[String]) -> Vec<String> {
     let port = listen.port();
     let loopback = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
@@ -58,13 +60,21 @@ fn has_port(host: &str) -> bool {
     after_address.contains(':')
 }
 
-/// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
-pub fn router(status: Arc<dyn Status>, (switches, operators): (Switches, Operators), hosts: Vec<String>) -> Router {
+/// The routes for operators. `hosts` are all names a request may use, with their ports: see
+/// [`hosts`].
+pub fn router(
+    status: Arc<dyn Status>,
+    (switches, operators): (Switches, Operators),
+    hosts: Vec<String>,
+) -> Router {
     let operators = Arc::new(operators);
     health::routes(status.clone(), operators.clone())
         .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(switches.store.clone(), operators.clone()))
-        .merge(approvals::routes((switches.store.clone(), switches.metrics.clone()), operators.clone()))
+        .merge(approvals::routes(
+            (switches.store.clone(), switches.metrics.clone()),
+            operators.clone(),
+        ))
         .merge(tools::routes(switches, operators))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
@@ -81,7 +91,11 @@ async fn nothing_here() -> Response {
 }
 
 async fn not_so() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "this path is not for that method", "GET reads, POST changes")
+    refusal(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path is not for that method",
+        "GET reads, POST changes",
+    )
 }
 
 /// An answer that is not what was asked for: what is wrong, and what to do.
@@ -90,37 +104,61 @@ fn refusal(status: StatusCode, error: &str, hint: &str) -> Response {
 }
 
 fn json_answer(status: StatusCode, body: &impl serde::Serialize) -> Response {
-    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    let headers = [(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    )];
     match serde_json::to_string(body) {
         Ok(text) => (status, headers, text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// Who a connection belongs to from this request on: the operator whose token came, or, on what needs none, nobody by
-/// name. None: the request has proved nothing.
-pub fn holder<B>(operators: &Operators, hosts: &[String], request: &axum::http::Request<B>) -> Option<String> {
+/// Who a connection belongs to from this request on: the operator whose token came, or, on what
+/// needs none, nobody by name. None: the request has proved nothing.
+pub fn holder<B>(
+    operators: &Operators,
+    hosts: &[String],
+    request: &axum::http::Request<B>,
+) -> Option<String> {
     if refused(hosts, request.method(), request.uri(), request.headers()).is_some() {
         return None;
     }
     if request.headers().contains_key(header::AUTHORIZATION) {
-        return operators.known(request.headers()).ok().map(|known| known.name);
+        return operators
+            .known(request.headers())
+            .ok()
+            .map(|known| known.name);
     }
-    health::PATHS.contains(&request.uri().path()).then(String::new)
+    health::PATHS
+        .contains(&request.uri().path())
+        .then(String::new)
 }
 
 /// The answer to a request that was not read, for want of room; its connection ends.
 pub fn overloaded(words: &str) -> Response {
-    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, words, "close connections that are not used");
-    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let mut answer = refusal(
+        StatusCode::SERVICE_UNAVAILABLE,
+        words,
+        "close connections that are not used",
+    );
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
 /// The answer to one who goes on guessing; the connection ends.
 pub fn too_many(wait: Duration) -> Response {
     let words = "too many requests from this address prove nothing";
-    let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, words, "send a token of `admin.tokens`");
+    let mut answer = refusal(
+        StatusCode::TOO_MANY_REQUESTS,
+        words,
+        "send a token of `admin.tokens`",
+    );
     let headers = answer.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -128,17 +166,38 @@ pub fn too_many(wait: Duration) -> Response {
 }
 
 /// The body of a request that changes something; none when it is not JSON as it has to be.
-async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Option<Text>, Box<Response>> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+async fn json_body(
+    headers: &HeaderMap,
+    body: Body,
+    bytes: usize,
+) -> Result<Option<Text>, Box<Response>> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    if !kind
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    {
         let hint = "send `Content-Type: application/json`";
-        return Err(Box::new(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON", hint)));
+        return Err(Box::new(refusal(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body has to be JSON",
+            hint,
+        )));
     }
-    let Ok(arrived) = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await else { return Ok(None) };
+    let Ok(arrived) = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await else {
+        return Ok(None);
+    };
     // One that is cut off is nobody's to answer.
     let body = arrived.map_err(|_| {
         let error = format!("the request is longer than {} KiB", bytes >> 10);
-        Box::new(refusal(StatusCode::PAYLOAD_TOO_LARGE, &error, "shorten it; of a long result, say what matters"))
+        Box::new(refusal(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &error,
+            "shorten it; of a long result, say what matters",
+        ))
     })?;
     Ok(Text::read(body, &FROM_AGENT).ok())
 }
@@ -165,20 +224,41 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
     let mut names = names.iter();
     let (Some(name), None, None) = (names.next(), names.next(), uri.authority()) else {
         let hint = "send a plain path and the listener's own name, such as 127.0.0.1 and its port, in Host";
-        return Some(refusal(StatusCode::BAD_REQUEST, "a request needs exactly one Host", hint));
+        return Some(refusal(
+            StatusCode::BAD_REQUEST,
+            "a request needs exactly one Host",
+            hint,
+        ));
     };
-    if !hosts.iter().any(|host| name.as_bytes().eq_ignore_ascii_case(host.as_bytes())) {
+    if !hosts
+        .iter()
+        .any(|host| name.as_bytes().eq_ignore_ascii_case(host.as_bytes()))
+    {
         let hint = "use 127.0.0.1 or localhost with the listener's port, or add the name to the admin listener's hosts";
-        return Some(refusal(StatusCode::FORBIDDEN, "this Host is not served here", hint));
+        return Some(refusal(
+            StatusCode::FORBIDDEN,
+            "this Host is not served here",
+            hint,
+        ));
     }
     if headers.contains_key(header::ORIGIN) {
         let hint = "open the address directly; pages of other origins have no access";
-        return Some(refusal(StatusCode::FORBIDDEN, "requests of web pages are not served here", hint));
+        return Some(refusal(
+            StatusCode::FORBIDDEN,
+            "requests of web pages are not served here",
+            hint,
+        ));
     }
     let may_change = method == Method::POST && uri.path().starts_with("/api/");
     if method != Method::GET && method != Method::HEAD && !may_change {
-        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "nothing can be changed here", "use GET");
-        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let mut answer = refusal(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "nothing can be changed here",
+            "use GET",
+        );
+        answer
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(answer);
     }
     None
@@ -191,10 +271,18 @@ async fn seal(request: Request, next: Next) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+        (
+            header::HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
     ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     answer
 }

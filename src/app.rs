@@ -1,4 +1,5 @@
-//! Floor 6: builds all parts from the configuration, starts them in order, and stops them in the reverse one.
+//! Floor 6: builds all parts from the configuration, starts them in order, and stops them in the
+//! reverse one.
 
 use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
@@ -12,7 +13,9 @@ use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
-use crate::gate::{Gate, list::Listings, rows::Rows, slots::Slots, telling::Hooks, toolbox::Toolbox, vault::Vault};
+use crate::gate::{
+    Gate, list::Listings, rows::Rows, slots::Slots, telling::Hooks, toolbox::Toolbox, vault::Vault,
+};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::policy::live::Live;
@@ -76,7 +79,10 @@ pub struct App {
 impl App {
     /// Builds everything and connects the tool servers.
     pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
-        let keeping = Keeping { age: config.ledger.keep, archive: config.ledger.archive.clone() };
+        let keeping = Keeping {
+            age: config.ledger.keep,
+            archive: config.ledger.archive.clone(),
+        };
         Self::build(config, policy, journal, Some(keeping))
     }
 
@@ -85,23 +91,36 @@ impl App {
         Self::build(config, policy, journal, None)
     }
 
-    fn build(config: &Config, policy: &Arc<Live>, journal: Journal, keeping: Option<Keeping>) -> anyhow::Result<Self> {
+    fn build(
+        config: &Config,
+        policy: &Arc<Live>,
+        journal: Journal,
+        keeping: Option<Keeping>,
+    ) -> anyhow::Result<Self> {
         let (data, journal) = (&config.data, Arc::new(journal));
-        let leftovers =
-            Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
-        let swept =
-            leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
-        tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
+        let leftovers = Leftovers::open(Some(data))
+            .context("the data directory cannot be used for notes on tool servers")?;
+        let swept = leftovers
+            .sweep()
+            .context("tool servers that an earlier toolgate left behind cannot be looked for")?;
+        tracing::debug!(
+            ?swept,
+            "looked for tool servers that an earlier toolgate left behind"
+        );
         let apply = policy.clone();
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
-        let disabling = Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
+        let disabling =
+            Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
         let metrics = Arc::new(Metrics::new());
         let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
         let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
-        let (store, seal) = (ledger::store(data, &journal, keeping)?, Arc::new(round_key::open(data)?));
+        let (store, seal) = (
+            ledger::store(data, &journal, keeping)?,
+            Arc::new(round_key::open(data)?),
+        );
         let gate = Arc::new(Gate {
             policy: policy.clone(),
             tools: tools.clone(),
@@ -123,7 +142,12 @@ impl App {
         note(&gate, &servers, &changed, &stop);
         let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));
         tools.start(&servers, policy, &metrics, &stop);
-        let connected = connect(gate.clone(), servers.clone(), servers_running.clone(), stop.clone());
+        let connected = connect(
+            gate.clone(),
+            servers.clone(),
+            servers_running.clone(),
+            stop.clone(),
+        );
         tasks::spawn("secrets", connected);
         let door = Arc::new(Door {
             gate,
@@ -141,15 +165,31 @@ impl App {
         });
         let exporter = heads::start(config, (&journal, &door.metrics), &stop)?;
         let operators = config.admin.tokens.iter().map(|operator| {
-            let known = Known { name: operator.name.clone(), roles: operator.roles.clone() };
+            let known = Known {
+                name: operator.name.clone(),
+                roles: operator.roles.clone(),
+            };
             (known, &operator.token)
         });
         let operators = Operators::new(operators, config.admin.verbs.clone());
-        Ok(Self { door, journal, disabling: Arc::new(disabling), operators, exporter, stop, servers_running })
+        Ok(Self {
+            door,
+            journal,
+            disabling: Arc::new(disabling),
+            operators,
+            exporter,
+            stop,
+            servers_running,
+        })
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
-    pub async fn serve(&self, agents: TcpListener, operators: TcpListener, until: impl Future<Output = ()>) {
+    pub async fn serve(
+        &self,
+        agents: TcpListener,
+        operators: TcpListener,
+        until: impl Future<Output = ()>,
+    ) {
         let closing = CancellationToken::new();
         let door = self.door.clone();
         let on_agents = tasks::spawn(
@@ -161,22 +201,34 @@ impl App {
                 closing.clone(),
             ),
         );
-        let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
-        let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
+        let hosts = operators
+            .local_addr()
+            .map(|listen| admin::hosts(listen, &[]))
+            .unwrap_or_default();
+        let view = Arc::new(View {
+            door: self.door.clone(),
+            journal: self.journal.clone(),
+        });
         let known = self.operators.clone();
         let router = admin::router(view, (self.switches(), known.clone()), hosts.clone());
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
             let holder = admin::holder(&known, &hosts, &request);
             operated(router.clone(), request, (holder, guest))
         };
-        tasks::spawn("operators", accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()));
+        tasks::spawn(
+            "operators",
+            accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()),
+        );
         let sweeping = self.door.clone();
         let sweeper = tasks::spawn("session sweep", async move {
             let mut policies = sweeping.policy.changes();
             loop {
                 // An error says that there will be no other policy, and toolgate ends.
                 let _ = tokio::time::timeout(SWEEP, policies.changed()).await;
-                sweeping.sessions.keep(sweeping.policy.current().identity.callers()).await;
+                sweeping
+                    .sessions
+                    .keep(sweeping.policy.current().identity.callers())
+                    .await;
                 sweeping.sessions.sweep(false).await;
                 sweeping.metrics.sessions(sweeping.sessions.count());
             }
@@ -190,10 +242,16 @@ impl App {
         self.door.gate.effects.ending.cancel();
         self.door.running.close();
         let recorded = !matches!(self.journal.health().state, journal::State::Poisoned(_));
-        let farewell = if recorded { FAREWELL } else { FAREWELL_UNRECORDED };
+        let farewell = if recorded {
+            FAREWELL
+        } else {
+            FAREWELL_UNRECORDED
+        };
         let ended = tokio::time::timeout(farewell, self.door.running.wait()).await;
         if ended.is_err() {
-            tracing::warn!("calls in flight did not end in time; they are recorded as far as they came");
+            tracing::warn!(
+                "calls in flight did not end in time; they are recorded as far as they came"
+            );
         }
         self.door.sessions.sweep(true).await;
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
@@ -206,18 +264,24 @@ impl App {
             let (contract, listed) = (door.policy.current(), door.gate.tools.current());
             let server = door.servers.all().iter().find(|server| {
                 let own = tool.as_str().strip_prefix(server.settings.name.as_str());
-                own.and_then(|rest| rest.strip_prefix(SEPARATOR)).is_some_and(|own| !own.is_empty())
+                own.and_then(|rest| rest.strip_prefix(SEPARATOR))
+                    .is_some_and(|own| !own.is_empty())
             });
             let is_away = server.is_some_and(|server| server.up().is_none());
             is_away || listed.find(tool).is_some() || contract.allowlist.contract_of(tool).is_some()
         };
         let store = self.door.gate.effects.store.clone();
         let metrics = self.door.metrics.clone();
-        Switches { disabling: self.disabling.clone(), store, metrics, is_known: Arc::new(is_known) }
+        Switches {
+            disabling: self.disabling.clone(),
+            store,
+            metrics,
+            is_known: Arc::new(is_known),
+        }
     }
 
-    /// Waits until the ledger cannot be written any more, if that ever happens: the process has to end then, since only a
-    /// start finds out what is on the disk.
+    /// Waits until the ledger cannot be written any more, if that ever happens: the process has to
+    /// end then, since only a start finds out what is on the disk.
     pub async fn failed(&self) {
         let error = self.journal.failed().await;
         tracing::error!(%error, "stopping: nothing may run that is not recorded");
@@ -231,7 +295,10 @@ impl App {
         self.servers_running.close();
         let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
         self.door.gate.sums.write(true);
-        self.journal.close().await.context("the ledger could not be closed in good order")?;
+        self.journal
+            .close()
+            .await
+            .context("the ledger could not be closed in good order")?;
         if let Some(exporter) = &self.exporter {
             // The last head leaves when nothing more can be written.
             let _ = tokio::time::timeout(FAREWELL_HOOKS, exporter.tell()).await;
@@ -257,16 +324,34 @@ async fn operated(
 }
 
 /// Notes what comes about between calls, until `stop`.
-fn note(gate: &Arc<Gate>, servers: &Arc<Servers>, changed: &watch::Receiver<u64>, stop: &CancellationToken) {
+fn note(
+    gate: &Arc<Gate>,
+    servers: &Arc<Servers>,
+    changed: &watch::Receiver<u64>,
+    stop: &CancellationToken,
+) {
     tasks::spawn("sums", gate.sums.clone().run(stop.clone()));
     tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
-    tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
-    tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
+    tasks::spawn(
+        "hidden tools",
+        gate.clone().watch_hidden(changed.clone(), stop.clone()),
+    );
+    tasks::spawn(
+        "drifts",
+        gate.clone()
+            .note_drifts(servers.clone(), changed.clone(), stop.clone()),
+    );
 }
 
-/// Connects the tool servers, once the secrets of the policy are known: a server may repeat one that an earlier process gave
-/// it (SECURITY §3F F2). Those of later policies are learnt as they come, until `stop`.
-async fn connect(gate: Arc<Gate>, servers: Arc<Servers>, running: TaskTracker, stop: CancellationToken) {
+/// Connects the tool servers, once the secrets of the policy are known: a server may repeat one
+/// that an earlier process gave it (SECURITY §3F F2). Those of later policies are learnt as they
+/// come, until `stop`.
+async fn connect(
+    gate: Arc<Gate>,
+    servers: Arc<Servers>,
+    running: TaskTracker,
+    stop: CancellationToken,
+) {
     let mut policies = gate.policy.changes();
     learn_secrets(&gate).await;
     if !stop.is_cancelled() {
@@ -288,19 +373,31 @@ async fn learn_secrets(gate: &Gate) {
     }
 }
 
-/// Keeps counting the calls of which nobody knows whether they ran, and those that wait for operators.
+/// Keeps counting the calls of which nobody knows whether they ran, and those that wait for
+/// operators.
 async fn count_unknown(gate: Arc<Gate>) {
     loop {
         let store = &gate.effects.store;
         if let Ok(open) = store.unsettled(MOST).await {
-            let unknown = open.iter().filter(|(_, claim)| matches!(claim.phase, Phase::Unknown { .. }));
+            let unknown = open
+                .iter()
+                .filter(|(_, claim)| matches!(claim.phase, Phase::Unknown { .. }));
             let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
-            let oldest = since.iter().min().map_or(0, |oldest| store.now().saturating_sub(*oldest));
-            gate.metrics.unknown(since.len(), Duration::from_millis(oldest));
+            let oldest = since
+                .iter()
+                .min()
+                .map_or(0, |oldest| store.now().saturating_sub(*oldest));
+            gate.metrics
+                .unknown(since.len(), Duration::from_millis(oldest));
         }
         if let Ok(holds) = store.holds(MOST).await {
             let now = store.now();
-            gate.metrics.held(holds.iter().filter(|(_, hold)| hold.is_waiting(now)).count());
+            gate.metrics.held(
+                holds
+                    .iter()
+                    .filter(|(_, hold)| hold.is_waiting(now))
+                    .count(),
+            );
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -309,14 +406,24 @@ async fn count_unknown(gate: Arc<Gate>) {
 /// The journal's syncs as metrics show them.
 #[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
 fn syncs(health: &journal::Health) -> Synced {
-    let bounds = journal::SYNC_BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
-    Synced { buckets: bounds.zip(health.sync_counts).collect(), seconds: health.sync_time.as_secs_f64() }
+    let bounds = journal::SYNC_BOUNDS
+        .iter()
+        .map(|micros| *micros as f64 / 1e6)
+        .chain([f64::INFINITY]);
+    Synced {
+        buckets: bounds.zip(health.sync_counts).collect(),
+        seconds: health.sync_time.as_secs_f64(),
+    }
 }
 
 /// The listener at `address`.
 pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
     let listen = || {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -327,10 +434,18 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
 }
 
 /// The configured tool servers, not yet connected.
-pub fn servers(config: &Config, leftovers: Leftovers, keeper: Arc<dyn Keeper>) -> anyhow::Result<Arc<Servers>> {
+pub fn servers(
+    config: &Config,
+    leftovers: Leftovers,
+    keeper: Arc<dyn Keeper>,
+) -> anyhow::Result<Arc<Servers>> {
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
-    let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
+    let around = Surroundings {
+        connections,
+        guard,
+        leftovers: Arc::new(leftovers),
+    };
     let settings = config
         .servers
         .values()
@@ -341,7 +456,11 @@ pub fn servers(config: &Config, leftovers: Leftovers, keeper: Arc<dyn Keeper>) -
 }
 
 /// Rises when the tools or the policy change: either can change what a caller may list.
-fn either_changed(tools: &Toolbox, policy: &Live, stop: &CancellationToken) -> watch::Receiver<u64> {
+fn either_changed(
+    tools: &Toolbox,
+    policy: &Live,
+    stop: &CancellationToken,
+) -> watch::Receiver<u64> {
     let (mut tools, mut policy) = (tools.changed(), policy.changes());
     let (changed, receiver) = watch::channel(0);
     let stop = stop.clone();
@@ -386,7 +505,13 @@ impl Status for View {
                 stale: status.stale(),
                 problems: status.diagnostics.iter().map(ToString::to_string).collect(),
             },
-            servers: self.door.servers.all().iter().map(|server| self.server_status(server)).collect(),
+            servers: self
+                .door
+                .servers
+                .all()
+                .iter()
+                .map(|server| self.server_status(server))
+                .collect(),
             ledger: LedgerStatus {
                 writable,
                 entries: health.head.seq,
@@ -402,25 +527,44 @@ impl Status for View {
     fn quarantined(&self) -> Vec<Quarantined> {
         let gate = &self.door.gate;
         let tools = gate.tools.current();
-        let global = tools.quarantined.iter().map(|(server, reason, why)| Quarantined {
-            server: server.to_string(),
-            profile: None,
-            reason: (*reason).to_owned(),
-            why: why.clone(),
-        });
-        let hidden = gate.hidden().into_iter().map(|Hidden { server, tool, profile, reason }| Quarantined {
-            server: server.to_string(),
-            profile: Some(profile.to_string()),
-            reason: reason.label().to_owned(),
-            why: format!("`{tool}`: {reason}"),
-        });
-        let withheld = pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
-        let withheld = withheld.map(|Withheld { server, tool, label, words, .. }| Quarantined {
-            server: server.to_string(),
-            profile: None,
-            reason: label.to_owned(),
-            why: format!("`{tool}`: {words}"),
-        });
+        let global = tools
+            .quarantined
+            .iter()
+            .map(|(server, reason, why)| Quarantined {
+                server: server.to_string(),
+                profile: None,
+                reason: (*reason).to_owned(),
+                why: why.clone(),
+            });
+        let hidden = gate.hidden().into_iter().map(
+            |Hidden {
+                 server,
+                 tool,
+                 profile,
+                 reason,
+             }| Quarantined {
+                server: server.to_string(),
+                profile: Some(profile.to_string()),
+                reason: reason.label().to_owned(),
+                why: format!("`{tool}`: {reason}"),
+            },
+        );
+        let withheld =
+            pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let withheld = withheld.map(
+            |Withheld {
+                 server,
+                 tool,
+                 label,
+                 words,
+                 ..
+             }| Quarantined {
+                server: server.to_string(),
+                profile: None,
+                reason: label.to_owned(),
+                why: format!("`{tool}`: {words}"),
+            },
+        );
         global.chain(hidden).chain(withheld).collect()
     }
 
@@ -436,19 +580,36 @@ impl View {
     fn server_status(&self, server: &Server) -> ServerStatus {
         let name = &server.settings.name;
         let tools = self.door.gate.tools.current();
-        let quarantined =
-            tools.quarantined.iter().filter(|(owner, ..)| owner == name).map(|(_, _, words)| words.clone());
-        let unfit = fit::unfit(&self.door.policy.current(), &tools).into_iter().filter(|unfit| unfit.server == *name);
+        let quarantined = tools
+            .quarantined
+            .iter()
+            .filter(|(owner, ..)| owner == name)
+            .map(|(_, _, words)| words.clone());
+        let unfit = fit::unfit(&self.door.policy.current(), &tools)
+            .into_iter()
+            .filter(|unfit| unfit.server == *name);
         let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));
-        let unpinned = pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let unpinned =
+            pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
         let unpinned = unpinned.filter(|one| one.server == *name);
         let unpinned = unpinned.map(|Withheld { tool, words, .. }| format!("`{tool}`: {words}"));
-        let withheld = quarantined.chain(unfit).chain(unpinned).take(MOST_WITHHELD).collect();
+        let withheld = quarantined
+            .chain(unfit)
+            .chain(unpinned)
+            .take(MOST_WITHHELD)
+            .collect();
         let (state, era, tools, last_fault) = match &*server.state().borrow() {
             State::Starting => ("starting", None, 0, None),
             State::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
             State::Down(why) => ("down", None, 0, Some(why.clone())),
         };
-        ServerStatus { name: name.to_string(), state, era, tools, withheld, last_fault }
+        ServerStatus {
+            name: name.to_string(),
+            state,
+            era,
+            tools,
+            withheld,
+            last_fault,
+        }
     }
 }

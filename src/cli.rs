@@ -24,12 +24,14 @@ pub mod test;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and recorded.
+/// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and
+/// recorded.
 #[derive(Debug, Parser)]
 #[command(name = "toolgate", version, about, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 usage.")]
 pub struct Cli {
-    /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in `RUST_LOG`.
+    /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in
+    /// `RUST_LOG`.
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
     /// What to do.
@@ -44,7 +46,8 @@ pub enum Verb {
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
     Stdio(stdio::Args),
-    /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration of them.
+    /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration
+    /// of them.
     Init(init::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
@@ -58,13 +61,15 @@ pub enum Verb {
     Calls(calls::Args),
     /// List the calls that are held until an operator decides, show them, and allow or deny them.
     Approvals(approvals::Args),
-    /// Take a tool away from every agent, at once and until it is enabled again; without a tool: list what is away.
+    /// Take a tool away from every agent, at once and until it is enabled again; without a tool:
+    /// list what is away.
     Disable(disable::Disable),
     /// Give a tool back that was taken away.
     Enable(disable::Enable),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
-    /// Say how calls went under each version of the policy, and whether a new one is worse than an old one.
+    /// Say how calls went under each version of the policy, and whether a new one is worse than an
+    /// old one.
     Report(report::Args),
     /// Compare, show and approve what the tool servers say of their tools.
     Pins(pins::Args),

@@ -1,4 +1,5 @@
-//! Process settings: `toolgate.yaml` (DESIGN §2) → what the process runs on, and what the policy stands on.
+//! Process settings: `toolgate.yaml` (DESIGN §2) → what the process runs on, and what the policy
+//! stands on.
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
@@ -74,7 +75,10 @@ pub struct Admin {
 impl Admin {
     /// Who may decide about calls that are held: every operator with a token.
     pub fn approvers(&self) -> Approvers {
-        let one = |known: &Operator| Approver { name: known.name.clone(), roles: known.roles.clone() };
+        let one = |known: &Operator| Approver {
+            name: known.name.clone(),
+            roles: known.roles.clone(),
+        };
         Approvers(self.tokens.iter().map(one).collect())
     }
 }
@@ -100,18 +104,35 @@ pub struct Loaded {
 }
 
 /// The keys that only a restart applies.
-const STARTUP: &[&str] =
-    &["listen", "unencrypted", "admin", "data", "servers", "allowed_hosts", "allowed_origins", "ledger"];
+const STARTUP: &[&str] = &[
+    "listen",
+    "unencrypted",
+    "admin",
+    "data",
+    "servers",
+    "allowed_hosts",
+    "allowed_origins",
+    "ledger",
+];
 
-/// The configuration to use when none is named: `./toolgate.yaml`, then `~/.config/toolgate/toolgate.yaml`, then
-/// `/etc/toolgate/toolgate.yaml`.
+/// The configuration to use when none is named: `./toolgate.yaml`, then
+/// `~/.config/toolgate/toolgate.yaml`, then `/etc/toolgate/toolgate.yaml`.
 pub fn find() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/toolgate"));
-    let places = [Some(PathBuf::new()), home, Some(PathBuf::from("/etc/toolgate"))];
-    places.into_iter().flatten().map(|place| place.join(FILE_NAME)).find(|path| path.is_file())
+    let places = [
+        Some(PathBuf::new()),
+        home,
+        Some(PathBuf::from("/etc/toolgate")),
+    ];
+    places
+        .into_iter()
+        .flatten()
+        .map(|place| place.join(FILE_NAME))
+        .find(|path| path.is_file())
 }
 
-/// Reads the configuration at `path` and the policies it names; variables come from the environment.
+/// Reads the configuration at `path` and the policies it names; variables come from the
+/// environment.
 pub fn load(path: &Path) -> Loaded {
     load_with(path, &|name| std::env::var(name).ok())
 }
@@ -133,8 +154,17 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     let document = match Document::read(path) {
         Ok(document) => document,
         Err(unreadable) => {
-            let reading = Reading { policy: None, diagnostics: vec![unreadable], fingerprint: [0; 32], watched, files };
-            return Loaded { config: None, reading };
+            let reading = Reading {
+                policy: None,
+                diagnostics: vec![unreadable],
+                fingerprint: [0; 32],
+                watched,
+                files,
+            };
+            return Loaded {
+                config: None,
+                reading,
+            };
         }
     };
     let (judged, mut diagnostics) = judge(&document, directory, variable);
@@ -147,42 +177,84 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     diagnostics.extend(open);
     let Some(Judged { config, mut basis }) = judged else {
         compile::sort(&mut diagnostics);
-        let fingerprint = Sha256::new_with_prefix(opened).chain_update(document.text()).finalize().into();
-        return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched, files } };
+        let fingerprint = Sha256::new_with_prefix(opened)
+            .chain_update(document.text())
+            .finalize()
+            .into();
+        return Loaded {
+            config: None,
+            reading: Reading {
+                policy: None,
+                diagnostics,
+                fingerprint,
+                watched,
+                files,
+            },
+        };
     };
     if !pinned {
         basis.pins = None;
     }
-    let named = basis.policies.iter().chain(basis.pins.as_ref().map(|pins| &pins.file));
+    let named = basis
+        .policies
+        .iter()
+        .chain(basis.pins.as_ref().map(|pins| &pins.file));
     watched.extend(named.clone().flat_map(|path| places(path)));
     files.extend(named.cloned());
-    let deep: Vec<PathBuf> = watched.iter().filter(|(_, deep)| *deep).map(|(path, _)| path.clone()).collect();
+    let deep: Vec<PathBuf> = watched
+        .iter()
+        .filter(|(_, deep)| *deep)
+        .map(|(path, _)| path.clone())
+        .collect();
     watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
-    let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, diagnostics);
-    let bytes = Sha256::new_with_prefix(fingerprint).chain_update(opened).chain_update(document.text());
+    let Compiled {
+        policy,
+        diagnostics,
+        fingerprint,
+    } = compile::compile(basis, diagnostics);
+    let bytes = Sha256::new_with_prefix(fingerprint)
+        .chain_update(opened)
+        .chain_update(document.text());
     let fingerprint = bytes.finalize().into();
     let config = config.filter(|_| policy.is_some());
-    Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched, files } }
+    Loaded {
+        config,
+        reading: Reading {
+            policy,
+            diagnostics,
+            fingerprint,
+            watched,
+            files,
+        },
+    }
 }
 
-/// The process settings at `path`, whatever the policies say; none if the file itself cannot be used, or others could have
-/// written it: it says what programs run, and where secrets go.
+/// The process settings at `path`, whatever the policies say; none if the file itself cannot be
+/// used, or others could have written it: it says what programs run, and where secrets go.
 pub fn process(path: &Path) -> Option<Config> {
     if !locate::too_open(path).is_empty() {
         return None;
     }
     let document = Document::read(path).ok()?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    judge(&document, directory, &|name| std::env::var(name).ok()).0?.config
+    judge(&document, directory, &|name| std::env::var(name).ok())
+        .0?
+        .config
 }
 
-/// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart applies is a warning.
+/// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart
+/// applies is a warning.
 pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + Sync + 'static {
     let startup = running.startup.clone();
     move || {
-        let Loaded { config, mut reading } = load(&path);
+        let Loaded {
+            config,
+            mut reading,
+        } = load(&path);
         let now = config.map(|config| config.startup).unwrap_or_default();
-        let changed = STARTUP.iter().filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
+        let changed = STARTUP
+            .iter()
+            .filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
         reading.diagnostics.extend(changed.map(|key| Diagnostic {
             severity: Severity::Warning,
             file: path.display().to_string(),
@@ -202,7 +274,10 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         mode,
         servers: servers.keys().cloned().collect(),
         disabled: Vec::new(),
-        timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
+        timeouts: servers
+            .iter()
+            .map(|(name, server)| (name.clone(), server.timeout))
+            .collect(),
         agents: vec![AgentId::new(identity::ANONYMOUS)],
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
@@ -219,7 +294,11 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
     };
     let config = Config {
         listen: doors::LISTEN,
-        admin: Admin { listen: doors::ADMIN_LISTEN, tokens: Vec::new(), verbs: Verbs::default() },
+        admin: Admin {
+            listen: doors::ADMIN_LISTEN,
+            tokens: Vec::new(),
+            verbs: Verbs::default(),
+        },
         data: PathBuf::from(settings::DATA),
         servers,
         allowed_hosts: Vec::new(),
@@ -228,11 +307,25 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         ledger: Ledger::default(),
         startup: BTreeMap::new(),
     };
-    let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, Vec::new());
-    (config, Reading { policy, diagnostics, fingerprint, watched: BTreeSet::new(), files: BTreeSet::new() })
+    let Compiled {
+        policy,
+        diagnostics,
+        fingerprint,
+    } = compile::compile(basis, Vec::new());
+    (
+        config,
+        Reading {
+            policy,
+            diagnostics,
+            fingerprint,
+            watched: BTreeSet::new(),
+            files: BTreeSet::new(),
+        },
+    )
 }
 
-/// The names that policies may use: also those of entries that are wrong otherwise, so that one flaw is one problem.
+/// The names that policies may use: also those of entries that are wrong otherwise, so that one
+/// flaw is one problem.
 struct Named {
     servers: Vec<ServerName>,
     agents: Vec<AgentId>,
@@ -241,10 +334,18 @@ struct Named {
 
 impl Named {
     fn in_tree(tree: &Value) -> Self {
-        let servers = tree["servers"].as_object().into_iter().flat_map(|servers| servers.keys());
+        let servers = tree["servers"]
+            .as_object()
+            .into_iter()
+            .flat_map(|servers| servers.keys());
         let callers = tree["callers"].as_array().into_iter().flatten();
-        let agents = callers.filter_map(|caller| caller["agent"].as_str()).map(AgentId::new);
-        let wanted = |key: &str| tree.get(key).is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()));
+        let agents = callers
+            .filter_map(|caller| caller["agent"].as_str())
+            .map(AgentId::new);
+        let wanted = |key: &str| {
+            tree.get(key)
+                .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
+        };
         let open = !wanted("callers") && !wanted("front_ends");
         let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS));
         Self {
@@ -269,26 +370,41 @@ fn judge(
     let mut tree = document.tree().clone();
     variables::replace(&mut tree, variable, &mut missing);
     let missing: Vec<Problem> = missing.into_found();
-    let startup = STARTUP.iter().map(|key| (*key, Sha256::digest(tree[*key].to_string()).into())).collect();
+    let startup = STARTUP
+        .iter()
+        .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
+        .collect();
     let mut problems = Problems::default();
     let named = Named::in_tree(&tree);
     let settings = shape::read::<Settings>(tree, &mut problems);
     let judged = settings.map(|mut settings| {
         let ledger = std::mem::take(&mut settings.ledger);
         let data = directory.join(&settings.data);
-        let ledger = problems.under("ledger", |problems| ledger::compile(ledger, &data, directory, problems));
+        let ledger = problems.under("ledger", |problems| {
+            ledger::compile(ledger, &data, directory, problems)
+        });
         let mut judged = build(settings, named, directory, &mut problems);
-        judged.config = judged.config.map(|config| Config { ledger, startup, ..config });
+        judged.config = judged.config.map(|config| Config {
+            ledger,
+            startup,
+            ..config
+        });
         judged.basis.written = document.tree().clone();
         judged.basis.assigned = assigned(&judged.basis.identity, document);
         judged.basis.bound = bound(&judged.basis.secrets, document);
         judged
     });
     // What a missing variable leaves behind is no second problem.
-    let rest =
-        problems.into_found().into_iter().filter(|found| missing.iter().all(|missing| missing.path != found.path));
+    let rest = problems
+        .into_found()
+        .into_iter()
+        .filter(|found| missing.iter().all(|missing| missing.path != found.path));
     let found: Vec<Problem> = rest.collect();
-    let diagnostics = missing.into_iter().chain(found).map(|problem| document.locate(problem)).collect();
+    let diagnostics = missing
+        .into_iter()
+        .chain(found)
+        .map(|problem| document.locate(problem))
+        .collect();
     (judged, diagnostics)
 }
 
@@ -313,22 +429,43 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         pins,
         ledger: _,
     } = settings;
-    let listen = problems.under("listen", |problems| doors::agents((&listen, unencrypted), named.open, mode, problems));
-    let callers = identity::Settings { callers, front_ends };
+    let listen = problems.under("listen", |problems| {
+        doors::agents((&listen, unencrypted), named.open, mode, problems)
+    });
+    let callers = identity::Settings {
+        callers,
+        front_ends,
+    };
     let admin = doors::admin(admin, (&callers.tokens(), &named.agents), problems);
     let identity = callers.compile(problems);
-    let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
-    let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &named.servers, directory, problems));
+    let servers = problems.under("servers", |problems| {
+        servers::compile(servers, directory, problems)
+    });
+    let secrets = problems.under("secrets", |problems| {
+        secrets::compile(secrets, &named.servers, directory, problems)
+    });
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));
     doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
-    let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
-    let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&named.servers, problems));
-    let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
+    let policies = problems.under("policies", |problems| {
+        doors::policies(&policies, mode, directory, problems)
+    });
+    let hooks = problems.under("hooks", |problems| {
+        hooks::Settings(hooks).compile_for(&named.servers, problems)
+    });
+    let pins = pins
+        .and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let basis = Basis {
         mode,
         servers: named.servers,
-        disabled: servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect(),
-        timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
+        disabled: servers
+            .values()
+            .filter(|server| server.disabled)
+            .map(|server| server.name.clone())
+            .collect(),
+        timeouts: servers
+            .iter()
+            .map(|(name, server)| (name.clone(), server.timeout))
+            .collect(),
         agents: named.agents,
         identity,
         assigned: Vec::new(),
@@ -344,7 +481,9 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         written: Value::Null,
     };
     let (allowed, pins) = ((allowed_hosts, allowed_origins), basis.pins.clone());
-    let config = listen.zip(admin).map(|doors| of_process(doors, data, servers, allowed, pins));
+    let config = listen
+        .zip(admin)
+        .map(|doors| of_process(doors, data, servers, allowed, pins));
     Judged { config, basis }
 }
 
@@ -357,18 +496,44 @@ fn of_process(
     pins: Option<Source>,
 ) -> Config {
     let (ledger, startup) = (Ledger::default(), BTreeMap::new());
-    Config { listen, admin, data, servers, allowed_hosts, allowed_origins, pins, ledger, startup }
+    Config {
+        listen,
+        admin,
+        data,
+        servers,
+        allowed_hosts,
+        allowed_origins,
+        pins,
+        ledger,
+        startup,
+    }
 }
 
 /// The layers that callers are given by name, and where.
 fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
     let mut assigned = Vec::new();
     for (index, caller) in identity.callers().iter().enumerate() {
-        for (kind, name) in [(Kind::Profile, &caller.profile), (Kind::Environment, &caller.environment)] {
+        for (kind, name) in [
+            (Kind::Profile, &caller.profile),
+            (Kind::Environment, &caller.environment),
+        ] {
             let Some(name) = name.clone() else { continue };
-            let path = vec!["callers".to_owned(), index.to_string(), kind.word().to_owned()];
-            let problem = Problem { severity: Severity::Error, path, message: String::new(), hint: None };
-            assigned.push(Assigned { kind, name, place: document.locate(problem) });
+            let path = vec![
+                "callers".to_owned(),
+                index.to_string(),
+                kind.word().to_owned(),
+            ];
+            let problem = Problem {
+                severity: Severity::Error,
+                path,
+                message: String::new(),
+                hint: None,
+            };
+            assigned.push(Assigned {
+                kind,
+                name,
+                place: document.locate(problem),
+            });
         }
     }
     assigned
@@ -378,10 +543,21 @@ fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
 fn bound(secrets: &Bindings, document: &Document) -> Vec<Bound> {
     let places = secrets.0.values().flat_map(|binding| {
         binding.places.iter().enumerate().map(|(index, place)| {
-            let path = ["secrets", &binding.name, "for"].map(str::to_owned).into_iter().chain([index.to_string()]);
+            let path = ["secrets", &binding.name, "for"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([index.to_string()]);
             let (path, message) = (path.collect(), String::new());
-            let at = document.locate(Problem { severity: Severity::Warning, path, message, hint: None });
-            Bound { place: place.clone(), at }
+            let at = document.locate(Problem {
+                severity: Severity::Warning,
+                path,
+                message,
+                hint: None,
+            });
+            Bound {
+                place: place.clone(),
+                at,
+            }
         })
     });
     places.collect()
@@ -395,7 +571,11 @@ fn places(policies: &Path) -> Vec<(PathBuf, bool)> {
 }
 
 fn watchable(directory: &Path) -> PathBuf {
-    if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_path_buf() }
+    if directory.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        directory.to_path_buf()
+    }
 }
 
 #[cfg(test)]

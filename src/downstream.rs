@@ -1,5 +1,5 @@
-//! Floor 5: the agents' door. Streamable HTTP of every revision on one address, and stdio for agents that launch their
-//! servers. A message is classified by its body first (PROTOCOL §4.2).
+//! Floor 5: the agents' door. Streamable HTTP of every revision on one address, and stdio for
+//! agents that launch their servers. A message is classified by its body first (PROTOCOL §4.2).
 
 pub mod accept;
 mod alike;
@@ -34,8 +34,8 @@ use session::Sessions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
-/// Who sent a message, and the policy that says so. The message is judged by that one as a whole: what another policy allows
-/// this caller, or another caller by this policy, is nobody's to have.
+/// Who sent a message, and the policy that says so. The message is judged by that one as a whole:
+/// what another policy allows this caller, or another caller by this policy, is nobody's to have.
 #[derive(Clone)]
 struct Known {
     caller: Arc<Caller>,

@@ -1,6 +1,8 @@
-//! Floor 1: the expressions of policies (CEL): read and judged when a policy is loaded, run on the arguments of a call.
+//! Floor 1: the expressions of policies (CEL): read and judged when a policy is loaded, run on the
+//! arguments of a call.
 //!
-//! No guard owns the language: rules ask it whether a call is refused, and the steps of a rewriting what a value becomes.
+//! No guard owns the language: rules ask it whether a call is refused, and the steps of a rewriting
+//! what a value becomes.
 
 mod judge;
 mod values;
@@ -15,7 +17,8 @@ use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The language: CEL's own functions and macros, without optional values.
-static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
+static LANGUAGE: LazyLock<Arc<Env>> =
+    LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
 
 /// What a call reads whose arguments are longer than expressions may read.
 pub const TOO_LONG: &str = "at most 64 KiB in the arguments that the contract's rules read";
@@ -28,8 +31,8 @@ pub struct Reading {
     patterns: Patterns,
 }
 
-/// An expression that was judged at load. Of many tools few are called, so its tree is grown for the first call: it takes
-/// twenty times the room of its text.
+/// An expression that was judged at load. Of many tools few are called, so its tree is grown for
+/// the first call: it takes twenty times the room of its text.
 pub struct Compiled {
     source: Box<str>,
     effort: Effort,
@@ -58,18 +61,35 @@ pub struct Gathering {
 // === impl Gathering ===
 
 impl Gathering {
-    /// Reads and judges one more; notes every problem with its column. Its tree is for the caller to look at now.
+    /// Reads and judges one more; notes every problem with its column. Its tree is for the caller
+    /// to look at now.
     pub fn read(&mut self, source: &str, problems: &mut Problems) -> Option<(IdedExpr, Compiled)> {
-        let Expression { tree, reads, effort, patterns } = Expression::read(source, problems)?;
+        let Expression {
+            tree,
+            reads,
+            effort,
+            patterns,
+        } = Expression::read(source, problems)?;
         self.reads.merge(reads);
         self.patterns.extend(patterns);
-        Some((tree, Compiled { source: source.into(), effort, tree: OnceLock::new() }))
+        Some((
+            tree,
+            Compiled {
+                source: source.into(),
+                effort,
+                tree: OnceLock::new(),
+            },
+        ))
     }
 
     /// What all of them need, and the arguments that they name, as paths from the root.
     pub fn finish(self) -> (Reading, Vec<Vec<String>>) {
         let Self { reads, patterns } = self;
-        let reading = Reading { wanted: reads.wanted(), reads_caller: reads.caller, patterns };
+        let reading = Reading {
+            wanted: reads.wanted(),
+            reads_caller: reads.caller,
+            patterns,
+        };
         (reading, reads.arguments.into_iter().collect())
     }
 }
@@ -86,11 +106,16 @@ impl Reading {
         context.add_variable_as_val("arguments", values::arguments(arguments, &self.wanted)?);
         if !self.patterns.is_empty() {
             let patterns = self.patterns.clone();
-            let matches = move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
+            let matches =
+                move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
             // The language has no `re`, so this cannot clash.
             drop(context.add_function(RE, matches));
         }
-        Some(Sight { seen: context, arguments, read: self.wanted.size(arguments) })
+        Some(Sight {
+            seen: context,
+            arguments,
+            read: self.wanted.size(arguments),
+        })
     }
 }
 
@@ -99,7 +124,10 @@ impl Reading {
 impl Compiled {
     /// None if it cannot be read, which was ruled out at load.
     fn tree(&self) -> Option<&IdedExpr> {
-        let read = || Expression::read(&self.source, &mut Problems::default()).map(|expression| expression.tree);
+        let read = || {
+            Expression::read(&self.source, &mut Problems::default())
+                .map(|expression| expression.tree)
+        };
         self.tree.get_or_init(read).as_ref()
     }
 }
@@ -118,8 +146,16 @@ impl Sight<'_> {
         if !effort.loops {
             return once;
         }
-        let at = |path: &Vec<String>| path.iter().try_fold(self.arguments, |value, name| value.get(name));
-        let looked_at = effort.looped.iter().filter_map(at).map(values::size).fold(0, u64::saturating_add);
+        let at = |path: &Vec<String>| {
+            path.iter()
+                .try_fold(self.arguments, |value, name| value.get(name))
+        };
+        let looked_at = effort
+            .looped
+            .iter()
+            .filter_map(at)
+            .map(values::size)
+            .fold(0, u64::saturating_add);
         let each = (effort.parts * PART).saturating_add(looked_at.saturating_mul(2 * VALUE));
         once.saturating_add(each.saturating_mul(self.read + effort.parts))
     }

@@ -1,5 +1,6 @@
-//! Floor 1: named points at which a test ends toolgate as `kill -9` does (SECURITY §12). Only a build with the feature
-//! `failpoints` has them; in every other build nothing is left of a call to [`reached`].
+//! Floor 1: named points at which a test ends toolgate as `kill -9` does (SECURITY §12). Only a
+//! build with the feature `failpoints` has them; in every other build nothing is left of a call to
+//! [`reached`].
 
 /// The points, in the order in which a call passes them; `reload` and `rotate` belong to no call.
 pub const POINTS: &[&str] = &[
@@ -24,19 +25,22 @@ pub const POINTS: &[&str] = &[
 #[cfg(feature = "failpoints")]
 pub use armed::{half, reached, segment_bytes};
 
-/// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the nth time (from 1).
+/// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the
+/// nth time (from 1).
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn reached(_point: &'static str) {}
 
-/// How many of `length` bytes to write now that `written` are: all, or the first half where a point stands between.
+/// How many of `length` bytes to write now that `written` are: all, or the first half where a point
+/// stands between.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn half(_written: usize, length: usize) -> usize {
     length
 }
 
-/// The size of a journal's segment, in bytes; with fail points `TOOLGATE_SEGMENT_BYTES`, so that one is soon full.
+/// The size of a journal's segment, in bytes; with fail points `TOOLGATE_SEGMENT_BYTES`, so that
+/// one is soon full.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn segment_bytes(bytes: u64) -> u64 {
@@ -49,22 +53,31 @@ mod armed {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     /// Tool servers are probed before any call; these points count from the first call on.
-    const OF_A_SENT_CALL: &[&str] = &["mid-send", "after-send", "first-response-byte", "mid-response"];
+    const OF_A_SENT_CALL: &[&str] = &[
+        "mid-send",
+        "after-send",
+        "first-response-byte",
+        "mid-response",
+    ];
 
     static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     static CALLING: AtomicBool = AtomicBool::new(false);
 
-    /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the nth time (from 1).
+    /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed
+    /// the nth time (from 1).
     pub fn reached(point: &'static str) {
         if point == "before-send" {
             CALLING.store(true, Ordering::SeqCst);
         }
-        let Some((armed, nth)) = ARMED.get_or_init(named) else { return };
+        let Some((armed, nth)) = ARMED.get_or_init(named) else {
+            return;
+        };
         let counts = !OF_A_SENT_CALL.contains(&point) || CALLING.load(Ordering::SeqCst);
         if armed == point && counts && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
             let own = rustix::process::getpid();
-            // A signal to oneself that cannot be caught has been delivered when this returns; it does not return.
+            // A signal to oneself that cannot be caught has been delivered when this returns; it
+            // does not return.
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
         }
     }
@@ -79,11 +92,18 @@ mod armed {
 
     /// How many of `length` bytes to write now that `written` are.
     pub fn half(written: usize, length: usize) -> usize {
-        if written < length / 2 { length / 2 } else { length }
+        if written < length / 2 {
+            length / 2
+        } else {
+            length
+        }
     }
 
     /// `TOOLGATE_SEGMENT_BYTES`, or else `bytes`.
     pub fn segment_bytes(bytes: u64) -> u64 {
-        std::env::var("TOOLGATE_SEGMENT_BYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(bytes)
+        std::env::var("TOOLGATE_SEGMENT_BYTES")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(bytes)
     }
 }

@@ -1,4 +1,5 @@
-//! Floor 4: the gate. [`call`] is the pipeline, [`list`] what a caller may see; both ask the same guards.
+//! Floor 4: the gate. [`call`] is the pipeline, [`list`] what a caller may see; both ask the same
+//! guards.
 
 mod bill;
 pub mod call;
@@ -89,7 +90,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Room for one more call of `agent` in flight, of a tool that nobody has taken away while the call waited (003-41).
+    /// Room for one more call of `agent` in flight, of a tool that nobody has taken away while the
+    /// call waited (003-41).
     fn slot(&self, agent: &AgentId, tool: &ToolName) -> Result<Slot, Refusal> {
         if self.policy.current().allowlist.is_disabled(tool) {
             return Err(Refusal::ToolNotAllowlisted);

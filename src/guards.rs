@@ -1,5 +1,6 @@
-//! Floor 2: the guards, in the order of the gate (SEMANTICS §2). One guard, one file, one shape: header, `Settings` as
-//! written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one verb.
+//! Floor 2: the guards, in the order of the gate (SEMANTICS §2). One guard, one file, one shape:
+//! header, `Settings` as written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one
+//! verb.
 
 pub mod allowlist;
 pub mod approval;
@@ -100,7 +101,8 @@ pub struct ToolRules {
     pub audit: Vec<String>,
 }
 
-/// An argument that decides what a call may do, or that is changed: a tool without it cannot be held to its contract (002-05, 002-11).
+/// An argument that decides what a call may do, or that is changed: a tool without it cannot be
+/// held to its contract (002-05, 002-11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needed {
     /// Where the contract names it, such as `["permission", "tenant"]`.
@@ -112,11 +114,13 @@ pub struct Needed {
 impl ToolRules {
     /// The first of the needed arguments that `schema` cannot have: it names others in that place.
     pub fn lacks(&self, schema: &Schema) -> Option<&Needed> {
-        self.needs.iter().find(|needed| schema.names().lack(&needed.path))
+        self.needs
+            .iter()
+            .find(|needed| schema.names().lack(&needed.path))
     }
 
-    /// What the contract can refuse with, in the order of the gate, all variants together; a rule with its place among the
-    /// rules, from 0.
+    /// What the contract can refuse with, in the order of the gate, all variants together; a rule
+    /// with its place among the rules, from 0.
     pub fn codes(&self) -> Vec<(Option<usize>, String)> {
         if let Some(variants) = &self.variants {
             let mut codes = vec![(None, "schema_invalid".to_owned())];
@@ -128,20 +132,39 @@ impl ToolRules {
             return codes;
         }
         let fixed = |code: &str| (None, code.to_owned());
-        let arguments = ["schema_invalid"].into_iter().chain(self.permission.codes()).map(fixed);
-        let rules = self.rules.codes().enumerate().map(|(index, code)| (Some(index), code.to_owned()));
-        let key = self.idempotency.as_ref().is_some_and(idempotency::Rule::is_required);
+        let arguments = ["schema_invalid"]
+            .into_iter()
+            .chain(self.permission.codes())
+            .map(fixed);
+        let rules = self
+            .rules
+            .codes()
+            .enumerate()
+            .map(|(index, code)| (Some(index), code.to_owned()));
+        let key = self
+            .idempotency
+            .as_ref()
+            .is_some_and(idempotency::Rule::is_required);
         let key = key.then_some("idempotency_key_required");
         let draft = self.confirms.is_some().then_some("draft_required");
         let held = self.approval.is_some().then_some("approval_pending");
-        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).chain(held).chain(self.secrets.codes());
+        let rest = key
+            .into_iter()
+            .chain(draft)
+            .chain(self.budget.codes())
+            .chain(held)
+            .chain(self.secrets.codes());
         let rest = rest.map(fixed);
         arguments.chain(rules).chain(rest).collect()
     }
 
-    /// What observe mode uses for a tool without a contract: asks for nothing, and counts as a side effect.
+    /// What observe mode uses for a tool without a contract: asks for nothing, and counts as a side
+    /// effect.
     pub fn observed() -> Self {
-        Self { side_effect: true, ..Self::default() }
+        Self {
+            side_effect: true,
+            ..Self::default()
+        }
     }
 }
 

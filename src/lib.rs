@@ -1,17 +1,19 @@
-//! toolgate: a sidecar between AI agents and their MCP tool servers. Every call is judged, sent once and recorded.
+//! toolgate: a sidecar between AI agents and their MCP tool servers. Every call is judged, sent
+//! once and recorded.
 //!
 //! Floors, lowest first; a file imports from lower floors only (`tests/tidy.rs` keeps this):
 //!
 //! 0. [`model`], [`mcp`]: words and the wire
-//! 1. [`telemetry`], [`outlet`], [`failpoint`], [`owners`], then [`store`], [`upstream`], [`schema`], [`expression`]: the world
+//! 1. [`telemetry`], [`outlet`], [`failpoint`], [`owners`], then [`store`], [`upstream`],
+//!    [`schema`], [`expression`]: the world
 //! 2. [`guards`]: one guard, one file
 //! 3. [`policy`]: what the files say
 //! 4. [`gate`], [`relay`]: the pipeline, and every message that is not a governed call
 //! 5. [`downstream`], [`admin`]: the doors
 //! 6. [`config`], [`app`], [`cli`]: the process
 
-/// What is used and given back for long stays in few pieces: with the C library's allocator, resident memory grew with the
-/// number of calls, though what lived did not (bench/README.md).
+/// What is used and given back for long stays in few pieces: with the C library's allocator,
+/// resident memory grew with the number of calls, though what lived did not (bench/README.md).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,4 +1,5 @@
-//! The program: the guard of a tool server first, because it must stay small; then the command line.
+//! The program: the guard of a tool server first, because it must stay small; then the command
+//! line.
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Floor 0: the wire. JSON-RPC and the few MCP shapes toolgate touches; everything else travels as it was read.
+//! Floor 0: the wire. JSON-RPC and the few MCP shapes toolgate touches; everything else travels as
+//! it was read.
 
 pub mod answer;
 pub mod canonical;

@@ -1,12 +1,16 @@
-//! Who else could change a file: its own rights, and those of every directory and link on the way to it, because a user who may
-//! rename a directory chooses what is in it (SECURITY §9, §10). And what this process keeps others from reading of itself.
+//! Who else could change a file: its own rights, and those of every directory and link on the way
+//! to it, because a user who may rename a directory chooses what is in it (SECURITY §9, §10). And
+//! what this process keeps others from reading of itself.
 //!
-//! Trusted are root and the account that runs this. A directory in which everybody may make files but nobody may touch
-//! those of others (the sticky bit, as `/tmp` has it) is no way in: what is next on the way has to be a trusted account's own.
-//! On a file system that is mounted read-only rights to write are none: so Kubernetes mounts its volumes of configuration.
+//! Trusted are root and the account that runs this. A directory in which everybody may make files
+//! but nobody may touch those of others (the sticky bit, as `/tmp` has it) is no way in: what is
+//! next on the way has to be a trusted account's own. On a file system that is mounted read-only
+//! rights to write are none: so Kubernetes mounts its volumes of configuration.
 
 use rustix::fs::{OFlags, StatVfsMountFlags, statvfs};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, umask};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, umask,
+};
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -84,7 +88,9 @@ impl Exposed {
             Why::Foreign(_) => {
                 let option = if self.kind == Kind::Link { "-h " } else { "" };
                 let own = geteuid().as_raw();
-                format!("run `chown {option}{own} {shown}`, or keep it where only root and that account may write")
+                format!(
+                    "run `chown {option}{own} {shown}`, or keep it where only root and that account may write"
+                )
             }
         }
     }
@@ -99,11 +105,14 @@ fn taken_away(mode: u32) -> &'static str {
     }
 }
 
-/// Everything on the way to `path`, itself included, that others than root and ourselves can change. What is not there, or
-/// cannot be looked at, ends the way without a word: who reads it says so.
+/// Everything on the way to `path`, itself included, that others than root and ourselves can
+/// change. What is not there, or cannot be looked at, ends the way without a word: who reads it
+/// says so.
 pub fn exposed(path: &Path) -> Vec<Exposed> {
     let mut found = Vec::new();
-    let Ok(whole) = std::path::absolute(path) else { return found };
+    let Ok(whole) = std::path::absolute(path) else {
+        return found;
+    };
     let mut left: Vec<OsString> = parts(&whole);
     let mut at = PathBuf::from("/");
     let mut links = 0;
@@ -114,11 +123,18 @@ pub fn exposed(path: &Path) -> Vec<Exposed> {
             continue;
         }
         let next = at.join(&part);
-        let Ok(known) = std::fs::symlink_metadata(&next) else { return found };
+        let Ok(known) = std::fs::symlink_metadata(&next) else {
+            return found;
+        };
         if known.is_symlink() {
             judge_owner(&next, Kind::Link, &known, &mut found);
             links += 1;
-            let Some(target) = std::fs::read_link(&next).ok().filter(|_| links <= MOST_LINKS) else { return found };
+            let Some(target) = std::fs::read_link(&next)
+                .ok()
+                .filter(|_| links <= MOST_LINKS)
+            else {
+                return found;
+            };
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
@@ -149,7 +165,9 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 fn judge_directory(path: &Path, found: &mut Vec<Exposed>) {
-    let Ok(known) = std::fs::symlink_metadata(path) else { return };
+    let Ok(known) = std::fs::symlink_metadata(path) else {
+        return;
+    };
     if !(known.uid() == NOBODY_KNOWN && is_root_unknown()) {
         judge_owner(path, Kind::Directory, &known, found);
     }
@@ -161,13 +179,21 @@ fn judge_directory(path: &Path, found: &mut Vec<Exposed>) {
 fn judge_owner(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
     let owner = known.uid();
     if owner != 0 && owner != geteuid().as_raw() {
-        found.push(Exposed { path: path.to_owned(), kind, why: Why::Foreign(owner) });
+        found.push(Exposed {
+            path: path.to_owned(),
+            kind,
+            why: Why::Foreign(owner),
+        });
     }
 }
 
 fn judge_mode(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
     if known.mode() & OTHERS_WRITE != 0 && !is_read_only(path) {
-        found.push(Exposed { path: path.to_owned(), kind, why: Why::Writable(known.mode()) });
+        found.push(Exposed {
+            path: path.to_owned(),
+            kind,
+            why: Why::Writable(known.mode()),
+        });
     }
 }
 
@@ -179,31 +205,45 @@ fn is_read_only(path: &Path) -> bool {
 fn is_root_unknown() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let ranges = map.lines().filter_map(|line| {
-        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+        let mut numbers = line
+            .split_whitespace()
+            .map(|number| number.parse::<u64>().ok());
         Some((numbers.next()??, numbers.next()??, numbers.next()??))
     });
     let ranges: Vec<(u64, u64, u64)> = ranges.collect();
-    let knows = |outside: u64| ranges.iter().any(|(_, from, count)| (*from..from + count).contains(&outside));
-    let is_given = ranges.iter().any(|(inside, _, count)| (*inside..inside + count).contains(&NOBODY_KNOWN.into()));
+    let knows = |outside: u64| {
+        ranges
+            .iter()
+            .any(|(_, from, count)| (*from..from + count).contains(&outside))
+    };
+    let is_given = ranges
+        .iter()
+        .any(|(inside, _, count)| (*inside..inside + count).contains(&NOBODY_KNOWN.into()));
     !ranges.is_empty() && !knows(0) && !is_given
 }
 
-/// Makes the file at `path`, empty and for us alone. What was there under that name is removed first, so that no link is
-/// followed and no file of another's is written.
+/// Makes the file at `path`, empty and for us alone. What was there under that name is removed
+/// first, so that no link is followed and no file of another's is written.
 pub fn fresh(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
 }
 
 /// The umask that this process was started with, once [`keep_private`] has changed it.
 static STARTED_WITH: OnceLock<u32> = OnceLock::new();
 
-/// From now on what this process makes is for its owner alone, whatever makes it; tool servers are started with the umask that
-/// toolgate was started with.
+/// From now on what this process makes is for its owner alone, whatever makes it; tool servers are
+/// started with the umask that toolgate was started with.
 pub fn keep_private() {
     STARTED_WITH.get_or_init(|| umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode());
 }
@@ -213,10 +253,17 @@ pub fn umask_of_others() -> Option<u32> {
     STARTED_WITH.get().copied()
 }
 
-/// Keeps tokens and arguments in this process's memory: no core dump, and no look into it by processes of the same account
-/// that are not root's (SECURITY §10). Programs that it starts leave no core dumps either.
+/// Keeps tokens and arguments in this process's memory: no core dump, and no look into it by
+/// processes of the same account that are not root's (SECURITY §10). Programs that it starts leave
+/// no core dumps either.
 pub fn seal_memory() {
     // Where the kernel refuses either, nothing else is worse than before.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        },
+    );
 }

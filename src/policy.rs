@@ -56,34 +56,48 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The same policy without the tools that operators have taken away: another version, unless there are none.
+    /// The same policy without the tools that operators have taken away: another version, unless
+    /// there are none.
     #[must_use]
     pub fn without(self, disabled: Disabled) -> Self {
         let mut version = self.written.clone();
         if !disabled.is_empty() {
-            let names = disabled.keys().fold(version, |text, tool| text + "\n" + tool.as_str());
+            let names = disabled
+                .keys()
+                .fold(version, |text, tool| text + "\n" + tool.as_str());
             version = compile::shown(&Sha256::digest(names));
         }
-        Self { version, allowlist: self.allowlist.without(disabled), ..self }
+        Self {
+            version,
+            allowlist: self.allowlist.without(disabled),
+            ..self
+        }
     }
 
-    /// What a server said of itself, as agents may read it: without `instructions` that no operator has approved, where pins
-    /// are kept (SECURITY §3C C9), and without what cannot be seen in its texts (§3D D6).
+    /// What a server said of itself, as agents may read it: without `instructions` that no operator
+    /// has approved, where pins are kept (SECURITY §3C C9), and without what cannot be seen in
+    /// its texts (§3D D6).
     #[must_use]
     pub fn introduced(&self, server: &ServerName, said: &Text) -> Text {
-        let approved = |one: &Instructions| self.pins.judge(server, guards::pins::INSTRUCTIONS, &one.digest).is_ok();
+        let approved = |one: &Instructions| {
+            self.pins
+                .judge(server, guards::pins::INSTRUCTIONS, &one.digest)
+                .is_ok()
+        };
         let shown = readable_words(said);
         if self.mode == Mode::Observe || Instructions::of(said).is_none_or(|one| approved(&one)) {
             return shown;
         }
-        let Some(mut members) = shown.object() else { return shown };
+        let Some(mut members) = shown.object() else {
+            return shown;
+        };
         members.remove("instructions");
         members.text()
     }
 }
 
-/// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is
-/// enforced. Names are matched whole.
+/// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or
+/// when nothing is enforced. Names are matched whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Methods {
     /// Refused, known or not.

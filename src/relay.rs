@@ -1,6 +1,6 @@
-//! Floor 4: every message that is not a governed call. Its parameters arrive as they came, but for what is toolgate's own, what
-//! the agent may not use, and what was sealed; ids change, and, where several servers share one address, the names that say
-//! which server is meant.
+//! Floor 4: every message that is not a governed call. Its parameters arrive as they came, but for
+//! what is toolgate's own, what the agent may not use, and what was sealed; ids change, and, where
+//! several servers share one address, the names that say which server is meant.
 
 mod discover;
 mod feed;
@@ -81,10 +81,22 @@ impl From<Fault> for Failed {
 }
 
 impl Relay {
-    /// A relay to these servers. `seal` is for what they want back with answers to their questions. `tools_changed` rises
-    /// when a list of tools may have changed for an agent.
-    pub fn new(servers: Arc<Servers>, sides: Arc<Sides>, seal: Arc<Seal>, tools_changed: watch::Receiver<u64>) -> Self {
-        Self { servers, policy: sides.live(), sides, seal, tools_changed, closing: CancellationToken::new() }
+    /// A relay to these servers. `seal` is for what they want back with answers to their questions.
+    /// `tools_changed` rises when a list of tools may have changed for an agent.
+    pub fn new(
+        servers: Arc<Servers>,
+        sides: Arc<Sides>,
+        seal: Arc<Seal>,
+        tools_changed: watch::Receiver<u64>,
+    ) -> Self {
+        Self {
+            servers,
+            policy: sides.live(),
+            sides,
+            seal,
+            tools_changed,
+            closing: CancellationToken::new(),
+        }
     }
 
     /// Ends what would otherwise wait for ever: subscriptions, and requests without a deadline.
@@ -105,7 +117,10 @@ impl Relay {
         };
         let id = request.message.id.clone();
         let answer = match ended {
-            Ok(answer) => Message { id, ..answer.brief() },
+            Ok(answer) => Message {
+                id,
+                ..answer.brief()
+            },
             Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None).brief(),
             Err(Failed::Gone) if request.era == Era::Modern => return,
             Err(Failed::Gone) => Message::error(id, CANCELLED, "the request was cancelled", None),
@@ -118,37 +133,59 @@ impl Relay {
         let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;
     }
 
-    /// Known methods travel unless the configuration denies them; unknown ones only in observe mode (SECURITY §3C C13).
+    /// Known methods travel unless the configuration denies them; unknown ones only in observe mode
+    /// (SECURITY §3C C13).
     fn permitted(&self, request: &Request) -> Result<(), Failed> {
         let method = request.message.method.as_str();
         let policy = self.policy.current();
         let refuse = |why: &str| {
             let shown: String = method.chars().take(64).collect();
-            Err(Failed::Answer(METHOD_NOT_FOUND, format!("method `{}` {why}", shown.escape_debug())))
+            Err(Failed::Answer(
+                METHOD_NOT_FOUND,
+                format!("method `{}` {why}", shown.escape_debug()),
+            ))
         };
         match treatment(method, request.era) {
             Treatment::Removed => refuse("was removed in this revision"),
             Treatment::Unknown if !policy.methods.passes(method, false, policy.mode) => {
                 refuse("is not known; an operator can allow it with `methods: { allow: […] }`")
             }
-            _ if !policy.methods.passes(method, true, policy.mode) => refuse("is denied by the configuration"),
-            Treatment::Call | Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Unknown => Ok(()),
+            _ if !policy.methods.passes(method, true, policy.mode) => {
+                refuse("is denied by the configuration")
+            }
+            Treatment::Call
+            | Treatment::List
+            | Treatment::Local
+            | Treatment::Forward
+            | Treatment::Unknown => Ok(()),
         }
     }
 
     async fn answer(&self, request: &Request) -> Result<Message, Failed> {
         let message = &request.message;
         match (message.method.as_str(), &request.scope) {
-            ("server/discover", _) => {
-                self.discover(&request.caller, &request.scope).map(|result| Message::response(None, result, false))
-            }
-            ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
+            ("server/discover", _) => self
+                .discover(&request.caller, &request.scope)
+                .map(|result| Message::response(None, result, false)),
+            ("ping", _) => Ok(Message::response(
+                None,
+                Text::of(&serde_json::json!({})),
+                false,
+            )),
             ("subscriptions/listen", _) => self.listen(request).await,
-            (method, _) if method.starts_with("tasks/") && method != "tasks/list" => self.of_task(request).await,
-            ("tasks/list", Scope::One(server)) => {
-                self.own_tasks(request, self.forward(request, server, message.clone()).await?).await
+            (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
+                self.of_task(request).await
             }
-            ("tasks/list", Scope::All) => self.own_tasks(request, self.merged(request).await?).await,
+            ("tasks/list", Scope::One(server)) => {
+                self.own_tasks(
+                    request,
+                    self.forward(request, server, message.clone()).await?,
+                )
+                .await
+            }
+            ("tasks/list", Scope::All) => {
+                self.own_tasks(request, self.merged(request).await?).await
+            }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
             (_, Scope::All) => self.merged(request).await,
         }
@@ -156,8 +193,11 @@ impl Relay {
 
     /// The servers reached that answer.
     fn reached(&self, scope: &Scope) -> Vec<Arc<Server>> {
-        let reached =
-            self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
+        let reached = self
+            .servers
+            .all()
+            .iter()
+            .filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
         reached.cloned().collect()
     }
 }

@@ -1,5 +1,6 @@
-//! Floor 1: the schemas of tools. What a tool server declares is judged before it is compiled, compiled once, and kept
-//! beside the tool; what cannot be judged quarantines the tool instead of letting everything through.
+//! Floor 1: the schemas of tools. What a tool server declares is judged before it is compiled,
+//! compiled once, and kept beside the tool; what cannot be judged quarantines the tool instead of
+//! letting everything through.
 
 pub mod closed;
 mod explain;

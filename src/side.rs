@@ -1,5 +1,6 @@
-//! Floor 3: the side doors, which are everything that MCP lets agents and servers do besides calling tools. Each message
-//! that goes through one is judged by the layers, counted, and recorded (SECURITY §3C C3, C6, C7, C12, §5).
+//! Floor 3: the side doors, which are everything that MCP lets agents and servers do besides
+//! calling tools. Each message that goes through one is judged by the layers, counted, and recorded
+//! (SECURITY §3C C3, C6, C7, C12, §5).
 
 use crate::guards::Mode;
 use crate::guards::allowlist::side::Wanted;
@@ -98,7 +99,13 @@ impl Judged<'_> {
 impl Sides {
     /// Judges by the policy in force.
     pub fn new(policy: Arc<Live>, sums: Arc<Sums>, metrics: Arc<Metrics>) -> Self {
-        Self { policy, sums, metrics, clock: Clock::default(), recent: Recent::default() }
+        Self {
+            policy,
+            sums,
+            metrics,
+            clock: Clock::default(),
+            recent: Recent::default(),
+        }
     }
 
     /// The policy, as it stands.
@@ -115,7 +122,8 @@ impl Sides {
     pub fn judge<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
         let message = passing.message;
         let door = SideDoor::of_method(&message.method)?;
-        let (wanted, subject) = subject::of(door, passing.server, &message.method, message.body.as_ref());
+        let (wanted, subject) =
+            subject::of(door, passing.server, &message.method, message.body.as_ref());
         let policy = self.policy.current();
         let mut by = None;
         for wanted in &wanted {
@@ -134,10 +142,19 @@ impl Sides {
             (refused, by) = (true, format!("elicitation: {why}"));
         }
         let began = self.clock.steady();
-        Some(Judged { passing, way: Way::Door(door), subject, by, refused, policy, began })
+        Some(Judged {
+            passing,
+            way: Way::Door(door),
+            subject,
+            by,
+            refused,
+            policy,
+            began,
+        })
     }
 
-    /// Judges what a server tells by a method that no revision knows; none for other messages, and where `methods` allows it.
+    /// Judges what a server tells by a method that no revision knows; none for other messages, and
+    /// where `methods` allows it.
     fn unknown<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
         let Message { kind, method, .. } = passing.message;
         let policy = self.policy.current();
@@ -145,16 +162,46 @@ impl Sides {
         if !is_of_interest || policy.methods.passes(method, false, Mode::Enforce) {
             return None;
         }
-        let (subject, by, began) = (passing.server.to_string(), "methods".to_owned(), self.clock.steady());
-        Some(Judged { passing, way: Way::Unknown, subject, by, refused: true, policy, began })
+        let (subject, by, began) = (
+            passing.server.to_string(),
+            "methods".to_owned(),
+            self.clock.steady(),
+        );
+        Some(Judged {
+            passing,
+            way: Way::Unknown,
+            subject,
+            by,
+            refused: true,
+            policy,
+            began,
+        })
     }
 
-    /// What becomes of a message by which the caller changes a task of its own that `tool` made. `is_unheld`: it brings the
-    /// tool something that people would have to decide on.
-    pub fn of_task<'a>(&self, passing: Passing<'a>, tool: &ToolName, is_unheld: bool) -> Judged<'a> {
+    /// What becomes of a message by which the caller changes a task of its own that `tool` made.
+    /// `is_unheld`: it brings the tool something that people would have to decide on.
+    pub fn of_task<'a>(
+        &self,
+        passing: Passing<'a>,
+        tool: &ToolName,
+        is_unheld: bool,
+    ) -> Judged<'a> {
         let by = if is_unheld { "approval" } else { "task" }.to_owned();
-        let (way, subject, policy, began) = (Way::Task, tool.to_string(), self.policy.current(), self.clock.steady());
-        Judged { passing, way, subject, by, refused: is_unheld, policy, began }
+        let (way, subject, policy, began) = (
+            Way::Task,
+            tool.to_string(),
+            self.policy.current(),
+            self.clock.steady(),
+        );
+        Judged {
+            passing,
+            way,
+            subject,
+            by,
+            refused: is_unheld,
+            policy,
+            began,
+        }
     }
 
     /// May anything of `server` be reached through `door`? In observe mode all of it.
@@ -176,12 +223,29 @@ fn opens(policy: &Policy, caller: &Caller, door: SideDoor, server: &ServerName) 
 
 impl Keeper for Sides {
     fn lets_through(&self, spoken: &Spoken<'_>) -> Result<(), Unheard> {
-        let Spoken { caller, server, revision, message } = *spoken;
-        let passing = Passing { caller, server, revision, session: None, message };
+        let Spoken {
+            caller,
+            server,
+            revision,
+            message,
+        } = *spoken;
+        let passing = Passing {
+            caller,
+            server,
+            revision,
+            session: None,
+            message,
+        };
         let Some(judged) = self.judge(passing).or_else(|| self.unknown(passing)) else {
             let is_known = message.method == "ping" || message.method.starts_with("tasks/");
-            let passes = message.kind != Kind::Request || is_known || self.policy.current().mode == Mode::Observe;
-            return if passes { Ok(()) } else { Err((METHOD_NOT_FOUND, "servers do not send this request")) };
+            let passes = message.kind != Kind::Request
+                || is_known
+                || self.policy.current().mode == Mode::Observe;
+            return if passes {
+                Ok(())
+            } else {
+                Err((METHOD_NOT_FOUND, "servers do not send this request"))
+            };
         };
         let unheard = judged.is_refused().then(|| words(judged.way));
         self.tell(&judged, Became::Passed);
@@ -195,11 +259,19 @@ impl Keeper for Sides {
 
 /// What a server reads that may not ask, and an agent whose request it asked for.
 fn words(way: Way) -> &'static str {
-    let Way::Door(door) = way else { return "nobody knows this notification" };
+    let Way::Door(door) = way else {
+        return "nobody knows this notification";
+    };
     match door {
-        SideDoor::Sampling => "the tool server may not use the agent's model here (sampling is not open to it)",
-        SideDoor::Elicitation => "the tool server may not ask this of the person behind the agent (elicitation)",
-        SideDoor::Roots => "the tool server may not ask for the agent's directories here (roots are not open to it)",
+        SideDoor::Sampling => {
+            "the tool server may not use the agent's model here (sampling is not open to it)"
+        }
+        SideDoor::Elicitation => {
+            "the tool server may not ask this of the person behind the agent (elicitation)"
+        }
+        SideDoor::Roots => {
+            "the tool server may not ask for the agent's directories here (roots are not open to it)"
+        }
         SideDoor::Resources | SideDoor::Prompts | SideDoor::Completions | SideDoor::Logging => {
             "this is not open to the agent"
         }

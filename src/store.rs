@@ -1,5 +1,6 @@
-//! Floor 1: what outlives the process. Everything lies in one directory, the data directory, which one toolgate at a
-//! time may write to; anyone with the right to read it may read it while toolgate runs.
+//! Floor 1: what outlives the process. Everything lies in one directory, the data directory, which
+//! one toolgate at a time may write to; anyone with the right to read it may read it while toolgate
+//! runs.
 //!
 //! ```text
 //! <data>/lock       held while a toolgate writes here; holds its process id

@@ -36,12 +36,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What the command line (`--log`) says, then the environment (`RUST_LOG`, `OTEL_…`), then: `info`, no traces.
+    /// What the command line (`--log`) says, then the environment (`RUST_LOG`, `OTEL_…`), then:
+    /// `info`, no traces.
     ///
     /// # Errors
     /// When a variable has a value that cannot be kept.
-    pub fn read(log: Option<String>, variables: impl Fn(&str) -> Option<String>) -> Result<Self, StartError> {
-        let log = log.or_else(|| variables("RUST_LOG")).filter(|log| !log.trim().is_empty());
+    pub fn read(
+        log: Option<String>,
+        variables: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, StartError> {
+        let log = log
+            .or_else(|| variables("RUST_LOG"))
+            .filter(|log| !log.trim().is_empty());
         Ok(Self {
             log: log.unwrap_or_else(|| "info".to_owned()),
             shape: Shape::of_stderr(),
@@ -74,7 +80,8 @@ pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
 }
 
-/// Starts logs, and traces if a collector is set, for the whole process. `runtime` carries the requests to the collector.
+/// Starts logs, and traces if a collector is set, for the whole process. `runtime` carries the
+/// requests to the collector.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -84,7 +91,11 @@ pub fn start(settings: &Settings, runtime: &Handle) -> Result<Telemetry, StartEr
     Ok(telemetry)
 }
 
-fn assemble<W>(settings: &Settings, runtime: &Handle, writer: W) -> Result<(Dispatch, Telemetry), StartError>
+fn assemble<W>(
+    settings: &Settings,
+    runtime: &Handle,
+    writer: W,
+) -> Result<(Dispatch, Telemetry), StartError>
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
@@ -94,8 +105,16 @@ where
         None => None,
     };
     let dispatch = match &provider {
-        None => Dispatch::new(Registry::default().with(level).with(logs::layer(settings.shape, writer))),
-        Some(provider) => with_traces(level, logs::layer(settings.shape, writer), provider.tracer("toolgate")),
+        None => Dispatch::new(
+            Registry::default()
+                .with(level)
+                .with(logs::layer(settings.shape, writer)),
+        ),
+        Some(provider) => with_traces(
+            level,
+            logs::layer(settings.shape, writer),
+            provider.tracer("toolgate"),
+        ),
     };
     Ok((dispatch, Telemetry { provider }))
 }
@@ -113,16 +132,25 @@ where
         .with_target(false)
         .with_tracked_inactivity(false)
         .with_context_activation(false)
-        .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == traces::SPANS));
-    Dispatch::new(Registry::default().with(lines.with_filter(level)).with(spans))
+        .with_filter(filter_fn(|metadata| {
+            metadata.is_span() && metadata.target() == traces::SPANS
+        }));
+    Dispatch::new(
+        Registry::default()
+            .with(lines.with_filter(level))
+            .with(spans),
+    )
 }
 
 impl Telemetry {
     /// Sends the last spans; takes five seconds at most.
     pub async fn stop(self) {
-        let Some(provider) = self.provider else { return };
+        let Some(provider) = self.provider else {
+            return;
+        };
         // The library blocks while it flushes, and the requests need this runtime meanwhile.
-        let flushed = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH)).await;
+        let flushed =
+            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH)).await;
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("the last traces did not reach the collector");
         }

@@ -1,4 +1,5 @@
-//! Floor 1: tool servers. One conversation with a server is a link; one request on it is an exchange.
+//! Floor 1: tool servers. One conversation with a server is a link; one request on it is an
+//! exchange.
 
 pub mod backoff;
 pub mod catalog;
@@ -35,7 +36,8 @@ pub const QUEUE: usize = 64;
 pub enum Inbound {
     /// A comment on the stream: the server is alive, and may say more.
     Comment(Comment),
-    /// A legacy server closed the stream and wants to be asked again after this many milliseconds (PROTOCOL §3.1).
+    /// A legacy server closed the stream and wants to be asked again after this many milliseconds
+    /// (PROTOCOL §3.1).
     Interrupted(u64),
     /// A notification or request that belongs to the exchange, or its answer, which ends it.
     Message(Message),

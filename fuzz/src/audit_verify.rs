@@ -1,5 +1,6 @@
-//! Whatever is done to the bytes of a journal, verifying finds it, or nothing of what was recorded is changed
-//! (SECURITY §3G G2, G3). One journal has a known head, the other seals of two keys and a summary of what was dropped.
+//! Whatever is done to the bytes of a journal, verifying finds it, or nothing of what was recorded
+//! is changed (SECURITY §3G G2, G3). One journal has a known head, the other seals of two keys and
+//! a summary of what was dropped.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -9,7 +10,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use toolgate::model::entry::Entry;
 use toolgate::model::secret::Secret;
-use toolgate::store::journal::{Against, Head, Journal, Key, Keys, Options, Reader, Retention, check};
+use toolgate::store::journal::{
+    Against, Head, Journal, Key, Keys, Options, Reader, Retention, check,
+};
 
 /// Calls in the journal.
 const CALLS: u32 = 16;
@@ -28,20 +31,39 @@ struct Written {
 static PLAIN: LazyLock<Written> = LazyLock::new(|| {
     let (data, runtime) = (directory(), runtime());
     let head = runtime.block_on(half(data.path(), Keys::default(), (0..CALLS, false)));
-    Written::of(data, Against { expected: Some(head), ..Against::default() })
+    Written::of(
+        data,
+        Against {
+            expected: Some(head),
+            ..Against::default()
+        },
+    )
 });
 
 /// Sealed by a key and, after a part of it was dropped, by the next one; no head is known.
 static SEALED: LazyLock<Written> = LazyLock::new(|| {
     let (data, runtime) = (directory(), runtime());
     let key = |letter: &str| Key::new(&Secret::new(letter.repeat(32))).expect("long enough");
-    let before = Keys { current: Some(key("a")), ..Keys::default() };
-    let keys = Keys { current: Some(key("b")), previous: vec![key("a")], ..Keys::default() };
+    let before = Keys {
+        current: Some(key("a")),
+        ..Keys::default()
+    };
+    let keys = Keys {
+        current: Some(key("b")),
+        previous: vec![key("a")],
+        ..Keys::default()
+    };
     runtime.block_on(async {
         half(data.path(), before, (0..CALLS / 2, true)).await;
         half(data.path(), keys.clone(), (CALLS / 2..CALLS, false)).await;
     });
-    Written::of(data, Against { keys, ..Against::default() })
+    Written::of(
+        data,
+        Against {
+            keys,
+            ..Against::default()
+        },
+    )
 });
 
 impl Written {
@@ -59,40 +81,66 @@ impl Written {
         let report = check(data.path(), &against).expect("it can be checked");
         assert_eq!(report.problem, None, "{report:?}");
         assert!(records.len() >= CALLS as usize / 2);
-        Self { data, files, records, against }
+        Self {
+            data,
+            files,
+            records,
+            against,
+        }
     }
 }
 
 /// In memory, where there is such a place: each case writes the files anew.
 fn directory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a directory")
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
 }
 
 /// Records `calls`, and `drops` the closed segments.
 async fn half(data: &Path, keys: Keys, (calls, drops): (std::ops::Range<u32>, bool)) -> Head {
-    let options = Options { segment_bytes: SEGMENT, reserve_bytes: 0, ..Options::default() };
+    let options = Options {
+        segment_bytes: SEGMENT,
+        reserve_bytes: 0,
+        ..Options::default()
+    };
     let journal = Journal::open_sealed(data, options, keys).expect("a journal");
     for call in calls {
         journal.record(entry(call)).expect("recorded");
         journal.flush().await.expect("written");
     }
     if drops {
-        let retention = Retention { upto: journal.durable_seq(), age: Duration::ZERO, archive: None };
-        let dropped = journal.compact(retention, std::iter::empty()).await.expect("compacted");
+        let retention = Retention {
+            upto: journal.durable_seq(),
+            age: Duration::ZERO,
+            archive: None,
+        };
+        let dropped = journal
+            .compact(retention, std::iter::empty())
+            .await
+            .expect("compacted");
         assert!(dropped.is_some(), "nothing was dropped");
     }
     journal.close().await.expect("closed")
 }
 
-/// The first byte chooses the journal, too. Each four bytes are something that is done: what, and where.
+/// The first byte chooses the journal, too. Each four bytes are something that is done: what, and
+/// where.
 pub fn run(data: &[u8]) {
     let is_sealed = data.first().is_some_and(|byte| byte >> 7 == 1);
     let written = if is_sealed { &*SEALED } else { &*PLAIN };
-    let mut files: Vec<Option<Vec<u8>>> = written.files.iter().map(|(_, bytes)| Some(bytes.clone())).collect();
+    let mut files: Vec<Option<Vec<u8>>> = written
+        .files
+        .iter()
+        .map(|(_, bytes)| Some(bytes.clone()))
+        .collect();
     for step in data.chunks_exact(4).take(16) {
         tamper(&mut files, step);
     }
@@ -102,7 +150,11 @@ pub fn run(data: &[u8]) {
             None => drop(std::fs::remove_file(path)),
         }
     }
-    let is_changed = written.files.iter().zip(&files).any(|((_, before), now)| now.as_ref() != Some(before));
+    let is_changed = written
+        .files
+        .iter()
+        .zip(&files)
+        .any(|((_, before), now)| now.as_ref() != Some(before));
     let known = check(written.data.path(), &written.against).ok();
     let is_found = known.as_ref().is_none_or(|report| report.problem.is_some());
     assert!(is_changed || !is_found, "nothing was done: {known:?}");
@@ -111,22 +163,37 @@ pub fn run(data: &[u8]) {
     }
     let read = records(written.data.path()).expect("what verifies can be read");
     // Without a head, a cut-off end is not found.
-    let is_as_written = if is_sealed { written.records.starts_with(&read) } else { read == written.records };
-    assert!(is_as_written, "something was changed, and it verifies: {known:?}");
+    let is_as_written = if is_sealed {
+        written.records.starts_with(&read)
+    } else {
+        read == written.records
+    };
+    assert!(
+        is_as_written,
+        "something was changed, and it verifies: {known:?}"
+    );
 }
 
 fn tamper(files: &mut [Option<Vec<u8>>], step: &[u8]) {
-    let [what, file, high, low] = step else { return };
+    let [what, file, high, low] = step else {
+        return;
+    };
     let (count, place) = (files.len(), usize::from(*high) << 8 | usize::from(*low));
     let file = usize::from(*file) % count;
     if what % 8 == 7 {
         files.swap(file, place % count);
         return;
     }
-    let Some(bytes) = &mut files[file] else { return };
+    let Some(bytes) = &mut files[file] else {
+        return;
+    };
     let at = place % bytes.len().max(1);
     match what % 8 {
-        0..=3 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << (what >> 3 & 7)),
+        0..=3 => bytes
+            .iter_mut()
+            .skip(at)
+            .take(1)
+            .for_each(|byte| *byte ^= 1 << (what >> 3 & 7)),
         4 => bytes.truncate(at),
         5 => bytes.insert(at, *what),
         _ if at == 0 => files[file] = None,
@@ -135,8 +202,13 @@ fn tamper(files: &mut [Option<Vec<u8>>], step: &[u8]) {
 }
 
 fn records(data: &Path) -> Option<Vec<Bytes>> {
-    let text = |record: toolgate::store::journal::Record| record.text().ok().map(|text| text.map(|text| text.bytes()));
-    let read: Option<Vec<_>> = Reader::open(data).ok()?.map(|record| record.ok().and_then(text)).collect();
+    let text = |record: toolgate::store::journal::Record| {
+        record.text().ok().map(|text| text.map(|text| text.bytes()))
+    };
+    let read: Option<Vec<_>> = Reader::open(data)
+        .ok()?
+        .map(|record| record.ok().and_then(text))
+        .collect();
     Some(read?.into_iter().flatten().collect())
 }
 

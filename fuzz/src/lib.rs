@@ -1,7 +1,8 @@
-//! What hostile bytes meet first, one function each: it panics when any bytes at all break what is promised (SECURITY §12).
+//! What hostile bytes meet first, one function each: it panics when any bytes at all break what is
+//! promised (SECURITY §12).
 //!
-//! libFuzzer calls them with bytes of its own (`fuzz/run`); `tests/it/fuzz.rs` calls the same functions with the committed
-//! corpora and with mutations of them, on any toolchain.
+//! libFuzzer calls them with bytes of its own (`fuzz/run`); `tests/it/fuzz.rs` calls the same
+//! functions with the committed corpora and with mutations of them, on any toolchain.
 
 pub mod audit_verify;
 pub mod canonical;
@@ -34,5 +35,6 @@ pub const TARGETS: &[(&str, Target)] = &[
 
 /// What the first byte says, and the bytes after it.
 fn led(data: &[u8]) -> (u8, &[u8]) {
-    data.split_first().map_or((0, data), |(first, rest)| (*first, rest))
+    data.split_first()
+        .map_or((0, data), |(first, rest)| (*first, rest))
 }

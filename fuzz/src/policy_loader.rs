@@ -1,5 +1,5 @@
-//! Any file is a policy or configuration, or is refused with reasons that have a place; nothing else happens, and twice
-//! the same (SECURITY §3A, §9).
+//! Any file is a policy or configuration, or is refused with reasons that have a place; nothing
+//! else happens, and twice the same (SECURITY §3A, §9).
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -19,8 +19,15 @@ struct Place {
 
 static PLACE: LazyLock<Place> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a directory");
-    let (file, policy) = (directory.path().join("toolgate.yaml"), directory.path().join("policy.yaml"));
-    Place { directory, file, policy }
+    let (file, policy) = (
+        directory.path().join("toolgate.yaml"),
+        directory.path().join("policy.yaml"),
+    );
+    Place {
+        directory,
+        file,
+        policy,
+    }
 });
 
 /// The first byte says whether the rest is a policy or a configuration.
@@ -29,7 +36,8 @@ pub fn run(data: &[u8]) {
     if first & 1 == 0 {
         judge(CONFIGURATION.as_bytes(), text);
     } else if !text.windows(8).any(|word| word == b"policies") {
-        // A configuration may name directories of policies; which ones there are here is not for it to choose.
+        // A configuration may name directories of policies; which ones there are here is not for it
+        // to choose.
         judge(text, b"");
     }
 }
@@ -39,22 +47,63 @@ fn judge(configuration: &[u8], policy: &[u8]) {
     std::fs::write(&PLACE.policy, policy).expect("written");
     let once = load(&PLACE.file);
     let twice = load(&PLACE.file);
-    let said = |loaded: &Loaded| format!("{:?} {:?}", loaded.reading.diagnostics, loaded.reading.fingerprint);
+    let said = |loaded: &Loaded| {
+        format!(
+            "{:?} {:?}",
+            loaded.reading.diagnostics, loaded.reading.fingerprint
+        )
+    };
     assert_eq!(said(&once), said(&twice), "twice the same");
-    let version = |loaded: &Loaded| loaded.reading.policy.as_ref().map(|policy| policy.version.clone());
+    let version = |loaded: &Loaded| {
+        loaded
+            .reading
+            .policy
+            .as_ref()
+            .map(|policy| policy.version.clone())
+    };
     assert_eq!(version(&once), version(&twice), "twice the same");
-    let errors = once.reading.diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
-    assert_eq!(once.reading.policy.is_none(), errors > 0, "no policy without a reason, none in spite of one");
-    let lines = |text: &[u8]| 1 + text.iter().filter(|byte| **byte == b'\n' || **byte == b'\r').count();
+    let errors = once
+        .reading
+        .diagnostics
+        .iter()
+        .filter(|one| one.severity == Severity::Error)
+        .count();
+    assert_eq!(
+        once.reading.policy.is_none(),
+        errors > 0,
+        "no policy without a reason, none in spite of one"
+    );
+    let lines = |text: &[u8]| {
+        1 + text
+            .iter()
+            .filter(|byte| **byte == b'\n' || **byte == b'\r')
+            .count()
+    };
     let longest = lines(configuration).max(lines(policy));
     for diagnostic in &once.reading.diagnostics {
-        assert!(usize::try_from(diagnostic.line).is_ok_and(|line| line <= longest), "{diagnostic:?}");
-        assert!(diagnostic.file.starts_with(&*PLACE.directory.path().to_string_lossy()), "{diagnostic:?}");
+        assert!(
+            usize::try_from(diagnostic.line).is_ok_and(|line| line <= longest),
+            "{diagnostic:?}"
+        );
+        assert!(
+            diagnostic
+                .file
+                .starts_with(&*PLACE.directory.path().to_string_lossy()),
+            "{diagnostic:?}"
+        );
         let shown = diagnostic.to_string();
-        assert!(!shown.chars().any(|letter| letter.is_control() && letter != '\n'), "{shown:?}");
+        assert!(
+            !shown
+                .chars()
+                .any(|letter| letter.is_control() && letter != '\n'),
+            "{shown:?}"
+        );
     }
 }
 
 fn load(path: &Path) -> Loaded {
-    load_with(path, &|name| name.starts_with("SET").then(|| "value-of-a-variable".to_owned()))
+    load_with(path, &|name| {
+        name.starts_with("SET")
+            .then(|| "value-of-a-variable".to_owned())
+    })
 }

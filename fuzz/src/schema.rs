@@ -1,4 +1,5 @@
-//! A schema of a tool server is refused, or judges every value in bounded time and each time alike (SECURITY §2.2, §4).
+//! A schema of a tool server is refused, or judges every value in bounded time and each time alike
+//! (SECURITY §2.2, §4).
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,29 +8,47 @@ use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::model::clock::Clock;
 use toolgate::schema::Schema;
 
-/// What compiling and judging may take for inputs of this size, in a program that is not optimized, on a busy machine.
+/// What compiling and judging may take for inputs of this size, in a program that is not optimized,
+/// on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(20);
 /// Bytes of a value that is judged.
 const LONGEST_VALUE: usize = 2 << 10;
 
 /// A schema, a zero byte, and a value.
 pub fn run(data: &[u8]) {
-    let (schema, given) = data.split_at(data.iter().position(|byte| *byte == 0).unwrap_or(data.len()));
+    let (schema, given) = data.split_at(
+        data.iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(data.len()),
+    );
     let given = given.get(1..).unwrap_or_default();
-    let Some(schema) = read(schema, &FROM_SERVER) else { return };
+    let Some(schema) = read(schema, &FROM_SERVER) else {
+        return;
+    };
     let begun = Clock.steady();
-    let Ok(compiled) = Schema::compile(&schema) else { return };
+    let Ok(compiled) = Schema::compile(&schema) else {
+        return;
+    };
     let given = read(&given[..given.len().min(LONGEST_VALUE)], &FROM_AGENT);
-    for value in given.iter().chain(&[Value::Null, Value::Object(serde_json::Map::new())]) {
+    for value in given
+        .iter()
+        .chain(&[Value::Null, Value::Object(serde_json::Map::new())])
+    {
         let verdict = compiled.accepts(value).is_ok();
         assert_eq!(compiled.accepts(value).is_ok(), verdict, "twice the same");
         let again = Schema::compile(&compiled.source()).expect("what was compiled once is again");
         assert_eq!(again.accepts(value).is_ok(), verdict, "the same schema");
         let took = Clock.steady().saturating_sub(begun);
-        assert!(took < AT_MOST, "{took:?} for a schema of {} bytes", data.len());
+        assert!(
+            took < AT_MOST,
+            "{took:?} for a schema of {} bytes",
+            data.len()
+        );
     }
 }
 
 fn read(text: &[u8], limits: &Limits) -> Option<Value> {
-    Text::read(Bytes::copy_from_slice(text), limits).ok().map(|text| text.value())
+    Text::read(Bytes::copy_from_slice(text), limits)
+        .ok()
+        .map(|text| text.value())
 }

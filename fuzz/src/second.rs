@@ -1,5 +1,6 @@
-//! A second reading of JSON, which forgives what other parsers forgive: it keeps every member of an object, in order, also
-//! two of one name. What the strict reader lets pass must mean the same to it.
+//! A second reading of JSON, which forgives what other parsers forgive: it keeps every member of an
+//! object, in order, also two of one name. What the strict reader lets pass must mean the same to
+//! it.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -29,13 +30,20 @@ impl Node {
         match self {
             Self::Leaf(value) => value.clone(),
             Self::Array(elements) => elements.iter().map(Self::value).collect(),
-            Self::Object(members) => members.iter().map(|(key, node)| (key.clone(), node.value())).collect(),
+            Self::Object(members) => members
+                .iter()
+                .map(|(key, node)| (key.clone(), node.value()))
+                .collect(),
         }
     }
 
     /// The members of an object.
     pub fn members(&self) -> &[Member] {
-        if let Self::Object(members) = self { members } else { &[] }
+        if let Self::Object(members) = self {
+            members
+        } else {
+            &[]
+        }
     }
 
     /// How deep arrays and objects are nested.
@@ -43,7 +51,13 @@ impl Node {
         match self {
             Self::Leaf(_) => 0,
             Self::Array(elements) => 1 + elements.iter().map(Self::depth).max().unwrap_or(0),
-            Self::Object(members) => 1 + members.iter().map(|(_, node)| node.depth()).max().unwrap_or(0),
+            Self::Object(members) => {
+                1 + members
+                    .iter()
+                    .map(|(_, node)| node.depth())
+                    .max()
+                    .unwrap_or(0)
+            }
         }
     }
 
@@ -68,9 +82,19 @@ impl Node {
 
 /// Whether a reader that ignores case takes two names for one.
 pub fn is_same(one: &str, other: &str) -> bool {
-    let upper = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<String>();
-    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
-    upper(one) == upper(other) || lower(one) == lower(other) || lower(&upper(one)) == lower(&upper(other))
+    let upper = |text: &str| {
+        text.chars()
+            .flat_map(char::to_uppercase)
+            .collect::<String>()
+    };
+    let lower = |text: &str| {
+        text.chars()
+            .flat_map(char::to_lowercase)
+            .collect::<String>()
+    };
+    upper(one) == upper(other)
+        || lower(one) == lower(other)
+        || lower(&upper(one)) == lower(&upper(other))
 }
 
 impl<'de> Deserialize<'de> for Node {

@@ -1,5 +1,5 @@
-//! An event stream is cut into the same blocks however its bytes arrive, and nothing in a block becomes another when it
-//! is said again (SECURITY §3B B10).
+//! An event stream is cut into the same blocks however its bytes arrive, and nothing in a block
+//! becomes another when it is said again (SECURITY §3B B10).
 
 use toolgate::mcp::sse::{Block, Framer, encode};
 
@@ -14,15 +14,22 @@ pub fn run(data: &[u8]) {
         match block {
             Block::Comment(comment) => {
                 let said = comment.encode();
-                let lines: Vec<_> = said.strip_suffix(b"\n\n").expect("an end").split(|byte| *byte == b'\n').collect();
+                let lines: Vec<_> = said
+                    .strip_suffix(b"\n\n")
+                    .expect("an end")
+                    .split(|byte| *byte == b'\n')
+                    .collect();
                 assert!(lines.iter().all(|line| line.starts_with(b":")), "{said:?}");
                 assert!(!said.contains(&b'\r') && !said.contains(&0));
                 let again = blocks([&said[..]].into_iter());
                 assert_eq!(again, [Block::Comment(comment)], "said again");
             }
             Block::Event(event) => {
-                let line: Vec<u8> =
-                    event.data.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect();
+                let line: Vec<u8> = event
+                    .data
+                    .iter()
+                    .map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte })
+                    .collect();
                 let said = encode(Some("7-1"), &line);
                 let again = blocks([&said[..]].into_iter());
                 assert!(

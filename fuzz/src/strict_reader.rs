@@ -1,5 +1,6 @@
-//! What the strict reader lets pass has one reading (SECURITY §3A A1–A7): a second reader agrees about every value, no two
-//! keys are one to anybody, and what is taken apart and put together again says the same.
+//! What the strict reader lets pass has one reading (SECURITY §3A A1–A7): a second reader agrees
+//! about every value, no two keys are one to anybody, and what is taken apart and put together
+//! again says the same.
 
 use super::second::{Node, is_same};
 use bytes::Bytes;
@@ -11,34 +12,57 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 /// The first byte chooses whose limits count.
 pub fn run(data: &[u8]) {
     let (first, text) = super::led(data);
-    judge(text, if first & 1 == 0 { &FROM_AGENT } else { &FROM_SERVER });
+    judge(
+        text,
+        if first & 1 == 0 {
+            &FROM_AGENT
+        } else {
+            &FROM_SERVER
+        },
+    );
 }
 
 fn judge(bytes: &[u8], limits: &Limits) {
-    let Ok(text) = Text::read(Bytes::copy_from_slice(bytes), limits) else { return };
-    assert_eq!(text.as_bytes().trim_ascii(), bytes.trim_ascii(), "nothing but white space is cut off");
+    let Ok(text) = Text::read(Bytes::copy_from_slice(bytes), limits) else {
+        return;
+    };
+    assert_eq!(
+        text.as_bytes().trim_ascii(),
+        bytes.trim_ascii(),
+        "nothing but white space is cut off"
+    );
     let second = Node::read(bytes).expect("what the strict reader takes, others take");
     assert_eq!(text.value(), second.value(), "both read the same");
     assert!(second.depth() <= limits.depth);
     second.each_object(&mut |members| keys(members, limits));
-    for number in text.scalars().filter(|scalar| scalar.kind == toolgate::mcp::json::Kind::Number) {
+    for number in text
+        .scalars()
+        .filter(|scalar| scalar.kind == toolgate::mcp::json::Kind::Number)
+    {
         judge_number(&number, limits);
     }
     assert_eq!(text.replaced(&[]).as_bytes(), text.as_bytes());
     taken_apart(&text, &second);
     if let Some(object) = text.object() {
-        let again = Text::read(object.text().bytes(), limits).expect("what was put together can be read");
+        let again =
+            Text::read(object.text().bytes(), limits).expect("what was put together can be read");
         assert_eq!(again.value(), second.value());
     }
 }
 
 fn keys(members: &[(String, Node)], limits: &Limits) {
     for (index, (key, _)) in members.iter().enumerate() {
-        assert!(!key.chars().any(char::is_control), "a control character in a key");
+        assert!(
+            !key.chars().any(char::is_control),
+            "a control character in a key"
+        );
         assert!(!key.starts_with("$serde_json::private::"), "a reserved key");
         // Many members would take too long, each with each.
         for (other, _) in members[..index].iter().rev().take(64) {
-            assert!(key != other && !(limits.differential && is_same(key, other)), "{key:?} and {other:?} are one");
+            assert!(
+                key != other && !(limits.differential && is_same(key, other)),
+                "{key:?} and {other:?} are one"
+            );
         }
     }
 }
@@ -48,11 +72,20 @@ fn judge_number(number: &Scalar<'_>, limits: &Limits) {
     let value: f64 = written.parse().expect("a number");
     assert!(value.is_finite(), "{written}");
     if limits.differential {
-        let is_zero =
-            !written.split(['e', 'E']).next().unwrap_or_default().contains(|digit| ('1'..='9').contains(&digit));
+        let is_zero = !written
+            .split(['e', 'E'])
+            .next()
+            .unwrap_or_default()
+            .contains(|digit| ('1'..='9').contains(&digit));
         assert_eq!(value == 0.0, is_zero, "{written} vanishes");
-        assert!(!(is_zero && written.starts_with('-')), "{written} is a negative zero");
-        assert!(value.fract() != 0.0 || value.abs() <= MAX_SAFE, "{written} is not exact");
+        assert!(
+            !(is_zero && written.starts_with('-')),
+            "{written} is a negative zero"
+        );
+        assert!(
+            value.fract() != 0.0 || value.abs() <= MAX_SAFE,
+            "{written} is not exact"
+        );
     }
 }
 
@@ -63,7 +96,10 @@ fn taken_apart(text: &Text, second: &Node) {
         Node::Array(expected) => {
             let elements = text.elements().expect("an array");
             assert_eq!(elements.len(), expected.len());
-            elements.iter().zip(expected).for_each(|(text, node)| taken_apart(text, node));
+            elements
+                .iter()
+                .zip(expected)
+                .for_each(|(text, node)| taken_apart(text, node));
         }
         Node::Object(expected) => {
             let object = text.object().expect("an object");

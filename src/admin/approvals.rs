@@ -1,6 +1,6 @@
-//! Held calls, and what operators say of them (SEMANTICS §7). For operators with a token only: who decides is who the token
-//! names, never what a body says (SECURITY §3E E11). What a call says is shown to those who may decide about it, and to those
-//! who audit.
+//! Held calls, and what operators say of them (SEMANTICS §7). For operators with a token only: who
+//! decides is who the token names, never what a body says (SECURITY §3E E11). What a call says is
+//! shown to those who may decide about it, and to those who audit.
 
 use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Bytes of a request's body.
 const BODY: usize = 16 << 10;
-/// Bytes of held calls that are listed at once: agents choose how long their arguments are, and nobody is to be kept from
-/// reading the others by that.
+/// Bytes of held calls that are listed at once: agents choose how long their arguments are, and
+/// nobody is to be kept from reading the others by that.
 pub(super) const LISTED: usize = 1 << 20;
 
 /// The answer to `GET /api/approvals`.
@@ -91,11 +91,18 @@ impl Desk {
     }
 }
 
-pub(super) fn routes((store, metrics): (Arc<dyn Store>, Arc<Metrics>), operators: Arc<Operators>) -> Router {
+pub(super) fn routes(
+    (store, metrics): (Arc<dyn Store>, Arc<Metrics>),
+    operators: Arc<Operators>,
+) -> Router {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
-        .with_state(Desk { store, metrics, operators })
+        .with_state(Desk {
+            store,
+            metrics,
+            operators,
+        })
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
@@ -104,9 +111,14 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
         Err(refusal) => return *refusal,
     };
     match open_holds(&*desk.store).await {
-        Ok(open) => {
-            json_answer(StatusCode::OK, &fitting(open.into_iter().map(|hold| desk.shown(hold, &known)).collect()))
-        }
+        Ok(open) => json_answer(
+            StatusCode::OK,
+            &fitting(
+                open.into_iter()
+                    .map(|hold| desk.shown(hold, &known))
+                    .collect(),
+            ),
+        ),
         Err(error) => uncounted(&error.into()),
     }
 }
@@ -129,7 +141,9 @@ async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMa
         Ok(known) => known,
         Err(refusal) => return *refusal,
     };
-    let Ok(id) = id.parse::<ActionId>() else { return no_id() };
+    let Ok(id) = id.parse::<ActionId>() else {
+        return no_id();
+    };
     match show(&*desk.store, id).await {
         Ok(Some(hold)) => json_answer(StatusCode::OK, &desk.shown(hold, &known)),
         Ok(None) => uncounted(&Uncounted::Gone(id)),
@@ -137,7 +151,12 @@ async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMa
     }
 }
 
-async fn take(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap, body: Body) -> Response {
+async fn take(
+    State(desk): State<Desk>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let Known { name, roles } = match desk.operators.known(&headers) {
         Ok(known) => known,
         Err(refusal) => return *refusal,
@@ -146,17 +165,33 @@ async fn take(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderM
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
-    let Ok(id) = id.parse::<ActionId>() else { return no_id() };
-    let Some(Word { decision, why }) = said(body.as_ref()) else {
-        return unfit("send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names");
+    let Ok(id) = id.parse::<ActionId>() else {
+        return no_id();
     };
-    let said = Said { who: name.clone(), roles, allow: decision == Decision::Allow, why };
+    let Some(Word { decision, why }) = said(body.as_ref()) else {
+        return unfit(
+            "send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
+        );
+    };
+    let said = Said {
+        who: name.clone(),
+        roles,
+        allow: decision == Decision::Allow,
+        why,
+    };
     match decide(&*desk.store, id, said).await {
         Ok(came) => {
             if let Some(waited) = came.waited {
                 desk.metrics.decided(decision.word(), waited);
             }
-            json_answer(StatusCode::OK, &Taken { id: id.to_string(), came, who: name })
+            json_answer(
+                StatusCode::OK,
+                &Taken {
+                    id: id.to_string(),
+                    came,
+                    who: name,
+                },
+            )
         }
         Err(why) => uncounted(&why),
     }
@@ -168,13 +203,23 @@ fn no_id() -> Response {
 
 fn uncounted(why: &Uncounted) -> Response {
     let (status, hint) = match why {
-        Uncounted::Gone(_) => (StatusCode::NOT_FOUND, "GET /api/approvals lists what can be decided"),
-        Uncounted::NotYours { .. } => {
-            (StatusCode::FORBIDDEN, "ask one who may; `admin.tokens` says who has which role")
-        }
-        Uncounted::Other { .. } => (StatusCode::CONFLICT, "`toolgate disable` takes the whole tool away at once"),
+        Uncounted::Gone(_) => (
+            StatusCode::NOT_FOUND,
+            "GET /api/approvals lists what can be decided",
+        ),
+        Uncounted::NotYours { .. } => (
+            StatusCode::FORBIDDEN,
+            "ask one who may; `admin.tokens` says who has which role",
+        ),
+        Uncounted::Other { .. } => (
+            StatusCode::CONFLICT,
+            "`toolgate disable` takes the whole tool away at once",
+        ),
         Uncounted::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Uncounted::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
+        Uncounted::Store(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "/readyz and the log say what is wrong",
+        ),
     };
     refusal(status, &why.to_string(), hint)
 }

@@ -1,5 +1,5 @@
-//! Calls that have not come to an end, and what operators say of them. For operators with the role for it only: who says that
-//! a call did not run makes the same call run again.
+//! Calls that have not come to an end, and what operators say of them. For operators with the role
+//! for it only: who says that a call did not run makes the same call run again.
 
 use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
@@ -7,7 +7,9 @@ use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::model::verbs::Verb;
 use crate::store::claims::Store;
-use crate::store::operator::{OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve};
+use crate::store::operator::{
+    OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -80,9 +82,11 @@ pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
-    if let Err(refusal) =
-        desk.operators.may(&headers, &[Verb::Resolve, Verb::Audit], "list calls that have not come to an end")
-    {
+    if let Err(refusal) = desk.operators.may(
+        &headers,
+        &[Verb::Resolve, Verb::Audit],
+        "list calls that have not come to an end",
+    ) {
         return *refusal;
     }
     let query = uri.query().unwrap_or_default().as_bytes();
@@ -99,8 +103,16 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Respons
     }
 }
 
-async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.may(&headers, &[Verb::Resolve], Verb::Resolve.words()) {
+async fn settle(
+    State(desk): State<Desk>,
+    Path(action): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let who = match desk
+        .operators
+        .may(&headers, &[Verb::Resolve], Verb::Resolve.words())
+    {
         Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
@@ -119,9 +131,14 @@ async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: H
     };
     let who = resolution.who.clone();
     match resolve(&*desk.store, action, resolution).await {
-        Ok(state) => {
-            json_answer(StatusCode::OK, &Resolved { action_id: action.to_string(), state: state.to_owned(), who })
-        }
+        Ok(state) => json_answer(
+            StatusCode::OK,
+            &Resolved {
+                action_id: action.to_string(),
+                state: state.to_owned(),
+                who,
+            },
+        ),
         Err(unresolved) => refused(&unresolved),
     }
 }
@@ -141,12 +158,24 @@ fn read(text: &Text, who: String) -> Option<Resolution> {
 
 fn refused(unresolved: &Unresolved) -> Response {
     let (status, hint) = match unresolved {
-        Unresolved::NoClaim(_) => (StatusCode::NOT_FOUND, "GET /api/calls lists the calls that can be resolved"),
-        Unresolved::InFlight => (StatusCode::CONFLICT, "GET /api/calls says when it is `unknown`"),
-        Unresolved::Ended(_) => (StatusCode::CONFLICT, "`toolgate ledger show` says how that is known"),
+        Unresolved::NoClaim(_) => (
+            StatusCode::NOT_FOUND,
+            "GET /api/calls lists the calls that can be resolved",
+        ),
+        Unresolved::InFlight => (
+            StatusCode::CONFLICT,
+            "GET /api/calls says when it is `unknown`",
+        ),
+        Unresolved::Ended(_) => (
+            StatusCode::CONFLICT,
+            "`toolgate ledger show` says how that is known",
+        ),
         Unresolved::Own => (StatusCode::FORBIDDEN, "ask another operator with the role"),
         Unresolved::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Unresolved::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
+        Unresolved::Store(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "/readyz and the log say what is wrong",
+        ),
     };
     refusal(status, &unresolved.to_string(), hint)
 }

@@ -1,5 +1,6 @@
-//! Alive, ready, and metrics. Whether it is ready is for every caller to read; why not, and what it consists of, only for operators
-//! with a token once there are any: the words name files, servers and tools.
+//! Alive, ready, and metrics. Whether it is ready is for every caller to read; why not, and what it
+//! consists of, only for operators with a token once there are any: the words name files, servers
+//! and tools.
 
 use super::json_answer;
 use super::operators::Operators;
@@ -13,7 +14,8 @@ use axum::routing::get;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What this door asks of the rest of the process. All must answer at once, without waiting for a disk or a tool server.
+/// What this door asks of the rest of the process. All must answer at once, without waiting for a
+/// disk or a tool server.
 pub trait Status: Send + Sync {
     /// Whether calls can be judged, and why not.
     fn ready(&self) -> Readiness;
@@ -23,7 +25,8 @@ pub trait Status: Send + Sync {
     fn metrics(&self) -> String;
 }
 
-/// The body of `/readyz` for operators, and for every caller while none has a token. No field may hold a secret.
+/// The body of `/readyz` for operators, and for every caller while none has a token. No field may
+/// hold a secret.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Readiness {
     /// Calls can be judged and every tool server was probed.
@@ -102,13 +105,27 @@ pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Rout
 
 async fn ready(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
     let readiness = status.ready();
-    let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let code = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     if operators.is_empty() {
         return json_answer(code, &readiness);
     }
     if !headers.contains_key(header::AUTHORIZATION) {
-        let status = if readiness.ready { "ready" } else { "not_ready" };
-        return json_answer(code, &Word { status, ready: readiness.ready });
+        let status = if readiness.ready {
+            "ready"
+        } else {
+            "not_ready"
+        };
+        return json_answer(
+            code,
+            &Word {
+                status,
+                ready: readiness.ready,
+            },
+        );
     }
     match operators.known(&headers) {
         Ok(_) => json_answer(code, &readiness),

@@ -1,5 +1,6 @@
-//! Who is an operator: a caller with a token of `admin.tokens`; and what one may do, by the roles of `admin.verbs`. Tokens are
-//! kept as SHA-256 only, and every one of them is compared each time, so that neither memory nor time tells one.
+//! Who is an operator: a caller with a token of `admin.tokens`; and what one may do, by the roles
+//! of `admin.verbs`. Tokens are kept as SHA-256 only, and every one of them is compared each time,
+//! so that neither memory nor time tells one.
 
 use super::refusal;
 use crate::model::secret::Secret;
@@ -28,8 +29,13 @@ pub struct Known {
 impl Operators {
     /// Operators, each with the token that proves it, and what their roles allow.
     pub fn new<'a>(tokens: impl IntoIterator<Item = (Known, &'a Secret)>, verbs: Verbs) -> Self {
-        let known = tokens.into_iter().map(|(known, token)| (hash(token.expose()), known));
-        Self { known: known.collect(), verbs }
+        let known = tokens
+            .into_iter()
+            .map(|(known, token)| (hash(token.expose()), known));
+        Self {
+            known: known.collect(),
+            verbs,
+        }
     }
 
     /// Whether nobody has a token.
@@ -37,10 +43,19 @@ impl Operators {
         self.known.is_empty()
     }
 
-    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or which role is missing for `what`.
-    pub(super) fn may(&self, headers: &HeaderMap, verbs: &[Verb], what: &str) -> Result<Known, Box<Response>> {
+    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or
+    /// which role is missing for `what`.
+    pub(super) fn may(
+        &self,
+        headers: &HeaderMap,
+        verbs: &[Verb],
+        what: &str,
+    ) -> Result<Known, Box<Response>> {
         let known = self.known(headers)?;
-        if verbs.iter().any(|verb| self.verbs.allow(*verb, &known.roles)) {
+        if verbs
+            .iter()
+            .any(|verb| self.verbs.allow(*verb, &known.roles))
+        {
             return Ok(known);
         }
         Err(Box::new(self.lacking(&known, verbs, what)))
@@ -53,12 +68,25 @@ impl Operators {
 
     /// The answer to one who is an operator, and has none of the roles.
     fn lacking(&self, known: &Known, verbs: &[Verb], what: &str) -> Response {
-        let mut roles: Vec<&str> = verbs.iter().flat_map(|verb| self.verbs.roles(*verb)).map(String::as_str).collect();
+        let mut roles: Vec<&str> = verbs
+            .iter()
+            .flat_map(|verb| self.verbs.roles(*verb))
+            .map(String::as_str)
+            .collect();
         roles.dedup();
-        let keys: Vec<String> = verbs.iter().map(|verb| format!("`admin.verbs.{}`", verb.key())).collect();
+        let keys: Vec<String> = verbs
+            .iter()
+            .map(|verb| format!("`admin.verbs.{}`", verb.key()))
+            .collect();
         let error = match roles[..] {
-            [] => format!("no operator may {what}: {} names no role", keys.join(" or ")),
-            _ => format!("only an operator with one of these roles may {what}: {}", roles.join(", ")),
+            [] => format!(
+                "no operator may {what}: {} names no role",
+                keys.join(" or ")
+            ),
+            _ => format!(
+                "only an operator with one of these roles may {what}: {}",
+                roles.join(", ")
+            ),
         };
         let hint = format!(
             "ask one who has it, or add it to the `roles` of `{}` in `admin.tokens`, or a role of `{}` to {}; a restart \
@@ -86,7 +114,9 @@ impl Operators {
             (Some(one), None) => one.to_str().ok().and_then(|value| value.split_once(' ')),
             _ => None,
         };
-        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        let bearer = bearer
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
         let digest = hash(bearer.unwrap_or_default());
         let mut found = None;
         for (token, known) in &self.known {
@@ -96,8 +126,14 @@ impl Operators {
         }
         found.filter(|_| bearer.is_some()).cloned().ok_or_else(|| {
             let hint = "send `Authorization: Bearer …` with a token of `admin.tokens`";
-            let mut answer = refusal(StatusCode::UNAUTHORIZED, "this is for operators who prove that they are", hint);
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let mut answer = refusal(
+                StatusCode::UNAUTHORIZED,
+                "this is for operators who prove that they are",
+                hint,
+            );
+            answer
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             Box::new(answer)
         })
     }

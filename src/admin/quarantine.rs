@@ -1,4 +1,5 @@
-//! Tools that nobody is shown, or nobody in some profile. For operators with a token only: the words name tools.
+//! Tools that nobody is shown, or nobody in some profile. For operators with a token only: the
+//! words name tools.
 
 use super::health::Status;
 use super::json_answer;
@@ -34,12 +35,19 @@ struct Listed {
 type Desk = (Arc<dyn Status>, Arc<Operators>);
 
 pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
-    Router::new().route("/api/quarantined", get(list)).with_state((status, operators))
+    Router::new()
+        .route("/api/quarantined", get(list))
+        .with_state((status, operators))
 }
 
 async fn list(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
     match operators.known(&headers) {
-        Ok(_) => json_answer(StatusCode::OK, &Listed { tools: status.quarantined() }),
+        Ok(_) => json_answer(
+            StatusCode::OK,
+            &Listed {
+                tools: status.quarantined(),
+            },
+        ),
         Err(refusal) => *refusal,
     }
 }

@@ -31,9 +31,15 @@ impl Status for Gate {
     fn ready(&self) -> Readiness {
         Readiness {
             ready: self.ready,
-            reasons: if self.ready { vec![] } else { vec!["search was not probed yet".into()] },
+            reasons: if self.ready {
+                vec![]
+            } else {
+                vec!["search was not probed yet".into()]
+            },
             policy: PolicyStatus {
-                version: "7f3a".into(), stale: true, problems: vec!["billing.yaml:3:5: …".into()]
+                version: "7f3a".into(),
+                stale: true,
+                problems: vec!["billing.yaml:3:5: …".into()],
             },
             servers: vec![ServerStatus {
                 withheld: Vec::new(),
@@ -43,13 +49,23 @@ impl Status for Gate {
                 tools: 0,
                 last_fault: Some("connection refused".into()),
             }],
-            ledger: LedgerStatus { writable: true, entries: 12, dropped: 0, last_fault: None },
+            ledger: LedgerStatus {
+                writable: true,
+                entries: 12,
+                dropped: 0,
+                last_fault: None,
+            },
         }
     }
 
     fn quarantined(&self) -> Vec<Quarantined> {
         let (server, profile) = ("search".to_owned(), Some("openai".to_owned()));
-        vec![Quarantined { server, profile, reason: "profile_root".to_owned(), why: "`search__find`: …".to_owned() }]
+        vec![Quarantined {
+            server,
+            profile,
+            reason: "profile_root".to_owned(),
+            why: "`search__find`: …".to_owned(),
+        }]
     }
 
     fn metrics(&self) -> String {
@@ -61,25 +77,42 @@ fn switches(data: &std::path::Path) -> Switches {
     let journal = Journal::open(data, Options::default()).unwrap();
     let disabling = Arc::new(Disabling::open(data, journal, Arc::new(|_| ())).unwrap());
     let (store, metrics) = (Arc::new(Memory::new(Clock)), Arc::new(Metrics::new()));
-    Switches { disabling, store, metrics, is_known: Arc::new(|tool| tool.as_str() == "fs__wipe") }
+    Switches {
+        disabling,
+        store,
+        metrics,
+        is_known: Arc::new(|tool| tool.as_str() == "fs__wipe"),
+    }
 }
 
 fn known(name: &str, roles: &[&str]) -> Known {
-    Known { name: name.to_owned(), roles: roles.iter().map(ToString::to_string).collect() }
+    Known {
+        name: name.to_owned(),
+        roles: roles.iter().map(ToString::to_string).collect(),
+    }
 }
 
 async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, String) {
-    let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
+    let names = hosts(
+        "127.0.0.1:7778".parse().unwrap(),
+        &["toolgate.internal".into()],
+    );
     let data = tempfile::tempdir().unwrap();
     let token = Secret::new(ANN.to_owned());
     let operators = Operators::new([(known("ann", &["switch"]), &token)], Verbs::default());
-    let router = router(Arc::new(Gate { ready }), (switches(data.path()), operators), names);
+    let router = router(
+        Arc::new(Gate { ready }),
+        (switches(data.path()), operators),
+        names,
+    );
     let answer = router.oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
     let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    for (name, value) in
-        [("x-content-type-options", "nosniff"), ("cache-control", "no-store"), ("x-frame-options", "DENY")]
-    {
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+        ("x-frame-options", "DENY"),
+    ] {
         assert_eq!(parts.headers[name], value);
     }
     assert!(!parts.headers.contains_key("access-control-allow-origin"));
@@ -88,7 +121,13 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
 
 fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<Body> {
     let builder = Request::builder().method(method).uri(path);
-    headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value)).body(Body::empty()).unwrap()
+    headers
+        .iter()
+        .fold(builder, |builder, (name, value)| {
+            builder.header(*name, *value)
+        })
+        .body(Body::empty())
+        .unwrap()
 }
 
 fn get(path: &str) -> Request<Body> {
@@ -106,11 +145,21 @@ async fn alive_as_long_as_it_runs() {
 async fn not_ready_says_why() {
     let (status, _, text) = ask(false, get("/readyz")).await;
     let word = json!({ "status": "not_ready", "ready": false });
-    assert_eq!((status, text.parse::<Value>().unwrap()), (StatusCode::SERVICE_UNAVAILABLE, word));
+    assert_eq!(
+        (status, text.parse::<Value>().unwrap()),
+        (StatusCode::SERVICE_UNAVAILABLE, word)
+    );
     let bearer = format!("Bearer {ANN}");
     let headers = |bearer| [("host", "127.0.0.1:7778"), ("authorization", bearer)];
-    let (status, _, text) = ask(false, request("GET", "/readyz", &headers("Bearer of nothing"))).await;
-    assert!(status == StatusCode::UNAUTHORIZED && !text.contains("search"), "{text}");
+    let (status, _, text) = ask(
+        false,
+        request("GET", "/readyz", &headers("Bearer of nothing")),
+    )
+    .await;
+    assert!(
+        status == StatusCode::UNAUTHORIZED && !text.contains("search"),
+        "{text}"
+    );
     let (status, answer, text) = ask(false, request("GET", "/readyz", &headers(&bearer))).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.headers()["content-type"], "application/json");
@@ -129,21 +178,40 @@ async fn not_ready_says_why() {
     );
     let (status, _, text) = ask(true, get("/readyz")).await;
     let word = json!({ "status": "ready", "ready": true });
-    assert_eq!((status, text.parse::<Value>().unwrap()), (StatusCode::OK, word));
+    assert_eq!(
+        (status, text.parse::<Value>().unwrap()),
+        (StatusCode::OK, word)
+    );
 }
 
 #[tokio::test]
 async fn metrics_are_scraped_as_open_metrics() {
     let (status, answer, text) = ask(false, get("/metrics")).await;
-    assert_eq!((status, answer.headers()["content-type"].to_str().unwrap()), (StatusCode::OK, CONTENT_TYPE));
-    assert!(text.contains("toolgate_policy_stale 0\n") && text.ends_with("# EOF\n"), "{text}");
-    let (status, _, text) = ask(false, request("HEAD", "/metrics", &[("host", "localhost:7778")])).await;
+    assert_eq!(
+        (status, answer.headers()["content-type"].to_str().unwrap()),
+        (StatusCode::OK, CONTENT_TYPE)
+    );
+    assert!(
+        text.contains("toolgate_policy_stale 0\n") && text.ends_with("# EOF\n"),
+        "{text}"
+    );
+    let (status, _, text) = ask(
+        false,
+        request("HEAD", "/metrics", &[("host", "localhost:7778")]),
+    )
+    .await;
     assert_eq!((status, text.as_str()), (StatusCode::OK, ""));
 }
 
 #[tokio::test]
 async fn only_its_own_names_are_served() {
-    for host in ["127.0.0.1:7778", "LocalHost:7778", "[::1]:7778", "toolgate.internal", "toolgate.internal:7778"] {
+    for host in [
+        "127.0.0.1:7778",
+        "LocalHost:7778",
+        "[::1]:7778",
+        "toolgate.internal",
+        "toolgate.internal:7778",
+    ] {
         let (status, ..) = ask(true, request("GET", "/healthz", &[("host", host)])).await;
         assert_eq!(status, StatusCode::OK, "{host}");
     }
@@ -186,8 +254,15 @@ async fn exactly_one_host() {
 #[tokio::test]
 async fn web_pages_are_refused() {
     for origin in ["https://evil.example", "null", "http://127.0.0.1:7778", ""] {
-        let (status, _, text) =
-            ask(true, request("GET", "/metrics", &[("host", "127.0.0.1:7778"), ("origin", origin)])).await;
+        let (status, _, text) = ask(
+            true,
+            request(
+                "GET",
+                "/metrics",
+                &[("host", "127.0.0.1:7778"), ("origin", origin)],
+            ),
+        )
+        .await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{origin}");
         assert!(!text.contains("toolgate_"));
     }
@@ -195,9 +270,12 @@ async fn web_pages_are_refused() {
 
 #[tokio::test]
 async fn nothing_can_be_changed() {
-    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"] {
+    for method in [
+        "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW",
+    ] {
         for path in ["/healthz", "/nothing"] {
-            let (status, answer, text) = ask(true, request(method, path, &[("host", "127.0.0.1:7778")])).await;
+            let (status, answer, text) =
+                ask(true, request(method, path, &[("host", "127.0.0.1:7778")])).await;
             assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
             assert_eq!(answer.headers()["allow"], "GET, HEAD");
             assert!(text.parse::<Value>().unwrap()["hint"].is_string());
@@ -207,7 +285,15 @@ async fn nothing_can_be_changed() {
 
 #[tokio::test]
 async fn other_paths_are_nothing() {
-    for path in ["/", "/healthz/", "/metrics/..", "/mcp", "/approvals", "//readyz", "/%72eadyz"] {
+    for path in [
+        "/",
+        "/healthz/",
+        "/metrics/..",
+        "/mcp",
+        "/approvals",
+        "//readyz",
+        "/%72eadyz",
+    ] {
         let (status, answer, text) = ask(true, get(path)).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(answer.headers()["content-type"], "application/json");
@@ -217,7 +303,11 @@ async fn other_paths_are_nothing() {
 
 #[test]
 fn the_names_of_a_listener() {
-    let configured = ["gate.example".into(), "gate.example:9000".into(), "[fd00::1]".into()];
+    let configured = [
+        "gate.example".into(),
+        "gate.example:9000".into(),
+        "[fd00::1]".into(),
+    ];
     assert_eq!(
         hosts("[::1]:80".parse().unwrap(), &configured),
         [
@@ -241,7 +331,10 @@ fn the_names_of_a_listener() {
 async fn tools_are_taken_away_by_operators_with_a_reason() {
     let bearer = format!("Bearer {ANN}");
     let ask_as = async |token: Option<&str>, (tool, verb): (&str, &str), body: &str| {
-        let mut headers = vec![("host", "127.0.0.1:7778"), ("content-type", "application/json")];
+        let mut headers = vec![
+            ("host", "127.0.0.1:7778"),
+            ("content-type", "application/json"),
+        ];
         headers.extend(token.map(|token| ("authorization", token)));
         let request = request("POST", &format!("/api/tools/{tool}/{verb}"), &headers);
         let (status, _, text) = ask(true, request.map(|_| Body::from(body.to_owned()))).await;
@@ -250,11 +343,23 @@ async fn tools_are_taken_away_by_operators_with_a_reason() {
     let why = r#"{"why":"it wiped"}"#;
     let good = Some(bearer.as_str());
     assert_eq!(ask_as(None, ("fs__wipe", "disable"), why).await.0, 401);
-    assert_eq!(ask_as(Some("Bearer x"), ("fs__wipe", "disable"), why).await.0, 401);
+    assert_eq!(
+        ask_as(Some("Bearer x"), ("fs__wipe", "disable"), why)
+            .await
+            .0,
+        401
+    );
     let (status, text) = ask_as(good, ("fs__wipe", "disable"), why).await;
-    assert_eq!((status, text.as_str()), (200, r#"{"tool":"fs__wipe","disabled":true,"who":"ann"}"#));
+    assert_eq!(
+        (status, text.as_str()),
+        (200, r#"{"tool":"fs__wipe","disabled":true,"who":"ann"}"#)
+    );
     assert_eq!(ask_as(good, ("fs__wiep", "disable"), why).await.0, 404);
-    assert_eq!(ask_as(good, ("fs__wipe", "enable"), why).await.0, 404, "nothing is away there");
+    assert_eq!(
+        ask_as(good, ("fs__wipe", "enable"), why).await.0,
+        404,
+        "nothing is away there"
+    );
     for wrong in [
         "",
         "{}",
@@ -268,7 +373,11 @@ async fn tools_are_taken_away_by_operators_with_a_reason() {
         r#"{"why":"\u001b[2J"}"#,
         r#"{"why":"\u202ex"}"#,
     ] {
-        assert_eq!(ask_as(good, ("fs__wipe", "disable"), wrong).await.0, 400, "{wrong}");
+        assert_eq!(
+            ask_as(good, ("fs__wipe", "disable"), wrong).await.0,
+            400,
+            "{wrong}"
+        );
     }
 }
 
@@ -280,15 +389,37 @@ async fn hidden_tools_are_listed_for_operators() {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
     let router = router(
         Arc::new(Gate { ready: true }),
-        (switches(data.path()), Operators::new([(known("ann", &[]), &secret)], Verbs::default())),
+        (
+            switches(data.path()),
+            Operators::new([(known("ann", &[]), &secret)], Verbs::default()),
+        ),
         names,
     );
-    for (bearer, expected) in [("Bearer token-of-an-operator", StatusCode::OK), ("Bearer no", StatusCode::UNAUTHORIZED)]
-    {
+    for (bearer, expected) in [
+        ("Bearer token-of-an-operator", StatusCode::OK),
+        ("Bearer no", StatusCode::UNAUTHORIZED),
+    ] {
         let headers = [("host", "127.0.0.1:7778"), ("authorization", bearer)];
-        let answer = router.clone().oneshot(request("GET", "/api/quarantined", &headers)).await.unwrap();
+        let answer = router
+            .clone()
+            .oneshot(request("GET", "/api/quarantined", &headers))
+            .await
+            .unwrap();
         assert_eq!(answer.status(), expected);
-        let text = String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
-        assert_eq!(text.contains("profile_root"), expected == StatusCode::OK, "{text}");
+        let text = String::from_utf8(
+            answer
+                .into_body()
+                .collect()
+                .await
+                .unwrap()
+                .to_bytes()
+                .to_vec(),
+        )
+        .unwrap();
+        assert_eq!(
+            text.contains("profile_root"),
+            expected == StatusCode::OK,
+            "{text}"
+        );
     }
 }

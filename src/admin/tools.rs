@@ -1,5 +1,5 @@
-//! Tools that operators take away and give back (003-41). What is away is for operators with a token to read, and for those with
-//! the role for it to change.
+//! Tools that operators take away and give back (003-41). What is away is for operators with a
+//! token to read, and for those with the role for it to change.
 
 use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
@@ -72,26 +72,52 @@ pub(super) fn routes(switches: Switches, operators: Arc<Operators>) -> Router {
         .route("/api/tools/disabled", get(list))
         .route("/api/tools/{tool}/disable", post(disable))
         .route("/api/tools/{tool}/enable", post(enable))
-        .with_state(Desk { switches, operators })
+        .with_state(Desk {
+            switches,
+            operators,
+        })
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
     match desk.operators.known(&headers) {
-        Ok(_) => json_answer(StatusCode::OK, &Listed { disabled: desk.switches.disabling.disabled().await }),
+        Ok(_) => json_answer(
+            StatusCode::OK,
+            &Listed {
+                disabled: desk.switches.disabling.disabled().await,
+            },
+        ),
         Err(refusal) => *refusal,
     }
 }
 
-async fn disable(State(desk): State<Desk>, Path(tool): Path<String>, headers: HeaderMap, body: Body) -> Response {
+async fn disable(
+    State(desk): State<Desk>,
+    Path(tool): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     change(&desk, (&tool, true), &headers, body).await
 }
 
-async fn enable(State(desk): State<Desk>, Path(tool): Path<String>, headers: HeaderMap, body: Body) -> Response {
+async fn enable(
+    State(desk): State<Desk>,
+    Path(tool): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     change(&desk, (&tool, false), &headers, body).await
 }
 
-async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.may(headers, &[Verb::Switch], Verb::Switch.words()) {
+async fn change(
+    desk: &Desk,
+    (tool, disable): (&str, bool),
+    headers: &HeaderMap,
+    body: Body,
+) -> Response {
+    let who = match desk
+        .operators
+        .may(headers, &[Verb::Switch], Verb::Switch.words())
+    {
         Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
@@ -107,8 +133,26 @@ async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap,
         let hint = "name it `server__tool`, as the listing and the contracts do";
         return refusal(StatusCode::NOT_FOUND, "there is no such tool", hint);
     }
-    match desk.switches.disabling.make(Change { tool: tool.clone(), disable, who: who.clone(), why, at }).await {
-        Ok(()) => json_answer(StatusCode::OK, &Changed { tool, disabled: disable, who }),
+    match desk
+        .switches
+        .disabling
+        .make(Change {
+            tool: tool.clone(),
+            disable,
+            who: who.clone(),
+            why,
+            at,
+        })
+        .await
+    {
+        Ok(()) => json_answer(
+            StatusCode::OK,
+            &Changed {
+                tool,
+                disabled: disable,
+                who,
+            },
+        ),
         Err(unchanged) => refused(&unchanged),
     }
 }
@@ -116,11 +160,18 @@ async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap,
 fn refused(unchanged: &Unchanged) -> Response {
     let (status, hint) = match unchanged {
         Unchanged::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Unchanged::NotDisabled => (StatusCode::NOT_FOUND, "GET /api/tools/disabled lists those that are"),
-        Unchanged::TooMany => (StatusCode::CONFLICT, "set `disabled: true` for the whole server in toolgate.yaml"),
-        Unchanged::Store(_) | Unchanged::Unrecorded(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong")
-        }
+        Unchanged::NotDisabled => (
+            StatusCode::NOT_FOUND,
+            "GET /api/tools/disabled lists those that are",
+        ),
+        Unchanged::TooMany => (
+            StatusCode::CONFLICT,
+            "set `disabled: true` for the whole server in toolgate.yaml",
+        ),
+        Unchanged::Store(_) | Unchanged::Unrecorded(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "/readyz and the log say what is wrong",
+        ),
     };
     refusal(status, &unchanged.to_string(), hint)
 }

@@ -1,4 +1,5 @@
-//! Heads of the ledger leave by themselves: to a file, to a program over HTTP, into the log (SECURITY §3G, G3).
+//! Heads of the ledger leave by themselves: to a file, to a program over HTTP, into the log
+//! (SECURITY §3G, G3).
 
 use crate::config::{Config, Heads};
 use crate::store::journal::{Journal, Witness};
@@ -13,7 +14,8 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How often a program is told of one head at most, and how long after the first and each further time.
+/// How often a program is told of one head at most, and how long after the first and each further
+/// time.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -31,15 +33,23 @@ pub(super) fn start(
     (journal, metrics): (&Arc<Journal>, &Arc<Metrics>),
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Arc<Exporter>>> {
-    let Some(heads) = config.ledger.heads.clone() else { return Ok(None) };
+    let Some(heads) = config.ledger.heads.clone() else {
+        return Ok(None);
+    };
     let connections = connections().map_err(anyhow::Error::msg)?;
-    let exporter = Arc::new(Exporter { heads, journal: journal.clone(), connections, metrics: metrics.clone() });
+    let exporter = Arc::new(Exporter {
+        heads,
+        journal: journal.clone(),
+        connections,
+        metrics: metrics.clone(),
+    });
     tasks::spawn("heads", exporter.clone().run(stop.clone()));
     Ok(Some(exporter))
 }
 
 impl Exporter {
-    /// Lets a head leave now and then, until `stop`: a program that does not answer delays none that are kept here.
+    /// Lets a head leave now and then, until `stop`: a program that does not answer delays none
+    /// that are kept here.
     async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (newest, mut heads) = watch::channel(None);
         let exporter = &self;
@@ -48,7 +58,10 @@ impl Exporter {
                 let witness = exporter.journal.witness();
                 newest.send_replace(Some(witness.clone()));
                 exporter.keep(&witness).await;
-                if tokio::time::timeout(exporter.heads.every, stop.cancelled()).await.is_ok() {
+                if tokio::time::timeout(exporter.heads.every, stop.cancelled())
+                    .await
+                    .is_ok()
+                {
                     return;
                 }
             }
@@ -64,8 +77,8 @@ impl Exporter {
         tokio::join!(keeping, sending);
     }
 
-    /// Lets the head leave that the ledger has now. What fails is said, counted, and made up for by the next one, which vouches for
-    /// everything before it.
+    /// Lets the head leave that the ledger has now. What fails is said, counted, and made up for by
+    /// the next one, which vouches for everything before it.
     pub(super) async fn tell(&self) {
         let witness = self.journal.witness();
         tokio::join!(self.keep(&witness), self.send(&witness));
@@ -86,11 +99,21 @@ impl Exporter {
     }
 
     async fn send(&self, witness: &Witness) {
-        let Some(hook) = &self.heads.webhook else { return };
-        let id = format!("head_{}_{}", witness.head.seq, witness.time.as_millisecond());
+        let Some(hook) = &self.heads.webhook else {
+            return;
+        };
+        let id = format!(
+            "head_{}_{}",
+            witness.head.seq,
+            witness.time.as_millisecond()
+        );
         let mut pause = PAUSE;
         for attempt in 1..=TRIES {
-            let body = format!(r#"{{"type":"ledger.head","timestamp":"{}","data":{}}}"#, witness.time, witness.line());
+            let body = format!(
+                r#"{{"type":"ledger.head","timestamp":"{}","data":{}}}"#,
+                witness.time,
+                witness.line()
+            );
             match hook.say(&self.connections, &id, body.into()).await {
                 Ok(()) => return self.metrics.head_left(true),
                 Err(failed) if attempt == TRIES => {
@@ -107,15 +130,23 @@ impl Exporter {
     }
 }
 
-/// Adds the head to `file`, durably. A new one is for us alone; one that is there stays as its owner lets others read it: heads
-/// say nothing of calls, and who keeps them elsewhere decides who may read them.
+/// Adds the head to `file`, durably. A new one is for us alone; one that is there stays as its
+/// owner lets others read it: heads say nothing of calls, and who keeps them elsewhere decides who
+/// may read them.
 async fn add(file: &Path, witness: &Witness) -> io::Result<()> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = tokio::fs::OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    options
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed());
     let mut kept = match options.open(file).await {
         // One that may only be added to.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => options.read(false).open(file).await?,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            options.read(false).open(file).await?
+        }
         opened => opened?,
     };
     if !kept.metadata().await?.is_file() {

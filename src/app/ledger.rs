@@ -14,12 +14,19 @@ use std::sync::Arc;
 /// The ledger of `config`, open for writing and sealed as it says.
 pub async fn open(config: &Config) -> anyhow::Result<Journal> {
     let keys = keys(&config.ledger).await?;
-    let options = Options { sizes: config.ledger.sizes(), ..Options::default() };
+    let options = Options {
+        sizes: config.ledger.sizes(),
+        ..Options::default()
+    };
     Ok(Journal::open_sealed(&config.data, options, keys)?)
 }
 
 /// The store of the data directory `data`, on `journal`, which is kept as `keeping` says.
-pub(super) fn store(data: &Path, journal: &Journal, keeping: Option<Keeping>) -> anyhow::Result<Arc<dyn Store>> {
+pub(super) fn store(
+    data: &Path,
+    journal: &Journal,
+    keeping: Option<Keeping>,
+) -> anyhow::Result<Arc<dyn Store>> {
     let (journal, clock) = (journal.clone(), Clock::default());
     let store = match keeping {
         Some(keeping) => Embedded::keeping(data, journal, clock, keeping),
@@ -28,17 +35,30 @@ pub(super) fn store(data: &Path, journal: &Journal, keeping: Option<Keeping>) ->
     Ok(Arc::new(store.context("the store cannot be opened")?))
 }
 
-/// The keys that the configuration names. One that cannot be had is an error: without it, nothing could be sealed or checked.
+/// The keys that the configuration names. One that cannot be had is an error: without it, nothing
+/// could be sealed or checked.
 pub async fn keys(ledger: &Ledger) -> anyhow::Result<Keys> {
-    let Seal { key, previous, lost } = &ledger.seal;
-    let mut keys = Keys { lost: lost.clone(), ..Keys::default() };
+    let Seal {
+        key,
+        previous,
+        lost,
+    } = &ledger.seal;
+    let mut keys = Keys {
+        lost: lost.clone(),
+        ..Keys::default()
+    };
     if let Some(source) = key {
-        keys.current = Some(read(source).await.context("the ledger cannot be sealed: `ledger.seal.key`")?);
+        keys.current = Some(
+            read(source)
+                .await
+                .context("the ledger cannot be sealed: `ledger.seal.key`")?,
+        );
     }
     for (index, source) in previous.iter().enumerate() {
         let key = read(source).await;
-        keys.previous
-            .push(key.with_context(|| format!("old seals cannot be checked: `ledger.seal.previous[{index}]`"))?);
+        keys.previous.push(key.with_context(|| {
+            format!("old seals cannot be checked: `ledger.seal.previous[{index}]`")
+        })?);
     }
     Ok(keys)
 }

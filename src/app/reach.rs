@@ -12,24 +12,55 @@ pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
         Configured::Http { url, headers } => {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
-                let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
+                let name: HeaderName = name
+                    .parse()
+                    .with_context(|| format!("`{name}` is no name of a header"))?;
                 let mut value = HeaderValue::from_str(value.expose())
                     .with_context(|| format!("the value of header {name} is not plain text"))?;
                 value.set_sensitive(true);
                 map.insert(name, value);
             }
-            Transport::Http { uri: url.as_str().parse().context("a tool server's url cannot be used")?, headers: map }
+            Transport::Http {
+                uri: url
+                    .as_str()
+                    .parse()
+                    .context("a tool server's url cannot be used")?,
+                headers: map,
+            }
         }
-        Configured::Child { command, args, env, cwd, sandbox } => Transport::Child(Command {
+        Configured::Child {
+            command,
+            args,
+            env,
+            cwd,
+            sandbox,
+        } => Transport::Child(Command {
             program: command.clone(),
             args: args.clone(),
-            env: env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
+            env: env
+                .iter()
+                .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+                .collect(),
             cwd: cwd.clone(),
             sandbox: sandbox.clone(),
             name: server.name.clone(),
         }),
     };
-    let crate::config::Server { timeout, start_timeout, refresh, ping_after, .. } = *server;
+    let crate::config::Server {
+        timeout,
+        start_timeout,
+        refresh,
+        ping_after,
+        ..
+    } = *server;
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
-    Ok(Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed })
+    Ok(Settings {
+        name,
+        transport,
+        timeout,
+        start_timeout,
+        refresh,
+        ping_after,
+        not_executed,
+    })
 }

@@ -1,5 +1,5 @@
-//! `toolgate approvals`: calls that are held until operators decide, and what an operator says of them. Through the operators'
-//! door of a running toolgate only: where none runs, nobody waits.
+//! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
+//! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
 use super::calls::{door, operator};
 use super::configured;
@@ -23,7 +23,8 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// The configuration: its `admin` says where the running toolgate is and who you are [default: as for serve]
+    /// The configuration: its `admin` says where the running toolgate is and who you are [default:
+    /// as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     /// The operators' address of the running toolgate, if it is not the configuration's
@@ -36,7 +37,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// List the calls that wait for operators, or that were allowed and have not run, the oldest first; also without a verb
+    /// List the calls that wait for operators, or that were allowed and have not run, the oldest
+    /// first; also without a verb
     List(List),
     /// Show all of a held call: what it is for, and what exactly will run
     Show(Show),
@@ -77,7 +79,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let listed = Verb::List(List::default());
     let verb = args.verb.as_ref().unwrap_or(&listed);
     let asked = match verb {
-        Verb::List(_) => (Method::GET, "/api/approvals".to_owned(), Text::of(&json!(null))),
+        Verb::List(_) => (
+            Method::GET,
+            "/api/approvals".to_owned(),
+            Text::of(&json!(null)),
+        ),
         Verb::Show(show) => (Method::GET, path(show.id), Text::of(&json!(null))),
         Verb::Allow(word) => (Method::POST, path(word.id), said("allow", word)),
         Verb::Deny(word) => (Method::POST, path(word.id), said("deny", word)),
@@ -99,7 +105,11 @@ fn said(decision: &str, word: &Word) -> Text {
     Text::of(&json!({ "decision": decision, "why": word.why }))
 }
 
-async fn ask(args: &Args, config: &Config, asked: (Method, String, Text)) -> anyhow::Result<Result<Text, String>> {
+async fn ask(
+    args: &Args,
+    config: &Config,
+    asked: (Method, String, Text),
+) -> anyhow::Result<Result<Text, String>> {
     let token = operator(config, args.operator.as_deref())?;
     let address = args.admin.unwrap_or(config.admin.listen);
     let nobody = format!(
@@ -114,7 +124,9 @@ fn shown(verb: &Verb, told: &Text) -> anyhow::Result<String> {
         Verb::List(list) => {
             let Listed { approvals, more } = told.parse()?;
             if more > 0 {
-                configured::say(&format!("toolgate: {more} more are listed when some of these are decided or over"));
+                configured::say(&format!(
+                    "toolgate: {more} more are listed when some of these are decided or over"
+                ));
             }
             listed(list, &approvals)?
         }
@@ -144,17 +156,28 @@ fn listed(list: &List, holds: &[OpenHold]) -> anyhow::Result<String> {
         let until = hold.execute_by.as_ref().unwrap_or(&hold.approve_by);
         let [id, state, until, agent, tool] =
             [&hold.id, &hold.state, until, &hold.agent, &hold.tool].map(|text| plain(text));
-        let (allowed, roles) = (format!("{} of {}", hold.allowed_by.len(), hold.needed), plain(&hold.roles.join(", ")));
-        writeln!(out, "{id:<36}  {state:<8}  {until:<24}  {agent:<12}  {tool:<28}  {allowed:<7}  {roles}")?;
+        let (allowed, roles) = (
+            format!("{} of {}", hold.allowed_by.len(), hold.needed),
+            plain(&hold.roles.join(", ")),
+        );
+        writeln!(
+            out,
+            "{id:<36}  {state:<8}  {until:<24}  {agent:<12}  {tool:<28}  {allowed:<7}  {roles}"
+        )?;
     }
     Ok(out)
 }
 
-/// Everything of a held call; nothing is cut, and what does not print is written out (SECURITY §3E E5).
+/// Everything of a held call; nothing is cut, and what does not print is written out (SECURITY §3E
+/// E5).
 fn whole(hold: &OpenHold) -> String {
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
-    let needs = format!("{} with one of the roles {}", hold.needed, hold.roles.join(", "));
+    let needs = format!(
+        "{} with one of the roles {}",
+        hold.needed,
+        hold.roles.join(", ")
+    );
     let mut out = String::new();
     for (name, text) in [
         ("id", Some(hold.id.clone())),
@@ -185,7 +208,13 @@ fn whole(hold: &OpenHold) -> String {
     }
     for said in &hold.decisions {
         let word = if said.allow { "allowed" } else { "denied" };
-        let _ = writeln!(out, "{word:<15} {}  by {}: {}", plain(&said.at), plain(&said.who), plain(&said.why));
+        let _ = writeln!(
+            out,
+            "{word:<15} {}  by {}: {}",
+            plain(&said.at),
+            plain(&said.who),
+            plain(&said.why)
+        );
     }
     match &hold.arguments {
         Some(arguments) => {
@@ -196,7 +225,11 @@ fn whole(hold: &OpenHold) -> String {
         ),
     }
     if let Some(answers) = &hold.answers {
-        let _ = writeln!(out, "answers to what the tool server asked\n{}", pretty(answers));
+        let _ = writeln!(
+            out,
+            "answers to what the tool server asked\n{}",
+            pretty(answers)
+        );
     }
     if let Some(beside) = &hold.beside {
         let _ = writeln!(out, "travels beside the arguments\n{}", pretty(beside));
@@ -208,9 +241,13 @@ fn taken(taken: &Taken) -> String {
     let (state, who) = (plain(&taken.came.state), plain(&taken.who));
     match (taken.came.changed, state.as_str()) {
         (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),
-        (true, "allowed") => format!("allowed by {who}: the agent's call runs once, exactly as it is shown\n"),
+        (true, "allowed") => {
+            format!("allowed by {who}: the agent's call runs once, exactly as it is shown\n")
+        }
         (true, "pending") => format!("allowed by {who}: more operators have to allow it\n"),
-        (true, _) => format!("{state} by {who}: the call is refused, and for a while the same call again\n"),
+        (true, _) => {
+            format!("{state} by {who}: the call is refused, and for a while the same call again\n")
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! `toolgate calls`: calls that have not come to an end by themselves, and what an operator says of them. Through the
-//! operators' door of a running toolgate; on the data directory itself when none runs (the lock tells).
+//! `toolgate calls`: calls that have not come to an end by themselves, and what an operator says of
+//! them. Through the operators' door of a running toolgate; on the data directory itself when none
+//! runs (the lock tells).
 
 use super::configured;
 use super::ledger::text::plain;
@@ -17,13 +18,14 @@ use std::path::PathBuf;
 pub(super) mod direct;
 pub(super) mod door;
 
-/// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role `resolver`.
+/// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role
+/// `resolver`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
-    /// The configuration: its `data` holds the calls, its `admin` says where a running toolgate is and who you are
-    /// [default: as for serve]
+    /// The configuration: its `data` holds the calls, its `admin` says where a running toolgate is
+    /// and who you are [default: as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     /// The operators' address of the running toolgate, if it is not the configuration's
@@ -38,7 +40,8 @@ pub struct Args {
 enum Verb {
     /// List the calls that have not come to an end, the oldest first
     List(List),
-    /// Say what became of a call whose outcome is unknown, or that waits for an answer which will not come
+    /// Say what became of a call whose outcome is unknown, or that waits for an answer which will
+    /// not come
     Resolve(Resolve),
 }
 
@@ -69,16 +72,22 @@ struct Resolve {
     /// How you know; stands in the ledger for good, with your name
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// The result to give to an agent that sends the call again, as `tools/call` has it: {"content": […], …}. Without it, a text
-    /// that says that an operator confirmed the call; a tool with an output schema should have one
+    /// The result to give to an agent that sends the call again, as `tools/call` has it:
+    /// {"content": […], …}. Without it, a text that says that an operator confirmed the call;
+    /// a tool with an output schema should have one
     #[arg(long, value_name = "JSON", conflicts_with_all = ["not_applied", "abandon"])]
     result: Option<String>,
 }
 
 /// What is asked of a store, near or far.
 enum Asked {
-    List { state: Option<String> },
-    Resolve { action: ActionId, resolution: Resolution },
+    List {
+        state: Option<String>,
+    },
+    Resolve {
+        action: ActionId,
+        resolution: Resolution,
+    },
 }
 
 /// What came of it.
@@ -110,7 +119,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn asked(verb: &Verb) -> anyhow::Result<Asked> {
     match verb {
-        Verb::List(List { state, .. }) => Ok(Asked::List { state: state.clone() }),
+        Verb::List(List { state, .. }) => Ok(Asked::List {
+            state: state.clone(),
+        }),
         Verb::Resolve(resolve) => {
             let result = match &resolve.result {
                 Some(result) => Some(
@@ -124,21 +135,39 @@ fn asked(verb: &Verb) -> anyhow::Result<Asked> {
                 (false, true) => Verdict::NotApplied,
                 (false, false) => Verdict::Abandon,
             };
-            let resolution = Resolution { verdict, who: String::new(), why: resolve.why.clone() };
-            Ok(Asked::Resolve { action: resolve.action_id, resolution })
+            let resolution = Resolution {
+                verdict,
+                who: String::new(),
+                why: resolve.why.clone(),
+            };
+            Ok(Asked::Resolve {
+                action: resolve.action_id,
+                resolution,
+            })
         }
     }
 }
 
-/// The token to show at the door; none when the configuration has none, so that the door says what to do.
-pub(super) fn operator<'a>(config: &'a Config, named: Option<&str>) -> anyhow::Result<Option<&'a str>> {
+/// The token to show at the door; none when the configuration has none, so that the door says what
+/// to do.
+pub(super) fn operator<'a>(
+    config: &'a Config,
+    named: Option<&str>,
+) -> anyhow::Result<Option<&'a str>> {
     let tokens = &config.admin.tokens;
     let known = match named {
         Some(named) => {
             let found = tokens.iter().find(|operator| operator.name == named);
-            Some(found.with_context(|| format!("`admin.tokens` names no operator `{}`", named.escape_debug()))?)
+            Some(found.with_context(|| {
+                format!(
+                    "`admin.tokens` names no operator `{}`",
+                    named.escape_debug()
+                )
+            })?)
         }
-        None if tokens.len() > 1 => bail!("`admin.tokens` names several operators: say with --as who you are"),
+        None if tokens.len() > 1 => {
+            bail!("`admin.tokens` names several operators: say with --as who you are")
+        }
         None => tokens.first(),
     };
     Ok(known.map(|operator| operator.token.expose()))
@@ -170,16 +199,34 @@ fn show(verb: &Verb, found: Found) -> anyhow::Result<u8> {
 
 fn table(out: &mut dyn Write, list: &List, calls: &[OpenCall]) -> io::Result<()> {
     if list.json {
-        return calls.iter().try_for_each(|call| writeln!(out, "{}", serde_json::to_string(call)?));
+        return calls
+            .iter()
+            .try_for_each(|call| writeln!(out, "{}", serde_json::to_string(call)?));
     }
     if calls.is_empty() {
         return writeln!(out, "every call has come to an end");
     }
-    writeln!(out, "{:<36}  {:<14}  {:<24}  {:<12}  {:<28}  WHY", "ACTION ID", "STATE", "SINCE", "AGENT", "TOOL")?;
+    writeln!(
+        out,
+        "{:<36}  {:<14}  {:<24}  {:<12}  {:<28}  WHY",
+        "ACTION ID", "STATE", "SINCE", "AGENT", "TOOL"
+    )?;
     calls.iter().try_for_each(|call| {
-        let OpenCall { action_id, state, since, agent, tool, why, .. } = call;
-        let [id, state, since, agent, tool] = [action_id, state, since, agent, tool].map(|text| plain(text));
+        let OpenCall {
+            action_id,
+            state,
+            since,
+            agent,
+            tool,
+            why,
+            ..
+        } = call;
+        let [id, state, since, agent, tool] =
+            [action_id, state, since, agent, tool].map(|text| plain(text));
         let why = plain(why.as_deref().unwrap_or_default());
-        writeln!(out, "{id:<36}  {state:<14}  {since:<24}  {agent:<12}  {tool:<28}  {why}")
+        writeln!(
+            out,
+            "{id:<36}  {state:<14}  {since:<24}  {agent:<12}  {tool:<28}  {why}"
+        )
     })
 }

@@ -1,4 +1,5 @@
-//! `toolgate check`: judges configuration and policies; all problems at once. Nothing is connected to, unless asked for.
+//! `toolgate check`: judges configuration and policies; all problems at once. Nothing is connected
+//! to, unless asked for.
 
 mod connect;
 mod untested;
@@ -26,15 +27,18 @@ pub struct Args {
     /// The configuration, as other commands take it: the same as a path
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     config: Option<PathBuf>,
-    /// Also start or reach each tool server, say which revisions agents will be offered, and compare the contracts with the
-    /// tools' own schemas
+    /// Also start or reach each tool server, say which revisions agents will be offered, and
+    /// compare the contracts with the tools' own schemas
     #[arg(long)]
     connect: bool,
 }
 
 /// Prints every problem and one line that sums up. 0: no error, 1: an error.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let paths = args.config.as_ref().map_or(&*args.paths, std::slice::from_ref);
+    let paths = args
+        .config
+        .as_ref()
+        .map_or(&*args.paths, std::slice::from_ref);
     let (text, code) = judge(paths)?;
     std::io::stdout().write_all(text.as_bytes())?;
     if code > 0 || !args.connect {
@@ -59,7 +63,9 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for configuration in &configurations(paths)? {
         let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
-            let servers = config.iter().flat_map(|config| config.servers.keys().map(ToString::to_string));
+            let servers = config
+                .iter()
+                .flat_map(|config| config.servers.keys().map(ToString::to_string));
             let note = closed(&policy, &servers.collect::<Vec<_>>());
             let contracts = policy.allowlist.contracts().count();
             diagnostics.extend(untested::judge((configuration, &reading.files), &policy));
@@ -70,14 +76,22 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
                 policy.version
             ));
             let changing = policy.allowlist.changing().count();
-            let named = policy.allowlist.changing().filter(|(_, rules)| rules.rollback.is_some()).count();
+            let named = policy
+                .allowlist
+                .changing()
+                .filter(|(_, rules)| rules.rollback.is_some())
+                .count();
             if changing > named {
                 let of = counted(changing, "contract");
-                good.push(format!("note: {named} of {of} with side effects name a call that takes it back"));
+                good.push(format!(
+                    "note: {named} of {of} with side effects name a call that takes it back"
+                ));
             }
             good.extend(note);
         }
-        let servers: Vec<Server> = config.map(|config| config.servers.into_values().collect()).unwrap_or_default();
+        let servers: Vec<Server> = config
+            .map(|config| config.servers.into_values().collect())
+            .unwrap_or_default();
         let servers: Vec<&Server> = servers.iter().filter(|server| !server.disabled).collect();
         if servers.len() > 1 {
             good.push(format!("note: {}", together(servers.len())));
@@ -86,7 +100,10 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         diagnostics.extend(reading.diagnostics);
     }
     compile::sort(&mut diagnostics);
-    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    let errors = diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .count();
     let mut text = String::new();
     let mut sources = HashMap::new();
     for diagnostic in &diagnostics {
@@ -95,7 +112,12 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for line in good {
         writeln!(text, "{line}")?;
     }
-    writeln!(text, "{}, {}", counted(errors, "error"), counted(diagnostics.len() - errors, "warning"))?;
+    writeln!(
+        text,
+        "{}, {}",
+        counted(errors, "error"),
+        counted(diagnostics.len() - errors, "warning")
+    )?;
     Ok((text, u8::from(errors > 0)))
 }
 
@@ -119,7 +141,11 @@ fn together(servers: usize) -> String {
 fn vouched(server: &Server) -> Option<String> {
     let (last, others) = server.not_executed.split_last()?;
     let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-    let statuses = if others.is_empty() { last.to_string() } else { format!("{} or {last}", others.join(", ")) };
+    let statuses = if others.is_empty() {
+        last.to_string()
+    } else {
+        format!("{} or {last}", others.join(", "))
+    };
     Some(format!(
         "note: a call that `{}` answers with HTTP {statuses} counts as not executed and may be sent again: make sure that \
          neither it nor a proxy before it says so once the call has begun",
@@ -130,12 +156,18 @@ fn vouched(server: &Server) -> Option<String> {
 fn configurations(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut configurations = Vec::new();
     if paths.is_empty() {
-        let none = || anyhow::anyhow!("no {FILE_NAME} here, in ~/.config/toolgate or in /etc/toolgate; name one");
+        let none = || {
+            anyhow::anyhow!(
+                "no {FILE_NAME} here, in ~/.config/toolgate or in /etc/toolgate; name one"
+            )
+        };
         configurations.push(config::find().ok_or_else(none)?);
     }
     for path in paths {
         let found = configuration_of(path);
-        let found = found.ok_or_else(|| anyhow::anyhow!("no {FILE_NAME} in or above {}; name one", path.display()))?;
+        let found = found.ok_or_else(|| {
+            anyhow::anyhow!("no {FILE_NAME} in or above {}; name one", path.display())
+        })?;
         if !configurations.contains(&found) {
             configurations.push(found);
         }
@@ -147,21 +179,32 @@ fn configurations(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 fn configuration_of(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         let within = path.join(FILE_NAME);
-        return if within.is_file() { Some(within) } else { above(path) };
+        return if within.is_file() {
+            Some(within)
+        } else {
+            above(path)
+        };
     }
     let document = Document::read(path).ok();
     let is_policy = |document: &Document| {
-        document
-            .tree()
-            .as_object()
-            .is_some_and(|map| !map.is_empty() && map.keys().all(|key| FILE_KEYS.contains(&key.as_str())))
+        document.tree().as_object().is_some_and(|map| {
+            !map.is_empty() && map.keys().all(|key| FILE_KEYS.contains(&key.as_str()))
+        })
     };
-    if document.as_ref().is_some_and(is_policy) { above(path) } else { Some(path.to_path_buf()) }
+    if document.as_ref().is_some_and(is_policy) {
+        above(path)
+    } else {
+        Some(path.to_path_buf())
+    }
 }
 
 fn above(path: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(path).ok()?;
-    whole.ancestors().skip(1).map(|directory| directory.join(FILE_NAME)).find(|candidate| candidate.is_file())
+    whole
+        .ancestors()
+        .skip(1)
+        .map(|directory| directory.join(FILE_NAME))
+        .find(|candidate| candidate.is_file())
 }
 
 struct Source {
@@ -173,46 +216,76 @@ impl Source {
     fn read(file: &str) -> Option<Self> {
         let document = Document::read(Path::new(file)).ok()?;
         let lines = document.text().lines().map(ToOwned::to_owned).collect();
-        Some(Self { lines, secret: document.lines_of(holds_secret) })
+        Some(Self {
+            lines,
+            secret: document.lines_of(holds_secret),
+        })
     }
 
     /// The line, unless a secret is written on it.
     fn line(&self, number: u32) -> Option<&str> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
-        self.lines.get(index).map(String::as_str).filter(|_| !self.secret.contains(&number))
+        self.lines
+            .get(index)
+            .map(String::as_str)
+            .filter(|_| !self.secret.contains(&number))
     }
 }
 
 /// Is this a token, a header or a variable of a child, written out instead of `${…}`?
 fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
-    let place = path
-        .iter()
-        .any(|step| step == "token" || step == "secret" || step == "headers" || step == "env" || step == "url");
+    let place = path.iter().any(|step| {
+        step == "token" || step == "secret" || step == "headers" || step == "env" || step == "url"
+    });
     let scalar = !value.is_object() && !value.is_array();
     place && scalar && !value.as_str().is_some_and(is_variable)
 }
 
 /// Is this one variable, without a default that could be the secret itself?
 fn is_variable(text: &str) -> bool {
-    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    let name = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| {
+        name.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
 }
 
 /// One problem, the line it is on, and a caret under the place.
 fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) -> String {
-    let Diagnostic { severity, file, line, column, message, hint } = diagnostic;
+    let Diagnostic {
+        severity,
+        file,
+        line,
+        column,
+        message,
+        hint,
+    } = diagnostic;
     let severity = match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
-    let place = if *line > 0 { format!("{file}:{line}:{column}") } else { file.clone() };
+    let place = if *line > 0 {
+        format!("{file}:{line}:{column}")
+    } else {
+        file.clone()
+    };
     let mut text = format!("{severity}: {message}\n  --> {place}\n");
-    let source = sources.entry(file.clone()).or_insert_with(|| Source::read(file));
+    let source = sources
+        .entry(file.clone())
+        .or_insert_with(|| Source::read(file));
     if let Some(written) = source.as_ref().and_then(|source| source.line(*line)) {
         let number = line.to_string();
         let gutter = " ".repeat(number.len());
-        let (written, before) = around(written, usize::try_from(*column).unwrap_or(1).saturating_sub(1));
-        let blank: String = before.chars().map(|letter| if letter == '\t' { '\t' } else { ' ' }).collect();
+        let (written, before) = around(
+            written,
+            usize::try_from(*column).unwrap_or(1).saturating_sub(1),
+        );
+        let blank: String = before
+            .chars()
+            .map(|letter| if letter == '\t' { '\t' } else { ' ' })
+            .collect();
         let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n");
         text.push_str(&shown);
     }
@@ -232,7 +305,11 @@ fn around(line: &str, place: usize) -> (String, String) {
     }
     let from = place.saturating_sub(WIDTH / 2).min(letters.len() - WIDTH);
     let head = if from > 0 { "…" } else { "" };
-    let tail = if from + WIDTH < letters.len() { "…" } else { "" };
+    let tail = if from + WIDTH < letters.len() {
+        "…"
+    } else {
+        ""
+    };
     let shown: String = letters.iter().skip(from).take(WIDTH).collect();
     let before: String = letters.iter().take(place).skip(from).collect();
     (format!("{head}{shown}{tail}"), format!("{head}{before}"))

@@ -1,5 +1,6 @@
-//! `toolgate disable` and `enable`: take a tool away from every agent, and give it back (003-41). Through the operators' door
-//! of a running toolgate, where it holds for the next call; on the data directory itself when none runs.
+//! `toolgate disable` and `enable`: take a tool away from every agent, and give it back (003-41).
+//! Through the operators' door of a running toolgate, where it holds for the next call; on the data
+//! directory itself when none runs.
 
 use super::calls::{direct, door, operator};
 use super::configured;
@@ -30,8 +31,8 @@ use std::sync::Arc;
 /// Where toolgate is, and who asks: while it runs, an operator with the role `switch`.
 #[derive(Debug, clap::Args)]
 pub struct Door {
-    /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate is and who you are
-    /// [default: as for serve]
+    /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate
+    /// is and who you are [default: as for serve]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The operators' address of the running toolgate, if it is not the configuration's
@@ -93,9 +94,17 @@ fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
         None => runtime()?.block_on(through_the_door(&config, given, wish))?,
     };
     match changed {
-        Ok(Changed { tool, disabled, who }) => {
+        Ok(Changed {
+            tool,
+            disabled,
+            who,
+        }) => {
             let became = if disabled { "disabled" } else { "enabled" };
-            say(&format!("{} is {became} by {}\n", plain(tool.as_str()), plain(&who)))?;
+            say(&format!(
+                "{} is {became} by {}\n",
+                plain(tool.as_str()),
+                plain(&who)
+            ))?;
             Ok(0)
         }
         Err(why) => {
@@ -113,30 +122,48 @@ async fn through_the_door(
     let token = operator(config, given.operator.as_deref())?;
     let address = given.admin.unwrap_or(config.admin.listen);
     let tool: String = url::form_urlencoded::byte_serialize(tool.as_bytes()).collect();
-    let path = format!("/api/tools/{tool}/{}", if disable { "disable" } else { "enable" });
+    let path = format!(
+        "/api/tools/{tool}/{}",
+        if disable { "disable" } else { "enable" }
+    );
     let body = Text::of(&json!({ "why": why }));
-    Ok(match door::request(address, token, (Method::POST, path, body)).await? {
-        Ok(text) => Ok(text.parse()?),
-        Err(why) => Err(why),
-    })
+    Ok(
+        match door::request(address, token, (Method::POST, path, body)).await? {
+            Ok(text) => Ok(text.parse()?),
+            Err(why) => Err(why),
+        },
+    )
 }
 
-/// Why the tool cannot be taken away: with a typo, the tool that is meant would still be there. Where contracts do not say which
-/// tools there are, any of a declared server may be one.
+/// Why the tool cannot be taken away: with a typo, the tool that is meant would still be there.
+/// Where contracts do not say which tools there are, any of a declared server may be one.
 fn unknown(given: &Door, config: &Config, (tool, disable, _): Wish<'_>) -> Option<String> {
     if !disable {
         return None;
     }
     let servers: Vec<_> = config.servers.keys().cloned().collect();
     if server_of(tool, &servers).is_none() {
-        return Some("there is no such tool; name it `server__tool`, as the listing and the contracts do".to_owned());
+        return Some(
+            "there is no such tool; name it `server__tool`, as the listing and the contracts do"
+                .to_owned(),
+        );
     }
-    let policy = config::load(&configured::path(given.config.as_deref()).ok()?).reading.policy?;
-    if policy.mode == Mode::Observe || policy.allowlist.contract_of(&ToolName::new(tool)).is_some() {
+    let policy = config::load(&configured::path(given.config.as_deref()).ok()?)
+        .reading
+        .policy?;
+    if policy.mode == Mode::Observe || policy.allowlist.contract_of(&ToolName::new(tool)).is_some()
+    {
         return None;
     }
-    let known: Vec<String> = policy.allowlist.contracts().map(ToString::to_string).collect();
-    Some(format!("`{tool}` has no contract, so nobody can call it; {}", suggest(tool, &known)))
+    let known: Vec<String> = policy
+        .allowlist
+        .contracts()
+        .map(ToString::to_string)
+        .collect();
+    Some(format!(
+        "`{tool}` has no contract, so nobody can call it; {}",
+        suggest(tool, &known)
+    ))
 }
 
 async fn on_disk(
@@ -144,15 +171,29 @@ async fn on_disk(
     journal: Journal,
     (tool, disable, why): Wish<'_>,
 ) -> anyhow::Result<Result<Changed, String>> {
-    let store = Embedded::open(&config.data, journal.clone(), Clock).context("the store cannot be opened")?;
+    let store = Embedded::open(&config.data, journal.clone(), Clock)
+        .context("the store cannot be opened")?;
     let disabling = Disabling::open(&config.data, journal.clone(), Arc::new(|_| ()))?;
     let (tool, who) = (ToolName::new(tool), direct::system_user());
-    let wish = Change { tool: tool.clone(), disable, who: who.clone(), why: why.to_owned(), at: store.now() };
+    let wish = Change {
+        tool: tool.clone(),
+        disable,
+        who: who.clone(),
+        why: why.to_owned(),
+        at: store.now(),
+    };
     let made = disabling.make(wish).await;
     drop(store);
-    journal.close().await.context("the ledger could not be closed in good order")?;
+    journal
+        .close()
+        .await
+        .context("the ledger could not be closed in good order")?;
     match made {
-        Ok(()) => Ok(Ok(Changed { tool, disabled: disable, who })),
+        Ok(()) => Ok(Ok(Changed {
+            tool,
+            disabled: disable,
+            who,
+        })),
         Err(Unchanged::Store(error)) => Err(error.into()),
         Err(unchanged) => Ok(Err(unchanged.to_string())),
     }
@@ -187,7 +228,11 @@ fn list(given: &Door) -> anyhow::Result<u8> {
 async fn asked(config: &Config, given: &Door) -> anyhow::Result<Result<Disabled, String>> {
     let token = operator(config, given.operator.as_deref())?;
     let address = given.admin.unwrap_or(config.admin.listen);
-    let wish = (Method::GET, "/api/tools/disabled".to_owned(), Text::of(&json!(null)));
+    let wish = (
+        Method::GET,
+        "/api/tools/disabled".to_owned(),
+        Text::of(&json!(null)),
+    );
     Ok(match door::request(address, token, wish).await? {
         Ok(text) => Ok(text.parse::<Listed>()?.disabled),
         Err(why) => Err(why),

@@ -1,6 +1,7 @@
-//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. For that it starts as `serve`
-//! does, without opening its doors: tool servers start and stop. The ledger is only read; what is to be recorded meanwhile goes to a
-//! directory of doctor's own, which is removed.
+//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. For
+//! that it starts as `serve` does, without opening its doors: tool servers start and stop. The
+//! ledger is only read; what is to be recorded meanwhile goes to a directory of doctor's own, which
+//! is removed.
 
 use super::configured;
 use super::serve::runtime;
@@ -37,7 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
     let mut config = config.context("the configuration cannot be used")?;
     let mut found = Found::default();
-    found.fine(&format!("configuration {} and its policies can be used", path.display()));
+    found.fine(&format!(
+        "configuration {} and its policies can be used",
+        path.display()
+    ));
     runtime()?.block_on(async {
         if !config.admin.tokens.is_empty() {
             let own = rustix::process::geteuid().as_raw();
@@ -83,46 +87,84 @@ async fn secrets(app: &App, found: &mut Found) {
         found.fine(&format!("{} can be had", counted(had, "secret")));
     }
     for (binding, failed) in failures {
-        found.wrong(&format!("the secret `{}` cannot be had: {failed}; calls that name it are refused", binding.name));
+        found.wrong(&format!(
+            "the secret `{}` cannot be had: {failed}; calls that name it are refused",
+            binding.name
+        ));
     }
 }
 
 async fn servers(app: &App, config: &Config, found: &mut Found) {
     for name in config.servers.keys() {
         app.door.gate.tools.settled(name).await;
-        let Some(server) = app.door.servers.get(name.as_str()) else { continue };
+        let Some(server) = app.door.servers.get(name.as_str()) else {
+            continue;
+        };
         match &*server.state().borrow() {
             State::Up(up) => {
                 let tools = counted(up.catalog.tools.len(), "tool");
-                found.fine(&format!("tool server `{name}` answers: {}, {tools}", up.verdict.words()));
+                found.fine(&format!(
+                    "tool server `{name}` answers: {}, {tools}",
+                    up.verdict.words()
+                ));
                 confined(name, &config.servers[name].transport, found);
-                for tool in up.catalog.tools.iter().filter(|tool| !tool.changes.is_none()) {
-                    found.note(&format!("tool `{}` of `{name}`: {}", tool.name, tool.changes));
+                for tool in up
+                    .catalog
+                    .tools
+                    .iter()
+                    .filter(|tool| !tool.changes.is_none())
+                {
+                    found.note(&format!(
+                        "tool `{}` of `{name}`: {}",
+                        tool.name, tool.changes
+                    ));
                 }
             }
-            State::Starting => found.wrong(&format!("tool server `{name}` did not answer in its start_timeout")),
-            State::Down(why) => found.wrong(&format!("tool server `{name}` does not answer: {why}")),
+            State::Starting => found.wrong(&format!(
+                "tool server `{name}` did not answer in its start_timeout"
+            )),
+            State::Down(why) => {
+                found.wrong(&format!("tool server `{name}` does not answer: {why}"));
+            }
         }
     }
     for (server, _, why) in &app.door.gate.tools.current().quarantined {
         found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
     }
-    for Hidden { tool, profile, reason, .. } in app.door.gate.hidden() {
-        found.wrong(&format!("`{tool}` is not shown in profile {profile}: {reason}"));
+    for Hidden {
+        tool,
+        profile,
+        reason,
+        ..
+    } in app.door.gate.hidden()
+    {
+        found.wrong(&format!(
+            "`{tool}` is not shown in profile {profile}: {reason}"
+        ));
     }
     let policy = app.door.policy.current();
     for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {
         found.wrong(&format!("`{tool}` is withheld: {words}"));
     }
-    for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current(), &app.door.servers) {
-        let what = if policy.mode == Mode::Observe { "enforce mode would withhold" } else { "withheld:" };
-        found.wrong(&format!("{what} `{tool}`: {words}; see `toolgate pins diff`"));
+    for Withheld { tool, words, .. } in
+        pinned::withheld(&policy, &app.door.gate.tools.current(), &app.door.servers)
+    {
+        let what = if policy.mode == Mode::Observe {
+            "enforce mode would withhold"
+        } else {
+            "withheld:"
+        };
+        found.wrong(&format!(
+            "{what} `{tool}`: {words}; see `toolgate pins diff`"
+        ));
     }
 }
 
 /// How a tool server that toolgate starts is confined.
 fn confined(name: &ServerName, transport: &Transport, found: &mut Found) {
-    let Transport::Child { sandbox, .. } = transport else { return };
+    let Transport::Child { sandbox, .. } = transport else {
+        return;
+    };
     if sandbox.is_none() {
         let words = "may do to this machine what toolgate may, but leave core dumps; see servers.NAME.sandbox";
         return found.note(&format!("tool server `{name}` is not confined: it {words}"));

@@ -1,5 +1,5 @@
-//! `toolgate explain`: which step decides a call, by which layer and rule; or a message through a side door. Nothing is
-//! executed.
+//! `toolgate explain`: which step decides a call, by which layer and rule; or a message through a
+//! side door. Nothing is executed.
 
 use super::configured;
 use super::ledger::text::plain;
@@ -42,7 +42,8 @@ pub struct Args {
     /// The arguments, as a JSON object.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// The tool's input schema, as a JSON file; without it only the contract's own schema is judged.
+    /// The tool's input schema, as a JSON file; without it only the contract's own schema is
+    /// judged.
     #[arg(long, value_name = "FILE")]
     input_schema: Option<PathBuf>,
     #[command(flatten)]
@@ -50,15 +51,32 @@ pub struct Args {
 }
 
 /// One of these is explained.
-const WHAT: [&str; 7] = ["tool", "resource", "prompt", "sampling", "elicitation", "roots", "logging"];
+const WHAT: [&str; 7] = [
+    "tool",
+    "resource",
+    "prompt",
+    "sampling",
+    "elicitation",
+    "roots",
+    "logging",
+];
 
 /// Prints the steps; 0 if the call would pass.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
     let policy = configured::in_force(loaded)?;
     let Some(caller) = policy.identity.of_agent(&args.agent) else {
-        let known: Vec<String> = policy.identity.callers().iter().map(|caller| caller.agent.to_string()).collect();
-        bail!("the configuration has no agent `{}`; {}", args.agent.escape_debug(), suggest(&args.agent, &known));
+        let known: Vec<String> = policy
+            .identity
+            .callers()
+            .iter()
+            .map(|caller| caller.agent.to_string())
+            .collect();
+        bail!(
+            "the configuration has no agent `{}`; {}",
+            args.agent.escape_debug(),
+            suggest(&args.agent, &known)
+        );
     };
     if let Some((out, code)) = args.side.explain(&policy, &caller)? {
         print(&out)?;
@@ -67,8 +85,14 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let arguments = read("--arguments", args.arguments.clone().into())?;
     let schema = schema(args.input_schema.as_deref())?;
     let tool = ToolName::new(args.tool.as_deref().unwrap_or_default());
-    let out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
-    let mut screen = Screen { policy: &policy, out };
+    let out = format!(
+        "agent {} · tool {tool} · policy {}\n",
+        caller.agent, policy.version
+    );
+    let mut screen = Screen {
+        policy: &policy,
+        out,
+    };
     screen.purpose(&tool);
     screen.layers(&caller, &tool);
     for line in policy.tasks.explain(&caller) {
@@ -78,7 +102,14 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (caller, before) = (&*caller, &Before::default());
     let read = screen.read_back((caller, &tool), &schema, &arguments);
     let verdict = read.and_then(|arguments| {
-        let question = Question { caller, tool: &tool, schema: &schema, arguments: &arguments, key: None, before };
+        let question = Question {
+            caller,
+            tool: &tool,
+            schema: &schema,
+            arguments: &arguments,
+            key: None,
+            before,
+        };
         screen.judge(&question)
     });
     let mut out = screen.out;
@@ -96,7 +127,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             1
         }
         (Err(refusal), Mode::Observe) => {
-            let _ = writeln!(out, "=> the call would be sent; enforce mode would refuse: {}", refusal.words());
+            let _ = writeln!(
+                out,
+                "=> the call would be sent; enforce mode would refuse: {}",
+                refusal.words()
+            );
             1
         }
     };
@@ -112,7 +147,10 @@ pub(super) struct Screen<'a> {
 
 impl Notes for Screen<'_> {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
-        let refused = verdict.as_ref().err().map(|refusal| refusal.code().to_owned());
+        let refused = verdict
+            .as_ref()
+            .err()
+            .map(|refusal| refusal.code().to_owned());
         let words = match (stage, refused) {
             // Said layer by layer; what the call may use, when everything has passed.
             (Stage::Visible, _) | (Stage::Budget | Stage::Rewrite | Stage::Secrets, None) => None,
@@ -140,7 +178,8 @@ impl Notes for Screen<'_> {
 }
 
 impl Screen<'_> {
-    /// What the arguments are under the server's own names, where the caller's profile shows others.
+    /// What the arguments are under the server's own names, where the caller's profile shows
+    /// others.
     fn read_back<'a>(
         &mut self,
         (caller, tool): (&Caller, &ToolName),
@@ -148,16 +187,29 @@ impl Screen<'_> {
         arguments: &'a Value,
     ) -> Result<Cow<'a, Value>, Refusal> {
         match self.policy.allowlist.admit(caller, tool) {
-            Ok(admitted) => shown::read_back((caller, tool, admitted.rules()), schema, arguments, &mut self.out),
+            Ok(admitted) => shown::read_back(
+                (caller, tool, admitted.rules()),
+                schema,
+                arguments,
+                &mut self.out,
+            ),
             Err(_) => Ok(Cow::Borrowed(arguments)),
         }
     }
 
     /// What its contract says to people of the tool (003-46).
     fn purpose(&mut self, tool: &ToolName) {
-        let Some(rules) = self.policy.allowlist.contract_of(tool) else { return };
-        let said = [("for", Some(&rules.purpose)), ("not for", rules.not_for.as_ref())];
-        for (mark, words) in said.into_iter().filter_map(|(mark, words)| Some((mark, words?))) {
+        let Some(rules) = self.policy.allowlist.contract_of(tool) else {
+            return;
+        };
+        let said = [
+            ("for", Some(&rules.purpose)),
+            ("not for", rules.not_for.as_ref()),
+        ];
+        for (mark, words) in said
+            .into_iter()
+            .filter_map(|(mark, words)| Some((mark, words?)))
+        {
             let _ = writeln!(self.out, "  contract    {mark:8} {}", plain(words));
         }
     }
@@ -165,23 +217,46 @@ impl Screen<'_> {
     /// Step 2, layer by layer.
     pub(super) fn layers(&mut self, caller: &Caller, tool: &ToolName) {
         for step in self.policy.allowlist.explain(caller, tool) {
-            let mark = if step.verdict.refuses() { "refused" } else { "passed" };
+            let mark = if step.verdict.refuses() {
+                "refused"
+            } else {
+                "passed"
+            };
             let _ = writeln!(self.out, "  visible     {mark:8} {step}");
         }
         if is_unpinned(self.policy, tool) {
-            let _ = writeln!(self.out, "  visible     refused  {}", Unapproved::Unpinned.words());
+            let _ = writeln!(
+                self.out,
+                "  visible     refused  {}",
+                Unapproved::Unpinned.words()
+            );
         }
         if self.policy.allowlist.contract_of(tool).is_none() {
-            let known: Vec<String> = self.policy.allowlist.contracts().map(ToString::to_string).collect();
-            let near = Some(suggest(tool.as_str(), &known)).filter(|near| near.starts_with("did you mean"));
+            let known: Vec<String> = self
+                .policy
+                .allowlist
+                .contracts()
+                .map(ToString::to_string)
+                .collect();
+            let near = Some(suggest(tool.as_str(), &known))
+                .filter(|near| near.starts_with("did you mean"));
             let _ = near.map(|near| writeln!(self.out, "              {near}"));
         }
     }
 
     fn judge(&mut self, question: &Question<'_>) -> Result<(), Refusal> {
-        let Passed { rules, keyed, secrets, .. } = judge(self.policy, question, self)?;
+        let Passed {
+            rules,
+            keyed,
+            secrets,
+            ..
+        } = judge(self.policy, question, self)?;
         for hook in self.policy.hooks.of(On::Before, question.tool) {
-            let _ = writeln!(self.out, "  rewrite     unasked  hook {} could change or block it", hook.name);
+            let _ = writeln!(
+                self.out,
+                "  rewrite     unasked  hook {} could change or block it",
+                hook.name
+            );
         }
         if let (Some(keyed), Some(rule)) = (keyed, &rules.idempotency) {
             let _ = writeln!(self.out, "              {}", keyed.describe(rule));
@@ -189,7 +264,10 @@ impl Screen<'_> {
         if let Some(words) = rules.budget.describe() {
             let _ = writeln!(self.out, "  budget      limited  {words}");
         }
-        let names: Vec<&str> = secrets.bindings().map(|binding| binding.name.as_str()).collect();
+        let names: Vec<&str> = secrets
+            .bindings()
+            .map(|binding| binding.name.as_str())
+            .collect();
         if !names.is_empty() {
             let _ = writeln!(self.out, "  secrets     needed   {}", names.join(", "));
         }
@@ -201,17 +279,20 @@ impl Screen<'_> {
 pub(super) fn schema(path: Option<&Path>) -> anyhow::Result<Schema> {
     let schema = match path {
         Some(path) => {
-            let text = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+            let text = std::fs::read(path)
+                .with_context(|| format!("{} cannot be read", path.display()))?;
             read("--input-schema", text.into())?
         }
         None => serde_json::json!({ "type": "object" }),
     };
-    Schema::compile(&schema).map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))
+    Schema::compile(&schema)
+        .map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))
 }
 
 /// A JSON object of the command line, or of a file that it names.
 pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<Value> {
-    let text = Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
+    let text =
+        Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
     if !text.is_object() {
         bail!("{what} must be a JSON object");
     }

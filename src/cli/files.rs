@@ -1,4 +1,5 @@
-//! Files that are replaced whole or not at all: a process that reads one meanwhile reads the old or the new.
+//! Files that are replaced whole or not at all: a process that reads one meanwhile reads the old or
+//! the new.
 
 use crate::model::ids::unguessable;
 use anyhow::Context as _;
@@ -7,14 +8,16 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that to write; a new one
-/// gets `mode`. A link stays one, and what it leads to is replaced.
+/// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that
+/// to write; a new one gets `mode`. A link stays one, and what it leads to is replaced.
 pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()> {
     let path = &target(path)?;
     let mode = match fs::metadata(path) {
         Ok(known) => known.permissions().mode() & 0o755,
         Err(error) if error.kind() == ErrorKind::NotFound => mode,
-        Err(error) => return Err(error).with_context(|| format!("{} cannot be looked at", path.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be looked at", path.display()));
+        }
     };
     let directory = directory_of(path);
     let beside = directory.join(format!(".toolgate-{}", unguessable()));
@@ -23,26 +26,35 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
         drop(fs::remove_file(&beside));
     }
     written.with_context(|| format!("{} cannot be written", path.display()))?;
-    // The name is durable once the directory is; where a directory cannot be synced, the file is whole all the same.
+    // The name is durable once the directory is; where a directory cannot be synced, the file is
+    // whole all the same.
     drop(File::open(directory).and_then(|directory| directory.sync_all()));
     Ok(())
 }
 
-/// The right to replace files beside `path`, for a process that first looks at what they say; it ends with the value.
-/// Waits for the process that has it.
+/// The right to replace files beside `path`, for a process that first looks at what they say; it
+/// ends with the value. Waits for the process that has it.
 pub(super) fn alone(path: &Path) -> anyhow::Result<File> {
     let directory = directory_of(path);
-    let file = File::open(directory).with_context(|| format!("{} cannot be opened", directory.display()))?;
-    file.lock().with_context(|| format!("{} cannot be locked", directory.display()))?;
+    let file = File::open(directory)
+        .with_context(|| format!("{} cannot be opened", directory.display()))?;
+    file.lock()
+        .with_context(|| format!("{} cannot be locked", directory.display()))?;
     Ok(file)
 }
 
 fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn write(path: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
     // What the umask took away of a known file's rights is given back.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(text)?;

@@ -1,10 +1,12 @@
-//! `toolgate __guard`: the process between toolgate and a tool server, so that no tool server outlives toolgate.
+//! `toolgate __guard`: the process between toolgate and a tool server, so that no tool server
+//! outlives toolgate.
 //!
-//! toolgate may die by SIGKILL, and a tool server may ignore the end of its input, every signal but SIGKILL, and leave
-//! its process group. The guard leads the group, adopts orphans, and holds the write end of the pipe that toolgate reads
-//! standard error from: when no one reads it, toolgate is gone and everything below the guard is killed. A death signal
-//! from the kernel would not do: it is tied to the thread that spawned, not to the process (SECURITY §2.4).
-//! Nothing runs here but two threads that wait.
+//! toolgate may die by SIGKILL, and a tool server may ignore the end of its input, every signal but
+//! SIGKILL, and leave its process group. The guard leads the group, adopts orphans, and holds the
+//! write end of the pipe that toolgate reads standard error from: when no one reads it, toolgate is
+//! gone and everything below the guard is killed. A death signal from the kernel would not do: it
+//! is tied to the thread that spawned, not to the process (SECURITY §2.4). Nothing runs here but
+//! two threads that wait.
 
 use crate::upstream::child::sandbox::{self, Sandbox};
 use crate::upstream::{child, leftovers, lineage};
@@ -39,14 +41,23 @@ struct Told {
     command: Vec<OsString>,
 }
 
-/// Runs `[--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT…]` and ends as the program ends: its status,
-/// or 128 and the number of the signal that ended it.
+/// Runs `[--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT…]` and ends as the
+/// program ends: its status, or 128 and the number of the signal that ended it.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(Told { record, umask, confine, command }) = parse(arguments) else {
-        say("usage: toolgate __guard [--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT...]");
+    let Some(Told {
+        record,
+        umask,
+        confine,
+        command,
+    }) = parse(arguments)
+    else {
+        say(
+            "usage: toolgate __guard [--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT...]",
+        );
         return ExitCode::from(2);
     };
-    // An operator who kills toolgate by name must not hit its guards: they have to outlive it for a moment.
+    // An operator who kills toolgate by name must not hit its guards: they have to outlive it for a
+    // moment.
     let _ = rustix::thread::set_name(c"tg-guard");
     let _ = set_child_subreaper(Some(getpid()));
     if let Err(error) = outlive_signals() {
@@ -81,7 +92,12 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Told> {
         let argument = arguments.next()?;
         if argument == "--" {
             let command: Vec<OsString> = arguments.collect();
-            return (!command.is_empty()).then_some(Told { record, umask, confine, command });
+            return (!command.is_empty()).then_some(Told {
+                record,
+                umask,
+                confine,
+                command,
+            });
         }
         match argument.to_str()? {
             "--record" => record = Some(PathBuf::from(arguments.next()?)),
@@ -92,12 +108,20 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Told> {
     }
 }
 
-/// SIGTERM goes to the whole group, and is meant for the tool server. The signals are caught, not ignored: a program
-/// inherits ignored signals, caught ones go back to what they do by default. The runtime never runs.
+/// SIGTERM goes to the whole group, and is meant for the tool server. The signals are caught, not
+/// ignored: a program inherits ignored signals, caught ones go back to what they do by default. The
+/// runtime never runs.
 fn outlive_signals() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     let _inside = runtime.enter();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()] {
+    for kind in [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+    ] {
         drop(signal(kind)?);
     }
     Ok(())
@@ -120,9 +144,16 @@ fn start(confine: Option<OsString>, command: Vec<OsString>) -> Result<Pid, ExitC
         Ok(Some(pid)) => Ok(pid),
         Ok(None) => Err(ExitCode::FAILURE),
         Err(error) => {
-            say(&format!("toolgate: cannot start {}: {error}", Path::new(&program).display()));
+            say(&format!(
+                "toolgate: cannot start {}: {error}",
+                Path::new(&program).display()
+            ));
             let found = error.kind() != std::io::ErrorKind::NotFound;
-            Err(ExitCode::from(if found { NOT_EXECUTABLE } else { NOT_FOUND }))
+            Err(ExitCode::from(if found {
+                NOT_EXECUTABLE
+            } else {
+                NOT_FOUND
+            }))
         }
     }
 }
@@ -130,11 +161,18 @@ fn start(confine: Option<OsString>, command: Vec<OsString>) -> Result<Pid, ExitC
 /// Runs `TOLD PROGRAM [ARGUMENT…]` and becomes the program, confined as told.
 pub fn confine(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
-    let (told, program) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let (told, program) = (
+        arguments.next().unwrap_or_default(),
+        arguments.next().unwrap_or_default(),
+    );
     let mut command = Command::new(&program);
     command.args(arguments);
-    let unconfined = Sandbox::become_confined(&told.to_string_lossy(), (Path::new(&program), command), say);
-    say(&format!("toolgate: cannot start {} confined: {unconfined}", Path::new(&program).display()));
+    let unconfined =
+        Sandbox::become_confined(&told.to_string_lossy(), (Path::new(&program), command), say);
+    say(&format!(
+        "toolgate: cannot start {} confined: {unconfined}",
+        Path::new(&program).display()
+    ));
     ExitCode::from(NOT_EXECUTABLE)
 }
 
@@ -145,9 +183,14 @@ fn note(record: &Path, program: Pid) {
     }
 }
 
-/// The pipes of the conversation belong to the program alone, so that either side sees when the other closes them.
+/// The pipes of the conversation belong to the program alone, so that either side sees when the
+/// other closes them.
 fn let_go_of_the_pipes() {
-    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+    if let Ok(null) = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
     }
@@ -200,7 +243,9 @@ fn reap_until(program: Pid) -> Option<WaitStatus> {
 
 fn code(status: Option<WaitStatus>) -> u8 {
     let Some(status) = status else { return 1 };
-    let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
+    let code = status
+        .exit_status()
+        .or_else(|| Some(128 + status.terminating_signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 

@@ -1,7 +1,9 @@
-//! `toolgate init`: from tool servers, or an agent's own configuration of them, to files that `toolgate check` accepts:
-//! a configuration in observe mode, a draft of a contract for each tool, and the pins of all definitions.
+//! `toolgate init`: from tool servers, or an agent's own configuration of them, to files that
+//! `toolgate check` accepts: a configuration in observe mode, a draft of a contract for each tool,
+//! and the pins of all definitions.
 //!
-//! Nothing is written before every server has answered and the whole was judged; what was written can be taken back.
+//! Nothing is written before every server has answered and the whole was judged; what was written
+//! can be taken back.
 
 mod conceal;
 mod draft;
@@ -37,7 +39,8 @@ const OWN_FILE: u32 = 0o600;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("begin").required(true).multiple(true).args(["from", "upstream", "command", "undo"]))]
 pub struct Args {
-    /// An agent's configuration of its servers: Claude Desktop's, .mcp.json, .cursor/mcp.json, .vscode/mcp.json
+    /// An agent's configuration of its servers: Claude Desktop's, .mcp.json, .cursor/mcp.json,
+    /// .vscode/mcp.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["upstream", "command"])]
     from: Option<PathBuf>,
     /// A tool server at an address; several by naming each
@@ -52,7 +55,8 @@ pub struct Args {
     /// Point the agent's configuration at toolgate; what it was is kept beside it
     #[arg(long, requires = "from")]
     rewrite_client: bool,
-    /// How the agent reaches toolgate then [default: stdio for Claude Desktop, http for all others]
+    /// How the agent reaches toolgate then [default: stdio for Claude Desktop, http for all
+    /// others]
     #[arg(long, requires = "rewrite_client")]
     via: Option<Via>,
     /// Where the files are written
@@ -75,7 +79,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if args.undo {
         return undo::undo(args.place(), &mut out);
     }
-    let agents = args.from.as_deref().map(Agents::read).transpose().map_err(anyhow::Error::msg)?;
+    let agents = args
+        .from
+        .as_deref()
+        .map(Agents::read)
+        .transpose()
+        .map_err(anyhow::Error::msg)?;
     let found = begin(args, agents.as_ref());
     for note in &found.notes {
         writeln!(out, "note     {note}")?;
@@ -108,7 +117,9 @@ fn begin(args: &Args, agents: Option<&Agents>) -> Found {
     }
     source::command(&args.name, &args.command, &mut found);
     if found.servers.is_empty() && found.problems.is_empty() {
-        found.problems.push("there is no server to take over".to_owned());
+        found
+            .problems
+            .push("there is no server to take over".to_owned());
     }
     found
 }
@@ -116,7 +127,10 @@ fn begin(args: &Args, agents: Option<&Agents>) -> Found {
 /// All that speaks against it, before anything is started.
 fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
     let mut problems = found.problems.clone();
-    let names = found.servers.iter().map(|server| PathBuf::from(format!("policies/{}.yaml", server.name)));
+    let names = found
+        .servers
+        .iter()
+        .map(|server| PathBuf::from(format!("policies/{}.yaml", server.name)));
     let sides = PathBuf::from(draft::sides_file(&found.servers));
     let files = [PathBuf::from(FILE_NAME), PathBuf::from(PINS), sides]
         .into_iter()
@@ -125,20 +139,43 @@ fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
     for path in files {
         let backup = undo::backup_of(&path);
         if path.symlink_metadata().is_ok() && !args.force {
-            problems.push(format!("{} is there already; --force replaces it", path.display()));
+            problems.push(format!(
+                "{} is there already; --force replaces it",
+                path.display()
+            ));
         } else if path.symlink_metadata().is_ok() && backup.symlink_metadata().is_ok() {
-            problems.push(format!("{} is there already: move it away first", backup.display()));
+            problems.push(format!(
+                "{} is there already: move it away first",
+                backup.display()
+            ));
         }
     }
     if args.place().join(undo::RECORD).symlink_metadata().is_ok() {
-        problems.push(format!("an earlier init is in {}; `toolgate init --undo` takes it back", args.dir.display()));
+        problems.push(format!(
+            "an earlier init is in {}; `toolgate init --undo` takes it back",
+            args.dir.display()
+        ));
     }
-    let rewritten = args.from.as_ref().filter(|_| args.rewrite_client).map(|from| undo::backup_of(from));
+    let rewritten = args
+        .from
+        .as_ref()
+        .filter(|_| args.rewrite_client)
+        .map(|from| undo::backup_of(from));
     if let Some(backup) = rewritten.filter(|backup| backup.symlink_metadata().is_ok()) {
-        problems.push(format!("{} is there already: move it away first", backup.display()));
+        problems.push(format!(
+            "{} is there already: move it away first",
+            backup.display()
+        ));
     }
-    let unset = found.variables.all().filter(|(name, one)| one.value.is_none() && std::env::var_os(name).is_none());
-    problems.extend(unset.map(|(name, one)| format!("the variable {name} is not set, and {} needs it", one.place)));
+    let unset = found
+        .variables
+        .all()
+        .filter(|(name, one)| one.value.is_none() && std::env::var_os(name).is_none());
+    problems.extend(
+        unset.map(|(name, one)| {
+            format!("the variable {name} is not set, and {} needs it", one.place)
+        }),
+    );
     if problems.is_empty() {
         return Ok(());
     }
@@ -158,47 +195,93 @@ struct Draft {
 impl Draft {
     fn new(place: &Path, found: &Found, agents: Option<&Agents>) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let name = agents.and_then(|agents| agents.path.file_name()).map(|name| name.to_string_lossy().into_owned());
-        let configuration =
-            draft::configuration(&found.servers, &name.unwrap_or_else(|| "the command line".to_owned()));
+        let name = agents
+            .and_then(|agents| agents.path.file_name())
+            .map(|name| name.to_string_lossy().into_owned());
+        let configuration = draft::configuration(
+            &found.servers,
+            &name.unwrap_or_else(|| "the command line".to_owned()),
+        );
         let directory = place.join(format!(".toolgate-init-{}", unguessable()));
-        let made = fs::DirBuilder::new().recursive(true).mode(OWN_DIRECTORY).create(directory.join("policies"));
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(OWN_DIRECTORY)
+            .create(directory.join("policies"));
         made.with_context(|| format!("{} cannot be made", directory.display()))?;
-        Ok(Self { directory, place: place.to_path_buf(), configuration })
+        Ok(Self {
+            directory,
+            place: place.to_path_buf(),
+            configuration,
+        })
     }
 
     fn load(&self, found: &Found, pinned: bool) -> Loaded {
-        let variable = |name: &str| found.variables.value(name).or_else(|| std::env::var(name).ok());
+        let variable = |name: &str| {
+            found
+                .variables
+                .value(name)
+                .or_else(|| std::env::var(name).ok())
+        };
         let path = self.directory.join(FILE_NAME);
-        if pinned { config::load_with(&path, &variable) } else { config::load_unpinned(&path, &variable) }
+        if pinned {
+            config::load_with(&path, &variable)
+        } else {
+            config::load_unpinned(&path, &variable)
+        }
     }
 
     /// What the servers list; an error unless all of them do.
     fn connect(&self, found: &Found, out: &mut impl Write) -> anyhow::Result<Listed> {
-        files::replace(&self.directory.join(FILE_NAME), self.configuration.as_bytes(), OWN_FILE)?;
+        files::replace(
+            &self.directory.join(FILE_NAME),
+            self.configuration.as_bytes(),
+            OWN_FILE,
+        )?;
         let Loaded { config, reading } = self.load(found, false);
-        let said: Vec<String> = reading.diagnostics.iter().map(ToString::to_string).collect();
-        let config = config.with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
+        let said: Vec<String> = reading
+            .diagnostics
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let config = config
+            .with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
         let again = config::reader(self.directory.join(FILE_NAME), &config);
         let policy = Live::start(reading, again).context("the policy cannot be used")?;
         let names: Vec<&str> = config.servers.keys().map(ServerName::as_str).collect();
         writeln!(out, "connect  {}", names.join(", "))?;
         out.flush()?;
         let listed = runtime()?.block_on(listed(&config, &policy))?;
-        for name in config.servers.keys().filter(|name| listed.down.iter().all(|(down, _)| down != *name)) {
-            let tools = listed.tools.iter().filter(|tool| tool.server.settings.name == *name).count();
+        for name in config
+            .servers
+            .keys()
+            .filter(|name| listed.down.iter().all(|(down, _)| down != *name))
+        {
+            let tools = listed
+                .tools
+                .iter()
+                .filter(|tool| tool.server.settings.name == *name)
+                .count();
             writeln!(out, "  {name}: {}", counted(tools, "tool"))?;
         }
         for (server, why) in &listed.quarantined {
-            writeln!(out, "  {server}: a tool is quarantined, and gets no contract: {}", plain(why))?;
+            writeln!(
+                out,
+                "  {server}: a tool is quarantined, and gets no contract: {}",
+                plain(why)
+            )?;
         }
         for (server, why) in &listed.down {
-            configured::say(&format!("problem  {server} does not answer: {}", plain(why)));
+            configured::say(&format!(
+                "problem  {server} does not answer: {}",
+                plain(why)
+            ));
         }
         if listed.down.is_empty() {
             return Ok(listed);
         }
-        bail!("nothing was written: mend the servers that do not answer, or leave them out (--skip)");
+        bail!(
+            "nothing was written: mend the servers that do not answer, or leave them out (--skip)"
+        );
     }
 
     /// Each file, and where it goes.
@@ -206,10 +289,21 @@ impl Draft {
         let mut files = vec![(self.place.join(FILE_NAME), self.configuration.clone())];
         for server in &found.servers {
             let own = |tool: &&Tool| tool.server.settings.name.as_str() == server.name;
-            let tools: Vec<&Tool> = listed.tools.iter().map(|tool| &**tool).filter(own).collect();
-            files.push((self.place.join(format!("policies/{}.yaml", server.name)), draft::contracts(&tools)));
+            let tools: Vec<&Tool> = listed
+                .tools
+                .iter()
+                .map(|tool| &**tool)
+                .filter(own)
+                .collect();
+            files.push((
+                self.place.join(format!("policies/{}.yaml", server.name)),
+                draft::contracts(&tools),
+            ));
         }
-        files.push((self.place.join(draft::sides_file(&found.servers)), draft::sides(&listed.offers)));
+        files.push((
+            self.place.join(draft::sides_file(&found.servers)),
+            draft::sides(&listed.offers),
+        ));
         let pins: Pins = listed.pins().collect();
         files.push((self.place.join(PINS), written(&pins)));
         files
@@ -222,7 +316,11 @@ impl Draft {
             files::replace(&self.directory.join(within), text.as_bytes(), OWN_FILE)?;
         }
         let loaded = self.load(found, true);
-        let errors = loaded.reading.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+        let errors = loaded
+            .reading
+            .diagnostics
+            .iter()
+            .filter(|found| found.severity == Severity::Error);
         let errors: Vec<String> = errors.map(ToString::to_string).collect();
         if !errors.is_empty() {
             bail!(
@@ -244,15 +342,25 @@ impl Drop for Draft {
     }
 }
 
-fn rewritten(args: &Args, agents: &Agents, found: &Found, loaded: &Loaded) -> anyhow::Result<(PathBuf, String)> {
+fn rewritten(
+    args: &Args,
+    agents: &Agents,
+    found: &Found,
+    loaded: &Loaded,
+) -> anyhow::Result<(PathBuf, String)> {
     let directory = std::path::absolute(&args.dir).context("the directory has no absolute path")?;
     let directory = directory.components().collect::<PathBuf>();
     let program = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let address = rewrite::address(loaded);
-    let place = rewrite::Place { program: &program, directory: &directory, address: &address };
+    let place = rewrite::Place {
+        program: &program,
+        directory: &directory,
+        address: &address,
+    };
     let via = args.via.unwrap_or_else(|| Via::of(agents));
     let text = rewrite::rewritten(agents, &found.servers, via, &place);
-    let text = text.map_err(|why| anyhow::anyhow!("nothing was written: {}: {why}", agents.path.display()))?;
+    let text = text
+        .map_err(|why| anyhow::anyhow!("nothing was written: {}: {why}", agents.path.display()))?;
     Ok((std::path::absolute(&agents.path)?, text))
 }
 
@@ -269,22 +377,41 @@ fn report(
             _ => String::new(),
         };
         let before = undo::backup_of(path);
-        let kept = if before.exists() { format!(" (as it was: {})", before.display()) } else { String::new() };
+        let kept = if before.exists() {
+            format!(" (as it was: {})", before.display())
+        } else {
+            String::new()
+        };
         writeln!(out, "wrote    {}{what}{kept}", path.display())?;
     }
-    let from = args.from.as_ref().and_then(|from| from.file_name()).map(|name| name.to_string_lossy());
+    let from = args
+        .from
+        .as_ref()
+        .and_then(|from| from.file_name())
+        .map(|name| name.to_string_lossy());
     for (name, variable) in found.variables.all() {
         let whence = match (&variable.value, &from) {
             (Some(_), Some(from)) => format!("; its value was in {from}, and was not copied"),
             (Some(_), None) => "; its value was on the command line, and was not copied".to_owned(),
             (None, _) => String::new(),
         };
-        writeln!(out, "set      {name} before toolgate starts ({}{whence})", variable.place)?;
+        writeln!(
+            out,
+            "set      {name} before toolgate starts ({}{whence})",
+            variable.place
+        )?;
     }
     if args.from.is_some() && !args.rewrite_client {
-        writeln!(out, "note     the agent's own configuration is as it was; --rewrite-client points it at toolgate")?;
+        writeln!(
+            out,
+            "note     the agent's own configuration is as it was; --rewrite-client points it at toolgate"
+        )?;
     }
     let configuration = args.place().join(FILE_NAME);
-    writeln!(out, "next     toolgate check {0}; toolgate serve --config {0}", configuration.display())?;
+    writeln!(
+        out,
+        "next     toolgate check {0}; toolgate serve --config {0}",
+        configuration.display()
+    )?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `toolgate ledger`: what was called, by whom, and what became of it; and whether the record is as it was written.
+//! `toolgate ledger`: what was called, by whom, and what became of it; and whether the record is as
+//! it was written.
 
 use super::configured;
 use crate::config::Ledger;
@@ -26,7 +27,8 @@ pub struct Args {
     /// The data directory, as in the configuration
     #[arg(long, value_name = "DIR", global = true)]
     pub data: Option<PathBuf>,
-    /// Where segments are that the ledger does not need any more; they are read, too [for verify: as in the configuration]
+    /// Where segments are that the ledger does not need any more; they are read, too [for verify:
+    /// as in the configuration]
     #[arg(long, value_name = "DIR", global = true)]
     archive: Option<PathBuf>,
 }
@@ -39,13 +41,16 @@ enum Verb {
     Show(Show),
     /// Write every record as a line of JSON, with its number
     Export(Export),
-    /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict, 1: another, or none
+    /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict,
+    /// 1: another, or none
     Replay(replay::Replay),
-    /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged or forged
+    /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged
+    /// or forged
     ///
-    /// Without a key this proves that nothing was changed by an attacker who did not write everything after it anew. With the key
-    /// that seals the ledger, it proves that nobody without it has changed anything. That the end was not cut off, or all of
-    /// it exchanged for an older copy, is proved only by heads that were kept elsewhere.
+    /// Without a key this proves that nothing was changed by an attacker who did not write
+    /// everything after it anew. With the key that seals the ledger, it proves that nobody
+    /// without it has changed anything. That the end was not cut off, or all of it exchanged
+    /// for an older copy, is proved only by heads that were kept elsewhere.
     Verify(Verify),
 }
 
@@ -84,13 +89,15 @@ struct Export {
 
 #[derive(Debug, clap::Args)]
 struct Verify {
-    /// A head this ledger had before, as `verify` printed it: finds out whether anything up to it was removed or rewritten
+    /// A head this ledger had before, as `verify` printed it: finds out whether anything up to it
+    /// was removed or rewritten
     #[arg(long, value_name = "SEQ:HASH")]
     expect_head: Option<Head>,
     /// A file of heads that `ledger.heads` has written: the ledger has to have each of them still
     #[arg(long, value_name = "FILE")]
     heads: Option<PathBuf>,
-    /// A file with the key that seals the ledger; again for those that sealed before [default: as in the configuration]
+    /// A file with the key that seals the ledger; again for those that sealed before [default: as
+    /// in the configuration]
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
 }
@@ -105,8 +112,9 @@ struct Place<'a> {
     kept: &'a Ledger,
 }
 
-/// Runs `args` on the ledger of `config`, or of the data directory that is named, to standard output and standard error. Gives the
-/// exit code: 0, or 1 when something was not found or not right. An error is for the caller to print, with exit code 1.
+/// Runs `args` on the ledger of `config`, or of the data directory that is named, to standard
+/// output and standard error. Gives the exit code: 0, or 1 when something was not found or not
+/// right. An error is for the caller to print, with exit code 1.
 pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
@@ -117,17 +125,33 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
             (configured::data(named.as_deref(), config)?, kept)
         }
     };
-    let place = Place { data: &data, archive: args.archive.as_deref(), config, kept: &kept };
+    let place = Place {
+        data: &data,
+        archive: args.archive.as_deref(),
+        config,
+        kept: &kept,
+    };
     let done = run_on(args, &place, &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
         // The process that reads has seen enough, as `head` does.
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => Ok(0),
+        Err(error)
+            if error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(0)
+        }
         done => done,
     }
 }
 
-fn run_on(args: &Args, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+fn run_on(
+    args: &Args,
+    place: &Place<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
     match &args.verb {
         Verb::List(list) => list.run(place, out, err),
         Verb::Show(show) => show.run(place, out, err),

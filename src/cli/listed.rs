@@ -1,4 +1,5 @@
-//! What the configured tool servers list, judged as a running toolgate judges it, for verbs that only look.
+//! What the configured tool servers list, judged as a running toolgate judges it, for verbs that
+//! only look.
 
 use crate::app;
 use crate::config::Config;
@@ -37,14 +38,19 @@ pub(super) struct Listed {
     pub(super) offers: Vec<(ServerName, Vec<SideDoor>)>,
 }
 
-/// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a toolgate may run beside it.
+/// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a
+/// toolgate may run beside it.
 pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Listed> {
     let servers = app::servers(config, Leftovers::default(), Arc::new(()))?;
     let (stop, running) = (CancellationToken::new(), TaskTracker::new());
     let toolbox = Arc::new(Toolbox::default());
     toolbox.start(&servers, policy, &Arc::new(Metrics::new()), &stop);
     // What cannot be had is not known here, and a running toolgate tells of it.
-    drop(Vault::default().learn(&policy.current().secrets, Clock).await);
+    drop(
+        Vault::default()
+            .learn(&policy.current().secrets, Clock)
+            .await,
+    );
     servers.start(&running, &stop);
     let mut down = Vec::new();
     let (mut named, mut instructions, mut offers) = (HashSet::new(), Vec::new(), Vec::new());
@@ -64,34 +70,66 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     stop.cancel();
     running.close();
     let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
-    let quarantined = tools.quarantined.iter().map(|(server, _, why)| (server.clone(), why.clone())).collect();
-    Ok(Listed { tools: tools.all.clone(), quarantined, instructions, named, down, offers })
+    let quarantined = tools
+        .quarantined
+        .iter()
+        .map(|(server, _, why)| (server.clone(), why.clone()))
+        .collect();
+    Ok(Listed {
+        tools: tools.all.clone(),
+        quarantined,
+        instructions,
+        named,
+        down,
+        offers,
+    })
 }
 
 fn offers_of(server: &Server) -> Vec<SideDoor> {
-    let Some(up) = server.up() else { return Vec::new() };
-    SideDoor::ALL.into_iter().filter(|door| up.verdict.has(door.word())).collect()
+    let Some(up) = server.up() else {
+        return Vec::new();
+    };
+    SideDoor::ALL
+        .into_iter()
+        .filter(|door| up.verdict.has(door.word()))
+        .collect()
 }
 
 fn instructions_of(server: &Server) -> Option<Pin> {
-    let Instructions { digest, definition } = Instructions::of(server.up()?.verdict.introduction()?)?;
-    Some(Pin { digest, definition: definition? })
+    let Instructions { digest, definition } =
+        Instructions::of(server.up()?.verdict.introduction()?)?;
+    Some(Pin {
+        digest,
+        definition: definition?,
+    })
 }
 
 impl Listed {
     /// What every listed tool and all instructions would be pinned as.
     pub(super) fn pins(&self) -> impl Iterator<Item = ((ServerName, String), Pin)> {
         let tools = self.tools.iter().map(|tool| {
-            let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
-            (key, Pin { digest: tool.hash.clone(), definition: tool.definition.text.clone() })
+            let key = (
+                tool.server.settings.name.clone(),
+                tool.definition.name.clone(),
+            );
+            (
+                key,
+                Pin {
+                    digest: tool.hash.clone(),
+                    definition: tool.definition.text.clone(),
+                },
+            )
         });
-        let own = |(server, pin): &(ServerName, Pin)| ((server.clone(), INSTRUCTIONS.to_owned()), pin.clone());
+        let own = |(server, pin): &(ServerName, Pin)| {
+            ((server.clone(), INSTRUCTIONS.to_owned()), pin.clone())
+        };
         tools.chain(self.instructions.iter().map(own))
     }
 }
 
-/// The names that an answering server listed, whether its tools can be offered or not; else why nothing is known. What is
-/// not in `tools` as it is in the server's listing came or went meanwhile, and is not taken for an answer.
+/// The names that an answering server listed, whether its tools can be offered or not; else why
+/// nothing is known. What is not in `tools` as it is in the server's listing came or went
+/// meanwhile, and is not taken for an answer.
 fn said(server: &Server, tools: &Tools) -> Result<Vec<ToolName>, String> {
     let name = &server.settings.name;
     let up = match &*server.state().borrow() {
@@ -99,12 +137,25 @@ fn said(server: &Server, tools: &Tools) -> Result<Vec<ToolName>, String> {
         State::Starting => return Err("it did not answer in its start_timeout".to_owned()),
         State::Down(why) => return Err(why.clone()),
     };
-    let offered = tools.all.iter().filter(|tool| tool.server.settings.name == *name).count();
-    let quarantined = tools.quarantined.iter().filter(|(owner, ..)| owner == name).count();
+    let offered = tools
+        .all
+        .iter()
+        .filter(|tool| tool.server.settings.name == *name)
+        .count();
+    let quarantined = tools
+        .quarantined
+        .iter()
+        .filter(|(owner, ..)| owner == name)
+        .count();
     if offered + quarantined != up.catalog.tools.len() + up.catalog.quarantined.len() {
         return Err("its tools changed while they were read; try again".to_owned());
     }
     let unusable = up.catalog.quarantined.iter().map(|(own, ..)| own.as_str());
-    let names = up.catalog.tools.iter().map(|tool| tool.name.as_str()).chain(unusable);
+    let names = up
+        .catalog
+        .tools
+        .iter()
+        .map(|tool| tool.name.as_str())
+        .chain(unusable);
     Ok(names.map(|own| ToolName::of(name, own)).collect())
 }

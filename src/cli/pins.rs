@@ -1,5 +1,6 @@
-//! `toolgate pins`: which definitions of tools are approved. Approving is an operator's act: nothing else writes pins, and
-//! nothing is written where anything went wrong (SECURITY §3D D4, D8).
+//! `toolgate pins`: which definitions of tools are approved. Approving is an operator's act:
+//! nothing else writes pins, and nothing is written where anything went wrong (SECURITY §3D D4,
+//! D8).
 
 use super::configured;
 use super::listed::{Listed, listed};
@@ -34,14 +35,16 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Compare what the tool servers list with what is approved. 0: the same, 1: not, or a server does not answer
+    /// Compare what the tool servers list with what is approved. 0: the same, 1: not, or a server
+    /// does not answer
     Verify,
     /// Show what has changed since it was approved, and what is new. 0: nothing, 1: something
     Diff {
         /// `server__tool`; a `*` at the end stands for any rest [default: all]
         tools: Vec<String>,
     },
-    /// Approve tools as their servers list them now: write them to the pin file, and show what changed
+    /// Approve tools as their servers list them now: write them to the pin file, and show what
+    /// changed
     Approve(approve::Approve),
 }
 
@@ -74,7 +77,11 @@ impl Ground {
         let (path, Loaded { config, reading }) = configured::unpinned(named)?;
         let config = config.context("the configuration cannot be used")?;
         let Some(source) = &config.pins else {
-            bail!("{} names no pin file; add: `pins: {}`", path.display(), crate::guards::pins::FILE_NAME);
+            bail!(
+                "{} names no pin file; add: `pins: {}`",
+                path.display(),
+                crate::guards::pins::FILE_NAME
+            );
         };
         let file = source.file.clone();
         let (pins, text) = if file.symlink_metadata().is_ok() {
@@ -90,9 +97,16 @@ impl Ground {
         } else {
             (Pins::new(), None)
         };
-        let policy = Live::start(reading, config::reader(path, &config)).context("the policy cannot be used")?;
+        let policy = Live::start(reading, config::reader(path, &config))
+            .context("the policy cannot be used")?;
         let listed = runtime()?.block_on(listed(&config, &policy))?;
-        Ok(Self { file, pins, text, require: source.require, listed })
+        Ok(Self {
+            file,
+            pins,
+            text,
+            require: source.require,
+            listed,
+        })
     }
 
     fn verify(&self, out: &mut impl std::io::Write) -> anyhow::Result<u8> {
@@ -108,8 +122,15 @@ impl Ground {
             writeln!(out, "{one}")?;
         }
         self.notes(out)?;
-        let pinned = found.iter().filter(|one| matches!(one.stands, Stands::AsPinned)).count();
-        writeln!(out, "{pinned} as approved, {}", counted(problems, "problem"))?;
+        let pinned = found
+            .iter()
+            .filter(|one| matches!(one.stands, Stands::AsPinned))
+            .count();
+        writeln!(
+            out,
+            "{pinned} as approved, {}",
+            counted(problems, "problem")
+        )?;
         Ok(u8::from(problems > 0))
     }
 
@@ -146,8 +167,20 @@ fn shown(one: &Compared<'_>) -> String {
         Stands::New(now) => (String::new(), text(now)),
         Stands::Quarantined | Stands::Absent => return format!("{one}\n"),
     };
-    let (approved, listed) = (format!("approved/{}", one.name), format!("listed/{}", one.name));
-    let approved = if old.is_empty() { "/dev/null" } else { &approved };
-    let diff = similar::TextDiff::configure().timeout(PATIENCE).diff_lines(&old, &new);
-    diff.unified_diff().context_radius(AROUND).header(approved, &listed).to_string()
+    let (approved, listed) = (
+        format!("approved/{}", one.name),
+        format!("listed/{}", one.name),
+    );
+    let approved = if old.is_empty() {
+        "/dev/null"
+    } else {
+        &approved
+    };
+    let diff = similar::TextDiff::configure()
+        .timeout(PATIENCE)
+        .diff_lines(&old, &new);
+    diff.unified_diff()
+        .context_radius(AROUND)
+        .header(approved, &listed)
+        .to_string()
 }

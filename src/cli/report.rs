@@ -1,6 +1,8 @@
-//! `toolgate report`: how calls went under each version of the policy, and whether one is worse than another (003-117).
+//! `toolgate report`: how calls went under each version of the policy, and whether one is worse
+//! than another (003-117).
 //!
-//! What is compared is what the ledger has: nothing is judged again. `toolgate test --replay ledger` does that, before a policy ships.
+//! What is compared is what the ledger has: nothing is judged again. `toolgate test --replay
+//! ledger` does that, before a policy ships.
 
 use super::configured;
 use super::ledger::wanted::Wanted;
@@ -24,11 +26,12 @@ pub struct Args {
     /// The data directory, as in the configuration
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Compare two versions of the policy, or beginnings of their names [default: the last version with the one before]. 1: the
-    /// new one is worse
+    /// Compare two versions of the policy, or beginnings of their names [default: the last version
+    /// with the one before]. 1: the new one is worse
     #[arg(long, value_names = ["OLD", "NEW"], num_args = 0..=2)]
     compare: Option<Vec<String>>,
-    /// Worse is what went wrong by so many percent more, and by more than chance; latencies also by a millisecond
+    /// Worse is what went wrong by so many percent more, and by more than chance; latencies also
+    /// by a millisecond
     #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "compare", value_parser = clap::value_parser!(u32).range(..=1000))]
     threshold: u32,
     /// One JSON object
@@ -54,7 +57,13 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         return Ok(0);
     };
     let (old, new) = versions.pair(named)?;
-    let comparison = Comparison::of(old, new, Limits { percent: args.threshold });
+    let comparison = Comparison::of(
+        old,
+        new,
+        Limits {
+            percent: args.threshold,
+        },
+    );
     words::comparison(&comparison, versions.unreadable, args.json, out)?;
     Ok(u8::from(comparison.is_worse()))
 }

@@ -53,13 +53,17 @@ mod tests {
     use clap::ValueEnum as _;
     use serde_json::{Value, json};
 
-    /// What a file of that kind is described by, and what is said of a key that the description does not have. The bound is the
-    /// test: what cannot be described, read and sent to another thread does not compile here.
+    /// What a file of that kind is described by, and what is said of a key that the description
+    /// does not have. The bound is the test: what cannot be described, read and sent to another
+    /// thread does not compile here.
     fn written<T: AsWritten>() -> (Value, Vec<String>) {
         let mut problems = Problems::default();
         let _: Option<T> = shape::read(json!({ "no_such_key": 1 }), &mut problems);
         let found = problems.into_found().into_iter();
-        (schema_of::<T>(), found.map(|problem| problem.message).collect())
+        (
+            schema_of::<T>(),
+            found.map(|problem| problem.message).collect(),
+        )
     }
 
     /// 002-08: each kind of file is read by the type that describes it.
@@ -72,13 +76,24 @@ mod tests {
                 Kind::Pack => written::<pack::File>(),
                 Kind::Exemptions => written::<exemptions::File>(),
             };
-            assert_eq!(text(*kind).unwrap().trim_end(), serde_json::to_string_pretty(&schema).unwrap(), "{kind:?}");
-            assert!(schema["properties"].get("no_such_key").is_none(), "{kind:?}");
-            assert!(said.contains(&"unknown key `no_such_key`".to_owned()), "{kind:?}: {said:?}");
+            assert_eq!(
+                text(*kind).unwrap().trim_end(),
+                serde_json::to_string_pretty(&schema).unwrap(),
+                "{kind:?}"
+            );
+            assert!(
+                schema["properties"].get("no_such_key").is_none(),
+                "{kind:?}"
+            );
+            assert!(
+                said.contains(&"unknown key `no_such_key`".to_owned()),
+                "{kind:?}: {said:?}"
+            );
         }
     }
 
-    /// 002-07: one struct generates both the schema and the parser, and the committed schema is that one.
+    /// 002-07: one struct generates both the schema and the parser, and the committed schema is
+    /// that one.
     #[test]
     fn committed_schemas_are_those_of_the_structs() {
         let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
@@ -91,7 +106,8 @@ mod tests {
         for (kind, name) in files {
             let path = directory.join(name);
             let hint = format!("run `toolgate schema` into {}", path.display());
-            let committed = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {hint}"));
+            let committed =
+                std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {hint}"));
             assert!(committed == text(kind).unwrap(), "{hint}");
         }
     }

@@ -17,10 +17,12 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What to serve.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
+    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml,
+    /// /etc/toolgate/toolgate.yaml]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
     config: Option<PathBuf>,
-    /// Without a configuration: observe the tool server at this address; every call is recorded, none refused
+    /// Without a configuration: observe the tool server at this address; every call is recorded,
+    /// none refused
     #[arg(long, value_name = "URL")]
     upstream: Option<url::Url>,
 }
@@ -38,22 +40,26 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })
 }
 
-/// The runtime of all verbs that serve. A sidecar shares its machine with the agent and the tool servers: half of the
-/// cores are enough, and a call that stays on one thread costs less than one that wakes others on its way.
-/// `TOKIO_WORKER_THREADS` says otherwise.
+/// The runtime of all verbs that serve. A sidecar shares its machine with the agent and the tool
+/// servers: half of the cores are enough, and a call that stays on one thread costs less than one
+/// that wakes others on its way. `TOKIO_WORKER_THREADS` says otherwise.
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         runtime.worker_threads(cores.div_ceil(2));
     }
-    let runtime = runtime.enable_all().build().context("the runtime cannot be started")?;
+    let runtime = runtime
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")?;
     outlive_small_files(&runtime).context("signals cannot be caught")?;
     Ok(runtime)
 }
 
-/// A process of toolgate's account can lower how large its files may get, which would end it at its next write. Caught, the write
-/// fails as on a full disk. Not ignored: programs inherit ignored signals, caught ones go back to what they do by default.
+/// A process of toolgate's account can lower how large its files may get, which would end it at its
+/// next write. Caught, the write fails as on a full disk. Not ignored: programs inherit ignored
+/// signals, caught ones go back to what they do by default.
 fn outlive_small_files(runtime: &tokio::runtime::Runtime) -> std::io::Result<()> {
     let _inside = runtime.enter();
     let signal_of_size = rustix::process::Signal::XFSZ.as_raw();
@@ -62,7 +68,10 @@ fn outlive_small_files(runtime: &tokio::runtime::Runtime) -> std::io::Result<()>
 
 fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {
     if let Some(url) = &args.upstream {
-        let transport = Transport::Http { url: url.clone(), headers: std::collections::BTreeMap::new() };
+        let transport = Transport::Http {
+            url: url.clone(),
+            headers: std::collections::BTreeMap::new(),
+        };
         return bare(Server::new(ServerName::new("upstream"), transport));
     }
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
@@ -76,19 +85,28 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {
 pub(super) fn bare(server: Server) -> anyhow::Result<(Config, Arc<Live>)> {
     let (config, reading) = config::bare(server.clone(), Mode::Observe);
     let again = move || -> Reading { config::bare(server.clone(), Mode::Observe).1 };
-    Ok((config, Live::start(reading, again).context("the policy cannot be used")?))
+    Ok((
+        config,
+        Live::start(reading, again).context("the policy cannot be used")?,
+    ))
 }
 
 async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let agents = bind(config.listen, "agents").await?;
     let operators = bind(config.admin.listen, "operators").await?;
     // Port 0 is a port of the system's choice; agents name the one it became.
     config.listen = agents.local_addr()?;
     let app = App::start(&config, &policy, ledger::open(&config).await?)?;
     announce(&agents, &operators)?;
-    telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
+    telemetry::tasks::spawn(
+        "policy files",
+        policy.clone().watch(app.door.metrics.clone()),
+    );
     telemetry::tasks::spawn("hangup", async move {
         while hangup.recv().await.is_some() {
             policy.ask();
@@ -106,7 +124,10 @@ async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     app.stop().await
 }
 
-fn announce(agents: &tokio::net::TcpListener, operators: &tokio::net::TcpListener) -> anyhow::Result<()> {
+fn announce(
+    agents: &tokio::net::TcpListener,
+    operators: &tokio::net::TcpListener,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     // Nobody need read this; a closed standard output is no reason not to serve.
     let _ = writeln!(out, "agents:    http://{}/mcp", agents.local_addr()?);

@@ -1,4 +1,5 @@
-//! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and output.
+//! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and
+//! output.
 
 use super::configured;
 use super::serve::{bare, runtime};
@@ -27,17 +28,23 @@ pub struct Args {
     /// The configuration; without it the server is observed: every call is recorded, none refused.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// With a configuration: the server of it to wrap, if it has several; a COMMAND stands in for that server's own.
+    /// With a configuration: the server of it to wrap, if it has several; a COMMAND stands in for
+    /// that server's own.
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
     /// With a configuration: the agent that calls, as `callers` names it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Where the ledger is kept; without a configuration the first free of ~/.local/state/toolgate/stdio-1 to -99.
+    /// Where the ledger is kept; without a configuration the first free of
+    /// ~/.local/state/toolgate/stdio-1 to -99.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The tool server's command; its environment is toolgate's own.
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        required_unless_present = "config"
+    )]
     command: Vec<String>,
 }
 
@@ -65,12 +72,17 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     }
     let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
     let known = policy.current().identity.of_agent(agent);
-    known.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
+    known.with_context(|| {
+        format!("the configuration has no agent `{agent}`; name one with --agent")
+    })?;
     runtime.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, journal)?;
-        telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
+        telemetry::tasks::spawn(
+            "policy files",
+            policy.clone().watch(app.door.metrics.clone()),
+        );
         app.door.gate.tools.settled(&name).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
         tokio::select! {
@@ -87,19 +99,27 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
 fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let base =
-        state.or_else(home).context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
+    let base = state
+        .or_else(home)
+        .context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
     let places = (1..PLACES).map(|number| base.join(format!("toolgate/stdio-{number}")));
     // As large as any that has a configuration.
-    let options = Options { sizes: Ledger::default().sizes(), ..Options::default() };
+    let options = Options {
+        sizes: Ledger::default().sizes(),
+        ..Options::default()
+    };
     for place in places {
-        std::fs::create_dir_all(base.join("toolgate")).with_context(|| format!("{} cannot be made", base.display()))?;
+        std::fs::create_dir_all(base.join("toolgate"))
+            .with_context(|| format!("{} cannot be made", base.display()))?;
         match Journal::open(&place, options) {
             Err(Error::Locked { .. }) => {}
             opened => return Ok((opened?, place)),
         }
     }
-    bail!("all places under {} are in use; say where the ledger is with --data", base.display())
+    bail!(
+        "all places under {} are in use; say where the ledger is with --data",
+        base.display()
+    )
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
@@ -107,10 +127,15 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
         let (path, Loaded { config, reading }) = configured::load(Some(path))?;
         let config = config.context("the configuration cannot be used")?;
         let read = config::reader(path, &config);
-        return Ok((config, Live::start(reading, read).context("the policy cannot be used")?));
+        return Ok((
+            config,
+            Live::start(reading, read).context("the policy cannot be used")?,
+        ));
     }
     let Some(transport) = wrapped(args) else {
-        bail!("name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server");
+        bail!(
+            "name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server"
+        );
     };
     bare(Server::new(ServerName::new("server"), transport))
 }
@@ -118,7 +143,9 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
 /// The command after `--`; with a configuration it stands in for the chosen server's own.
 fn wrapped(args: &Args) -> Option<Transport> {
     let (command, rest) = args.command.split_first()?;
-    let env = std::env::vars().map(|(name, value)| (name, Secret::new(value))).collect();
+    let env = std::env::vars()
+        .map(|(name, value)| (name, Secret::new(value)))
+        .collect();
     Some(Transport::Child {
         command: command.clone(),
         args: rest.to_vec(),
@@ -132,7 +159,9 @@ fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {
     let servers: Vec<&ServerName> = config.servers.keys().collect();
     match (&args.server, servers.as_slice()) {
         (Some(wanted), servers) => match servers.iter().find(|name| name.as_str() == wanted) {
-            Some(name) if config.servers[*name].disabled => bail!("the configuration disables the server `{wanted}`"),
+            Some(name) if config.servers[*name].disabled => {
+                bail!("the configuration disables the server `{wanted}`")
+            }
             Some(name) => Ok((*name).clone()),
             None => bail!("the configuration has no server `{wanted}`"),
         },

@@ -1,5 +1,5 @@
-//! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what is expected. Nothing is
-//! executed, connected to or started.
+//! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what
+//! is expected. Nothing is executed, connected to or started.
 
 mod add;
 mod again;
@@ -23,9 +23,11 @@ use suite::{Suites, Verdict};
 pub struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the configured policies]
+    /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the
+    /// configured policies]
     paths: Vec<PathBuf>,
-    /// The configuration whose policies are tested by packs that name none [default: the first above a pack]
+    /// The configuration whose policies are tested by packs that name none [default: the first
+    /// above a pack]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Only what is not as expected
@@ -40,13 +42,15 @@ pub struct Args {
     /// Also write the report to this file as XML, as `JUnit` does
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Judge recorded calls again instead, and say what would change under the policy as it is now. 1: something would
+    /// Judge recorded calls again instead, and say what would change under the policy as it is
+    /// now. 1: something would
     #[arg(long, value_name = "SOURCE", value_parser = ["ledger"], conflicts_with_all = ["junit", "coverage", "quiet"])]
     replay: Option<String>,
     /// The data directory with the ledger, as in the configuration
     #[arg(long, value_name = "DIR", requires = "replay")]
     data: Option<PathBuf>,
-    /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose they are
+    /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose
+    /// they are
     #[arg(long, value_name = "FILE", requires = "replay")]
     arguments: Option<PathBuf>,
     #[command(flatten)]
@@ -79,14 +83,21 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 }
 
 fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let suites = Suites::run(&find::packs(&args.paths, args.config.as_deref())?, args.config.as_deref())?;
+    let suites = Suites::run(
+        &find::packs(&args.paths, args.config.as_deref())?,
+        args.config.as_deref(),
+    )?;
     if let Some(path) = &args.junit {
         let mut text = String::new();
         machine::junit(&suites, &mut text)?;
         std::fs::write(path, text)?;
     }
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&machine::json(&suites))?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&machine::json(&suites))?
+        )?;
     } else {
         words::write(&suites, (args.quiet, args.coverage), out)?;
     }
@@ -94,8 +105,17 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 }
 
 fn is_fine(suites: &Suites) -> bool {
-    let wrong: usize = Verdict::ALL.into_iter().skip(1).map(|verdict| suites.count(verdict)).sum();
-    wrong == 0 && suites.errors() == 0 && suites.all.iter().all(|suite| coverage::missing(suite).is_empty())
+    let wrong: usize = Verdict::ALL
+        .into_iter()
+        .skip(1)
+        .map(|verdict| suites.count(verdict))
+        .sum();
+    wrong == 0
+        && suites.errors() == 0
+        && suites
+            .all
+            .iter()
+            .all(|suite| coverage::missing(suite).is_empty())
 }
 
 #[cfg(test)]

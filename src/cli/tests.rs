@@ -8,7 +8,10 @@ use std::fmt::Write as _;
 fn help(command: &mut clap::Command, before: &str, text: &mut String) {
     let name = format!("{before}{}", command.get_name());
     writeln!(text, "$ {name} --help\n{}", command.render_long_help()).unwrap();
-    for below in command.get_subcommands_mut().filter(|below| below.get_name() != "help" && !below.is_hide_set()) {
+    for below in command
+        .get_subcommands_mut()
+        .filter(|below| below.get_name() != "help" && !below.is_hide_set())
+    {
         help(below, &format!("{name} "), text);
     }
 }

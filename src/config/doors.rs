@@ -25,12 +25,16 @@ const META_BYTES: RangeInclusive<usize> = (1 << 10)..=(4 << 20);
 
 /// Letters of an operator's name or role.
 const LONGEST_NAME: usize = 128;
-const PRINTED: &str = "write 1 to 128 characters on one line that print, without blanks around them";
+const PRINTED: &str =
+    "write 1 to 128 characters on one line that print, without blanks around them";
 
 fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
     let address = text.parse().ok();
     if address.is_none() {
-        problems.error("is no address to listen on", "write IP:port, such as 127.0.0.1:7777 or [::1]:7777");
+        problems.error(
+            "is no address to listen on",
+            "write IP:port, such as 127.0.0.1:7777 or [::1]:7777",
+        );
     }
     address
 }
@@ -42,7 +46,10 @@ fn judge_reach(listen: SocketAddr, unencrypted: bool, key: &str, problems: &mut 
             "listen on 127.0.0.1 with a TLS front end on this machine; or, in a container or on a network that nobody else is \
              on, write `{key}: true`"
         );
-        problems.error("other machines can reach this address, and toolgate speaks no TLS there", hint);
+        problems.error(
+            "other machines can reach this address, and toolgate speaks no TLS there",
+            hint,
+        );
     }
 }
 
@@ -84,21 +91,40 @@ fn operators(
     (secrets, agents): (&[&Secret], &[AgentId]),
     problems: &mut Problems,
 ) -> Option<Admin> {
-    let AdminSettings { listen, unencrypted, tokens, verbs } = settings;
+    let AdminSettings {
+        listen,
+        unencrypted,
+        tokens,
+        verbs,
+    } = settings;
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
     problems.under("tokens", |problems| {
         for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
             problems.under(index.to_string(), |problems| {
-                problems.under("name", |problems| judge_name((&name, &roles), &known, agents, problems));
+                problems.under("name", |problems| {
+                    judge_name((&name, &roles), &known, agents, problems);
+                });
                 judge_printed(&roles, problems);
                 problems.under("token", |problems| {
                     if token.expose().len() < 16 {
-                        problems.error("the token is shorter than 16 bytes", "make one: `openssl rand -hex 32`");
+                        problems.error(
+                            "the token is shorter than 16 bytes",
+                            "make one: `openssl rand -hex 32`",
+                        );
                     }
-                    let others = known.iter().map(|other| &other.token).chain(secrets.iter().copied());
-                    if others.into_iter().any(|other| other.expose() == token.expose()) {
-                        problems.error("an agent or another operator has the same token", "make a new one");
+                    let others = known
+                        .iter()
+                        .map(|other| &other.token)
+                        .chain(secrets.iter().copied());
+                    if others
+                        .into_iter()
+                        .any(|other| other.expose() == token.expose())
+                    {
+                        problems.error(
+                            "an agent or another operator has the same token",
+                            "make a new one",
+                        );
                     }
                 });
             });
@@ -112,39 +138,75 @@ fn operators(
         judge_reach(listen, unencrypted, "admin.unencrypted", problems);
         if none && !listen.ip().is_loopback() {
             let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
-            problems.error("other machines can reach this address, and no tokens are configured", hint);
+            problems.error(
+                "other machines can reach this address, and no tokens are configured",
+                hint,
+            );
         }
         Some(listen)
     })?;
-    Some(Admin { listen, tokens: known, verbs })
+    Some(Admin {
+        listen,
+        tokens: known,
+        verbs,
+    })
 }
 
-/// What an operator is called stands in the ledger, and decides who is who: on one line, and nobody else's but for case.
-fn judge_name((name, roles): (&str, &[String]), known: &[Operator], agents: &[AgentId], problems: &mut Problems) {
+/// What an operator is called stands in the ledger, and decides who is who: on one line, and nobody
+/// else's but for case.
+fn judge_name(
+    (name, roles): (&str, &[String]),
+    known: &[Operator],
+    agents: &[AgentId],
+    problems: &mut Problems,
+) {
     if !is_printed(name) {
-        problems.error("is no name for an operator", format!("{PRINTED}: the ledger says who by it"));
+        problems.error(
+            "is no name for an operator",
+            format!("{PRINTED}: the ledger says who by it"),
+        );
         return;
     }
     let is_like = |other: &str| other != name && is_same_name(other, name);
     if let Some(other) = known.iter().find(|other| is_like(&other.name)) {
         let hint = "rename one, or write both in one way: they count as one";
-        problems.error(format!("differs from the operator `{}` in case or spelling only", other.name), hint);
+        problems.error(
+            format!(
+                "differs from the operator `{}` in case or spelling only",
+                other.name
+            ),
+            hint,
+        );
     }
-    if known.iter().any(|other| other.name == name && other.roles != roles) {
+    if known
+        .iter()
+        .any(|other| other.name == name && other.roles != roles)
+    {
         let hint = "give both tokens the same roles, or the operators two names: roles are of who has the name";
         problems.error("another token of this operator has other roles", hint);
     }
     if let Some(agent) = agents.iter().find(|agent| is_like(agent.as_str())) {
-        let hint =
-            "rename the operator, unless that is meant: nobody decides about the calls of an agent that has their name";
-        problems.warning(format!("counts as the name of the agent `{}`", agent.as_str().escape_debug()), hint);
+        let hint = "rename the operator, unless that is meant: nobody decides about the calls of an agent that has their name";
+        problems.warning(
+            format!(
+                "counts as the name of the agent `{}`",
+                agent.as_str().escape_debug()
+            ),
+            hint,
+        );
     }
 }
 
 fn judge_printed(roles: &[String], problems: &mut Problems) {
     problems.under("roles", |problems| {
-        for (index, _) in roles.iter().enumerate().filter(|(_, role)| !is_printed(role)) {
-            problems.under(index.to_string(), |problems| problems.error("is no name for a role", PRINTED));
+        for (index, _) in roles
+            .iter()
+            .enumerate()
+            .filter(|(_, role)| !is_printed(role))
+        {
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no name for a role", PRINTED);
+            });
         }
     });
 }
@@ -152,17 +214,30 @@ fn judge_printed(roles: &[String], problems: &mut Problems) {
 /// Is it a name that people can read, on one line?
 fn is_printed(name: &str) -> bool {
     let prints = |letter: char| !letter.is_control() && !is_misleading(letter);
-    !name.is_empty() && name.trim() == name && name.chars().count() <= LONGEST_NAME && name.chars().all(prints)
+    !name.is_empty()
+        && name.trim() == name
+        && name.chars().count() <= LONGEST_NAME
+        && name.chars().all(prints)
 }
 
 fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
-    let VerbSettings { resolve, switch, audit } = settings;
-    let verbs = Verbs { resolve, switch, audit };
+    let VerbSettings {
+        resolve,
+        switch,
+        audit,
+    } = settings;
+    let verbs = Verbs {
+        resolve,
+        switch,
+        audit,
+    };
     for verb in Verb::ALL {
         let roles = verbs.roles(verb);
         if roles.len() > MOST_ROLES || roles.iter().any(|role| !is_printed(role)) {
-            let hint =
-                format!("name up to {MOST_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody", verb.role());
+            let hint = format!(
+                "name up to {MOST_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody",
+                verb.role()
+            );
             problems.under(verb.key(), |problems| problems.error("are no roles", hint));
         }
     }
@@ -173,17 +248,32 @@ fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
 fn judge_roles(known: &[Operator], verbs: &Verbs, problems: &mut Problems) {
     let Some(first) = known.first() else { return };
     let nobodys = |verb: &Verb| {
-        !verbs.roles(*verb).is_empty() && !known.iter().any(|operator| verbs.allow(*verb, &operator.roles))
+        !verbs.roles(*verb).is_empty()
+            && !known
+                .iter()
+                .any(|operator| verbs.allow(*verb, &operator.roles))
     };
     let nobodys: Vec<Verb> = Verb::ALL.into_iter().filter(nobodys).collect();
     if nobodys.is_empty() {
         return;
     }
     let listed = |each: &dyn Fn(&Verb) -> String| nobodys.iter().map(each).collect::<Vec<_>>();
-    let what = listed(&|verb| format!("{} (role {})", verb.words(), verbs.roles(*verb).join(" or "))).join(", ");
+    let what = listed(&|verb| {
+        format!(
+            "{} (role {})",
+            verb.words(),
+            verbs.roles(*verb).join(" or ")
+        )
+    })
+    .join(", ");
     let roles = listed(&|verb| verbs.roles(*verb).first().cloned().unwrap_or_default());
     let keys = listed(&|verb| format!("{}: […]", verb.key()));
-    let whole: Vec<&str> = first.roles.iter().chain(&roles).map(String::as_str).collect();
+    let whole: Vec<&str> = first
+        .roles
+        .iter()
+        .chain(&roles)
+        .map(String::as_str)
+        .collect();
     let hint = format!(
         "give one of them the role, such as `{}` roles: [{}]; or name other roles under `admin`: verbs: {{ {} }}, `[]` for \
          nobody",
@@ -197,14 +287,19 @@ fn judge_roles(known: &[Operator], verbs: &Verbs, problems: &mut Problems) {
 /// Who else may ask at the doors.
 pub(super) fn judge_allowed(hosts: &[String], origins: &[String], problems: &mut Problems) {
     problems.under("allowed_hosts", |problems| judge_hosts(hosts, problems));
-    problems.under("allowed_origins", |problems| judge_origins(origins, problems));
+    problems.under("allowed_origins", |problems| {
+        judge_origins(origins, problems);
+    });
 }
 
 fn judge_hosts(hosts: &[String], problems: &mut Problems) {
     for (index, host) in hosts.iter().enumerate() {
         if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
             problems.under(index.to_string(), |problems| {
-                problems.error("is no host", "write name or name:port, one an entry, without a scheme");
+                problems.error(
+                    "is no host",
+                    "write name or name:port, one an entry, without a scheme",
+                );
             });
         }
     }
@@ -215,7 +310,10 @@ fn judge_origins(origins: &[String], problems: &mut Problems) {
         let read = Url::parse(origin).ok().filter(Url::has_host);
         if read.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
             problems.under(index.to_string(), |problems| {
-                problems.error("is no origin", "write scheme://host or scheme://host:port, without a path");
+                problems.error(
+                    "is no origin",
+                    "write scheme://host or scheme://host:port, without a path",
+                );
             });
         }
     }
@@ -224,23 +322,37 @@ fn judge_origins(origins: &[String], problems: &mut Problems) {
 /// The directory of the store.
 pub(super) fn data(text: &str, directory: &Path, problems: &mut Problems) -> PathBuf {
     if text.contains("://") {
-        problems.error("a store that is not a directory is not enforced by this version", "name a directory");
+        problems.error(
+            "a store that is not a directory is not enforced by this version",
+            "name a directory",
+        );
     } else if text.trim().is_empty() {
         problems.error("is blank", "name a directory");
     }
     directory.join(text)
 }
 
-pub(super) fn policies(written: &[String], mode: Mode, directory: &Path, problems: &mut Problems) -> Vec<PathBuf> {
+pub(super) fn policies(
+    written: &[String],
+    mode: Mode,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Vec<PathBuf> {
     if written.is_empty() && mode == Mode::Enforce {
-        problems.warning("no policies: every call will be refused", "name a file or a directory under `policies`");
+        problems.warning(
+            "no policies: every call will be refused",
+            "name a file or a directory under `policies`",
+        );
     }
     let mut found = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let path = directory.join(text);
         if text.trim().is_empty() || !path.exists() {
             problems.under(index.to_string(), |problems| {
-                problems.error(format!("`{}` does not exist", path.display()), "name a file or a directory");
+                problems.error(
+                    format!("`{}` does not exist", path.display()),
+                    "name a file or a directory",
+                );
             });
         } else {
             found.push(path);
@@ -249,23 +361,43 @@ pub(super) fn policies(written: &[String], mode: Mode, directory: &Path, problem
     found
 }
 
-pub(super) fn pins(written: pins::Settings, directory: &Path, problems: &mut Problems) -> Option<Source> {
+pub(super) fn pins(
+    written: pins::Settings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<Source> {
     let (file, require) = written.into_parts();
     if file.trim().is_empty() {
-        problems.error("is blank", format!("name a file, such as {}", pins::FILE_NAME));
+        problems.error(
+            "is blank",
+            format!("name a file, such as {}", pins::FILE_NAME),
+        );
         return None;
     }
-    Some(Source { file: directory.join(file), require })
+    Some(Source {
+        file: directory.join(file),
+        require,
+    })
 }
 
 pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
     let name = name.to_ascii_lowercase();
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     problems.under("session_header", |problems| {
         if name.is_empty() || !plain {
-            problems.error("is no name of a header", "use letters, digits and `-`, such as x-session-id");
-        } else if name.starts_with("mcp-") || ["authorization", "host", "content-length", "cookie"].contains(&&*name) {
-            problems.error("is a header with a meaning of its own", "use another, such as x-session-id");
+            problems.error(
+                "is no name of a header",
+                "use letters, digits and `-`, such as x-session-id",
+            );
+        } else if name.starts_with("mcp-")
+            || ["authorization", "host", "content-length", "cookie"].contains(&&*name)
+        {
+            problems.error(
+                "is a header with a meaning of its own",
+                "use another, such as x-session-id",
+            );
         }
     });
     name
@@ -273,9 +405,14 @@ pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
 
 pub(super) fn meta_max_bytes(most: usize, problems: &mut Problems) -> usize {
     if !META_BYTES.contains(&most) {
-        let hint = format!("between {} and {}; without it, {META_MAX_BYTES}", META_BYTES.start(), META_BYTES.end());
-        problems
-            .under("meta_max_bytes", |problems| problems.error("is no number of bytes that `_meta` may have", hint));
+        let hint = format!(
+            "between {} and {}; without it, {META_MAX_BYTES}",
+            META_BYTES.start(),
+            META_BYTES.end()
+        );
+        problems.under("meta_max_bytes", |problems| {
+            problems.error("is no number of bytes that `_meta` may have", hint);
+        });
     }
     most
 }
@@ -288,7 +425,10 @@ pub(super) fn methods(settings: MethodSettings, problems: &mut Problems) -> Meth
             if method.is_empty() || !method.bytes().all(plain) {
                 problems.under(key, |problems| {
                     problems.under(index.to_string(), |problems| {
-                        problems.error("is no name of a method", "write it whole, such as resources/read");
+                        problems.error(
+                            "is no name of a method",
+                            "write it whole, such as resources/read",
+                        );
                     });
                 });
             }

@@ -1,6 +1,7 @@
-//! Tokens that stand in the configuration itself, where others than its owner may read it: an agent that reads an operator's token
-//! can allow what agents ask (SECURITY §3E E4). So do secrets that servers are given. And what others may change: places for
-//! the record, files of secrets and keys, and programs that toolgate starts.
+//! Tokens that stand in the configuration itself, where others than its owner may read it: an agent
+//! that reads an operator's token can allow what agents ask (SECURITY §3E E4). So do secrets that
+//! servers are given. And what others may change: places for the record, files of secrets and keys,
+//! and programs that toolgate starts.
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -13,72 +14,124 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// The lists whose entries prove who a caller, an operator or toolgate is, and the key that does.
-const PROOFS: [(&[&str], &str); 4] =
-    [(&["callers"], "token"), (&["front_ends"], "token"), (&["admin", "tokens"], "token"), (&["hooks"], "secret")];
+const PROOFS: [(&[&str], &str); 4] = [
+    (&["callers"], "token"),
+    (&["front_ends"], "token"),
+    (&["admin", "tokens"], "token"),
+    (&["hooks"], "secret"),
+];
 /// What servers are sent or given, by name; some of it proves who toolgate is.
 const GIVEN: [&str; 2] = ["headers", "env"];
 /// What the name of such a thing has in it.
-const TELLING: [&str; 7] = ["auth", "key", "token", "secret", "password", "credential", "cookie"];
+const TELLING: [&str; 7] = [
+    "auth",
+    "key",
+    "token",
+    "secret",
+    "password",
+    "credential",
+    "cookie",
+];
 /// Letters beside a variable, such as `token=`, that are no secret yet.
 const SHORT: usize = 8;
 /// The bits of a mode that let others than the owner read.
 const OTHERS_READ: u32 = 0o044;
 
-/// A warning at the first of them. A variable with a default is none: that is how examples say what nobody relies on.
+/// A warning at the first of them. A variable with a default is none: that is how examples say what
+/// nobody relies on.
 pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
     let rights = std::fs::metadata(path).ok()?.permissions().mode();
     if rights & OTHERS_READ == 0 {
         return None;
     }
     let tree = document.tree();
-    let webhook = tree["ledger"]["heads"]["webhook"]["secret"].as_str().filter(|secret| is_written_out(secret));
-    let webhook = webhook.map(|_| ["ledger", "heads", "webhook", "secret"].map(ToOwned::to_owned).to_vec());
-    let proofs = PROOFS.iter().flat_map(|(list, key)| literal(tree, list, key));
+    let webhook = tree["ledger"]["heads"]["webhook"]["secret"]
+        .as_str()
+        .filter(|secret| is_written_out(secret));
+    let webhook = webhook.map(|_| {
+        ["ledger", "heads", "webhook", "secret"]
+            .map(ToOwned::to_owned)
+            .to_vec()
+    });
+    let proofs = PROOFS
+        .iter()
+        .flat_map(|(list, key)| literal(tree, list, key));
     let mut written = proofs.chain(webhook).chain(given(tree));
     let first = written.next()?;
-    let what = if first.last().is_some_and(|key| key == "token") { "token" } else { "secret" };
+    let what = if first.last().is_some_and(|key| key == "token") {
+        "token"
+    } else {
+        "secret"
+    };
     let more = match written.count() {
         0 => String::new(),
         more => format!(", and {more} more in this file"),
     };
-    let message = format!("a {what} is written out here, and others than the owner may read this file{more}");
-    let hint = format!("write `${{NAME}}` and set that variable, or run `chmod go-r {}`", path.display());
-    Some(document.locate(Problem { severity: Severity::Warning, path: first, message, hint: Some(hint) }))
+    let message =
+        format!("a {what} is written out here, and others than the owner may read this file{more}");
+    let hint = format!(
+        "write `${{NAME}}` and set that variable, or run `chmod go-r {}`",
+        path.display()
+    );
+    Some(document.locate(Problem {
+        severity: Severity::Warning,
+        path: first,
+        message,
+        hint: Some(hint),
+    }))
 }
 
-/// A warning for each thing on the way to where the record's archive and heads are kept that other accounts may change: who can
-/// exchange them makes them prove nothing (SECURITY §3G G3, §10).
+/// A warning for each thing on the way to where the record's archive and heads are kept that other
+/// accounts may change: who can exchange them makes them prove nothing (SECURITY §3G G3, §10).
 pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
-    let archive = ledger.archive.as_deref().map(|path| (path, ["ledger", "archive"].as_slice()));
-    let heads = ledger.heads.as_ref().and_then(|heads| heads.file.as_deref()?.parent());
+    let archive = ledger
+        .archive
+        .as_deref()
+        .map(|path| (path, ["ledger", "archive"].as_slice()));
+    let heads = ledger
+        .heads
+        .as_ref()
+        .and_then(|heads| heads.file.as_deref()?.parent());
     let heads = heads.map(|path| (path, ["ledger", "heads", "file"].as_slice()));
     let judged = archive.into_iter().chain(heads).flat_map(|(path, key)| {
-        owners::exposed(path).into_iter().map(move |exposed| Problem {
-            severity: Severity::Warning,
-            path: key.iter().map(|step| (*step).to_owned()).collect(),
-            message: said(&exposed, path, "what is kept there"),
-            hint: Some(exposed.hint()),
-        })
+        owners::exposed(path)
+            .into_iter()
+            .map(move |exposed| Problem {
+                severity: Severity::Warning,
+                path: key.iter().map(|step| (*step).to_owned()).collect(),
+                message: said(&exposed, path, "what is kept there"),
+                hint: Some(exposed.hint()),
+            })
     });
     judged.map(|problem| document.locate(problem)).collect()
 }
 
-/// An error for each thing on the way to a file of a secret or a key by which other accounts could put another in its place: they
-/// would say what a tool server is told, or seal the record as toolgate does.
+/// An error for each thing on the way to a file of a secret or a key by which other accounts could
+/// put another in its place: they would say what a tool server is told, or seal the record as
+/// toolgate does.
 pub(super) fn secret(file: &Path, problems: &mut Problems) {
     for exposed in owners::exposed(file) {
         problems.error(said(&exposed, file, "what the secret is"), exposed.hint());
     }
 }
 
-/// A warning for each thing by which other accounts could exchange the program that `named` names, which then runs as toolgate's
-/// own: no error, because where every member of a group may write what its members install, programs still have to start.
-pub(super) fn programs(named: &str, path: Option<&OsStr>, cwd: Option<&Path>, problems: &mut Problems) {
+/// A warning for each thing by which other accounts could exchange the program that `named` names,
+/// which then runs as toolgate's own: no error, because where every member of a group may write
+/// what its members install, programs still have to start.
+pub(super) fn programs(
+    named: &str,
+    path: Option<&OsStr>,
+    cwd: Option<&Path>,
+    problems: &mut Problems,
+) {
     let mut seen: Vec<Exposed> = Vec::new();
     for way in program::ways(named, path, cwd) {
         for exposed in owners::exposed(&way) {
             if !seen.contains(&exposed) {
-                problems.warning(said(&exposed, Path::new(named), "which program runs"), exposed.hint());
+                problems.warning(
+                    said(&exposed, Path::new(named), "which program runs"),
+                    exposed.hint(),
+                );
                 seen.push(exposed);
             }
         }
@@ -88,17 +141,30 @@ pub(super) fn programs(named: &str, path: Option<&OsStr>, cwd: Option<&Path>, pr
 /// What is wrong with it, and where, unless that is `named` itself.
 fn said(exposed: &Exposed, named: &Path, chosen: &str) -> String {
     let message = exposed.message().replace("what the files say", chosen);
-    if exposed.path == named { message } else { format!("{}: {message}", exposed.path.display()) }
+    if exposed.path == named {
+        message
+    } else {
+        format!("{}: {message}", exposed.path.display())
+    }
 }
 
 /// Where servers are given secrets that are no variables.
 fn given(tree: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
     let servers = tree["servers"].as_object().into_iter().flatten();
-    let places = servers.flat_map(|(server, about)| GIVEN.map(|section| (server, section, &about[section])));
+    let places =
+        servers.flat_map(|(server, about)| GIVEN.map(|section| (server, section, &about[section])));
     places.flat_map(|(server, section, values)| {
         let named = values.as_object().into_iter().flatten();
-        let told = named.filter(|(name, value)| is_telling(name) && value.as_str().is_some_and(is_secret));
-        told.map(move |(name, _)| vec!["servers".to_owned(), server.clone(), section.to_owned(), name.clone()])
+        let told =
+            named.filter(|(name, value)| is_telling(name) && value.as_str().is_some_and(is_secret));
+        told.map(move |(name, _)| {
+            vec![
+                "servers".to_owned(),
+                server.clone(),
+                section.to_owned(),
+                name.clone(),
+            ]
+        })
     })
 }
 
@@ -110,7 +176,10 @@ fn is_telling(name: &str) -> bool {
 /// Whether it has more than a scheme and variables.
 fn is_secret(value: &str) -> bool {
     let rest = beside_variables(value);
-    let rest = rest.trim().split_once(' ').map_or(rest.trim(), |(_, rest)| rest.trim());
+    let rest = rest
+        .trim()
+        .split_once(' ')
+        .map_or(rest.trim(), |(_, rest)| rest.trim());
     // `Bearer` alone is what is left of `Bearer ${TOKEN}`; a file's or a page's name is no secret.
     rest.len() >= SHORT && !rest.starts_with('/') && !rest.contains("://")
 }
@@ -132,11 +201,19 @@ fn beside_variables(text: &str) -> String {
 }
 
 /// Where entries of the list at `list` have a `key` that is no variable.
-fn literal<'a>(tree: &'a Value, list: &'a [&'a str], key: &'a str) -> impl Iterator<Item = Vec<String>> + 'a {
+fn literal<'a>(
+    tree: &'a Value,
+    list: &'a [&'a str],
+    key: &'a str,
+) -> impl Iterator<Item = Vec<String>> + 'a {
     let entries = list.iter().fold(tree, |at, step| &at[*step]).as_array();
-    entries.into_iter().flatten().enumerate().filter_map(move |(index, entry)| {
-        entry[key].as_str().filter(|text| is_written_out(text))?;
-        let steps = list.iter().map(|step| (*step).to_owned());
-        Some(steps.chain([index.to_string(), key.to_owned()]).collect())
-    })
+    entries
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .filter_map(move |(index, entry)| {
+            entry[key].as_str().filter(|text| is_written_out(text))?;
+            let steps = list.iter().map(|step| (*step).to_owned());
+            Some(steps.chain([index.to_string(), key.to_owned()]).collect())
+        })
 }

@@ -1,7 +1,9 @@
 //! How the record of calls is kept, sealed and witnessed.
 
 use super::secrets;
-use super::settings::{HeadsSettings, KeySettings, LedgerSettings, SealSettings, SecretSettings, WebhookSettings};
+use super::settings::{
+    HeadsSettings, KeySettings, LedgerSettings, SealSettings, SecretSettings, WebhookSettings,
+};
 use crate::guards::secrets::Source;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
@@ -72,42 +74,73 @@ pub struct Heads {
 
 impl Default for Ledger {
     fn default() -> Self {
-        Self { keep: KEEP, max_bytes: None, archive: None, seal: Seal::default(), heads: None }
-    }
-}
-
-impl Ledger {
-    /// Bytes from which on reads and refusals are only summed up, so that they push nothing out that belongs to a promise,
-    /// and bytes beyond which the oldest records go.
-    pub fn sizes(&self) -> Sizes {
-        match self.max_bytes {
-            Some(most) => Sizes { lean: most - most / 8, most },
-            None => Sizes { lean: LEAN_BYTES, ..Sizes::ANY },
+        Self {
+            keep: KEEP,
+            max_bytes: None,
+            archive: None,
+            seal: Seal::default(),
+            heads: None,
         }
     }
 }
 
-pub(super) fn compile(written: LedgerSettings, data: &Path, directory: &Path, problems: &mut Problems) -> Ledger {
-    let LedgerSettings { keep, max_bytes, archive, seal, heads } = written;
+impl Ledger {
+    /// Bytes from which on reads and refusals are only summed up, so that they push nothing out
+    /// that belongs to a promise, and bytes beyond which the oldest records go.
+    pub fn sizes(&self) -> Sizes {
+        match self.max_bytes {
+            Some(most) => Sizes {
+                lean: most - most / 8,
+                most,
+            },
+            None => Sizes {
+                lean: LEAN_BYTES,
+                ..Sizes::ANY
+            },
+        }
+    }
+}
+
+pub(super) fn compile(
+    written: LedgerSettings,
+    data: &Path,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Ledger {
+    let LedgerSettings {
+        keep,
+        max_bytes,
+        archive,
+        seal,
+        heads,
+    } = written;
     if max_bytes.is_some_and(|most| most < LEAST_BYTES) {
         let hint = format!("allow {LEAST_BYTES} bytes (16 MiB) or more");
-        problems.under("max_bytes", |problems| problems.error("is too little for a ledger", hint));
+        problems.under("max_bytes", |problems| {
+            problems.error("is too little for a ledger", hint);
+        });
     }
     Ledger {
         keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP),
         max_bytes,
         archive: archive.map(|text| {
-            problems.under("archive", |problems| outside((&text, judge_directory), (data, directory), problems))
+            problems.under("archive", |problems| {
+                outside((&text, judge_directory), (data, directory), problems)
+            })
         }),
         seal: seal
             .map(|seal| problems.under("seal", |problems| sealing(seal, directory, problems)))
             .unwrap_or_default(),
-        heads: heads.map(|heads| problems.under("heads", |problems| witnessed(heads, (data, directory), problems))),
+        heads: heads.map(|heads| {
+            problems.under("heads", |problems| {
+                witnessed(heads, (data, directory), problems)
+            })
+        }),
     }
 }
 
-/// A path that is not within the data directory: what is there is toolgate's to remove, and goes when that goes. What is at another
-/// is for `judge` to judge.
+/// A path that is not within the data directory: what is there is toolgate's to remove, and goes
+/// when that goes. What is at another is for `judge` to judge.
 fn outside(
     (text, judge): (&str, fn(&Path, &mut Problems)),
     (data, directory): (&Path, &Path),
@@ -117,7 +150,10 @@ fn outside(
     if text.trim().is_empty() {
         problems.error("is blank", "name a path outside the data directory");
     } else if path.starts_with(data) {
-        problems.error("is in the data directory", "name a path outside it, best one that only few may write to");
+        problems.error(
+            "is in the data directory",
+            "name a path outside it, best one that only few may write to",
+        );
     } else {
         judge(&path, problems);
     }
@@ -128,15 +164,24 @@ fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> 
     let SealSettings { key, previous } = written;
     let mut seal = Seal::default();
     if key.is_none() && previous.is_empty() {
-        problems.error("names no key", "write `key: { file: FILE }`; make one: `openssl rand -hex 32`");
+        problems.error(
+            "names no key",
+            "write `key: { file: FILE }`; make one: `openssl rand -hex 32`",
+        );
     }
     if previous.len() > MOST_KEYS {
-        problems.error(format!("more than {MOST_KEYS} keys in `previous`"), "begin a new journal");
+        problems.error(
+            format!("more than {MOST_KEYS} keys in `previous`"),
+            "begin a new journal",
+        );
     }
     if let Some(mut key) = key {
         seal.key = problems.under("key", |problems| {
             if key.lost.take().is_some() {
-                problems.error("`lost` is for keys in `previous`", "name where the key is: `env`, `file` or `command`");
+                problems.error(
+                    "`lost` is for keys in `previous`",
+                    "name where the key is: `env`, `file` or `command`",
+                );
                 return None;
             }
             source(key, directory, problems)
@@ -152,28 +197,59 @@ fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> 
                 Some(id) => match id.parse() {
                     Ok(id) => seal.lost.push(id),
                     Err(()) => {
-                        problems.error("is no id of a key", "write the 16 hex digits that toolgate named it with");
+                        problems.error(
+                            "is no id of a key",
+                            "write the 16 hex digits that toolgate named it with",
+                        );
                     }
                 },
             });
         }
     });
-    if seal.key.is_some() && seal.previous.contains(seal.key.as_ref().unwrap_or(&Source::Variable(String::new()))) {
-        problems.error("the key is in `previous`, too", "a key that was replaced never seals again: make a new one");
+    if seal.key.is_some()
+        && seal.previous.contains(
+            seal.key
+                .as_ref()
+                .unwrap_or(&Source::Variable(String::new())),
+        )
+    {
+        problems.error(
+            "the key is in `previous`, too",
+            "a key that was replaced never seals again: make a new one",
+        );
     }
     seal
 }
 
 fn source(written: KeySettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
-    let KeySettings { env, file, command, timeout, lost: _ } = written;
+    let KeySettings {
+        env,
+        file,
+        command,
+        timeout,
+        lost: _,
+    } = written;
     let ttl = (!command.is_empty()).then(|| ONCE.to_owned());
-    let settings = SecretSettings { env, file, command, ttl, timeout, places: Vec::new() };
+    let settings = SecretSettings {
+        env,
+        file,
+        command,
+        ttl,
+        timeout,
+        places: Vec::new(),
+    };
     let source = secrets::source(settings, directory, problems);
     if let Some(Source::File(file)) = &source {
         problems.under("file", |problems| match std::fs::metadata(file) {
             Ok(known) if known.is_file() && known.len() < SHORTEST_KEY as u64 => {
                 let message = format!("a key that seals has {SHORTEST_KEY} bytes at least");
-                problems.error(message, format!("make one: `(umask 077; openssl rand -hex 32 > {})`", file.display()));
+                problems.error(
+                    message,
+                    format!(
+                        "make one: `(umask 077; openssl rand -hex 32 > {})`",
+                        file.display()
+                    ),
+                );
             }
             _ => {}
         });
@@ -181,16 +257,32 @@ fn source(written: KeySettings, directory: &Path, problems: &mut Problems) -> Op
     source
 }
 
-fn witnessed(written: HeadsSettings, (data, directory): (&Path, &Path), problems: &mut Problems) -> Heads {
-    let HeadsSettings { every, file, webhook, log } = written;
+fn witnessed(
+    written: HeadsSettings,
+    (data, directory): (&Path, &Path),
+    problems: &mut Problems,
+) -> Heads {
+    let HeadsSettings {
+        every,
+        file,
+        webhook,
+        log,
+    } = written;
     if file.is_none() && webhook.is_none() && !log {
-        problems.error("go nowhere", "name a `file` or a `webhook`, or write `log: true`");
+        problems.error(
+            "go nowhere",
+            "name a `file` or a `webhook`, or write `log: true`",
+        );
     }
     Heads {
         every: between("every", every.as_deref(), EVERYS, problems).unwrap_or(EVERY),
-        file: file
-            .map(|text| problems.under("file", |problems| outside((&text, judge_file), (data, directory), problems))),
-        webhook: webhook.and_then(|written| problems.under("webhook", |problems| hook(written, problems))),
+        file: file.map(|text| {
+            problems.under("file", |problems| {
+                outside((&text, judge_file), (data, directory), problems)
+            })
+        }),
+        webhook: webhook
+            .and_then(|written| problems.under("webhook", |problems| hook(written, problems))),
         log,
     }
 }
@@ -198,7 +290,10 @@ fn witnessed(written: HeadsSettings, (data, directory): (&Path, &Path), problems
 /// Whether segments can be put there.
 fn judge_directory(path: &Path, problems: &mut Problems) {
     if path.metadata().is_ok_and(|known| !known.is_dir()) {
-        problems.error("is no directory", "name a directory; toolgate makes one that does not exist");
+        problems.error(
+            "is no directory",
+            "name a directory; toolgate makes one that does not exist",
+        );
     }
 }
 
@@ -206,7 +301,10 @@ fn judge_directory(path: &Path, problems: &mut Problems) {
 fn judge_file(path: &Path, problems: &mut Problems) {
     match std::fs::symlink_metadata(path) {
         Ok(known) if known.is_dir() => {
-            let hint = format!("name a file in it, such as {}", path.join("toolgate.heads").display());
+            let hint = format!(
+                "name a file in it, such as {}",
+                path.join("toolgate.heads").display()
+            );
             problems.error("is a directory", hint);
         }
         Ok(known) if !known.is_file() => {
@@ -217,9 +315,15 @@ fn judge_file(path: &Path, problems: &mut Problems) {
         }
         Ok(_) => {}
         Err(_) => {
-            let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let above = path
+                .parent()
+                .filter(|above| !above.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
             if !above.is_dir() {
-                let message = format!("the directory {} does not exist, so no head is written", above.display());
+                let message = format!(
+                    "the directory {} does not exist, so no head is written",
+                    above.display()
+                );
                 problems.warning(message, "make it, or mount it before toolgate starts");
             }
         }
@@ -227,14 +331,20 @@ fn judge_file(path: &Path, problems: &mut Problems) {
 }
 
 fn hook(written: WebhookSettings, problems: &mut Problems) -> Option<Arc<Hook>> {
-    let WebhookSettings { url, secret, timeout, unencrypted } = written;
+    let WebhookSettings {
+        url,
+        secret,
+        timeout,
+        unencrypted,
+    } = written;
     let timeout = between("timeout", timeout.as_deref(), TIMEOUTS, problems).unwrap_or(TIMEOUT);
     if key_of(&secret).is_none() {
         let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
         problems.under("secret", |problems| problems.error("is no key", hint));
     }
     let url = problems.under("url", |problems| {
-        let Address { url, is_exposed } = Address::read(&url, "it knows us by the signature", problems)?;
+        let Address { url, is_exposed } =
+            Address::read(&url, "it knows us by the signature", problems)?;
         if is_exposed && !unencrypted {
             let hint = "use https, or say `unencrypted: true`";
             problems.error("heads would leave this machine unencrypted", hint);

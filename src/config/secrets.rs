@@ -30,7 +30,10 @@ pub(super) fn compile(
     problems: &mut Problems,
 ) -> Bindings {
     if written.len() > MOST {
-        problems.error(format!("more than {MOST} secrets"), "run a second toolgate for some of them");
+        problems.error(
+            format!("more than {MOST} secrets"),
+            "run a second toolgate for some of them",
+        );
     }
     let mut bindings = BTreeMap::new();
     for (name, settings) in written {
@@ -48,15 +51,29 @@ pub(super) fn compile(
     Bindings(bindings)
 }
 
-pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
-    let SecretSettings { env, file, command, ttl, timeout, places: _ } = settings;
+pub(super) fn source(
+    settings: SecretSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<Source> {
+    let SecretSettings {
+        env,
+        file,
+        command,
+        ttl,
+        timeout,
+        places: _,
+    } = settings;
     if command.is_empty() && (ttl.is_some() || timeout.is_some()) {
         problems.error("`ttl` and `timeout` go with `command`", "take them away");
     }
     let (ttl, timeout) = (
         between("ttl", ttl.as_deref(), TTLS, problems).or_else(|| {
             if !command.is_empty() && ttl.is_none() {
-                problems.error("`ttl` is missing", "say for how long what the program printed is good, such as `5m`");
+                problems.error(
+                    "`ttl` is missing",
+                    "say for how long what the program printed is good, such as `5m`",
+                );
             }
             None
         }),
@@ -65,7 +82,9 @@ pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut 
     match (env, file, command.is_empty()) {
         (Some(variable), None, true) => {
             if variable.is_empty() || variable.contains(['=', '\0']) {
-                problems.under("env", |problems| problems.error("is no name of a variable", "rename it"));
+                problems.under("env", |problems| {
+                    problems.error("is no name of a variable", "rename it");
+                });
             }
             Some(Source::Variable(variable))
         }
@@ -79,58 +98,108 @@ pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut 
         }
         (None, None, false) => {
             if command[0].trim().is_empty() {
-                problems.under("command", |problems| problems.error("is blank", "name a program"));
+                problems.under("command", |problems| {
+                    problems.error("is blank", "name a program");
+                });
             }
-            let cwd = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-            problems.under("command", |problems| exposed::programs(&command[0], None, Some(cwd), problems));
-            Some(Source::Command { run: command, cwd: cwd.to_path_buf(), ttl: ttl.unwrap_or(TTLS.0), timeout })
+            let cwd = if directory.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                directory
+            };
+            problems.under("command", |problems| {
+                exposed::programs(&command[0], None, Some(cwd), problems);
+            });
+            Some(Source::Command {
+                run: command,
+                cwd: cwd.to_path_buf(),
+                ttl: ttl.unwrap_or(TTLS.0),
+                timeout,
+            })
         }
         (None, None, true) => {
-            problems.error("comes from nowhere", "write one of `env`, `file` and `command`");
+            problems.error(
+                "comes from nowhere",
+                "write one of `env`, `file` and `command`",
+            );
             None
         }
         _ => {
-            problems.error("comes from several places", "keep one of `env`, `file` and `command`");
+            problems.error(
+                "comes from several places",
+                "keep one of `env`, `file` and `command`",
+            );
             None
         }
     }
 }
 
-/// Who else has the secret, or says what it is. A file that comes later has no rights yet, but the directories above it have.
+/// Who else has the secret, or says what it is. A file that comes later has no rights yet, but the
+/// directories above it have.
 fn judge_rights(file: &Path, problems: &mut Problems) {
     exposed::secret(file, problems);
-    let Ok(known) = std::fs::metadata(file) else { return };
+    let Ok(known) = std::fs::metadata(file) else {
+        return;
+    };
     if known.permissions().mode() & 0o004 != 0 {
         let hint = format!("run `chmod o-r {}`", file.display());
         problems.warning("everybody on this machine may read this file", hint);
     }
 }
 
-fn places(written: &[PlaceSettings], servers: &[ServerName], problems: &mut Problems) -> Vec<Place> {
+fn places(
+    written: &[PlaceSettings],
+    servers: &[ServerName],
+    problems: &mut Problems,
+) -> Vec<Place> {
     if written.is_empty() {
-        problems.error("may go nowhere", "list at least one { server, tool, pointer }");
+        problems.error(
+            "may go nowhere",
+            "list at least one { server, tool, pointer }",
+        );
     }
     if written.len() > MOST_PLACES {
-        problems.error(format!("more than {MOST_PLACES} places"), "give the tools of one kind a secret of their own");
+        problems.error(
+            format!("more than {MOST_PLACES} places"),
+            "give the tools of one kind a secret of their own",
+        );
     }
     let known: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let mut places = Vec::new();
-    for (index, PlaceSettings { server, tool, pointer }) in written.iter().enumerate() {
+    for (
+        index,
+        PlaceSettings {
+            server,
+            tool,
+            pointer,
+        },
+    ) in written.iter().enumerate()
+    {
         problems.under(index.to_string(), |problems| {
             if !known.contains(server) {
                 let message = format!("the server `{server}` is not declared");
-                problems.under("server", |problems| problems.error(message, suggest(server, &known)));
+                problems.under("server", |problems| {
+                    problems.error(message, suggest(server, &known));
+                });
             }
             if tool.trim().is_empty() || tool.contains('*') {
                 let hint = "write the server's own name for it, whole";
-                problems.under("tool", |problems| problems.error("is no name of one tool", hint));
+                problems.under("tool", |problems| {
+                    problems.error("is no name of one tool", hint);
+                });
             }
             if !is_pointer(pointer) {
                 let hint = "write `/` and the argument's name, such as `/token`";
-                problems.under("pointer", |problems| problems.error("not a JSON pointer to an argument", hint));
+                problems.under("pointer", |problems| {
+                    problems.error("not a JSON pointer to an argument", hint);
+                });
             }
         });
-        places.push(Place { server: ServerName::new(server), tool: tool.clone(), pointer: pointer.clone() });
+        places.push(Place {
+            server: ServerName::new(server),
+            tool: tool.clone(),
+            pointer: pointer.clone(),
+        });
     }
     places
 }

@@ -31,7 +31,8 @@ const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
 const REFRESH: Duration = Duration::from_mins(1);
 const MIN_REFRESH: Duration = Duration::from_secs(1);
 const MAX_REFRESH: Duration = Duration::from_mins(10);
-/// Shorter than most servers take to be restarted and asked again by people, and longer than an agent's turn.
+/// Shorter than most servers take to be restarted and asked again by people, and longer than an
+/// agent's turn.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const MAX_PING_AFTER: Duration = Duration::from_hours(1);
 
@@ -51,7 +52,8 @@ pub struct Server {
     pub start_timeout: Duration,
     /// How old what is known of its tools may get, 1 to 600 s.
     pub refresh: Duration,
-    /// How long a legacy session over HTTP is silent before it is pinged ahead of what changes something, 1 ms to 3600 s.
+    /// How long a legacy session over HTTP is silent before it is pinged ahead of what changes
+    /// something, 1 ms to 3600 s.
     pub ping_after: Duration,
     /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
     pub not_executed: Vec<u16>,
@@ -89,7 +91,16 @@ impl Server {
     pub fn new(name: ServerName, transport: Transport) -> Self {
         let (timeout, start_timeout) = (TIMEOUT, START_TIMEOUT);
         let (refresh, ping_after, not_executed) = (REFRESH, PING_AFTER, Vec::new());
-        Self { name, transport, timeout, start_timeout, refresh, ping_after, not_executed, disabled: false }
+        Self {
+            name,
+            transport,
+            timeout,
+            start_timeout,
+            refresh,
+            ping_after,
+            not_executed,
+            disabled: false,
+        }
     }
 }
 
@@ -99,7 +110,10 @@ pub(super) fn compile(
     problems: &mut Problems,
 ) -> BTreeMap<ServerName, Server> {
     if written.len() > MAX_SERVERS {
-        problems.error(format!("more than {MAX_SERVERS} servers"), "run a second toolgate for some of them");
+        problems.error(
+            format!("more than {MAX_SERVERS} servers"),
+            "run a second toolgate for some of them",
+        );
     }
     let mut servers = BTreeMap::new();
     let twins = twins(&written);
@@ -107,10 +121,14 @@ pub(super) fn compile(
         problems.under(name.clone(), |problems| {
             judge_name(&name, problems);
             if let Some(twin) = twin {
-                problems.error(format!("can be taken for the server `{twin}`"), "give one of them another name");
+                problems.error(
+                    format!("can be taken for the server `{twin}`"),
+                    "give one of them another name",
+                );
             }
             let name = ServerName::new(&name);
-            // A server that cannot be used is still declared: its contracts are judged all the same.
+            // A server that cannot be used is still declared: its contracts are judged all the
+            // same.
             let nowhere = || Transport::Child {
                 command: String::new(),
                 args: vec![],
@@ -118,11 +136,22 @@ pub(super) fn compile(
                 cwd: None,
                 sandbox: Sandbox::default(),
             };
-            let timeout = between("timeout", settings.timeout.as_deref(), (LEAST, MAX_TIMEOUT), problems);
+            let timeout = between(
+                "timeout",
+                settings.timeout.as_deref(),
+                (LEAST, MAX_TIMEOUT),
+                problems,
+            );
             let disabled = settings.disabled;
             let start = settings.start_timeout.as_deref();
-            let start_timeout = between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
-            let refresh = between("refresh", settings.refresh.as_deref(), (MIN_REFRESH, MAX_REFRESH), problems);
+            let start_timeout =
+                between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
+            let refresh = between(
+                "refresh",
+                settings.refresh.as_deref(),
+                (MIN_REFRESH, MAX_REFRESH),
+                problems,
+            );
             let idle = settings.ping_after.as_deref();
             let ping_after = between("ping_after", idle, (LEAST, MAX_PING_AFTER), problems);
             let not_executed = statuses(&settings, problems);
@@ -145,25 +174,35 @@ pub(super) fn compile(
     servers
 }
 
-/// For each server, another whose name looks the same: so would the names of their tools (SECURITY §3D D2).
+/// For each server, another whose name looks the same: so would the names of their tools (SECURITY
+/// §3D D2).
 fn twins(written: &BTreeMap<String, ServerSettings>) -> Vec<Option<String>> {
     let names: Vec<&str> = written.keys().map(String::as_str).collect();
-    skeleton::twins(&names).into_iter().map(|other| other.map(|other| names[other].to_owned())).collect()
+    skeleton::twins(&names)
+        .into_iter()
+        .map(|other| other.map(|other| names[other].to_owned()))
+        .collect()
 }
 
 fn judge_name(name: &str, problems: &mut Problems) {
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     // A name that ends in `_` would move the `__` of `server__tool`.
     let clear = !name.contains(SEPARATOR) && !name.ends_with('_');
     if name.is_empty() || name.len() > MAX_NAME || !plain || !clear {
-        let hint = format!("use 1 to {MAX_NAME} letters, digits, `_` and `-`, without `__` and without `_` at the end");
+        let hint = format!(
+            "use 1 to {MAX_NAME} letters, digits, `_` and `-`, without `__` and without `_` at the end"
+        );
         problems.error("is no name for a server", hint);
     }
 }
 
 /// The statuses that the operator vouches for.
 fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
-    if settings.url.is_none() && (settings.ping_after.is_some() || !settings.not_executed.is_empty()) {
+    if settings.url.is_none()
+        && (settings.ping_after.is_some() || !settings.not_executed.is_empty())
+    {
         let hint = "take them away; a contract's `not_executed` names JSON-RPC codes";
         problems.error("`ping_after` and `not_executed` go with `url`", hint);
     }
@@ -185,53 +224,107 @@ fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
     })
 }
 
-fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, sandbox, url, headers, disabled, .. } = settings;
+fn transport(
+    settings: ServerSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<Transport> {
+    let ServerSettings {
+        command,
+        args,
+        env,
+        cwd,
+        sandbox,
+        url,
+        headers,
+        disabled,
+        ..
+    } = settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {
-                problems.under("headers", |problems| problems.error("headers go with `url`", "use `env`"));
+                problems.under("headers", |problems| {
+                    problems.error("headers go with `url`", "use `env`");
+                });
             }
             if command.trim().is_empty() {
-                problems.under("command", |problems| problems.error("is blank", "name a program"));
+                problems.under("command", |problems| {
+                    problems.error("is blank", "name a program");
+                });
             }
             problems.under("env", |problems| {
-                for name in env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
-                    problems.under(name.clone(), |problems| problems.error("is no name of a variable", "rename it"));
+                for name in env
+                    .keys()
+                    .filter(|name| name.is_empty() || name.contains(['=', '\0']))
+                {
+                    problems.under(name.clone(), |problems| {
+                        problems.error("is no name of a variable", "rename it");
+                    });
                 }
             });
-            let env: BTreeMap<String, Secret> =
-                env.into_iter().filter(|(_, value)| !value.expose().is_empty()).collect();
+            let env: BTreeMap<String, Secret> = env
+                .into_iter()
+                .filter(|(_, value)| !value.expose().is_empty())
+                .collect();
             let cwd = cwd.map(|cwd| directory.join(cwd));
             let path = env.get("PATH").map(|value| OsStr::new(value.expose()));
             if !disabled {
-                problems.under("command", |problems| exposed::programs(&command, path, cwd.as_deref(), problems));
+                problems.under("command", |problems| {
+                    exposed::programs(&command, path, cwd.as_deref(), problems);
+                });
             }
-            let sandbox = problems.under("sandbox", |problems| confined(sandbox, directory, problems));
-            Some(Transport::Child { command, args, env, cwd, sandbox })
+            let sandbox =
+                problems.under("sandbox", |problems| confined(sandbox, directory, problems));
+            Some(Transport::Child {
+                command,
+                args,
+                env,
+                cwd,
+                sandbox,
+            })
         }
         (None, Some(url)) => {
             if !args.is_empty() || !env.is_empty() || cwd.is_some() || sandbox.is_some() {
-                problems.error("`args`, `env`, `cwd` and `sandbox` go with `command`", "take them away");
+                problems.error(
+                    "`args`, `env`, `cwd` and `sandbox` go with `command`",
+                    "take them away",
+                );
             }
             problems.under("headers", |problems| judge_headers(&headers, problems));
             let url = problems.under("url", |problems| address(&url, problems))?;
             Some(Transport::Http { url, headers })
         }
         (Some(_), Some(_)) => {
-            problems.error("both `command` and `url`", "a server is started or reached, not both");
+            problems.error(
+                "both `command` and `url`",
+                "a server is started or reached, not both",
+            );
             None
         }
         (None, None) => {
-            problems.error("neither `command` nor `url`", "say which program to start, or which address to reach");
+            problems.error(
+                "neither `command` nor `url`",
+                "say which program to start, or which address to reach",
+            );
             None
         }
     }
 }
 
 /// None is what a program is given that nobody confines: core dumps are off, and nothing else.
-fn confined(written: Option<SandboxSettings>, directory: &Path, problems: &mut Problems) -> Sandbox {
-    let Some(SandboxSettings { landlock, no_new_privs, rlimits }) = written else { return Sandbox::default() };
+fn confined(
+    written: Option<SandboxSettings>,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Sandbox {
+    let Some(SandboxSettings {
+        landlock,
+        no_new_privs,
+        rlimits,
+    }) = written
+    else {
+        return Sandbox::default();
+    };
     let paths = |paths: Vec<String>| paths.into_iter().map(|path| directory.join(path)).collect();
     let files = landlock.map(|files| Files {
         read: files.read.map(paths),
@@ -239,22 +332,49 @@ fn confined(written: Option<SandboxSettings>, directory: &Path, problems: &mut P
         required: files.required,
     });
     problems.under("rlimits", |problems| {
-        for (name, _) in rlimits.named().into_iter().filter(|(_, limit)| *limit == Some(0)) {
-            problems.under(name, |problems| problems.error("is 0, so nothing could run", "write a number above 0"));
+        for (name, _) in rlimits
+            .named()
+            .into_iter()
+            .filter(|(_, limit)| *limit == Some(0))
+        {
+            problems.under(name, |problems| {
+                problems.error("is 0, so nothing could run", "write a number above 0");
+            });
         }
     });
-    let [(_, nofile), (_, address_space), (_, nproc), (_, cpu), (_, fsize)] = rlimits.named();
-    Sandbox { files, no_new_privs, limits: Limits { nofile, address_space, nproc, cpu, fsize } }
+    let [
+        (_, nofile),
+        (_, address_space),
+        (_, nproc),
+        (_, cpu),
+        (_, fsize),
+    ] = rlimits.named();
+    Sandbox {
+        files,
+        no_new_privs,
+        limits: Limits {
+            nofile,
+            address_space,
+            nproc,
+            cpu,
+            fsize,
+        },
+    }
 }
 
 fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {
     for (name, value) in headers {
         problems.under(name.clone(), |problems| {
-            let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let letters =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if name.is_empty() || !name.bytes().all(letters) {
                 problems.error("is no name of a header", "use letters, digits and `-`");
             }
-            if value.expose().bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+            if value
+                .expose()
+                .bytes()
+                .any(|byte| byte < b' ' || byte == 0x7f)
+            {
                 problems.error("holds a control character", "write the value on one line");
             }
         });
@@ -262,7 +382,8 @@ fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {
 }
 
 fn address(text: &str, problems: &mut Problems) -> Option<Url> {
-    let Address { url, is_exposed } = Address::read(text, "put it into `headers`, as Authorization", problems)?;
+    let Address { url, is_exposed } =
+        Address::read(text, "put it into `headers`, as Authorization", problems)?;
     if is_exposed {
         problems.warning("calls leave this machine unencrypted", "use https");
     }

@@ -13,15 +13,18 @@ use std::collections::BTreeMap;
 /// Where the embedded store is, if nothing is said.
 pub(super) const DATA: &str = "./toolgate-data";
 
-/// The whole file. `${NAME}` and `${NAME:-default}` in any text stand for environment variables, `$${` for `${`.
+/// The whole file. `${NAME}` and `${NAME:-default}` in any text stand for environment variables,
+/// `$${` for `${`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate configuration", rename = "Configuration")]
 pub struct Settings {
-    /// The address where agents are served; one that other machines reach needs `callers`, and `unencrypted`.
+    /// The address where agents are served; one that other machines reach needs `callers`, and
+    /// `unencrypted`.
     pub listen: String,
-    /// Other machines may reach `listen`, though toolgate speaks no TLS: in a container, or behind a TLS front end on a network
-    /// that nobody else is on. Who is on the way reads the agents' tokens and all calls.
+    /// Other machines may reach `listen`, though toolgate speaks no TLS: in a container, or behind
+    /// a TLS front end on a network that nobody else is on. Who is on the way reads the
+    /// agents' tokens and all calls.
     pub unencrypted: bool,
     /// The operators' door.
     pub admin: AdminSettings,
@@ -29,7 +32,8 @@ pub struct Settings {
     pub data: String,
     /// `enforce` refuses what breaks the policies; `observe` records it and lets it pass.
     pub mode: Mode,
-    /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits, `_`, `-`; no `__`.
+    /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits,
+    /// `_`, `-`; no `__`.
     pub servers: BTreeMap<String, ServerSettings>,
     /// The agents. None: everybody on this machine is the agent `anonymous`.
     pub callers: Vec<CallerSettings>,
@@ -37,20 +41,23 @@ pub struct Settings {
     pub front_ends: Vec<FrontEndSettings>,
     /// What calls may refer to as `<secret_ref:NAME>`, by name: `[a-z][a-z0-9_]*`.
     pub secrets: BTreeMap<String, SecretSettings>,
-    /// Programs that are told of calls over HTTP, in their order: before a call is sent, or after it has ended.
+    /// Programs that are told of calls over HTTP, in their order: before a call is sent, or after
+    /// it has ended.
     pub hooks: Vec<HookSettings>,
     /// Policy files, and directories of them (all of `*.yaml`, `*.yml`; not `tests/`).
     pub policies: Vec<String>,
-    /// Values of the header `Host` that are taken besides those of `listen`: `name` or `name:port`.
+    /// Values of the header `Host` that are taken besides those of `listen`: `name` or
+    /// `name:port`.
     pub allowed_hosts: Vec<String>,
-    /// Values of the header `Origin` that are taken besides those of `listen`: `scheme://host[:port]`.
+    /// Values of the header `Origin` that are taken besides those of `listen`:
+    /// `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
     /// Which methods pass besides tool calls.
     pub methods: MethodSettings,
     /// A header in which agents name their session, where the protocol has none.
     pub session_header: Option<String>,
-    /// Bytes of `_meta` that one message of an agent may have: 65536 (64 KiB) if absent, 1024 to 4194304. In observe mode more
-    /// are sent on, and counted.
+    /// Bytes of `_meta` that one message of an agent may have: 65536 (64 KiB) if absent, 1024 to
+    /// 4194304. In observe mode more are sent on, and counted.
     pub meta_max_bytes: usize,
     /// Which definitions of tools an operator has approved; without it, all pass.
     pub pins: Option<pins::Settings>,
@@ -63,13 +70,15 @@ pub struct Settings {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Admin")]
 pub struct AdminSettings {
-    /// The address where operators are served; one that other machines reach needs `tokens`, and `unencrypted`.
+    /// The address where operators are served; one that other machines reach needs `tokens`, and
+    /// `unencrypted`.
     pub listen: String,
     /// Other machines may reach `admin.listen`, though toolgate speaks no TLS; as for agents.
     pub unencrypted: bool,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
-    /// Which roles may do what; about calls that are held, contracts say who decides (`approver` unless they name others).
+    /// Which roles may do what; about calls that are held, contracts say who decides (`approver`
+    /// unless they name others).
     pub verbs: VerbSettings,
 }
 
@@ -113,7 +122,8 @@ pub struct ServerSettings {
     pub env: BTreeMap<String, Secret>,
     /// The directory it runs in; toolgate's own if absent.
     pub cwd: Option<String>,
-    /// What the program, and whatever it starts, may do to the machine; if absent, what toolgate may, but leave core dumps.
+    /// What the program, and whatever it starts, may do to the machine; if absent, what toolgate
+    /// may, but leave core dumps.
     pub sandbox: Option<SandboxSettings>,
     /// The address of its MCP endpoint (Streamable HTTP).
     pub url: Option<String>,
@@ -123,16 +133,20 @@ pub struct ServerSettings {
     pub timeout: Option<String>,
     /// How long the server may take to answer for the first time: `30s` if absent, `1h` at most.
     pub start_timeout: Option<String>,
-    /// How old what is known of its tools may get, whether or not it says when they change: `60s` if absent, 1s to 10m. Where
-    /// it does not say, it is asked as often as its `ttlMs` wants, from 5s on.
+    /// How old what is known of its tools may get, whether or not it says when they change: `60s`
+    /// if absent, 1s to 10m. Where it does not say, it is asked as often as its `ttlMs` wants,
+    /// from 5s on.
     pub refresh: Option<String>,
-    /// How long a legacy session at `url` is silent before the server is pinged, ahead of a call that changes something: `30s`
-    /// if absent, `1ms` to `1h`. One that was restarted is found out so, and gets a new session before the call.
+    /// How long a legacy session at `url` is silent before the server is pinged, ahead of a call
+    /// that changes something: `30s` if absent, `1ms` to `1h`. One that was restarted is found
+    /// out so, and gets a new session before the call.
     pub ping_after: Option<String>,
-    /// HTTP statuses (400 to 599) of the server at `url` by which it, and all that stands between, refuses a call before it
-    /// does anything: such a call may be sent again. Without it no status proves that, and the outcome is unknown.
+    /// HTTP statuses (400 to 599) of the server at `url` by which it, and all that stands between,
+    /// refuses a call before it does anything: such a call may be sent again. Without it no
+    /// status proves that, and the outcome is unknown.
     pub not_executed: Vec<i64>,
-    /// It is not started or reached, and none of its tools is seen; what policies say of them stays. `true` holds at once.
+    /// It is not started or reached, and none of its tools is seen; what policies say of them
+    /// stays. `true` holds at once.
     pub disabled: bool,
 }
 
@@ -143,19 +157,22 @@ pub struct ServerSettings {
 pub struct SandboxSettings {
     /// The files it may reach, kept to by Linux's Landlock; if absent, all that toolgate may.
     pub landlock: Option<LandlockSettings>,
-    /// Programs that give rights to who starts them, such as `sudo`, give it none: `true` if absent. With `landlock` they never do.
+    /// Programs that give rights to who starts them, such as `sudo`, give it none: `true` if
+    /// absent. With `landlock` they never do.
     pub no_new_privs: bool,
     /// How much each of its processes may take.
     pub rlimits: RlimitSettings,
 }
 
-/// The files a program may reach: files, and directories with everything below. Each must exist when it is started.
+/// The files a program may reach: files, and directories with everything below. Each must exist
+/// when it is started.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Landlock")]
 pub struct LandlockSettings {
-    /// What it may read and run, besides what it may write and what every program needs (`/usr`, `/lib`, `/proc` and the like);
-    /// if absent, all files. Who is root also loses what opens other processes in `/proc`.
+    /// What it may read and run, besides what it may write and what every program needs (`/usr`,
+    /// `/lib`, `/proc` and the like); if absent, all files. Who is root also loses what opens
+    /// other processes in `/proc`.
     pub read: Option<Vec<String>>,
     /// What it may change; nothing else, not even in `/tmp`.
     pub write: Vec<String>,
@@ -163,7 +180,8 @@ pub struct LandlockSettings {
     pub required: bool,
 }
 
-/// How much each process of a program may take; no more than toolgate itself may. Core dumps are always off.
+/// How much each process of a program may take; no more than toolgate itself may. Core dumps are
+/// always off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Rlimits")]
@@ -184,19 +202,35 @@ pub struct RlimitSettings {
 impl RlimitSettings {
     /// Each limit, as it is written.
     pub(super) fn named(&self) -> [(&'static str, Option<u64>); 5] {
-        let Self { nofile, address_space, nproc, cpu, fsize } = *self;
-        [("nofile", nofile), ("as", address_space), ("nproc", nproc), ("cpu", cpu), ("fsize", fsize)]
+        let Self {
+            nofile,
+            address_space,
+            nproc,
+            cpu,
+            fsize,
+        } = *self;
+        [
+            ("nofile", nofile),
+            ("as", address_space),
+            ("nproc", nproc),
+            ("cpu", cpu),
+            ("fsize", fsize),
+        ]
     }
 }
 
 impl Default for SandboxSettings {
     fn default() -> Self {
-        Self { landlock: None, no_new_privs: true, rlimits: RlimitSettings::default() }
+        Self {
+            landlock: None,
+            no_new_privs: true,
+            rlimits: RlimitSettings::default(),
+        }
     }
 }
 
-/// A secret: where it comes from (one of `env`, `file` and `command`), and where it may go. Its value has 8 to 4096 bytes;
-/// a line end after it does not count.
+/// A secret: where it comes from (one of `env`, `file` and `command`), and where it may go. Its
+/// value has 8 to 4096 bytes; a line end after it does not count.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Secret")]
@@ -205,8 +239,8 @@ pub struct SecretSettings {
     pub env: Option<String>,
     /// A file; it is read for every call.
     pub file: Option<String>,
-    /// A program that prints it, and the program's arguments; no shell, and of the environment `PATH`, `HOME`, `USER`, `LANG`
-    /// and `TMPDIR` only.
+    /// A program that prints it, and the program's arguments; no shell, and of the environment
+    /// `PATH`, `HOME`, `USER`, `LANG` and `TMPDIR` only.
     #[serde(default)]
     pub command: Vec<String>,
     /// For how long what the program printed is good; needed with `command`: 1s to 24h.
@@ -236,12 +270,13 @@ pub struct PlaceSettings {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Ledger")]
 pub struct LedgerSettings {
-    /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least. What calls still need is
-    /// kept for as long as they need it.
+    /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least.
+    /// What calls still need is kept for as long as they need it.
     pub keep: Option<String>,
-    /// How large it may become, in bytes; 16777216 (16 MiB) at least. From seven eighths of it on, reads and refusals are only
-    /// summed up; beyond it the oldest closed segments are dropped, however young they are, and what calls still need is
-    /// carried on. If absent, nothing is dropped because of its size, and reads and refusals are summed up from 8 GiB on.
+    /// How large it may become, in bytes; 16777216 (16 MiB) at least. From seven eighths of it on,
+    /// reads and refusals are only summed up; beyond it the oldest closed segments are
+    /// dropped, however young they are, and what calls still need is carried on. If absent,
+    /// nothing is dropped because of its size, and reads and refusals are summed up from 8 GiB on.
     pub max_bytes: Option<u64>,
     /// The directory they go to then. Without it they are dropped.
     pub archive: Option<String>,
@@ -262,7 +297,8 @@ pub struct SealSettings {
     pub previous: Vec<KeySettings>,
 }
 
-/// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end after it does not count.
+/// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end
+/// after it does not count.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SealKey")]
@@ -271,8 +307,8 @@ pub struct KeySettings {
     pub env: Option<String>,
     /// A file; it is read at the start.
     pub file: Option<String>,
-    /// A program that prints it, and the program's arguments; no shell, and of the environment `PATH`, `HOME`, `USER`, `LANG`
-    /// and `TMPDIR` only.
+    /// A program that prints it, and the program's arguments; no shell, and of the environment
+    /// `PATH`, `HOME`, `USER`, `LANG` and `TMPDIR` only.
     pub command: Vec<String>,
     /// How long the program may take: `5s` if absent, `30s` at most.
     pub timeout: Option<String>,
@@ -280,15 +316,16 @@ pub struct KeySettings {
     pub lost: Option<String>,
 }
 
-/// Where heads go. A head says where the ledger stands: its last record and the hash over everything up to it, with a seal where
-/// the ledger has one.
+/// Where heads go. A head says where the ledger stands: its last record and the hash over
+/// everything up to it, with a seal where the ledger has one.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Heads")]
 pub struct HeadsSettings {
     /// How often: `10m` if absent, `1s` to `24h`; besides at the start and at the end.
     pub every: Option<String>,
-    /// A file, to which each is added as a line of JSON; best one that toolgate's user can only add to, on another machine's disk.
+    /// A file, to which each is added as a line of JSON; best one that toolgate's user can only
+    /// add to, on another machine's disk.
     pub file: Option<String>,
     /// A program that is told of each over HTTP.
     pub webhook: Option<WebhookSettings>,
@@ -303,7 +340,8 @@ pub struct HeadsSettings {
 pub struct WebhookSettings {
     /// the address that is told, by POST
     pub url: String,
-    /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in base64
+    /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in
+    /// base64
     pub secret: Secret,
     /// How long it may take: `5s` if absent, `30s` at most.
     pub timeout: Option<String>,
@@ -312,7 +350,8 @@ pub struct WebhookSettings {
     pub unencrypted: bool,
 }
 
-/// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is `observe`.
+/// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is
+/// `observe`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Methods")]
@@ -351,13 +390,26 @@ impl Default for Settings {
 impl Default for AdminSettings {
     fn default() -> Self {
         let listen = super::doors::ADMIN_LISTEN.to_string();
-        Self { listen, unencrypted: false, tokens: Vec::new(), verbs: VerbSettings::default() }
+        Self {
+            listen,
+            unencrypted: false,
+            tokens: Vec::new(),
+            verbs: VerbSettings::default(),
+        }
     }
 }
 
 impl Default for VerbSettings {
     fn default() -> Self {
-        let Verbs { resolve, switch, audit } = Verbs::default();
-        Self { resolve, switch, audit }
+        let Verbs {
+            resolve,
+            switch,
+            audit,
+        } = Verbs::default();
+        Self {
+            resolve,
+            switch,
+            audit,
+        }
     }
 }

@@ -27,8 +27,13 @@ fn load_text(text: &str) -> (Loaded, String) {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), &[(FILE_NAME, text)]);
     let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
-    let shown =
-        loaded.reading.diagnostics.iter().fold(String::new(), |text, diagnostic| text + &format!("{diagnostic}\n"));
+    let shown = loaded
+        .reading
+        .diagnostics
+        .iter()
+        .fold(String::new(), |text, diagnostic| {
+            text + &format!("{diagnostic}\n")
+        });
     let shown = shown.replace(&format!("{}/", directory.path().display()), "");
     (loaded, shown)
 }
@@ -92,27 +97,60 @@ fn a_value_cannot_break_out_of_its_place() {
                 env: { A: \"${EMPTY}\", B: \"${QUOTES}\" } } }\n";
     let (loaded, shown) = load_text(text);
     let config = loaded.config.unwrap_or_else(|| panic!("{shown}"));
-    let Transport::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport else { panic!() };
-    assert_eq!(args, &["no", "on", "yes", "a\", b: \"c", "${HOME}", "d", "e"]);
-    assert_eq!(env.keys().collect::<Vec<_>>(), ["B"], "an empty variable is not set for the child");
-    assert!(!format!("{config:?}").contains("a\\\", b: \\\"c\" }"), "{config:?}");
+    let Transport::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport
+    else {
+        panic!()
+    };
+    assert_eq!(
+        args,
+        &["no", "on", "yes", "a\", b: \"c", "${HOME}", "d", "e"]
+    );
+    assert_eq!(
+        env.keys().collect::<Vec<_>>(),
+        ["B"],
+        "an empty variable is not set for the child"
+    );
+    assert!(
+        !format!("{config:?}").contains("a\\\", b: \\\"c\" }"),
+        "{config:?}"
+    );
 }
 
 #[test]
 fn who_may_connect_follows_from_the_address_and_the_callers() {
     let server = "servers: { s: { url: 'http://127.0.0.1:1/mcp' } }\n";
     let cases = [
-        ("listen: 127.0.0.1:1\n", true, "every program on this machine is the agent `anonymous`"),
+        (
+            "listen: 127.0.0.1:1\n",
+            true,
+            "every program on this machine is the agent `anonymous`",
+        ),
         ("listen: '[::1]:1'\nmode: observe\n", true, ""),
-        ("listen: 0.0.0.0:1\n", false, "other machines can reach this address"),
+        (
+            "listen: 0.0.0.0:1\n",
+            false,
+            "other machines can reach this address",
+        ),
         (
             "admin: { tokens: [{ name: ann, token: '${BOT_TOKEN}' }] }\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n",
             false,
             "an agent or another operator has the same token",
         ),
-        ("listen: 0.0.0.0:1\ncallers: []\n", false, "other machines can reach this address"),
-        ("listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", false, "toolgate speaks no TLS there"),
-        ("listen: 0.0.0.0:1\nunencrypted: true\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", true, ""),
+        (
+            "listen: 0.0.0.0:1\ncallers: []\n",
+            false,
+            "other machines can reach this address",
+        ),
+        (
+            "listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n",
+            false,
+            "toolgate speaks no TLS there",
+        ),
+        (
+            "listen: 0.0.0.0:1\nunencrypted: true\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n",
+            true,
+            "",
+        ),
     ];
     for (text, loads, says) in cases {
         let (loaded, shown) = load_text(&format!("{server}{text}"));
@@ -125,7 +163,9 @@ fn who_may_connect_follows_from_the_address_and_the_callers() {
 fn relative_paths_start_at_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let text = "data: d\nservers: { s: { command: x, cwd: sub } }\npolicies: [one.yaml, more]\n";
-    let contract = |tool| format!("contracts: {{ s__{tool}: {{ purpose: p, actions: [read], secrets: [] }} }}\n");
+    let contract = |tool| {
+        format!("contracts: {{ s__{tool}: {{ purpose: p, actions: [read], secrets: [] }} }}\n")
+    };
     let (one, two, three) = (contract("one"), contract("two"), contract("three"));
     let pack = "cases: []\n";
     write(
@@ -143,8 +183,13 @@ fn relative_paths_start_at_the_file() {
     let Loaded { config, reading } = load_with(&directory.path().join(FILE_NAME), &variables);
     let config = config.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
     assert_eq!(config.data, directory.path().join("d"));
-    let mut tools: Vec<String> =
-        reading.policy.unwrap().allowlist.contracts().map(std::string::ToString::to_string).collect();
+    let mut tools: Vec<String> = reading
+        .policy
+        .unwrap()
+        .allowlist
+        .contracts()
+        .map(std::string::ToString::to_string)
+        .collect();
     tools.sort();
     assert_eq!(tools, ["s__one", "s__three", "s__two"]);
 }
@@ -173,32 +218,57 @@ fn s9_files_that_others_may_write_are_refused() {
     write(
         directory.path(),
         &[
-            (FILE_NAME, "servers: { s: { command: x } }\npolicies: [policies]\n"),
-            ("policies/a.yaml", "contracts: { s__t: { purpose: p, actions: [read], secrets: [] } }\n"),
+            (
+                FILE_NAME,
+                "servers: { s: { command: x } }\npolicies: [policies]\n",
+            ),
+            (
+                "policies/a.yaml",
+                "contracts: { s__t: { purpose: p, actions: [read], secrets: [] } }\n",
+            ),
         ],
     );
     let path = directory.path().join(FILE_NAME);
     for file in [FILE_NAME, "policies/a.yaml"] {
         let file = directory.path().join(file);
         let mut fingerprints = Vec::new();
-        for (mode, hint) in
-            [(0o644, ""), (0o666, "chmod go-w"), (0o664, "chmod g-w"), (0o602, "chmod o-w"), (0o400, "")]
-        {
+        for (mode, hint) in [
+            (0o644, ""),
+            (0o666, "chmod go-w"),
+            (0o664, "chmod g-w"),
+            (0o602, "chmod o-w"),
+            (0o400, ""),
+        ] {
             chmod(&file, mode);
             let Loaded { config, reading } = load_with(&path, &variables);
             let good = hint.is_empty();
-            assert_eq!((config.is_some(), reading.policy.is_some()), (good, good), "{mode:o}");
-            let errors = reading.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+            assert_eq!(
+                (config.is_some(), reading.policy.is_some()),
+                (good, good),
+                "{mode:o}"
+            );
+            let errors = reading
+                .diagnostics
+                .iter()
+                .filter(|found| found.severity == Severity::Error);
             let said: Vec<_> = errors.map(ToString::to_string).collect();
             let told = said.iter().all(|said| {
                 said.contains("others than its owner may write this file")
                     && said.contains(&format!("{hint} {}", file.display()))
             });
-            assert!(told && said.len() == usize::from(!good), "{mode:o}: {said:?}");
+            assert!(
+                told && said.len() == usize::from(!good),
+                "{mode:o}: {said:?}"
+            );
             fingerprints.push(reading.fingerprint);
         }
-        let [at_first, open, .., at_last] = fingerprints[..] else { panic!() };
-        assert!(at_first == at_last && at_first != open, "a reload sees what others may do");
+        let [at_first, open, .., at_last] = fingerprints[..] else {
+            panic!()
+        };
+        assert!(
+            at_first == at_last && at_first != open,
+            "a reload sees what others may do"
+        );
         chmod(&file, 0o644);
     }
 }
@@ -212,7 +282,10 @@ fn chmod(path: &Path, mode: u32) {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        let (from, to) = (
+            entry.as_ref().unwrap().path(),
+            to.join(entry.unwrap().file_name()),
+        );
         if from.is_dir() {
             copy(&from, &to);
         } else {
@@ -226,16 +299,39 @@ fn copy(from: &Path, to: &Path) {
 fn what_only_a_restart_applies_is_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE_NAME);
-    write(directory.path(), &[(FILE_NAME, "listen: 127.0.0.1:1\nservers: { s: { command: x } }\n")]);
+    write(
+        directory.path(),
+        &[(
+            FILE_NAME,
+            "listen: 127.0.0.1:1\nservers: { s: { command: x } }\n",
+        )],
+    );
     let running = load(&path).config.unwrap();
     let read = reader(path, &running);
     let before = read();
-    assert!(!before.diagnostics.iter().any(|found| found.message.contains("has changed")));
-    write(directory.path(), &[(FILE_NAME, "listen: 127.0.0.1:2\nservers: { s: { command: y } }\n")]);
+    assert!(
+        !before
+            .diagnostics
+            .iter()
+            .any(|found| found.message.contains("has changed"))
+    );
+    write(
+        directory.path(),
+        &[(
+            FILE_NAME,
+            "listen: 127.0.0.1:2\nservers: { s: { command: y } }\n",
+        )],
+    );
     let after = read();
-    let said: Vec<_> = after.diagnostics.iter().filter(|found| found.message.contains("has changed")).collect();
+    let said: Vec<_> = after
+        .diagnostics
+        .iter()
+        .filter(|found| found.message.contains("has changed"))
+        .collect();
     assert_eq!(
-        said.iter().map(|found| found.message.as_str()).collect::<Vec<_>>(),
+        said.iter()
+            .map(|found| found.message.as_str())
+            .collect::<Vec<_>>(),
         ["`listen` has changed", "`servers` has changed"]
     );
     assert!(after.policy.is_some() && after.fingerprint != before.fingerprint);
@@ -253,9 +349,15 @@ fn the_examples_compile_without_a_problem() {
         let directory = tempfile::tempdir().unwrap();
         copy(&example, directory.path());
         let path = directory.path().join(FILE_NAME);
-        let loaded = load_with(&path, &|name| (name == "PATH").then(|| "/usr/bin".to_owned()));
+        let loaded = load_with(&path, &|name| {
+            (name == "PATH").then(|| "/usr/bin".to_owned())
+        });
         let found = &loaded.reading.diagnostics;
-        assert!(found.is_empty() && loaded.config.is_some(), "{}: {found:?}", path.display());
+        assert!(
+            found.is_empty() && loaded.config.is_some(),
+            "{}: {found:?}",
+            path.display()
+        );
         seen += 1;
     }
     assert!(seen >= 1);
@@ -264,13 +366,21 @@ fn the_examples_compile_without_a_problem() {
 /// SECURITY §3D D2: a server's name is the beginning of its tools' names, so no two may look alike.
 #[test]
 fn servers_whose_names_look_alike_are_an_error() {
-    for (one, other) in [("search", "Search"), ("git_hub", "git-hub"), ("bi11ing", "billing")] {
-        let text =
-            format!("servers: {{ {one}: {{ command: x }}, {other}: {{ command: x }}, else: {{ command: x }} }}\n");
+    for (one, other) in [
+        ("search", "Search"),
+        ("git_hub", "git-hub"),
+        ("bi11ing", "billing"),
+    ] {
+        let text = format!(
+            "servers: {{ {one}: {{ command: x }}, {other}: {{ command: x }}, else: {{ command: x }} }}\n"
+        );
         let (loaded, shown) = load_text(&text);
         assert!(loaded.reading.policy.is_none(), "{shown}");
         for name in [one, other] {
-            assert!(shown.contains(&format!("error: can be taken for the server `{name}`")), "{shown}");
+            assert!(
+                shown.contains(&format!("error: can be taken for the server `{name}`")),
+                "{shown}"
+            );
         }
     }
 }
@@ -279,11 +389,18 @@ fn servers_whose_names_look_alike_are_an_error() {
 #[test]
 fn the_ledger_is_kept_as_long_as_the_configuration_says() {
     let day = Duration::from_hours(24);
-    for (written, keep) in
-        [("{}", 90 * day), ("{ keep: 7d }", 7 * day), ("{ keep: 12h }", day / 2), ("{ keep: 36500d }", 36_500 * day)]
-    {
+    for (written, keep) in [
+        ("{}", 90 * day),
+        ("{ keep: 7d }", 7 * day),
+        ("{ keep: 12h }", day / 2),
+        ("{ keep: 36500d }", 36_500 * day),
+    ] {
         let (loaded, shown) = load_text(&format!("ledger: {written}\n"));
-        assert_eq!(loaded.config.map(|config| config.ledger.keep), Some(keep), "{written}: {shown}");
+        assert_eq!(
+            loaded.config.map(|config| config.ledger.keep),
+            Some(keep),
+            "{written}: {shown}"
+        );
     }
     for (written, problem) in [
         ("59m", "between 3600s and 36500d"),
@@ -293,21 +410,47 @@ fn the_ledger_is_kept_as_long_as_the_configuration_says() {
         ("99999999999999999999d", "is no length of time"),
     ] {
         let (loaded, shown) = load_text(&format!("ledger: {{ keep: {written} }}\n"));
-        assert!(loaded.config.is_none() && shown.contains(problem), "{written}: {shown}");
+        assert!(
+            loaded.config.is_none() && shown.contains(problem),
+            "{written}: {shown}"
+        );
     }
 }
 
-/// A size is what is given, and none is none: nothing is dropped because of what nobody wrote. Where a ledger's archive and
-/// heads go, nobody else should write.
+/// A size is what is given, and none is none: nothing is dropped because of what nobody wrote.
+/// Where a ledger's archive and heads go, nobody else should write.
 #[test]
 fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
-    let sizes = |written: &str| load_text(&format!("ledger: {written}\n")).0.config.unwrap().ledger.sizes();
+    let sizes = |written: &str| {
+        load_text(&format!("ledger: {written}\n"))
+            .0
+            .config
+            .unwrap()
+            .ledger
+            .sizes()
+    };
     let none = sizes("{}");
     assert_eq!((none.lean, none.most), (8 << 30, u64::MAX));
-    assert_eq!(sizes("{ max_bytes: 16777216 }"), Sizes { lean: 14 << 20, most: 16 << 20 });
-    assert_eq!(Ledger::default().sizes(), none, "without a configuration, too");
+    assert_eq!(
+        sizes("{ max_bytes: 16777216 }"),
+        Sizes {
+            lean: 14 << 20,
+            most: 16 << 20
+        }
+    );
+    assert_eq!(
+        Ledger::default().sizes(),
+        none,
+        "without a configuration, too"
+    );
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &[(FILE_NAME, "ledger: { archive: old, heads: { file: elsewhere/heads } }\n")]);
+    write(
+        directory.path(),
+        &[(
+            FILE_NAME,
+            "ledger: { archive: old, heads: { file: elsewhere/heads } }\n",
+        )],
+    );
     let path = directory.path().join(FILE_NAME);
     for (mode, warnings) in [(0o700, 0), (0o777, 2)] {
         for name in ["old", "elsewhere"] {
@@ -315,10 +458,23 @@ fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
             chmod(&directory.path().join(name), mode);
         }
         let Loaded { config, reading } = load_with(&path, &variables);
-        let said: Vec<_> = reading.diagnostics.iter().map(ToString::to_string).collect();
-        let told = said.iter().filter(|said| said.contains("others than its owner") && said.contains("chmod go-w"));
-        assert_eq!((told.count(), config.is_some()), (warnings, true), "{said:?}");
-        assert!(warnings == 0 || said.iter().any(|said| said.contains("toolgate.yaml:1:")), "{said:?}");
+        let said: Vec<_> = reading
+            .diagnostics
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let told = said
+            .iter()
+            .filter(|said| said.contains("others than its owner") && said.contains("chmod go-w"));
+        assert_eq!(
+            (told.count(), config.is_some()),
+            (warnings, true),
+            "{said:?}"
+        );
+        assert!(
+            warnings == 0 || said.iter().any(|said| said.contains("toolgate.yaml:1:")),
+            "{said:?}"
+        );
     }
 }
 
@@ -326,12 +482,21 @@ fn the_ledger_is_as_large_as_it_becomes_unless_a_size_is_given() {
 fn pins_are_a_file_beside_the_configuration_or_more() {
     for (written, problem) in [
         ("mine.yaml", "mine.yaml: error: cannot be read"),
-        ("{ require: false }", "toolgate.pins.yaml: error: cannot be read"),
-        ("{ file: a.yaml, requires: true }", "did you mean `require`?"),
+        (
+            "{ require: false }",
+            "toolgate.pins.yaml: error: cannot be read",
+        ),
+        (
+            "{ file: a.yaml, requires: true }",
+            "did you mean `require`?",
+        ),
         ("\"\"", "is blank"),
         ("[a]", "expected text or a mapping"),
     ] {
         let (loaded, shown) = load_text(&format!("pins: {written}\n"));
-        assert!(loaded.reading.policy.is_none() && shown.contains(problem), "{written}: {shown}");
+        assert!(
+            loaded.reading.policy.is_none() && shown.contains(problem),
+            "{written}: {shown}"
+        );
     }
 }

@@ -1,16 +1,24 @@
-//! Environment variables in texts: after the YAML is read, so that no value can break out of its quotes.
+//! Environment variables in texts: after the YAML is read, so that no value can break out of its
+//! quotes.
 
 use crate::model::diagnostic::Problems;
 use serde_json::Value;
 
-/// Replaces `${NAME}` and `${NAME:-default}` in every text of `tree`, and `$${` by `${`. Keys stay as they are.
-pub(super) fn replace(tree: &mut Value, variable: &dyn Fn(&str) -> Option<String>, problems: &mut Problems) {
+/// Replaces `${NAME}` and `${NAME:-default}` in every text of `tree`, and `$${` by `${`. Keys stay
+/// as they are.
+pub(super) fn replace(
+    tree: &mut Value,
+    variable: &dyn Fn(&str) -> Option<String>,
+    problems: &mut Problems,
+) {
     match tree {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::String(text) => *text = expand(text, variable, problems),
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                problems.under(index.to_string(), |problems| replace(item, variable, problems));
+                problems.under(index.to_string(), |problems| {
+                    replace(item, variable, problems);
+                });
             }
         }
         Value::Object(map) => {
@@ -21,7 +29,11 @@ pub(super) fn replace(tree: &mut Value, variable: &dyn Fn(&str) -> Option<String
     }
 }
 
-fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>, problems: &mut Problems) -> String {
+fn expand(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+    problems: &mut Problems,
+) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -34,7 +46,10 @@ fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>, problems: &mut 
         }
         done.push_str(before);
         let Some((inner, after)) = from[2..].split_once('}') else {
-            problems.error("`${` without `}`", "close it, or write `$${` for the two characters");
+            problems.error(
+                "`${` without `}`",
+                "close it, or write `$${` for the two characters",
+            );
             return done;
         };
         rest = after;
@@ -44,11 +59,27 @@ fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>, problems: &mut 
     done
 }
 
-fn value(inner: &str, variable: &dyn Fn(&str) -> Option<String>, problems: &mut Problems) -> String {
-    let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if !first || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        problems.error("`${…}` holds no name of a variable", "write ${NAME} or ${NAME:-default}");
+fn value(
+    inner: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+    problems: &mut Problems,
+) -> String {
+    let (name, default) = inner
+        .split_once(":-")
+        .map_or((inner, None), |(name, default)| (name, Some(default)));
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if !first
+        || !name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        problems.error(
+            "`${…}` holds no name of a variable",
+            "write ${NAME} or ${NAME:-default}",
+        );
         return String::new();
     }
     match (variable(name), default) {

@@ -1,4 +1,5 @@
-//! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for what is in flight.
+//! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for
+//! what is in flight.
 
 use super::crowd::{Crowd, Guest, Turn};
 use super::heads::Watched;
@@ -22,19 +23,23 @@ use tokio_util::task::TaskTracker;
 const HEAD: usize = 32 << 10;
 /// Header fields of one request.
 const FIELDS: usize = 64;
-/// How long a connection of a known caller may be silent between requests; a stranger's, and a head that has begun, have
-/// less (see `heads`).
+/// How long a connection of a known caller may be silent between requests; a stranger's, and a head
+/// that has begun, have less (see `heads`).
 const SILENCE: Duration = Duration::from_secs(75);
-/// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up to 4 MiB if not told. With
-/// less, long answers leave in many parts.
+/// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up
+/// to 4 MiB if not told. With less, long answers leave in many parts.
 const IN_KERNEL: usize = 256 << 10;
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets open requests end.
-/// `service` tells the guest when a request has proved who sends it.
-pub async fn serve<S, F, B>(listener: TcpListener, crowd: Crowd, service: S, stop: CancellationToken)
-where
+/// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets
+/// open requests end. `service` tells the guest when a request has proved who sends it.
+pub async fn serve<S, F, B>(
+    listener: TcpListener,
+    crowd: Crowd,
+    service: S,
+    stop: CancellationToken,
+) where
     S: Fn(Request<Incoming>, Arc<Guest>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body + Send + Unpin + 'static,
@@ -65,7 +70,10 @@ where
         };
         crowd.met(&stream, peer);
         let _ = stream.set_nodelay(true);
-        tasks::spawn("connection", open.track_future(connection(stream, Arc::new(guest), service.clone())));
+        tasks::spawn(
+            "connection",
+            open.track_future(connection(stream, Arc::new(guest), service.clone())),
+        );
     }
     drop(listener);
     open.close();
@@ -88,8 +96,15 @@ where
         async move { Ok::<_, Infallible>(answer.await.map(|body| Attended { body, _turn: turn })) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD).max_headers(FIELDS);
-    builder.max_header_size(HEAD).pipeline_flush(false).half_close(false);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE)
+        .max_buf_size(HEAD)
+        .max_headers(FIELDS);
+    builder
+        .max_header_size(HEAD)
+        .pipeline_flush(false)
+        .half_close(false);
     let mut connection = std::pin::pin!(builder.serve_connection(watched, answer));
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -101,7 +116,8 @@ where
     }
 }
 
-/// The body of an answer; its request has its turn until all of it is written, or nobody reads it any more.
+/// The body of an answer; its request has its turn until all of it is written, or nobody reads it
+/// any more.
 struct Attended<B> {
     body: B,
     _turn: Turn,

@@ -1,5 +1,5 @@
-//! What a message may bring besides what is known of it: no member that only looks like a known one, and no more `_meta`
-//! than people could be shown (SECURITY §3A A2, §3C C9).
+//! What a message may bring besides what is known of it: no member that only looks like a known
+//! one, and no more `_meta` than people could be shown (SECURITY §3A A2, §3C C9).
 
 use super::session::Session;
 use super::{Door, Known};
@@ -13,9 +13,9 @@ use crate::model::tally::{LONG_META, LOOK_ALIKES};
 use crate::upstream::questions::refused_answer;
 
 impl Door {
-    /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's own. In enforce mode one
-    /// with look-alikes, or with too long a `_meta`, is refused whole; in observe mode it goes on without the look-alikes, and
-    /// either is counted and said.
+    /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's
+    /// own. In enforce mode one with look-alikes, or with too long a `_meta`, is refused whole;
+    /// in observe mode it goes on without the look-alikes, and either is counted and said.
     pub(super) fn plain(&self, known: &Known, message: Message) -> Result<Message, Message> {
         let observes = known.policy.mode == Mode::Observe;
         let refuse = |message: &Message, code, words: &str| {
@@ -23,8 +23,13 @@ impl Door {
             Err(Message::error(id, code, words, None))
         };
         let most = known.policy.meta_max_bytes;
-        let long = message.body.as_ref().filter(|body| body.as_bytes().len() > most);
-        let meta = long.and_then(|body| body.get("_meta")).map_or(0, |meta| meta.as_bytes().len());
+        let long = message
+            .body
+            .as_ref()
+            .filter(|body| body.as_bytes().len() > most);
+        let meta = long
+            .and_then(|body| body.get("_meta"))
+            .map_or(0, |meta| meta.as_bytes().len());
         if meta > most {
             if LONG_META.add(1) {
                 let (agent, method) = (&known.caller.agent, message.method.escape_debug());
@@ -39,9 +44,16 @@ impl Door {
                 return refuse(&message, INVALID_PARAMS, &words);
             }
         }
-        let travelling =
-            |message: Message| if message.method == "tools/call" { message } else { message_without_ours(message) };
-        let Some(found) = LookAlikes::of(&message, Side::Agent) else { return Ok(travelling(message)) };
+        let travelling = |message: Message| {
+            if message.method == "tools/call" {
+                message
+            } else {
+                message_without_ours(message)
+            }
+        };
+        let Some(found) = LookAlikes::of(&message, Side::Agent) else {
+            return Ok(travelling(message));
+        };
         let (first, count) = found.first();
         let words = first.map(ToString::to_string).unwrap_or_default();
         if LOOK_ALIKES.add(count) {
@@ -53,14 +65,17 @@ impl Door {
             return Ok(travelling(found.taken_out(message)));
         }
         self.metrics.refused("look_alike");
-        let words =
-            format!("{words}, which some servers take it for; nothing was sent on; send it as that, or leave it out");
+        let words = format!(
+            "{words}, which some servers take it for; nothing was sent on; send it as that, or leave it out"
+        );
         refuse(&message, INVALID_REQUEST, &words)
     }
 
-    /// An agent's answer to a tool server that is not handed on: the server reads an error in its place.
+    /// An agent's answer to a tool server that is not handed on: the server reads an error in its
+    /// place.
     pub(super) async fn leaves_unanswered(&self, session: &Session, question: Option<Text>) {
-        if let Some((link, answer)) = question.and_then(|id| session.links.questions.answer(refused_answer(id)))
+        if let Some((link, answer)) =
+            question.and_then(|id| session.links.questions.answer(refused_answer(id)))
             && let Err(fault) = link.notify(answer).await
         {
             tracing::debug!(%fault, "a refusal did not reach the tool server");

@@ -6,7 +6,9 @@ use crate::mcp::sse::{KEEP_ALIVE, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use futures_util::stream::Stream;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -49,8 +51,8 @@ pub(super) fn error(status: StatusCode, code: i64, words: &str) -> Answer {
     json(status, &Message::error(None, code, words, None))
 }
 
-/// A request that was not read, for want of room: when to come again, and that the connection ends here, because what
-/// follows on it is the rest of the request.
+/// A request that was not read, for want of room: when to come again, and that the connection ends
+/// here, because what follows on it is the rest of the request.
 pub(super) fn overloaded(status: StatusCode, words: &str, again: Duration) -> Answer {
     let mut refused = error(status, INTERNAL, words);
     let seconds = again.as_secs() + u64::from(again.subsec_nanos() > 0);
@@ -68,31 +70,37 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answ
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     answer
 }
 
-/// What a modern agent reads: each message and comment as it comes, and signs of life in between. When the agent
-/// goes away the receiver is dropped, which tells the request that is under way.
+/// What a modern agent reads: each message and comment as it comes, and signs of life in between.
+/// When the agent goes away the receiver is dropped, which tells the request that is under way.
 pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> Answer {
     let state = (Some(first), rest, false);
-    events(futures_util::stream::unfold(state, |(first, mut rest, ended)| async move {
-        if ended {
-            return None;
-        }
-        let next = match first {
-            Some(first) => Some(first),
-            None => match tokio::time::timeout(BETWEEN_SIGNS, rest.recv()).await {
-                Ok(next) => Some(next?),
-                Err(_) => None,
-            },
-        };
-        let (bytes, ended) = match next {
-            None | Some(Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
-            Some(Outgoing::Comment(comment)) => (comment.encode(), false),
-            Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
-            Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),
-        };
-        Some((bytes, (None, rest, ended)))
-    }))
+    events(futures_util::stream::unfold(
+        state,
+        |(first, mut rest, ended)| async move {
+            if ended {
+                return None;
+            }
+            let next = match first {
+                Some(first) => Some(first),
+                None => match tokio::time::timeout(BETWEEN_SIGNS, rest.recv()).await {
+                    Ok(next) => Some(next?),
+                    Err(_) => None,
+                },
+            };
+            let (bytes, ended) = match next {
+                None | Some(Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
+                Some(Outgoing::Comment(comment)) => (comment.encode(), false),
+                Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
+                Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),
+            };
+            Some((bytes, (None, rest, ended)))
+        },
+    ))
 }

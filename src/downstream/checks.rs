@@ -1,34 +1,54 @@
-//! What a request must be before its body is looked at (SECURITY §3B): one Host that is ours, no foreign Origin, origin
-//! form, one of each header that decides something, a length, no coding.
+//! What a request must be before its body is looked at (SECURITY §3B): one Host that is ours, no
+//! foreign Origin, origin form, one of each header that decides something, a length, no coding.
 
 use super::Door;
 use super::body::{Answer, error};
 use crate::mcp::answer::INVALID_REQUEST;
 use crate::mcp::headers::{KEY, METHOD, NAME, PROTOCOL_VERSION, SESSION};
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN,
+    TRANSFER_ENCODING,
 };
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 /// Headers of which a second one would let two readers see two things.
-const SINGLE: &[&str] =
-    &[SESSION, PROTOCOL_VERSION, METHOD, NAME, KEY, "content-type", "authorization", "last-event-id", "content-length"];
+const SINGLE: &[&str] = &[
+    SESSION,
+    PROTOCOL_VERSION,
+    METHOD,
+    NAME,
+    KEY,
+    "content-type",
+    "authorization",
+    "last-event-id",
+    "content-length",
+];
 
 /// Refuses what should never have reached us.
 pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(), Answer> {
     let refuse = |status, words: &str| Err(error(status, INVALID_REQUEST, words));
     let headers = request.headers();
     if request.uri().authority().is_some() {
-        return refuse(StatusCode::BAD_REQUEST, "send the path only, not a whole URL, in the request line");
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "send the path only, not a whole URL, in the request line",
+        );
     }
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().unwrap_or_default(),
         _ => return refuse(StatusCode::BAD_REQUEST, "exactly one Host header is needed"),
     };
-    if !door.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) {
-        return refuse(StatusCode::FORBIDDEN, "this Host is not served; add it to `allowed_hosts` if it should be");
+    if !door
+        .hosts
+        .iter()
+        .any(|allowed| allowed.eq_ignore_ascii_case(host))
+    {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "this Host is not served; add it to `allowed_hosts` if it should be",
+        );
     }
     for origin in headers.get_all(ORIGIN) {
         let ours = origin.to_str().is_ok_and(|origin| is_ours(door, origin));
@@ -41,38 +61,75 @@ pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(),
     }
     for name in SINGLE {
         if headers.get_all(*name).iter().nth(1).is_some() {
-            return refuse(StatusCode::BAD_REQUEST, &format!("header {name} occurs more than once"));
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                &format!("header {name} occurs more than once"),
+            );
         }
     }
     Ok(())
 }
 
 fn is_ours(door: &Door, origin: &str) -> bool {
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let host = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     door.origins.iter().any(|allowed| allowed == origin)
-        || host.is_some_and(|host| door.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)))
+        || host.is_some_and(|host| {
+            door.hosts
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(host))
+        })
 }
 
 /// Refuses a POST whose body would not be plain JSON of a known length.
 pub(super) fn body(headers: &HeaderMap, longest: usize) -> Result<(), Answer> {
     let refuse = |status, words: &str| Err(error(status, INVALID_REQUEST, words));
-    // Two framings of one body are how requests are smuggled; a length is all that a JSON-RPC message needs.
+    // Two framings of one body are how requests are smuggled; a length is all that a JSON-RPC
+    // message needs.
     if headers.contains_key(TRANSFER_ENCODING) {
-        return refuse(StatusCode::LENGTH_REQUIRED, "send Content-Length, and no Transfer-Encoding");
+        return refuse(
+            StatusCode::LENGTH_REQUIRED,
+            "send Content-Length, and no Transfer-Encoding",
+        );
     }
     let identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    if headers.get_all(CONTENT_ENCODING).iter().any(|coding| !identity(coding)) {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without Content-Encoding");
+    if headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !identity(coding))
+    {
+        return refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the body without Content-Encoding",
+        );
     }
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
     if !is_json(kind) {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json");
+        return refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send Content-Type: application/json",
+        );
     }
     let Some(length) = headers.get(CONTENT_LENGTH) else {
-        return refuse(StatusCode::LENGTH_REQUIRED, "send Content-Length, and no Transfer-Encoding");
+        return refuse(
+            StatusCode::LENGTH_REQUIRED,
+            "send Content-Length, and no Transfer-Encoding",
+        );
     };
-    if length.to_str().ok().and_then(|length| length.parse::<usize>().ok()).is_none_or(|length| length > longest) {
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, &format!("a message has at most {longest} bytes"));
+    if length
+        .to_str()
+        .ok()
+        .and_then(|length| length.parse::<usize>().ok())
+        .is_none_or(|length| length > longest)
+    {
+        return refuse(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("a message has at most {longest} bytes"),
+        );
     }
     Ok(())
 }
@@ -81,26 +138,39 @@ fn is_json(kind: &str) -> bool {
     let mut parts = kind.split(';');
     let essence = parts.next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
-        && parts
-            .all(|part| part.trim().is_empty() || part.trim().to_ascii_lowercase().replace('"', "") == "charset=utf-8")
+        && parts.all(|part| {
+            part.trim().is_empty()
+                || part.trim().to_ascii_lowercase().replace('"', "") == "charset=utf-8"
+        })
 }
 
 /// Whether the agent takes all these kinds of answers.
 pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Answer> {
     let given = || {
-        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let values = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
         let parts = values.flat_map(|value| value.split(','));
         parts.map(|part| part.split(';').next().unwrap_or_default().trim())
     };
     let takes = |kind: &str| {
         let family = kind.split('/').next().unwrap_or_default();
-        let any = |given: &str| given.strip_suffix("/*").is_some_and(|given| given.eq_ignore_ascii_case(family));
+        let any = |given: &str| {
+            given
+                .strip_suffix("/*")
+                .is_some_and(|given| given.eq_ignore_ascii_case(family))
+        };
         given().any(|given| given.eq_ignore_ascii_case(kind) || given == "*/*" || any(given))
     };
     if kinds.iter().all(|kind| takes(kind)) {
         return Ok(());
     }
-    Err(error(StatusCode::NOT_ACCEPTABLE, INVALID_REQUEST, &format!("send Accept: {}", kinds.join(", "))))
+    Err(error(
+        StatusCode::NOT_ACCEPTABLE,
+        INVALID_REQUEST,
+        &format!("send Accept: {}", kinds.join(", ")),
+    ))
 }
 
 /// The bearer token.
@@ -114,7 +184,11 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
-    first.filter(|_| second.is_none())?.to_str().ok().map(str::trim)
+    first
+        .filter(|_| second.is_none())?
+        .to_str()
+        .ok()
+        .map(str::trim)
 }
 
 /// A header as text.

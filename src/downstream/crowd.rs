@@ -1,9 +1,11 @@
-//! Who is connected to a listener, and who gives way when it is full (SECURITY §3B B9, §3I I5, §9 "Overload").
+//! Who is connected to a listener, and who gives way when it is full (SECURITY §3B B9, §3I I5, §9
+//! "Overload").
 //!
-//! A connection is a stranger until a request on it has proved who sends it. Strangers have a share of the places, and
-//! seconds; when their share is full, the oldest of the peer that has most of them gives way to the next, so that nobody
-//! who asks for something waits behind those who do not. The other places belong to callers that are known. When those
-//! are taken, the connection gives way that has been idle for longest, of the caller that has most.
+//! A connection is a stranger until a request on it has proved who sends it. Strangers have a share
+//! of the places, and seconds; when their share is full, the oldest of the peer that has most of
+//! them gives way to the next, so that nobody who asks for something waits behind those who do not.
+//! The other places belong to callers that are known. When those are taken, the connection gives
+//! way that has been idle for longest, of the caller that has most.
 
 use super::neighbour::Neighbours;
 use super::peers::Peers;
@@ -70,7 +72,8 @@ struct Seat {
     peer: IpAddr,
     since: Duration,
     is_known: AtomicBool,
-    /// Milliseconds on the steady clock since when nothing is asked on it; none while something is.
+    /// Milliseconds on the steady clock since when nothing is asked on it; none while something
+    /// is.
     idle: AtomicU64,
     leave: CancellationToken,
     /// Bytes of an answer that wait for their reader.
@@ -100,7 +103,11 @@ pub struct Crowded {
 impl fmt::Display for Crowded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { places, of_one } = self;
-        let whose = if *of_one { "that one caller may have " } else { "" };
+        let whose = if *of_one {
+            "that one caller may have "
+        } else {
+            ""
+        };
         write!(
             f,
             "overloaded: all {places} connections {whose}are taken; nothing was read; try again in a moment, or ask on a \
@@ -112,8 +119,8 @@ impl fmt::Display for Crowded {
 // === impl Crowd ===
 
 impl Crowd {
-    /// Places for agents: 1,024, but at most half of the files that the process may open. The other half is for tool
-    /// servers and the ledger.
+    /// Places for agents: 1,024, but at most half of the files that the process may open. The other
+    /// half is for tool servers and the ledger.
     pub fn of_agents() -> Self {
         Self::with(OF_AGENTS.min(files() / 2), Neighbours::watched())
     }
@@ -149,8 +156,8 @@ impl Crowd {
         self.0.neighbours.lock().met(stream, peer);
     }
 
-    /// A place for a connection from `peer`, who is a stranger; waits until one that has had its time is gone.
-    /// The guest is told to leave when `stop` is, or to make room.
+    /// A place for a connection from `peer`, who is a stranger; waits until one that has had its
+    /// time is gone. The guest is told to leave when `stop` is, or to make room.
     pub(super) async fn let_in(&self, peer: IpAddr, stop: &CancellationToken) -> Guest {
         loop {
             let mut moved = std::pin::pin!(self.0.moved.notified());
@@ -171,7 +178,9 @@ impl Shared {
         if inside.strangers.len() + inside.leaving.0 >= self.strangers {
             if inside.leaving.0 == 0 {
                 let number = longest(&inside.strangers, |seat| seat.peer, |_| Some(0));
-                let Some((number, seat)) = number.and_then(|number| inside.strangers.get_key_value(&number)) else {
+                let Some((number, seat)) =
+                    number.and_then(|number| inside.strangers.get_key_value(&number))
+                else {
                     return Err(GRACE);
                 };
                 let had = now.saturating_sub(seat.since);
@@ -188,11 +197,26 @@ impl Shared {
             return Err(GRACE);
         }
         inside.last += 1;
-        let (is_known, idle, leave) = (AtomicBool::new(false), AtomicU64::new(0), stop.child_token());
-        let seat = Arc::new(Seat { peer, since: now, is_known, idle, leave, unread: AtomicUsize::new(0) });
+        let (is_known, idle, leave) = (
+            AtomicBool::new(false),
+            AtomicU64::new(0),
+            stop.child_token(),
+        );
+        let seat = Arc::new(Seat {
+            peer,
+            since: now,
+            is_known,
+            idle,
+            leave,
+            unread: AtomicUsize::new(0),
+        });
         let number = inside.last;
         inside.strangers.insert(number, Arc::clone(&seat));
-        Ok(Guest { number, seat, shared: Arc::clone(self) })
+        Ok(Guest {
+            number,
+            seat,
+            shared: Arc::clone(self),
+        })
     }
 
     /// Gives the stranger `number` a place among those of `holder`.
@@ -202,17 +226,26 @@ impl Shared {
         if !inside.strangers.contains_key(&number) {
             return Ok(());
         }
-        let own = inside.known.values().filter(|(other, _)| other == holder).count();
+        let own = inside
+            .known
+            .values()
+            .filter(|(other, _)| other == holder)
+            .count();
         let of_one = own >= self.of_one;
         if of_one || inside.known.len() >= self.known {
             let rest = |(other, seat): &(String, Arc<Seat>)| {
                 let idle = seat.idle.load(Ordering::Relaxed);
                 (idle != BUSY && (!of_one || other == holder)).then_some(idle)
             };
-            let gone = longest(&inside.known, |(other, _)| other.clone(), rest).filter(|_| inside.leaving.1 < CLOSING);
+            let gone = longest(&inside.known, |(other, _)| other.clone(), rest)
+                .filter(|_| inside.leaving.1 < CLOSING);
             let Some((_, gone)) = gone.and_then(|number| inside.known.remove(&number)) else {
                 let places = if of_one { self.of_one } else { self.known };
-                self.tell(&mut inside, places, "all connections are taken; more are answered 503 until one closes");
+                self.tell(
+                    &mut inside,
+                    places,
+                    "all connections are taken; more are answered 503 until one closes",
+                );
                 return Err(Crowded { places, of_one });
             };
             gone.leave.cancel();
@@ -229,15 +262,19 @@ impl Shared {
 
     fn tell(&self, inside: &mut Inside, places: usize, words: &'static str) {
         let now = self.clock.steady();
-        if inside.told.get(words).is_none_or(|told| now.saturating_sub(*told) >= TOLD_AGAIN) {
+        if inside
+            .told
+            .get(words)
+            .is_none_or(|told| now.saturating_sub(*told) >= TOLD_AGAIN)
+        {
             inside.told.insert(words, now);
             tracing::warn!(places, "{words}");
         }
     }
 }
 
-/// The number of the one that has rested for longest, of those for which `rest` says since when, and of the owner of most of
-/// `seats`. What has rested for the same time is as old as its number.
+/// The number of the one that has rested for longest, of those for which `rest` says since when,
+/// and of the owner of most of `seats`. What has rested for the same time is as old as its number.
 fn longest<S, O: Eq + Hash>(
     seats: &BTreeMap<u64, S>,
     owner: impl Fn(&S) -> O,
@@ -251,13 +288,19 @@ fn longest<S, O: Eq + Hash>(
             *first = Some(first.map_or((since, *number), |first| first.min((since, *number))));
         }
     }
-    let most = owners.into_values().filter_map(|(count, first)| Some((count, first?)));
-    most.max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first))).map(|(_, (_, number))| number)
+    let most = owners
+        .into_values()
+        .filter_map(|(count, first)| Some((count, first?)));
+    most.max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)))
+        .map(|(_, (_, number))| number)
 }
 
 /// How many files this process may open. What is not limited is more than anybody needs.
 fn files() -> usize {
-    getrlimit(Resource::Nofile).current.and_then(|files| files.try_into().ok()).unwrap_or(usize::MAX)
+    getrlimit(Resource::Nofile)
+        .current
+        .and_then(|files| files.try_into().ok())
+        .unwrap_or(usize::MAX)
 }
 
 // === impl Guest ===
@@ -268,18 +311,26 @@ impl Guest {
         self.seat.is_known.load(Ordering::Relaxed)
     }
 
-    /// A request has proved that it comes from `holder`. Refused when no place is left for one more.
+    /// A request has proved that it comes from `holder`. Refused when no place is left for one
+    /// more.
     pub fn prove(&self, holder: &str) -> Result<(), Crowded> {
-        if self.is_known() { Ok(()) } else { self.shared.admit(self.number, holder) }
+        if self.is_known() {
+            Ok(())
+        } else {
+            self.shared.admit(self.number, holder)
+        }
     }
 
-    /// A request has proved nothing. Refused, with the time until one more is answered in words of its own, when too many
-    /// of this address have.
+    /// A request has proved nothing. Refused, with the time until one more is answered in words of
+    /// its own, when too many of this address have.
     pub fn fail(&self) -> Result<(), Duration> {
-        self.shared.peers.count(self.seat.peer, self.shared.clock.steady())
+        self.shared
+            .peers
+            .count(self.seat.peer, self.shared.clock.steady())
     }
 
-    /// Done when the connection has to end: at once if it is a stranger's, else when what was asked on it is answered.
+    /// Done when the connection has to end: at once if it is a stranger's, else when what was asked
+    /// on it is answered.
     pub(super) async fn leaves(&self) {
         self.seat.leave.cancelled().await;
     }
@@ -294,7 +345,10 @@ impl Guest {
 impl Drop for Turn {
     fn drop(&mut self) {
         let now = self.0.shared.clock.steady().as_millis();
-        self.0.seat.idle.store(u64::try_from(now).unwrap_or(BUSY - 1), Ordering::Relaxed);
+        self.0
+            .seat
+            .idle
+            .store(u64::try_from(now).unwrap_or(BUSY - 1), Ordering::Relaxed);
     }
 }
 
@@ -302,10 +356,15 @@ impl Drop for Guest {
     fn drop(&mut self) {
         self.awaits(0);
         let mut inside = self.shared.inside.lock();
-        let was_there = inside.strangers.remove(&self.number).is_some() || inside.known.remove(&self.number).is_some();
+        let was_there = inside.strangers.remove(&self.number).is_some()
+            || inside.known.remove(&self.number).is_some();
         if !was_there {
             let leaving = &mut inside.leaving;
-            let leaving = if self.is_known() { &mut leaving.1 } else { &mut leaving.0 };
+            let leaving = if self.is_known() {
+                &mut leaving.1
+            } else {
+                &mut leaving.0
+            };
             *leaving = leaving.saturating_sub(1);
         }
         drop(inside);

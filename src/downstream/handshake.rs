@@ -41,7 +41,8 @@ pub(super) struct Opened {
 }
 
 impl Door {
-    /// Opens a session: the servers are asked with the agent's own words, and their answer is the answer.
+    /// Opens a session: the servers are asked with the agent's own words, and their answer is the
+    /// answer.
     pub(super) async fn initialize(
         &self,
         caller: Arc<Caller>,
@@ -49,8 +50,15 @@ impl Door {
         message: &Message,
     ) -> Result<Opened, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
-        let Some(params) = message.body.clone().filter(|params| params.get("protocolVersion").is_some()) else {
-            return refuse(INVALID_PARAMS, "`initialize` needs `params.protocolVersion`");
+        let Some(params) = message
+            .body
+            .clone()
+            .filter(|params| params.get("protocolVersion").is_some())
+        else {
+            return refuse(
+                INVALID_PARAMS,
+                "`initialize` needs `params.protocolVersion`",
+            );
         };
         let served = self.relay.revisions(&scope);
         if !served.iter().any(|revision| revision.era() == Era::Legacy) {
@@ -63,7 +71,11 @@ impl Door {
             return refuse(INTERNAL, &too_many.to_string());
         }
         let (inbox, unsolicited) = mpsc::channel(QUEUE);
-        let links = Arc::new(Links::session(self.servers.clone(), (caller.clone(), params.clone()), inbox));
+        let links = Arc::new(Links::session(
+            self.servers.clone(),
+            (caller.clone(), params.clone()),
+            inbox,
+        ));
         let opened = match &scope {
             Scope::One(_) => self.open_one((&caller, &links), &scope).await,
             Scope::All => Ok(self.open_all((&caller, &links), &params).await),
@@ -73,12 +85,19 @@ impl Door {
             Ok(answer) => answer,
             Err(fault) => {
                 tracing::warn!(%fault, "a session could not be opened");
-                return refuse(INTERNAL, "the tool server did not answer `initialize`; toolgate's log says why");
+                return refuse(
+                    INTERNAL,
+                    "the tool server did not answer `initialize`; toolgate's log says why",
+                );
             }
         };
-        let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
-        let revision =
-            version.and_then(|version| Revision::parse(&version.as_str()?)).unwrap_or(Revision::NEWEST_LEGACY);
+        let version = answer
+            .body
+            .as_ref()
+            .and_then(|result| result.get("protocolVersion"));
+        let revision = version
+            .and_then(|version| Revision::parse(&version.as_str()?))
+            .unwrap_or(Revision::NEWEST_LEGACY);
         let session = match self.sessions.open(caller, scope, revision, links.clone()) {
             Ok(session) => session,
             Err(too_many) => {
@@ -87,12 +106,25 @@ impl Door {
             }
         };
         self.metrics.sessions(self.sessions.count());
-        Ok(Opened { session, answer, unsolicited })
+        Ok(Opened {
+            session,
+            answer,
+            unsolicited,
+        })
     }
 
-    async fn open_one(&self, (caller, links): (&Caller, &Links), scope: &Scope) -> Result<Message, Fault> {
-        let Scope::One(name) = scope else { return Err(Fault::unsent("no server is named")) };
-        let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
+    async fn open_one(
+        &self,
+        (caller, links): (&Caller, &Links),
+        scope: &Scope,
+    ) -> Result<Message, Fault> {
+        let Scope::One(name) = scope else {
+            return Err(Fault::unsent("no server is named"));
+        };
+        let server = self
+            .servers
+            .get(name.as_str())
+            .ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let (_, answer) = links.open(server).await?;
         if answer.is_error {
             let from = (caller, name, Revision::NEWEST_LEGACY.as_str());
@@ -101,21 +133,34 @@ impl Door {
         }
         let policy = self.policy.current();
         let read = |said: &Text| introduced(&policy, (caller, name), said);
-        Ok(Message { body: answer.body.as_ref().map(read), ..answer })
+        Ok(Message {
+            body: answer.body.as_ref().map(read),
+            ..answer
+        })
     }
 
     /// Servers that do not answer are left out; their tools come when they do.
     async fn open_all(&self, (caller, links): (&Caller, &Links), params: &Text) -> Message {
-        let up: Vec<_> = self.servers.all().iter().filter(|server| server.up().is_some()).collect();
-        let opened = futures_util::future::join_all(up.iter().map(|server| links.open(server))).await;
+        let up: Vec<_> = self
+            .servers
+            .all()
+            .iter()
+            .filter(|server| server.up().is_some())
+            .collect();
+        let opened =
+            futures_util::future::join_all(up.iter().map(|server| links.open(server))).await;
         let mut said = Vec::new();
         for (server, opened) in up.iter().zip(opened) {
             match opened {
                 Ok((_, answer)) if !answer.is_error => {
                     let (name, policy) = (&server.settings.name, self.policy.current());
-                    said.extend(answer.body.map(|said| (name.to_string(), introduced(&policy, (caller, name), &said))));
+                    said.extend(answer.body.map(|said| {
+                        (name.to_string(), introduced(&policy, (caller, name), &said))
+                    }));
                 }
-                Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
+                Ok(_) => {
+                    tracing::warn!(server = %server.settings.name, "the tool server refused a session");
+                }
                 Err(fault) => {
                     tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session");
                 }
@@ -126,7 +171,8 @@ impl Door {
         Message::response(None, initialized_together(&said, &asked), false)
     }
 
-    /// A notification or a response of an agent: each goes to the server it is for, under the server's id.
+    /// A notification or a response of an agent: each goes to the server it is for, under the
+    /// server's id.
     pub(super) async fn heard(&self, session: &Session, message: Message) {
         if message.kind == Kind::Response {
             match session.links.questions.answer(message) {
@@ -137,7 +183,9 @@ impl Door {
         }
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message),
-            method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
+            method
+                if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe =>
+            {
                 let only_asked = method == PROGRESS && self.policy.current().mode == Mode::Enforce;
                 for (name, link) in session.links.open_links().await {
                     if only_asked && !session.links.questions.asked_under(&link, &message) {
@@ -158,7 +206,13 @@ impl Door {
     /// May an agent tell this server so? What goes through a side door is recorded.
     fn may_tell(&self, session: &Session, server: &ServerName, message: &Message) -> bool {
         let (caller, revision) = (&*session.caller, session.revision.as_str());
-        let passing = Passing { caller, server, revision, session: Some(&session.id), message };
+        let passing = Passing {
+            caller,
+            server,
+            revision,
+            session: Some(&session.id),
+            message,
+        };
         let judged = self.gate.sides.judge(passing);
         judged.is_none_or(|judged| {
             self.gate.sides.tell(&judged, Became::Passed);
@@ -179,7 +233,11 @@ fn report(told: Result<(), Fault>) {
 }
 
 /// A request on a session.
-pub(super) fn arrived(session: &Arc<Session>, known: Known, (message, heads): (Message, Heads)) -> Arrived {
+pub(super) fn arrived(
+    session: &Arc<Session>,
+    known: Known,
+    (message, heads): (Message, Heads),
+) -> Arrived {
     Arrived {
         known,
         scope: session.scope.clone(),

@@ -1,8 +1,9 @@
-//! Watches the bytes of a connection before the HTTP library reads them, for two things it does not refuse itself: a line
-//! of a head that ends without a carriage return (SECURITY §3B B1: two readers would cut it differently), and a head that
-//! takes its time (B9). Between requests a connection may be silent for longer once it is known whose it is; until then it
-//! has the time of one head in all. An answer that its agent does not read ends its connection, too: after a minute, or
-//! after a moment when too much waits to be read.
+//! Watches the bytes of a connection before the HTTP library reads them, for two things it does not
+//! refuse itself: a line of a head that ends without a carriage return (SECURITY §3B B1: two
+//! readers would cut it differently), and a head that takes its time (B9). Between requests a
+//! connection may be silent for longer once it is known whose it is; until then it has the time of
+//! one head in all. An answer that its agent does not read ends its connection, too: after a
+//! minute, or after a moment when too much waits to be read.
 
 use super::crowd::Guest;
 use rustix::net::sockopt::set_socket_linger;
@@ -18,8 +19,8 @@ use tokio::time::{Interval, Sleep};
 
 /// From the first byte of a head to its last (SECURITY §8).
 const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How long an answer may wait until its reader takes more of it, while too much waits in all. An agent that reads at all
-/// takes something in this time …
+/// How long an answer may wait until its reader takes more of it, while too much waits in all. An
+/// agent that reads at all takes something in this time …
 const MOMENT: Duration = Duration::from_secs(1);
 /// … and so many of them in any case.
 const MOMENTS: u32 = 60;
@@ -46,17 +47,33 @@ struct Stalled {
 
 impl Stalled {
     fn new() -> Self {
-        Self { looks: Box::pin(tokio::time::interval(MOMENT)), looked: 0 }
+        Self {
+            looks: Box::pin(tokio::time::interval(MOMENT)),
+            looked: 0,
+        }
     }
 }
 
 /// Where in the stream of requests the next byte is.
 enum Place {
-    Head { line: Line, length: u64, begun: bool },
-    Body { left: u64 },
+    Head {
+        line: Line,
+        length: u64,
+        begun: bool,
+    },
+    Body {
+        left: u64,
+    },
 }
 
-const START: Place = Place::Head { line: Line { kept: [0; LINE], len: 0 }, length: 0, begun: false };
+const START: Place = Place::Head {
+    line: Line {
+        kept: [0; LINE],
+        len: 0,
+    },
+    length: 0,
+    begun: false,
+};
 
 /// The line that is being read, as far as it fits, and always its last byte.
 struct Line {
@@ -90,27 +107,41 @@ impl Place {
         while !bytes.is_empty() {
             match self {
                 Self::Body { left } => {
-                    let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                    let skipped = usize::try_from(*left)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len());
                     bytes = &bytes[skipped..];
                     *left -= skipped as u64;
                     if *left == 0 {
                         *self = START;
                     }
                 }
-                Self::Head { line, length, begun } => {
+                Self::Head {
+                    line,
+                    length,
+                    begun,
+                } => {
                     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
                         line.push(bytes);
                         break;
                     };
                     line.push(&bytes[..end]);
                     bytes = &bytes[end + 1..];
-                    // A length that is not kept whole cannot be followed, so it is no better than a bare line feed.
-                    let cut = line.len == LINE && line.kept[..14].eq_ignore_ascii_case(b"content-length");
-                    let Some(text) = line.bytes().strip_suffix(b"\r").filter(|_| !cut) else { return Err(Bare) };
+                    // A length that is not kept whole cannot be followed, so it is no better than a
+                    // bare line feed.
+                    let cut =
+                        line.len == LINE && line.kept[..14].eq_ignore_ascii_case(b"content-length");
+                    let Some(text) = line.bytes().strip_suffix(b"\r").filter(|_| !cut) else {
+                        return Err(Bare);
+                    };
                     *length = length_of(text).unwrap_or(*length);
                     if text.is_empty() {
                         *ended |= *begun;
-                        *self = if *length > 0 { Self::Body { left: *length } } else { START };
+                        *self = if *length > 0 {
+                            Self::Body { left: *length }
+                        } else {
+                            START
+                        };
                     } else {
                         *begun = true;
                         line.len = 0;
@@ -124,23 +155,35 @@ impl Place {
 
 fn length_of(line: &[u8]) -> Option<u64> {
     // Most lines are told by their first letter.
-    line.first().filter(|first| first.eq_ignore_ascii_case(&b'c'))?;
+    line.first()
+        .filter(|first| first.eq_ignore_ascii_case(&b'c'))?;
     let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
-    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    name.eq_ignore_ascii_case("content-length")
+        .then(|| value.trim().parse().ok())?
 }
 
 impl Watched {
     pub(super) fn new(connection: TcpStream, guest: Arc<Guest>) -> Self {
         let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
-        Self { connection, guest, place: START, in_head: false, head_ends, stalled: None }
+        Self {
+            connection,
+            guest,
+            place: START,
+            in_head: false,
+            head_ends,
+            stalled: None,
+        }
     }
 
-    /// Whether the time for what is being read is over. There is none between the requests of a known caller.
+    /// Whether the time for what is being read is over. There is none between the requests of a
+    /// known caller.
     fn poll_late(&mut self, task: &mut Task<'_>) -> Poll<()> {
         if !self.in_head && self.guest.is_known() {
             self.head_ends = None;
         }
-        self.head_ends.as_mut().map_or(Poll::Pending, |ends| ends.as_mut().poll(task))
+        self.head_ends
+            .as_mut()
+            .map_or(Poll::Pending, |ends| ends.as_mut().poll(task))
     }
 
     /// Follows what was read.
@@ -179,30 +222,50 @@ impl Watched {
                 break;
             }
         }
-        // What the kernel still has of the answer goes with the connection; else it would try for minutes.
+        // What the kernel still has of the answer goes with the connection; else it would try for
+        // minutes.
         let _ = set_socket_linger(&self.connection, Some(Duration::ZERO));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "nobody reads the answer",
+        )))
     }
 }
 
 impl AsyncRead for Watched {
-    fn poll_read(mut self: Pin<&mut Self>, task: &mut Task<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.connection).poll_read(task, buffer) {
             Poll::Pending => {
                 ready!(self.poll_late(task));
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the head of a request took too long")))
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the head of a request took too long",
+                )))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) => Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(|Bare| {
-                io::Error::new(io::ErrorKind::InvalidData, "a line of a request's head ends without a carriage return")
-            })),
+            Poll::Ready(Ok(())) => {
+                Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(|Bare| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a line of a request's head ends without a carriage return",
+                    )
+                }))
+            }
         }
     }
 }
 
 impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, task: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.connection).poll_write(task, bytes);
         self.poll_written(task, bytes.len(), written)
     }
@@ -245,32 +308,48 @@ mod tests {
     fn bodies_may_hold_line_feeds_and_heads_may_not() {
         for chunk in 1..TWO.len() {
             let mut place = START;
-            let last = TWO.chunks(chunk).map(|part| place.follow(part, &mut false).unwrap()).last();
+            let last = TWO
+                .chunks(chunk)
+                .map(|part| place.follow(part, &mut false).unwrap())
+                .last();
             assert_eq!(last, Some(false), "in chunks of {chunk}");
         }
         let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(5 * LINE));
         assert_eq!(followed(&long), Ok(false));
-        for bare in
-            ["GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n"]
-        {
+        for bare in [
+            "GET / HTTP/1.1\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\n",
+        ] {
             assert_eq!(followed(bare), Err(Bare), "{bare:?}");
         }
         let long = format!("GET / HTTP/1.1\r\nX: {}\n\r\n", "x".repeat(5 * LINE));
         assert_eq!(followed(&long), Err(Bare));
-        let padded = format!("GET / HTTP/1.1\r\nContent-Length:{}4\r\n\r\n", " ".repeat(LINE));
+        let padded = format!(
+            "GET / HTTP/1.1\r\nContent-Length:{}4\r\n\r\n",
+            " ".repeat(LINE)
+        );
         assert_eq!(followed(&padded), Err(Bare));
     }
 
     #[test]
     fn a_head_has_begun_until_its_empty_line() {
-        for (part, in_head) in
-            [("G", true), ("ET / HTTP/1.1\r", true), ("\n", true), ("Host: a\r\n", true), ("\r\n", false)]
-        {
+        for (part, in_head) in [
+            ("G", true),
+            ("ET / HTTP/1.1\r", true),
+            ("\n", true),
+            ("Host: a\r\n", true),
+            ("\r\n", false),
+        ] {
             let mut place = START;
             let all = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             let end = all.find(part).unwrap() + part.len();
             let end = if part == "\r\n" { all.len() } else { end };
-            assert_eq!(place.follow(&all.as_bytes()[..end], &mut false), Ok(in_head), "{part:?}");
+            assert_eq!(
+                place.follow(&all.as_bytes()[..end], &mut false),
+                Ok(in_head),
+                "{part:?}"
+            );
         }
     }
 }

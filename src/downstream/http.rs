@@ -1,6 +1,8 @@
-//! Streamable HTTP of every revision on one address: `/mcp` for all servers, `/mcp/{server}` for one.
+//! Streamable HTTP of every revision on one address: `/mcp` for all servers, `/mcp/{server}` for
+//! one.
 //!
-//! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs when a rung above refuses.
+//! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs
+//! when a rung above refuses.
 
 use super::body::{Answer, empty, error, json, overloaded};
 use super::checks;
@@ -47,17 +49,31 @@ impl Door {
         answer
     }
 
-    fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<(Scope, Known), Answer> {
+    fn admitted(
+        &self,
+        request: &Request<Incoming>,
+        guest: &Guest,
+    ) -> Result<(Scope, Known), Answer> {
         let (scope, known) = self.proved(request).map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
         })?;
         let proved = guest.prove(known.caller.agent.as_str());
-        proved.map_err(|crowded| overloaded(StatusCode::SERVICE_UNAVAILABLE, &crowded.to_string(), MOMENT))?;
+        proved.map_err(|crowded| {
+            overloaded(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &crowded.to_string(),
+                MOMENT,
+            )
+        })?;
         if let Some(pace) = &known.caller.pace
             && let Err(wait) = pace.take(self.clock.steady())
         {
-            return Err(overloaded(StatusCode::TOO_MANY_REQUESTS, &too_fast(pace.rate()), wait));
+            return Err(overloaded(
+                StatusCode::TOO_MANY_REQUESTS,
+                &too_fast(pace.rate()),
+                wait,
+            ));
         }
         Ok((scope, known))
     }
@@ -71,17 +87,31 @@ impl Door {
 
     fn known(&self, headers: &HeaderMap) -> Result<Known, Answer> {
         let policy = self.policy.current();
-        let identified = policy.identity.identify(checks::bearer(headers), |name| checks::single(headers, name));
+        let identified = policy.identity.identify(checks::bearer(headers), |name| {
+            checks::single(headers, name)
+        });
         let caller = identified.map_err(|unauthorized| {
-            let mut refused = error(StatusCode::UNAUTHORIZED, INVALID_REQUEST, &unauthorized.to_string());
-            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let mut refused = error(
+                StatusCode::UNAUTHORIZED,
+                INVALID_REQUEST,
+                &unauthorized.to_string(),
+            );
+            refused
+                .headers_mut()
+                .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refused
         })?;
         Ok(Known { caller, policy })
     }
 
     fn scope(&self, path: &str) -> Result<Scope, Answer> {
-        let unknown = || error(StatusCode::NOT_FOUND, INVALID_REQUEST, "agents are served at /mcp and /mcp/{server}");
+        let unknown = || {
+            error(
+                StatusCode::NOT_FOUND,
+                INVALID_REQUEST,
+                "agents are served at /mcp and /mcp/{server}",
+            )
+        };
         match path.strip_prefix("/mcp").ok_or_else(unknown)? {
             "" => Ok(Scope::All),
             rest => {
@@ -92,38 +122,61 @@ impl Door {
         }
     }
 
-    async fn method(self: &Arc<Self>, scope: Scope, known: Known, request: Request<Incoming>) -> Answer {
+    async fn method(
+        self: &Arc<Self>,
+        scope: Scope,
+        known: Known,
+        request: Request<Incoming>,
+    ) -> Answer {
         if request.method() == Method::POST {
             return self.post(scope, known, request).await;
         }
-        let legacy = self.relay.revisions(&scope).iter().any(|revision| revision.era() == Era::Legacy);
+        let legacy = self
+            .relay
+            .revisions(&scope)
+            .iter()
+            .any(|revision| revision.era() == Era::Legacy);
         let modern_header = checks::header(request.headers(), PROTOCOL_VERSION)
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
         match *request.method() {
-            Method::GET if legacy && !modern_header => self.legacy_get(&known.caller, &scope, request.headers()),
+            Method::GET if legacy && !modern_header => {
+                self.legacy_get(&known.caller, &scope, request.headers())
+            }
             Method::DELETE if legacy && !modern_header => {
-                self.legacy_delete(&known.caller, &scope, request.headers()).await
+                self.legacy_delete(&known.caller, &scope, request.headers())
+                    .await
             }
             _ => {
                 let mut refused = empty(StatusCode::METHOD_NOT_ALLOWED);
-                refused.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+                refused
+                    .headers_mut()
+                    .insert(ALLOW, HeaderValue::from_static("POST"));
                 refused
             }
         }
     }
 
-    async fn post(self: &Arc<Self>, scope: Scope, mut known: Known, request: Request<Incoming>) -> Answer {
+    async fn post(
+        self: &Arc<Self>,
+        scope: Scope,
+        mut known: Known,
+        request: Request<Incoming>,
+    ) -> Answer {
         let (head, body) = request.into_parts();
-        if let Err(refused) = checks::body(&head.headers, FROM_AGENT.bytes)
-            .and_then(|()| checks::accepts(&head.headers, &["application/json", "text/event-stream"]))
-        {
+        if let Err(refused) = checks::body(&head.headers, FROM_AGENT.bytes).and_then(|()| {
+            checks::accepts(&head.headers, &["application/json", "text/event-stream"])
+        }) {
             return refused;
         }
         let share = match self.room.take(&known.caller.agent, length(&body)) {
             Ok(share) => share,
-            Err(none) if none.of_one => return overloaded(StatusCode::TOO_MANY_REQUESTS, &none.to_string(), MOMENT),
-            Err(none) => return overloaded(StatusCode::SERVICE_UNAVAILABLE, &none.to_string(), MOMENT),
+            Err(none) if none.of_one => {
+                return overloaded(StatusCode::TOO_MANY_REQUESTS, &none.to_string(), MOMENT);
+            }
+            Err(none) => {
+                return overloaded(StatusCode::SERVICE_UNAVAILABLE, &none.to_string(), MOMENT);
+            }
         };
         let bytes = match read(body).await {
             Ok(bytes) => bytes,
@@ -139,20 +192,35 @@ impl Door {
         }
         let text = match heavy::aside(bytes.len(), || Text::read(bytes, &FROM_AGENT)) {
             Ok(text) => text,
-            Err(malformed) => return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string()),
+            Err(malformed) => {
+                return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string());
+            }
         };
         let message = match Message::parse(&text) {
             Ok(message) => message,
-            Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
+            Err(reason) => {
+                return error(
+                    StatusCode::BAD_REQUEST,
+                    INVALID_REQUEST,
+                    &reason.to_string(),
+                );
+            }
         };
         let in_session = message.kind == Kind::Request && !is_modern(&message);
-        let answered = if message.kind == Kind::Response { message.id.clone() } else { None };
+        let answered = if message.kind == Kind::Response {
+            message.id.clone()
+        } else {
+            None
+        };
         match self.plain(&known, message) {
             Ok(message) => self.classified(scope, known, head.headers, message).await,
             // To SDKs of old an HTTP error is the end of their session.
             Err(refused) if in_session => json(StatusCode::OK, &refused),
             Err(refused) => {
-                if let (Some(_), Ok(session)) = (&answered, self.session(&head.headers, &known.caller, &scope)) {
+                if let (Some(_), Ok(session)) = (
+                    &answered,
+                    self.session(&head.headers, &known.caller, &scope),
+                ) {
                     self.leaves_unanswered(&session, answered).await;
                 }
                 json(StatusCode::BAD_REQUEST, &refused)
@@ -161,15 +229,25 @@ impl Door {
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
-    async fn classified(self: &Arc<Self>, scope: Scope, known: Known, headers: HeaderMap, message: Message) -> Answer {
+    async fn classified(
+        self: &Arc<Self>,
+        scope: Scope,
+        known: Known,
+        headers: HeaderMap,
+        message: Message,
+    ) -> Answer {
         if message.kind == Kind::Request && is_modern(&message) {
             return self.modern(known, scope, headers, message).await;
         }
         let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION);
-        let says_modern = named.and_then(Revision::parse).is_some_and(|revision| revision.era() == Era::Modern);
+        let says_modern = named
+            .and_then(Revision::parse)
+            .is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
-            Kind::Request if message.method == "initialize" => self.legacy(known, scope, headers, message).await,
+            Kind::Request if message.method == "initialize" => {
+                self.legacy(known, scope, headers, message).await
+            }
             Kind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
                 let refused = Message::error(message.id, INVALID_PARAMS, words, None);
@@ -180,17 +258,27 @@ impl Door {
                 INVALID_REQUEST,
                 "a tools/call needs an `id`; without one nothing is called",
             ),
-            // This revision defines no notification from agents over HTTP; one that comes is taken and goes nowhere.
+            // This revision defines no notification from agents over HTTP; one that comes is taken
+            // and goes nowhere.
             Kind::Notification if says_modern => empty(StatusCode::ACCEPTED),
-            Kind::Response if says_modern => {
-                error(StatusCode::BAD_REQUEST, HEADER_MISMATCH, "agents send no responses in 2026-07-28")
-            }
+            Kind::Response if says_modern => error(
+                StatusCode::BAD_REQUEST,
+                HEADER_MISMATCH,
+                "agents send no responses in 2026-07-28",
+            ),
             Kind::Request
-                if headers.get(SESSION).is_none() && named.is_some_and(|named| Revision::parse(named).is_none()) =>
+                if headers.get(SESSION).is_none()
+                    && named.is_some_and(|named| Revision::parse(named).is_none()) =>
             {
-                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "MCP-Protocol-Version names no revision that is served")
+                error(
+                    StatusCode::BAD_REQUEST,
+                    INVALID_REQUEST,
+                    "MCP-Protocol-Version names no revision that is served",
+                )
             }
-            Kind::Request | Kind::Notification | Kind::Response => self.legacy(known, scope, headers, message).await,
+            Kind::Request | Kind::Notification | Kind::Response => {
+                self.legacy(known, scope, headers, message).await
+            }
         }
     }
 }
@@ -218,16 +306,30 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
             // Most bodies arrive with their head; a timer costs more than reading one.
             let frame = match body.frame().now_or_never() {
                 Some(frame) => frame,
-                None => tokio::time::timeout(BODY_PAUSE, body.frame()).await.map_err(|_| slow())?,
+                None => tokio::time::timeout(BODY_PAUSE, body.frame())
+                    .await
+                    .map_err(|_| slow())?,
             };
             match frame {
                 None => return Ok(bytes.split().freeze()),
-                Some(Err(_)) => return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "the body was cut off")),
+                Some(Err(_)) => {
+                    return Err(error(
+                        StatusCode::BAD_REQUEST,
+                        INVALID_REQUEST,
+                        "the body was cut off",
+                    ));
+                }
                 Some(Ok(frame)) => {
-                    let Ok(part) = frame.into_data() else { continue };
+                    let Ok(part) = frame.into_data() else {
+                        continue;
+                    };
                     if bytes.len() + part.len() > FROM_AGENT.bytes {
                         let words = format!("a message has at most {} bytes", FROM_AGENT.bytes);
-                        return Err(error(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &words));
+                        return Err(error(
+                            StatusCode::PAYLOAD_TOO_LARGE,
+                            INVALID_REQUEST,
+                            &words,
+                        ));
                     }
                     bytes.extend_from_slice(&part);
                 }
@@ -237,12 +339,18 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
     let mut reading = std::pin::pin!(reading);
     match reading.as_mut().now_or_never() {
         Some(read) => read,
-        None => tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| slow())?,
+        None => tokio::time::timeout(BODY_TIME, reading)
+            .await
+            .map_err(|_| slow())?,
     }
 }
 
 fn slow() -> Answer {
-    error(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, "the body took too long")
+    error(
+        StatusCode::REQUEST_TIMEOUT,
+        INVALID_REQUEST,
+        "the body took too long",
+    )
 }
 
 fn reason(status: StatusCode) -> &'static str {

@@ -1,4 +1,5 @@
-//! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again (PROTOCOL §3).
+//! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again
+//! (PROTOCOL §3).
 
 use super::body::{Answer, empty, error, json};
 use super::checks::{accepts, header};
@@ -20,8 +21,7 @@ use std::sync::Arc;
 /// The JSON-RPC code that SDKs give for a session they don't know.
 const SESSION_NOT_FOUND: i64 = -32001;
 /// Said of a stream that newer ones of its session have pushed out.
-const LONG_GONE: &str =
-    "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
+const LONG_GONE: &str = "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
 
 impl Door {
     /// Answers a legacy POST.
@@ -46,10 +46,15 @@ impl Door {
             }
             Kind::Request => {
                 let heads = Self::heads(&known.policy, headers);
-                let (first, inlet) = self.begin(arrived(&session, known, (message, heads))).first().await;
+                let (first, inlet) = self
+                    .begin(arrived(&session, known, (message, heads)))
+                    .first()
+                    .await;
                 match first {
                     Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
-                    Some(first) => session.feed(&first, inlet).read(0, session.revision >= Revision::V2025_11_25),
+                    Some(first) => session
+                        .feed(&first, inlet)
+                        .read(0, session.revision >= Revision::V2025_11_25),
                     None => empty(StatusCode::ACCEPTED),
                 }
             }
@@ -69,21 +74,39 @@ impl Door {
             None => (STANDALONE, 0),
             Some(Some(place)) => place,
             Some(None) => {
-                return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session");
+                return error(
+                    StatusCode::BAD_REQUEST,
+                    INVALID_REQUEST,
+                    "Last-Event-ID is not of this session",
+                );
             }
         };
         if number != STANDALONE {
             session.links.returned.notify_waiters();
         }
         match session.stream(number) {
-            Some(stream) => stream.read(after, number == STANDALONE && session.revision >= Revision::V2025_11_25),
-            None if session.had_stream(number) => error(StatusCode::BAD_REQUEST, INVALID_REQUEST, LONG_GONE),
-            None => error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session"),
+            Some(stream) => stream.read(
+                after,
+                number == STANDALONE && session.revision >= Revision::V2025_11_25,
+            ),
+            None if session.had_stream(number) => {
+                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, LONG_GONE)
+            }
+            None => error(
+                StatusCode::BAD_REQUEST,
+                INVALID_REQUEST,
+                "Last-Event-ID is not of this session",
+            ),
         }
     }
 
     /// Ends a session.
-    pub(super) async fn legacy_delete(&self, caller: &Caller, scope: &Scope, headers: &HeaderMap) -> Answer {
+    pub(super) async fn legacy_delete(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        headers: &HeaderMap,
+    ) -> Answer {
         match self.session(headers, caller, scope) {
             Ok(session) => {
                 self.sessions.end(&session).await;
@@ -94,13 +117,22 @@ impl Door {
         }
     }
 
-    pub(super) fn session(&self, headers: &HeaderMap, caller: &Caller, scope: &Scope) -> Result<Arc<Session>, Answer> {
+    pub(super) fn session(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        scope: &Scope,
+    ) -> Result<Arc<Session>, Answer> {
         let Some(id) = header(headers, SESSION) else {
             let words = "send Mcp-Session-Id, or begin with `initialize`; for 2026-07-28 send `_meta` and its headers";
             return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, words));
         };
         let session = self.sessions.find(id, caller, scope).ok_or_else(|| {
-            error(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, "there is no such session; begin with `initialize`")
+            error(
+                StatusCode::NOT_FOUND,
+                SESSION_NOT_FOUND,
+                "there is no such session; begin with `initialize`",
+            )
         })?;
         let named = header(headers, PROTOCOL_VERSION).map(Revision::parse);
         if named.is_some_and(|named| named.is_none_or(|revision| revision.era() == Era::Modern)) {
@@ -113,10 +145,27 @@ impl Door {
         Ok(session)
     }
 
-    async fn open_session(self: &Arc<Self>, caller: Arc<Caller>, scope: Scope, message: Message) -> Answer {
-        let Opened { session, answer, unsolicited } = match self.initialize(caller, scope, &message).await {
+    async fn open_session(
+        self: &Arc<Self>,
+        caller: Arc<Caller>,
+        scope: Scope,
+        message: Message,
+    ) -> Answer {
+        let Opened {
+            session,
+            answer,
+            unsolicited,
+        } = match self.initialize(caller, scope, &message).await {
             Ok(opened) => opened,
-            Err(answer) => return json(StatusCode::OK, &Message { id: message.id, ..answer }),
+            Err(answer) => {
+                return json(
+                    StatusCode::OK,
+                    &Message {
+                        id: message.id,
+                        ..answer
+                    },
+                );
+            }
         };
         let (standalone, changed) = (session.stream(STANDALONE), self.relay.tools_changed());
         let tell = move |outgoing: Outgoing| {
@@ -124,8 +173,17 @@ impl Door {
                 stream.take(&outgoing);
             }
         };
-        tasks::spawn("session", session.clone().follow(unsolicited, changed, tell));
-        let mut response = json(StatusCode::OK, &Message { id: message.id, ..answer });
+        tasks::spawn(
+            "session",
+            session.clone().follow(unsolicited, changed, tell),
+        );
+        let mut response = json(
+            StatusCode::OK,
+            &Message {
+                id: message.id,
+                ..answer
+            },
+        );
         if let Ok(value) = HeaderValue::from_str(&session.id) {
             response.headers_mut().insert(SESSION, value);
         }

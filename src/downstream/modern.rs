@@ -1,4 +1,5 @@
-//! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request (PROTOCOL §1, §4.2).
+//! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request
+//! (PROTOCOL §1, §4.2).
 
 use super::body::{Answer, json, json_on, modern_events};
 use super::route::Arrived;
@@ -39,7 +40,10 @@ impl Door {
         let id = message.id.clone();
         let checked = self
             .envelope(&scope, &message, Some(&headers))
-            .and_then(|revision| self.params_agree(&known.caller, &scope, &headers, &message).map(|()| revision));
+            .and_then(|revision| {
+                self.params_agree(&known.caller, &scope, &headers, &message)
+                    .map(|()| revision)
+            });
         let revision = match checked {
             Ok(revision) => revision,
             Err(refused) => {
@@ -48,10 +52,19 @@ impl Door {
             }
         };
         let heads = Self::heads(&known.policy, &headers);
-        // They hold the connection's read buffer, and the emptied map becomes the answer's: both are then used again.
+        // They hold the connection's read buffer, and the emptied map becomes the answer's: both
+        // are then used again.
         headers.clear();
         let links = Arc::new(self.links.alone());
-        let begun = self.begin(Arrived { known, scope, revision, message, links, session: None, heads });
+        let begun = self.begin(Arrived {
+            known,
+            scope,
+            revision,
+            message,
+            links,
+            session: None,
+            heads,
+        });
         let (first, inlet) = begun.first().await;
         match first {
             Some(Outgoing::Last(answer)) => {
@@ -73,10 +86,19 @@ impl Door {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
         let named = message.meta(VERSION_KEY);
         let Some(named) = named.as_ref().and_then(Text::as_str) else {
-            return refuse(INVALID_PARAMS, &format!("`params._meta` needs `{VERSION_KEY}`"));
+            return refuse(
+                INVALID_PARAMS,
+                &format!("`params._meta` needs `{VERSION_KEY}`"),
+            );
         };
-        if !message.meta(CAPABILITIES_KEY).is_some_and(|capabilities| capabilities.is_object()) {
-            return refuse(INVALID_PARAMS, &format!("`params._meta` needs `{CAPABILITIES_KEY}`"));
+        if !message
+            .meta(CAPABILITIES_KEY)
+            .is_some_and(|capabilities| capabilities.is_object())
+        {
+            return refuse(
+                INVALID_PARAMS,
+                &format!("`params._meta` needs `{CAPABILITIES_KEY}`"),
+            );
         }
         if let Some(headers) = headers {
             agree(headers, PROTOCOL_VERSION, Some(&named))?;
@@ -87,23 +109,33 @@ impl Door {
             }
         }
         let served: Vec<Revision> = self.relay.revisions(scope);
-        let revision =
-            Revision::parse(&named).filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
+        let revision = Revision::parse(&named)
+            .filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
         if let Some(revision) = revision {
             return Ok(revision);
         }
         if !served.iter().any(|revision| revision.era() == Era::Modern) {
             let words = "this address is served up to 2025-11-25 only; begin with `initialize`";
-            let code = if message.method == "server/discover" { METHOD_NOT_FOUND } else { INVALID_REQUEST };
+            let code = if message.method == "server/discover" {
+                METHOD_NOT_FOUND
+            } else {
+                INVALID_REQUEST
+            };
             return refuse(code, words);
         }
         let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
         let shown: String = named.chars().take(64).collect();
         let data = Text::of(&json!({ "supported": supported, "requested": shown }));
-        Err(Message::error(None, UNSUPPORTED_VERSION, "this revision is not served", Some(data)))
+        Err(Message::error(
+            None,
+            UNSUPPORTED_VERSION,
+            "this revision is not served",
+            Some(data),
+        ))
     }
 
-    /// `Mcp-Param-…` headers mirror the arguments of the tool as the caller sees it; unknown ones say nothing.
+    /// `Mcp-Param-…` headers mirror the arguments of the tool as the caller sees it; unknown ones
+    /// say nothing.
     fn params_agree(
         &self,
         caller: &Caller,
@@ -115,9 +147,13 @@ impl Door {
             return Ok(());
         }
         let name = message.body.as_ref().and_then(|params| params.get("name"));
-        let Some(name) = name.as_ref().and_then(Text::as_str) else { return Ok(()) };
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
+            return Ok(());
+        };
         let (tool, ..) = self.gate.named(caller, scope, &name);
-        let Some(tool) = self.gate.visible(caller, &tool) else { return Ok(()) };
+        let Some(tool) = self.gate.visible(caller, &tool) else {
+            return Ok(());
+        };
         if tool.definition.header_params.is_empty() {
             return Ok(());
         }
@@ -129,10 +165,13 @@ impl Door {
             if first.is_none() && !told {
                 continue;
             }
-            if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments) {
+            if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments)
+            {
                 let shown = param.header.strip_prefix(PARAM_PREFIX).unwrap_or_default();
-                let words =
-                    format!("header Mcp-Param-{shown} does not mirror `/{}` of the arguments", param.path.join("/"));
+                let words = format!(
+                    "header Mcp-Param-{shown} does not mirror `/{}` of the arguments",
+                    param.path.join("/")
+                );
                 return Err(Message::error(None, HEADER_MISMATCH, &words, None));
             }
         }

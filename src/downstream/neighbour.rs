@@ -1,5 +1,6 @@
-//! Whether an agent runs as the same account as toolgate: then it can read toolgate's tokens, and what people decide about its
-//! calls is advice (SECURITY §3E E4, §10). The kernel tells the account of a connection from this machine.
+//! Whether an agent runs as the same account as toolgate: then it can read toolgate's tokens, and
+//! what people decide about its calls is advice (SECURITY §3E E4, §10). The kernel tells the
+//! account of a connection from this machine.
 
 use rustix::process::geteuid;
 use std::io::Read as _;
@@ -26,7 +27,8 @@ impl Neighbours {
         Self(0)
     }
 
-    /// Looks, beside everything else, at who connects from this machine, and says once who it should not be.
+    /// Looks, beside everything else, at who connects from this machine, and says once who it
+    /// should not be.
     pub(super) fn met(&mut self, stream: &TcpStream, peer: SocketAddr) {
         if self.0 == 0 || !peer.ip().is_loopback() {
             return;
@@ -53,16 +55,29 @@ fn warn(uid: u32) {
     );
 }
 
-/// The account at the other end of the connection from `peer` to `own`; none if the kernel does not list it any more.
+/// The account at the other end of the connection from `peer` to `own`; none if the kernel does not
+/// list it any more.
 fn account(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    let list = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let list = if peer.is_ipv4() {
+        "/proc/net/tcp"
+    } else {
+        "/proc/net/tcp6"
+    };
     let mut text = String::new();
-    std::fs::File::open(list).ok()?.take(LIST).read_to_string(&mut text).ok()?;
+    std::fs::File::open(list)
+        .ok()?
+        .take(LIST)
+        .read_to_string(&mut text)
+        .ok()?;
     let (from, to) = (listed(peer), listed(own));
     text.lines().find_map(|line| {
         let mut fields = line.split_whitespace();
         let is_it = fields.nth(1) == Some(&from) && fields.next() == Some(&to);
-        if is_it { fields.nth(4)?.parse().ok() } else { None }
+        if is_it {
+            fields.nth(4)?.parse().ok()
+        } else {
+            None
+        }
     })
 }
 
@@ -81,11 +96,14 @@ fn listed(address: SocketAddr) -> String {
 mod tests {
     use super::*;
 
-    /// The kernel says of our own connection that it is ours, on both kinds of addresses; of one that is not there, nothing.
+    /// The kernel says of our own connection that it is ours, on both kinds of addresses; of one
+    /// that is not there, nothing.
     #[tokio::test]
     async fn the_kernel_knows_whose_a_connection_is() {
         for loopback in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(listener) = tokio::net::TcpListener::bind(loopback).await else { continue };
+            let Ok(listener) = tokio::net::TcpListener::bind(loopback).await else {
+                continue;
+            };
             let own = listener.local_addr().unwrap();
             let stream = TcpStream::connect(own).await.unwrap();
             let peer = stream.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! How often requests from one address may prove nothing. Those that prove who sends them are not counted and never wait:
-//! an agent may share its address with a stranger who guesses.
+//! How often requests from one address may prove nothing. Those that prove who sends them are not
+//! counted and never wait: an agent may share its address with a stranger who guesses.
 
 use crate::model::rate::{Meter, Rate};
 use parking_lot::Mutex;
@@ -8,7 +8,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 /// Requests of one address that prove nothing.
-const PROVE_NOTHING: Rate = Rate { calls: 300, per: 60_000 };
+const PROVE_NOTHING: Rate = Rate {
+    calls: 300,
+    per: 60_000,
+};
 /// Addresses that are told apart at once; more share one count.
 const ADDRESSES: usize = 4_096;
 
@@ -17,7 +20,8 @@ const ADDRESSES: usize = 4_096;
 pub(super) struct Peers(Mutex<HashMap<IpAddr, Meter>>);
 
 impl Peers {
-    /// Counts one request of `peer` at `now`; how long it takes until one more is answered in words of its own.
+    /// Counts one request of `peer` at `now`; how long it takes until one more is answered in words
+    /// of its own.
     pub(super) fn count(&self, peer: IpAddr, now: Duration) -> Result<(), Duration> {
         let mut peers = self.0.lock();
         let mut network = network(peer);
@@ -27,7 +31,10 @@ impl Peers {
                 network = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
             }
         }
-        peers.entry(network).or_insert_with(|| Meter::new(PROVE_NOTHING)).take(now)
+        peers
+            .entry(network)
+            .or_insert_with(|| Meter::new(PROVE_NOTHING))
+            .take(now)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Room for messages of which not all has come (FINDINGS F11: 300 half bodies of 3 MiB took 755 MiB). What is short comes
-//! with its head or is bounded by the number of connections; what is long is counted by the length that it says it has,
-//! before any of it is read.
+//! Room for messages of which not all has come (FINDINGS F11: 300 half bodies of 3 MiB took 755
+//! MiB). What is short comes with its head or is bounded by the number of connections; what is long
+//! is counted by the length that it says it has, before any of it is read.
 
 use crate::model::ids::AgentId;
 use crate::model::shares::Shares;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 /// Bytes of a message that is not counted.
 const SHORT: usize = 64 << 10;
-/// Bytes of all messages under way: sixteen of the longest. A caller that has none under way may have one beyond that, so that
-/// nobody is kept out by others; callers times the longest message is the most that makes.
+/// Bytes of all messages under way: sixteen of the longest. A caller that has none under way may
+/// have one beyond that, so that nobody is kept out by others; callers times the longest message is
+/// the most that makes.
 const ALL: usize = 64 << 20;
 /// Bytes of one caller's: four of the longest.
 const OF_ONE: usize = 16 << 20;
@@ -36,7 +37,11 @@ pub(super) struct NoRoom {
 
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes) = if self.of_one { ("this caller's messages", OF_ONE) } else { ("messages", ALL) };
+        let (whose, bytes) = if self.of_one {
+            ("this caller's messages", OF_ONE)
+        } else {
+            ("messages", ALL)
+        };
         let most = bytes >> 20;
         write!(
             f,
@@ -54,11 +59,17 @@ impl Room {
         let mut taken = self.0.lock();
         let own = taken.of(agent);
         if own + bytes > OF_ONE || own > 0 && taken.all() + bytes > ALL {
-            return Err(NoRoom { of_one: own + bytes > OF_ONE });
+            return Err(NoRoom {
+                of_one: own + bytes > OF_ONE,
+            });
         }
         taken.add(agent, bytes);
         drop(taken);
-        Ok(Some(Share { room: Arc::clone(&self.0), agent: agent.clone(), bytes }))
+        Ok(Some(Share {
+            room: Arc::clone(&self.0),
+            agent: agent.clone(),
+            bytes,
+        }))
     }
 }
 
@@ -74,7 +85,8 @@ mod tests {
 
     const LONGEST: usize = 4 << 20;
 
-    /// FINDINGS F11: four of the longest messages of a caller, sixteen of all, one of who has none, and all of it comes back.
+    /// FINDINGS F11: four of the longest messages of a caller, sixteen of all, one of who has none,
+    /// and all of it comes back.
     #[test]
     fn room_is_bounded_in_all_and_of_one_caller() {
         let room = Room::default();
@@ -82,15 +94,28 @@ mod tests {
         let mut shares = Vec::new();
         for name in 0..4 {
             shares.extend((0..4).map(|_| room.take(&agent(name), LONGEST).unwrap()));
-            assert_eq!(room.take(&agent(name), SHORT + 1).unwrap_err(), NoRoom { of_one: true });
-            assert!(room.take(&agent(name), SHORT).unwrap().is_none(), "short ones pass");
+            assert_eq!(
+                room.take(&agent(name), SHORT + 1).unwrap_err(),
+                NoRoom { of_one: true }
+            );
+            assert!(
+                room.take(&agent(name), SHORT).unwrap().is_none(),
+                "short ones pass"
+            );
         }
         for name in 4..8 {
             shares.push(room.take(&agent(name), LONGEST).unwrap());
             let none = room.take(&agent(name), SHORT + 1).unwrap_err();
-            assert!(!none.of_one && none.to_string().contains("64 MiB"), "{none}");
+            assert!(
+                !none.of_one && none.to_string().contains("64 MiB"),
+                "{none}"
+            );
         }
-        assert_eq!(room.0.lock().all(), ALL + 4 * LONGEST, "one message each beyond what is for all");
+        assert_eq!(
+            room.0.lock().all(),
+            ALL + 4 * LONGEST,
+            "one message each beyond what is for all"
+        );
         shares.drain(..5);
         shares.push(room.take(&agent(4), LONGEST).unwrap());
         shares.clear();

@@ -34,7 +34,14 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 /// Fields of a call's `params`, in any revision (SECURITY §3A A2).
-const CALL_FIELDS: &[&str] = &["name", "arguments", "_meta", "task", "inputResponses", "requestState"];
+const CALL_FIELDS: &[&str] = &[
+    "name",
+    "arguments",
+    "_meta",
+    "task",
+    "inputResponses",
+    "requestState",
+];
 
 /// Turns on the pool that one list may take, each about 1 s.
 const LONGEST_LIST: usize = 60;
@@ -50,7 +57,8 @@ pub(super) struct Arrived {
     pub(super) heads: Heads,
 }
 
-/// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that occurs twice.
+/// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
+/// occurs twice.
 #[derive(Default)]
 pub(super) struct Heads {
     traceparent: Option<String>,
@@ -61,7 +69,10 @@ pub(super) struct Heads {
 
 /// Bytes of what a message says.
 fn length(message: &Message) -> usize {
-    message.body.as_ref().map_or(0, |body| body.as_bytes().len())
+    message
+        .body
+        .as_ref()
+        .map_or(0, |body| body.as_bytes().len())
 }
 
 /// A request under way.
@@ -73,7 +84,8 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// The first that the agent reads. When that is not the answer, or the agent leaves, the work goes on in a task.
+    /// The first that the agent reads. When that is not the answer, or the agent leaves, the work
+    /// goes on in a task.
     pub(super) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
         let Self { mut inlet, work } = self;
         let first = match work {
@@ -95,10 +107,22 @@ impl Door {
             let mut values = headers.get_all(name).iter();
             let value = values.next()?;
             let single = values.next().is_none();
-            Some(value.to_str().ok().filter(|_| single).unwrap_or_default().to_owned())
+            Some(
+                value
+                    .to_str()
+                    .ok()
+                    .filter(|_| single)
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
         };
         let session = policy.session_header.as_deref().and_then(text);
-        Heads { traceparent: text("traceparent"), key: text(KEY), session, hops: text(HOPS) }
+        Heads {
+            traceparent: text("traceparent"),
+            key: text(KEY),
+            session,
+            hops: text(HOPS),
+        }
     }
 
     /// Starts a request on its own.
@@ -108,12 +132,17 @@ impl Door {
         inlet
     }
 
-    /// Begins a request: the task that waits for its first word does the work meanwhile, or drops it into one of its own.
+    /// Begins a request: the task that waits for its first word does the work meanwhile, or drops
+    /// it into one of its own.
     pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> Begun {
         failpoint::reached("after-parse");
         let (outlet, inlet) = mpsc::channel(QUEUE);
         let era = arrived.revision.era();
-        let id = arrived.message.id.clone().unwrap_or_else(|| Text::string(""));
+        let id = arrived
+            .message
+            .id
+            .clone()
+            .unwrap_or_else(|| Text::string(""));
         let waiting = match arrived.links.wait(&id) {
             Ok(waiting) => waiting,
             Err(cannot) => {
@@ -124,10 +153,16 @@ impl Door {
         };
         let work = match treatment(&arrived.message.method, era) {
             Treatment::Call => {
-                match heavy::aside(length(&arrived.message), || self.call(arrived, (outlet.clone(), waiting))) {
+                match heavy::aside(length(&arrived.message), || {
+                    self.call(arrived, (outlet.clone(), waiting))
+                }) {
                     Ok((span, call)) => {
                         let gate = self.gate.clone();
-                        Some(Errand::new("call", self.running.track_future(gate.call_tool(call).instrument(span))))
+                        Some(Errand::new(
+                            "call",
+                            self.running
+                                .track_future(gate.call_tool(call).instrument(span)),
+                        ))
                     }
                     Err(answer) => {
                         drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
@@ -136,12 +171,36 @@ impl Door {
                 }
             }
             Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
-            Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
-                let Arrived { known: Known { caller, .. }, scope, revision, message, links, session, .. } = arrived;
+            Treatment::List
+            | Treatment::Local
+            | Treatment::Forward
+            | Treatment::Removed
+            | Treatment::Unknown => {
+                let Arrived {
+                    known: Known { caller, .. },
+                    scope,
+                    revision,
+                    message,
+                    links,
+                    session,
+                    ..
+                } = arrived;
                 let revision = revision.as_str();
-                let request = relay::Request { caller, scope, era, revision, session, message, links, outlet, waiting };
+                let request = relay::Request {
+                    caller,
+                    scope,
+                    era,
+                    revision,
+                    session,
+                    message,
+                    links,
+                    outlet,
+                    waiting,
+                };
                 let relay = self.relay.clone();
-                let work = self.running.track_future(async move { relay.request(request).await });
+                let work = self
+                    .running
+                    .track_future(async move { relay.request(request).await });
                 Some(Errand::new("request", work))
             }
         };
@@ -154,12 +213,23 @@ impl Door {
     }
 
     fn list(&self, arrived: &Arrived) -> Message {
-        let cursor =
-            arrived.message.body.as_ref().and_then(|params| params.get("cursor")).filter(|cursor| !cursor.is_null());
+        let cursor = arrived
+            .message
+            .body
+            .as_ref()
+            .and_then(|params| params.get("cursor"))
+            .filter(|cursor| !cursor.is_null());
         let (id, Known { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
-        match self.gate.list_tools(policy, (caller, &arrived.scope), arrived.revision.era(), cursor.as_ref()) {
+        match self.gate.list_tools(
+            policy,
+            (caller, &arrived.scope),
+            arrived.revision.era(),
+            cursor.as_ref(),
+        ) {
             Ok(result) => Message::response(id, result, false),
-            Err(no_such_page) => Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None),
+            Err(no_such_page) => {
+                Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None)
+            }
         }
     }
 
@@ -184,12 +254,25 @@ impl Door {
                 break;
             }
         }
-        let busy = |_| Message::error(id, INTERNAL, "the list takes long to make; ask again in a while", None);
-        let _ = outlet.send(Outgoing::Last(Box::new(listed.unwrap_or_else(busy)))).await;
+        let busy = |_| {
+            Message::error(
+                id,
+                INTERNAL,
+                "the list takes long to make; ask again in a while",
+                None,
+            )
+        };
+        let _ = outlet
+            .send(Outgoing::Last(Box::new(listed.unwrap_or_else(busy))))
+            .await;
     }
 
     /// Reads a call from a closed list of fields; nothing else of it can travel.
-    fn call(&self, arrived: Arrived, (outlet, waiting): (Outlet, Waiting)) -> Result<(tracing::Span, Call), Message> {
+    fn call(
+        &self,
+        arrived: Arrived,
+        (outlet, waiting): (Outlet, Waiting),
+    ) -> Result<(tracing::Span, Call), Message> {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
         if !message.unknown.is_empty() {
@@ -201,10 +284,18 @@ impl Door {
         let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
             return refuse(INVALID_PARAMS, "a tools/call needs `params`");
         };
-        if params.members().into_iter().flatten().any(|(key, _)| !CALL_FIELDS.contains(&&*key)) {
+        if params
+            .members()
+            .into_iter()
+            .flatten()
+            .any(|(key, _)| !CALL_FIELDS.contains(&&*key))
+        {
             return refuse(
                 INVALID_PARAMS,
-                &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")),
+                &format!(
+                    "`params` of a tools/call has only the members {}",
+                    CALL_FIELDS.join(", ")
+                ),
             );
         }
         let name = params.get("name");
@@ -217,9 +308,14 @@ impl Door {
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
         }
-        let (tool, server, own_name) = self.gate.named(&arrived.known.caller, &arrived.scope, &name);
-        let request_id =
-            message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
+        let (tool, server, own_name) =
+            self.gate
+                .named(&arrived.known.caller, &arrived.scope, &name);
+        let request_id = message
+            .id
+            .as_ref()
+            .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
+            .unwrap_or_default();
         let mut trace = trace(&arrived);
         let known = self.gate.tools.current().find(&tool).is_some();
         let start = CallStart {
@@ -245,19 +341,36 @@ impl Door {
             arrived: self.clock.steady(),
             said,
         };
-        let (era, Known { caller, policy }, links) = (arrived.revision.era(), arrived.known, arrived.links);
-        Ok((span, Call { judged, reading, caller, policy, message: arrived.message, era, links, outlet, waiting }))
+        let (era, Known { caller, policy }, links) =
+            (arrived.revision.era(), arrived.known, arrived.links);
+        Ok((
+            span,
+            Call {
+                judged,
+                reading,
+                caller,
+                policy,
+                message: arrived.message,
+                era,
+                links,
+                outlet,
+                waiting,
+            },
+        ))
     }
 }
 
-/// The call's arguments, if there are none or they are an object. Of a model that has nothing to say null is written: where a
-/// profile reads its calls back, that is an object without members (POLICY §3, step 9), and the tool's schema judges it.
+/// The call's arguments, if there are none or they are an object. Of a model that has nothing to
+/// say null is written: where a profile reads its calls back, that is an object without members
+/// (POLICY §3, step 9), and the tool's schema judges it.
 fn arguments(params: &Text, caller: &Caller) -> Option<(Value, Reading)> {
     let nothing = || Value::Object(Map::new());
     match params.get("arguments") {
         None => Some((nothing(), Reading::AsWritten)),
         Some(written) if written.is_object() => Some((written.value(), Reading::AsWritten)),
-        Some(written) if written.is_null() && caller.reads.profile != Profile::None => Some((nothing(), Reading::Back)),
+        Some(written) if written.is_null() && caller.reads.profile != Profile::None => {
+            Some((nothing(), Reading::Back))
+        }
         Some(_) => None,
     }
 }
@@ -273,25 +386,42 @@ fn said(arrived: &Arrived, trace: &Trace) -> Said {
         session: meta(task::SESSION),
         session_header: arrived.heads.session.clone(),
         hops: hops(arrived),
-        trace: parent(arrived).as_deref().and_then(Trace::parse).map(|_| trace.trace_id()),
+        trace: parent(arrived)
+            .as_deref()
+            .and_then(Trace::parse)
+            .map(|_| trace.trace_id()),
     }
 }
 
-/// How many toolgates it has come through. One that does not say it in a number is no toolgate that could be trusted to.
+/// How many toolgates it has come through. One that does not say it in a number is no toolgate that
+/// could be trusted to.
 fn hops(arrived: &Arrived) -> u64 {
-    let of_header = arrived.heads.hops.as_deref().map(|text| text.parse().unwrap_or(u64::MAX));
-    let of_meta = arrived.message.meta(hops::META).map(|value| value.value().as_u64().unwrap_or(u64::MAX));
+    let of_header = arrived
+        .heads
+        .hops
+        .as_deref()
+        .map(|text| text.parse().unwrap_or(u64::MAX));
+    let of_meta = arrived
+        .message
+        .meta(hops::META)
+        .map(|value| value.value().as_u64().unwrap_or(u64::MAX));
     of_header.into_iter().chain(of_meta).max().unwrap_or(0)
 }
 
 fn parent(arrived: &Arrived) -> Option<String> {
-    let of_meta = arrived.message.meta("traceparent").and_then(|value| value.as_str().map(Cow::into_owned));
+    let of_meta = arrived
+        .message
+        .meta("traceparent")
+        .and_then(|value| value.as_str().map(Cow::into_owned));
     of_meta.or_else(|| arrived.heads.traceparent.clone())
 }
 
 /// The agent's trace: in `_meta`, else in the header (SEP-414).
 fn trace(arrived: &Arrived) -> Trace {
-    let state = arrived.message.meta("tracestate").and_then(|value| value.as_str().map(Cow::into_owned));
+    let state = arrived
+        .message
+        .meta("tracestate")
+        .and_then(|value| value.as_str().map(Cow::into_owned));
     Trace::of(parent(arrived).as_deref(), state.as_deref())
 }
 
@@ -299,7 +429,8 @@ fn trace(arrived: &Arrived) -> Trace {
 mod tests {
     use super::*;
 
-    /// A request that panics where nothing of the gate catches it has no answer, and the connection that waits goes on.
+    /// A request that panics where nothing of the gate catches it has no answer, and the connection
+    /// that waits goes on.
     #[tokio::test]
     async fn a_request_that_panics_has_no_answer() {
         let (outlet, inlet) = mpsc::channel(1);
@@ -308,10 +439,20 @@ mod tests {
             tokio::task::yield_now().await;
             assert!(std::hint::black_box(false), "it panics");
         });
-        assert!(Begun { inlet, work: Some(work) }.first().await.0.is_none());
+        assert!(
+            Begun {
+                inlet,
+                work: Some(work)
+            }
+            .first()
+            .await
+            .0
+            .is_none()
+        );
     }
 
-    /// What an agent has not read yet when the work ends is still there, in order; when more follows, the work goes on.
+    /// What an agent has not read yet when the work ends is still there, in order; when more
+    /// follows, the work goes on.
     #[tokio::test]
     async fn the_first_word_is_read_first() {
         for room in [1, 8] {
@@ -321,13 +462,26 @@ mod tests {
                     outlet.send(Outgoing::Interrupted(retry)).await.unwrap();
                 }
             });
-            let (first, mut inlet) = Begun { inlet, work: Some(work) }.first().await;
+            let (first, mut inlet) = Begun {
+                inlet,
+                work: Some(work),
+            }
+            .first()
+            .await;
             let mut read = vec![first];
             while let Some(next) = inlet.recv().await {
                 read.push(Some(next));
             }
             let read: Vec<_> = read.into_iter().map(|read| format!("{read:?}")).collect();
-            assert_eq!(read, ["Some(Interrupted(0))", "Some(Interrupted(1))", "Some(Interrupted(2))"], "{room}");
+            assert_eq!(
+                read,
+                [
+                    "Some(Interrupted(0))",
+                    "Some(Interrupted(1))",
+                    "Some(Interrupted(2))"
+                ],
+                "{room}"
+            );
         }
     }
 }

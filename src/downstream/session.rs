@@ -1,5 +1,5 @@
-//! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE, by age, or because
-//! their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
+//! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE,
+//! by age, or because their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
 
 use super::shelf;
 use super::stream::Stream;
@@ -72,7 +72,11 @@ impl Session {
     }
 
     /// A new stream, fed from `first` and `rest` until the request is answered.
-    pub(super) fn feed(self: &Arc<Self>, first: &Outgoing, mut rest: mpsc::Receiver<Outgoing>) -> Arc<Stream> {
+    pub(super) fn feed(
+        self: &Arc<Self>,
+        first: &Outgoing,
+        mut rest: mpsc::Receiver<Outgoing>,
+    ) -> Arc<Stream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;
@@ -150,8 +154,17 @@ impl Session {
     }
 
     /// May the agent hear what a server says outside any request?
-    fn admits(&self, (server, link): (&ServerName, &Link), message: &Message) -> Result<(), Unheard> {
-        let spoken = Spoken { caller: &self.caller, server, revision: link.revision.as_str(), message };
+    fn admits(
+        &self,
+        (server, link): (&ServerName, &Link),
+        message: &Message,
+    ) -> Result<(), Unheard> {
+        let spoken = Spoken {
+            caller: &self.caller,
+            server,
+            revision: link.revision.as_str(),
+            message,
+        };
         hears(&**self.links.servers().keeper(), &spoken)
     }
 
@@ -170,7 +183,9 @@ pub struct Sessions {
 
 /// There are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many sessions are open; end one with DELETE, or wait until one has not been used for an hour")]
+#[error(
+    "too many sessions are open; end one with DELETE, or wait until one has not been used for an hour"
+)]
 pub struct TooMany;
 
 impl Sessions {
@@ -179,7 +194,8 @@ impl Sessions {
         room(&self.open.lock(), agent)
     }
 
-    /// Opens a session, if there still is room: others may have been opened while the servers answered.
+    /// Opens a session, if there still is room: others may have been opened while the servers
+    /// answered.
     pub fn open(
         &self,
         caller: Arc<Caller>,
@@ -194,7 +210,10 @@ impl Sessions {
             scope,
             revision,
             links,
-            streams: Mutex::new(Streams { last: STANDALONE, by_number }),
+            streams: Mutex::new(Streams {
+                last: STANDALONE,
+                by_number,
+            }),
             shelf: self.shelf.clone(),
             used: Mutex::new(self.clock.steady()),
             ended: CancellationToken::new(),
@@ -205,10 +224,13 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The session, if it is this caller's at this address; a foreign one is as unknown as none (SECURITY §3B B5).
+    /// The session, if it is this caller's at this address; a foreign one is as unknown as none
+    /// (SECURITY §3B B5).
     pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<Session>> {
         let session = self.open.lock().get(id).cloned()?;
-        let own = session.caller.is_same(caller) && session.scope == *scope && !session.ended.is_cancelled();
+        let own = session.caller.is_same(caller)
+            && session.scope == *scope
+            && !session.ended.is_cancelled();
         if own {
             session.touch(self.clock);
         }
@@ -233,24 +255,40 @@ impl Sessions {
     /// Ends all sessions, or those that nobody used for an hour.
     pub async fn sweep(&self, all: bool) {
         let now = self.clock.steady();
-        self.end_each(|session| all || now.saturating_sub(*session.used.lock()) > IDLE).await;
+        self.end_each(|session| all || now.saturating_sub(*session.used.lock()) > IDLE)
+            .await;
     }
 
-    /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs are open.
+    /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs
+    /// are open.
     pub async fn keep(&self, callers: &[Arc<Caller>]) {
-        let is_known = |session: &Session| callers.iter().any(|caller| caller.is_same(&session.caller));
+        let is_known =
+            |session: &Session| callers.iter().any(|caller| caller.is_same(&session.caller));
         self.end_each(|session| !is_known(session)).await;
     }
 
     async fn end_each(&self, is_over: impl Fn(&Session) -> bool) {
-        let over: Vec<_> = self.open.lock().values().filter(|session| is_over(session)).cloned().collect();
+        let over: Vec<_> = self
+            .open
+            .lock()
+            .values()
+            .filter(|session| is_over(session))
+            .cloned()
+            .collect();
         futures_util::future::join_all(over.iter().map(|session| self.end(session))).await;
     }
 }
 
 fn room(open: &HashMap<String, Arc<Session>>, agent: &AgentId) -> Result<(), TooMany> {
-    let own = open.values().filter(|session| session.caller.agent == *agent).count();
-    if open.len() >= SESSIONS || own >= OF_ONE_AGENT { Err(TooMany) } else { Ok(()) }
+    let own = open
+        .values()
+        .filter(|session| session.caller.agent == *agent)
+        .count();
+    if open.len() >= SESSIONS || own >= OF_ONE_AGENT {
+        Err(TooMany)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What all legacy streams keep together for agents that come back: beyond a budget the oldest event of all is forgotten
-//! first, whichever stream's it is (SECURITY §3H H10, §8).
+//! What all legacy streams keep together for agents that come back: beyond a budget the oldest
+//! event of all is forgotten first, whichever stream's it is (SECURITY §3H H10, §8).
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -37,7 +37,10 @@ impl Default for Shelf {
 impl Shelf {
     /// A shelf for so many bytes.
     pub(super) fn of(budget: usize) -> Self {
-        Self { budget, kept: Mutex::default() }
+        Self {
+            budget,
+            kept: Mutex::default(),
+        }
     }
 
     /// Counts an event of so many bytes; the ticket under which it is given back.
@@ -58,7 +61,8 @@ impl Shelf {
         }
     }
 
-    /// Has the oldest events forgotten until the rest is within the budget. A keeper that calls this holds no lock.
+    /// Has the oldest events forgotten until the rest is within the budget. A keeper that calls
+    /// this holds no lock.
     pub(super) fn clear(&self) {
         while let Some((ticket, keeper)) = self.oldest_too_many() {
             if let Some(keeper) = keeper.upgrade() {

@@ -30,12 +30,16 @@ struct Desk {
     session: Option<Arc<Session>>,
 }
 
-/// Serves one agent until it closes its end. What it may do is what the policy in force says of it, with every message.
+/// Serves one agent until it closes its end. What it may do is what the policy in force says of it,
+/// with every message.
 pub async fn serve(
     door: Arc<Door>,
     agent: AgentId,
     scope: Scope,
-    (input, output): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send + 'static),
+    (input, output): (
+        impl AsyncRead + Unpin + Send,
+        impl AsyncWrite + Unpin + Send + 'static,
+    ),
 ) {
     let (out, mut waiting) = mpsc::channel::<Bytes>(QUEUE);
     let writer = tasks::spawn("stdio writer", async move {
@@ -52,14 +56,26 @@ pub async fn serve(
         }
     });
     let mut lines = Lines::new(input);
-    let mut desk = Desk { door, agent, scope, out, session: None };
+    let mut desk = Desk {
+        door,
+        agent,
+        scope,
+        out,
+        session: None,
+    };
     loop {
         match lines.next().await {
             Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
             Ok(Some(line)) => desk.line(line).await,
             Ok(None) => break,
             Err(broken) => {
-                desk.say(&Message::error(None, PARSE_ERROR, &broken.to_string(), None)).await;
+                desk.say(&Message::error(
+                    None,
+                    PARSE_ERROR,
+                    &broken.to_string(),
+                    None,
+                ))
+                .await;
                 break;
             }
         }
@@ -82,24 +98,47 @@ impl Desk {
     async fn line(&mut self, line: Bytes) {
         let text = match Text::read(line, &FROM_AGENT) {
             Ok(text) => text,
-            Err(malformed) => return self.say(&Message::error(None, PARSE_ERROR, &malformed.to_string(), None)).await,
+            Err(malformed) => {
+                return self
+                    .say(&Message::error(
+                        None,
+                        PARSE_ERROR,
+                        &malformed.to_string(),
+                        None,
+                    ))
+                    .await;
+            }
         };
         match Message::parse(&text) {
             Ok(message) => self.message(message).await,
-            Err(reason) => self.say(&Message::error(None, INVALID_REQUEST, &reason.to_string(), None)).await,
+            Err(reason) => {
+                self.say(&Message::error(
+                    None,
+                    INVALID_REQUEST,
+                    &reason.to_string(),
+                    None,
+                ))
+                .await;
+            }
         }
     }
 
     fn known(&self) -> Option<Known> {
         let policy = self.door.policy.current();
-        Some(Known { caller: policy.identity.of_agent(self.agent.as_str())?, policy })
+        Some(Known {
+            caller: policy.identity.of_agent(self.agent.as_str())?,
+            policy,
+        })
     }
 
     async fn message(&mut self, message: Message) {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         let Some(known) = self.known() else {
             if message.kind == Kind::Request {
-                self.say(&refuse("the configuration no longer names this agent; ask the operator of toolgate")).await;
+                self.say(&refuse(
+                    "the configuration no longer names this agent; ask the operator of toolgate",
+                ))
+                .await;
             }
             return;
         };
@@ -115,39 +154,67 @@ impl Desk {
             if message.kind != Kind::Request {
                 self.door.metrics.refused("overloaded");
             }
-            return self.refuse((message.kind, message.id.clone()), &refuse(&too_fast(pace.rate()))).await;
+            return self
+                .refuse(
+                    (message.kind, message.id.clone()),
+                    &refuse(&too_fast(pace.rate())),
+                )
+                .await;
         }
         match (message.kind, &self.session) {
-            (Kind::Request, _) if is_modern(&message) => match self.door.envelope(&self.scope, &message, None) {
-                Ok(revision) => self.start(Arrived {
-                    known,
-                    scope: self.scope.clone(),
-                    revision,
-                    message,
-                    links: self.door.links.clone(),
-                    session: None,
-                    heads: Heads::default(),
-                }),
-                Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
-            },
-            (Kind::Request, None) if message.method == "initialize" => self.open(known, message).await,
+            (Kind::Request, _) if is_modern(&message) => {
+                match self.door.envelope(&self.scope, &message, None) {
+                    Ok(revision) => self.start(Arrived {
+                        known,
+                        scope: self.scope.clone(),
+                        revision,
+                        message,
+                        links: self.door.links.clone(),
+                        session: None,
+                        heads: Heads::default(),
+                    }),
+                    Err(refused) => {
+                        self.say(&Message {
+                            id: message.id,
+                            ..refused
+                        })
+                        .await;
+                    }
+                }
+            }
+            (Kind::Request, None) if message.method == "initialize" => {
+                self.open(known, message).await;
+            }
             (Kind::Request, Some(_)) if message.method == "initialize" => {
                 self.say(&refuse("already initialized")).await;
             }
-            (Kind::Request, Some(session)) => self.start(arrived(session, known, (message, Heads::default()))),
-            (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,
+            (Kind::Request, Some(session)) => {
+                self.start(arrived(session, known, (message, Heads::default())));
+            }
+            (Kind::Request, None) => {
+                self.say(&refuse(
+                    "begin with `initialize`, or send 2026-07-28 `_meta`",
+                ))
+                .await;
+            }
             (Kind::Notification, _) if message.method == "tools/call" => {
-                self.say(&refuse("a tools/call needs an `id`; without one nothing is called")).await;
+                self.say(&refuse(
+                    "a tools/call needs an `id`; without one nothing is called",
+                ))
+                .await;
             }
             (Kind::Notification, None) if message.method == "notifications/cancelled" => {
                 self.door.links.cancel(&message);
             }
-            (Kind::Notification | Kind::Response, Some(session)) => self.door.heard(session, message).await,
+            (Kind::Notification | Kind::Response, Some(session)) => {
+                self.door.heard(session, message).await;
+            }
             (Kind::Notification | Kind::Response, None) => {}
         }
     }
 
-    /// Says that a request was refused. What wants no answer gets none; a server that waits for one is told.
+    /// Says that a request was refused. What wants no answer gets none; a server that waits for one
+    /// is told.
     async fn refuse(&self, (kind, id): (Kind, Option<Text>), refused: &Message) {
         match (kind, &self.session) {
             (Kind::Request, _) => self.say(refused).await,
@@ -157,20 +224,44 @@ impl Desk {
     }
 
     async fn open(&mut self, Known { caller, .. }: Known, message: Message) {
-        match self.door.initialize(caller, self.scope.clone(), &message).await {
-            Ok(Opened { session, answer, unsolicited }) => {
-                self.say(&Message { id: message.id, ..answer }).await;
+        match self
+            .door
+            .initialize(caller, self.scope.clone(), &message)
+            .await
+        {
+            Ok(Opened {
+                session,
+                answer,
+                unsolicited,
+            }) => {
+                self.say(&Message {
+                    id: message.id,
+                    ..answer
+                })
+                .await;
                 let (out, changed) = (self.out.clone(), self.door.relay.tools_changed());
-                // A full queue means that the agent does not read; its notifications are lost before its answers are.
+                // A full queue means that the agent does not read; its notifications are lost
+                // before its answers are.
                 let tell = move |outgoing: Outgoing| match outgoing {
-                    Outgoing::Message(message) | Outgoing::Last(message) => drop(out.try_send(message.encode())),
+                    Outgoing::Message(message) | Outgoing::Last(message) => {
+                        drop(out.try_send(message.encode()));
+                    }
                     // There are none on standard output.
                     Outgoing::Comment(_) | Outgoing::Interrupted(_) => {}
                 };
-                tasks::spawn("session", session.clone().follow(unsolicited, changed, tell));
+                tasks::spawn(
+                    "session",
+                    session.clone().follow(unsolicited, changed, tell),
+                );
                 self.session = Some(session);
             }
-            Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
+            Err(refused) => {
+                self.say(&Message {
+                    id: message.id,
+                    ..refused
+                })
+                .await;
+            }
         }
     }
 

@@ -1,6 +1,7 @@
-//! A legacy event stream that can be taken up again: what was written stays until newer events push it out, here or on the
-//! shelf that all streams share, and every event has an id of ours (PROTOCOL §3.1). Progress that was forgotten is
-//! skipped; in place of an answer that was forgotten stands an error that says so, so that nobody waits for it.
+//! A legacy event stream that can be taken up again: what was written stays until newer events push
+//! it out, here or on the shelf that all streams share, and every event has an id of ours (PROTOCOL
+//! §3.1). Progress that was forgotten is skipped; in place of an answer that was forgotten stands
+//! an error that says so, so that nobody waits for it.
 
 use super::body::{Answer, BETWEEN_SIGNS, events};
 use super::shelf::{Keeper, Shared};
@@ -18,7 +19,8 @@ use tokio::sync::Notify;
 /// Events and bytes that one stream keeps.
 const KEPT: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
-/// Comments that wait to be read; older ones are dropped. Each is at most as long as `mcp::sse::LONGEST_COMMENT`.
+/// Comments that wait to be read; older ones are dropped. Each is at most as long as
+/// `mcp::sse::LONGEST_COMMENT`.
 const COMMENTS: usize = 16;
 /// What an agent reads in place of an answer that was forgotten.
 const FORGOTTEN: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \
@@ -77,7 +79,13 @@ struct Place {
 impl Stream {
     pub(super) fn new(number: u64, shelf: &Shared) -> Arc<Self> {
         let (written, more, shelf) = (Mutex::default(), Notify::new(), shelf.clone());
-        Arc::new_cyclic(|this| Self { number, written, more, shelf, this: this.clone() })
+        Arc::new_cyclic(|this| Self {
+            number,
+            written,
+            more,
+            shelf,
+            this: this.clone(),
+        })
     }
 
     /// Writes what a request's way back brings.
@@ -104,8 +112,14 @@ impl Stream {
         let bytes = self.event(number, message);
         let ticket = self.shelf.put(bytes.len(), self.this.clone());
         written.bytes += bytes.len();
-        written.events.push_back(Event { number, bytes, ticket });
-        while written.events.len() > KEPT || (written.bytes > KEPT_BYTES && written.events.len() > 1) {
+        written.events.push_back(Event {
+            number,
+            bytes,
+            ticket,
+        });
+        while written.events.len() > KEPT
+            || (written.bytes > KEPT_BYTES && written.events.len() > 1)
+        {
             if let Some(dropped) = written.events.pop_front() {
                 written.bytes -= dropped.bytes.len();
                 self.shelf.give_back(dropped.ticket);
@@ -121,14 +135,21 @@ impl Stream {
     }
 
     fn event(&self, number: u64, message: &Message) -> Bytes {
-        encode(Some(&format!("{}-{number}", self.number)), &message.encode())
+        encode(
+            Some(&format!("{}-{number}", self.number)),
+            &message.encode(),
+        )
     }
 
     /// The server said that it still works.
     fn sign(&self, comment: Comment) {
         let mut written = self.written.lock();
         written.signs += 1;
-        let said = Said { sign: written.signs, after: written.last, comment };
+        let said = Said {
+            sign: written.signs,
+            after: written.last,
+            comment,
+        };
         written.comments.push_back(said);
         if written.comments.len() > COMMENTS {
             written.comments.pop_front();
@@ -147,26 +168,49 @@ impl Stream {
         self.written.lock().done
     }
 
-    /// Reads from after event `after`; a newer reader ends an older one, so each message goes to one.
+    /// Reads from after event `after`; a newer reader ends an older one, so each message goes to
+    /// one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
         let (reader, signs, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
             written.interrupted &= prime;
             // The first reader also gets a sign that came before it could read.
-            (written.reader, if written.reader == 1 { 0 } else { written.signs }, written.retry_ms)
+            (
+                written.reader,
+                if written.reader == 1 {
+                    0
+                } else {
+                    written.signs
+                },
+                written.retry_ms,
+            )
         };
         self.more.notify_waiters();
-        let retry = retry_ms.map(|retry_ms| format!("retry: {retry_ms}\n")).unwrap_or_default();
-        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
-        let state = (self.clone(), Place { after, reader, signs }, first);
-        events(futures_util::stream::unfold(state, |(stream, mut place, first)| async move {
-            let bytes = match first {
-                Some(first) => first,
-                None => stream.next(&mut place).await?,
-            };
-            Some((bytes, (stream, place, None)))
-        }))
+        let retry = retry_ms
+            .map(|retry_ms| format!("retry: {retry_ms}\n"))
+            .unwrap_or_default();
+        let first =
+            prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
+        let state = (
+            self.clone(),
+            Place {
+                after,
+                reader,
+                signs,
+            },
+            first,
+        );
+        events(futures_util::stream::unfold(
+            state,
+            |(stream, mut place, first)| async move {
+                let bytes = match first {
+                    Some(first) => first,
+                    None => stream.next(&mut place).await?,
+                };
+                Some((bytes, (stream, place, None)))
+            },
+        ))
     }
 
     async fn next(&self, place: &mut Place) -> Option<Bytes> {
@@ -179,9 +223,14 @@ impl Stream {
                 if written.reader != place.reader {
                     return None;
                 }
-                let event = written.events.iter().find(|event| event.number > place.after);
+                let event = written
+                    .events
+                    .iter()
+                    .find(|event| event.number > place.after);
                 let said = written.comments.iter().find(|said| said.sign > place.signs);
-                if let Some(said) = said.filter(|said| event.is_none_or(|event| said.after < event.number)) {
+                if let Some(said) =
+                    said.filter(|said| event.is_none_or(|event| said.after < event.number))
+                {
                     place.signs = said.sign;
                     return Some(said.comment.encode());
                 }
@@ -204,15 +253,25 @@ impl Keeper for Stream {
     fn forget(&self, ticket: u64) {
         let mut written = self.written.lock();
         // The oldest of all is the oldest here, unless newer events have pushed it out meanwhile.
-        let Some(forgotten) = written.events.pop_front_if(|event| event.ticket == ticket) else { return };
+        let Some(forgotten) = written.events.pop_front_if(|event| event.ticket == ticket) else {
+            return;
+        };
         written.bytes -= forgotten.bytes.len();
-        let Some((number, id)) = written.answer.clone().filter(|(number, _)| *number == forgotten.number) else {
+        let Some((number, id)) = written
+            .answer
+            .clone()
+            .filter(|(number, _)| *number == forgotten.number)
+        else {
             return;
         };
         // Small, and at most one a stream: it needs no place on the shelf.
         let bytes = self.event(number, &Message::error(id, INTERNAL, FORGOTTEN, None));
         written.bytes += bytes.len();
-        written.events.push_back(Event { number, bytes, ticket: 0 });
+        written.events.push_back(Event {
+            number,
+            bytes,
+            ticket: 0,
+        });
     }
 }
 

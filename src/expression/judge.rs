@@ -1,6 +1,7 @@
 //! Reads an expression at load and refuses what would only fail, or take too long, on a call.
 //!
-//! The language has no types to check and no limit on cost, so names, functions and nesting are judged here (CRATES §6).
+//! The language has no types to check and no limit on cost, so names, functions and nesting are
+//! judged here (CRATES §6).
 
 use super::LANGUAGE;
 use crate::model::diagnostic::Problems;
@@ -18,7 +19,18 @@ const MAX_SOURCE: usize = 4 << 10;
 /// What rules know of the caller.
 const CALLER: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
 /// Names of types, as in `type(arguments.id) == string`.
-const TYPES: &[&str] = &["int", "uint", "double", "string", "bool", "list", "map", "bytes", "null_type", "type"];
+const TYPES: &[&str] = &[
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+    "list",
+    "map",
+    "bytes",
+    "null_type",
+    "type",
+];
 /// Functions that a rule may call.
 const FUNCTIONS: &[&str] = &[
     "size",
@@ -119,7 +131,10 @@ impl Patterns {
 
     /// Whether `text` matches; an error for a pattern that no expression has.
     pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, cel::ExecutionError> {
-        let compiled = self.0.get(pattern).ok_or_else(|| cel::ExecutionError::function_error(RE, "unknown pattern"))?;
+        let compiled = self
+            .0
+            .get(pattern)
+            .ok_or_else(|| cel::ExecutionError::function_error(RE, "unknown pattern"))?;
         Ok(compiled.is_match(text))
     }
 }
@@ -128,7 +143,11 @@ impl Patterns {
 
 impl Reads {
     pub(super) fn merge(&mut self, other: Self) {
-        let Self { arguments, all, caller } = other;
+        let Self {
+            arguments,
+            all,
+            caller,
+        } = other;
         self.arguments.extend(arguments);
         self.all |= all;
         self.caller |= caller;
@@ -139,7 +158,12 @@ impl Reads {
         if self.all {
             return Wanted::All;
         }
-        Wanted::Named(self.arguments.iter().filter_map(|path| path.first().cloned()).collect())
+        Wanted::Named(
+            self.arguments
+                .iter()
+                .filter_map(|path| path.first().cloned())
+                .collect(),
+        )
     }
 }
 
@@ -149,7 +173,10 @@ impl Expression {
     /// Reads and judges `source`; notes every problem with its column.
     pub(super) fn read(source: &str, problems: &mut Problems) -> Option<Self> {
         if source.len() > MAX_SOURCE {
-            problems.error("an expression longer than 4096 bytes", "split it into several rules");
+            problems.error(
+                "an expression longer than 4096 bytes",
+                "split it into several rules",
+            );
             return None;
         }
         let program = match LANGUAGE.compile(source) {
@@ -166,13 +193,28 @@ impl Expression {
         let mut tree = program.expression().clone();
         let mut judge = Judge::new(&program, problems);
         judge.walk(&mut tree);
-        let Judge { fine, reads, patterns, effort, .. } = judge;
-        fine.then_some(Self { tree, reads, effort, patterns })
+        let Judge {
+            fine,
+            reads,
+            patterns,
+            effort,
+            ..
+        } = judge;
+        fine.then_some(Self {
+            tree,
+            reads,
+            effort,
+            patterns,
+        })
     }
 }
 
 fn place(line: isize, column: isize) -> String {
-    if line <= 1 { format!("column {column}") } else { format!("line {line}, column {column}") }
+    if line <= 1 {
+        format!("column {column}")
+    } else {
+        format!("line {line}, column {column}")
+    }
 }
 
 /// One pass over the tree.
@@ -192,13 +234,24 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn new(program: &'a Program, problems: &'a mut Problems) -> Self {
         let (reads, effort, patterns) = (Reads::default(), Effort::default(), HashMap::new());
-        Self { program, problems, fine: true, reads, effort, patterns, bound: Vec::new(), nesting: 0 }
+        Self {
+            program,
+            problems,
+            fine: true,
+            reads,
+            effort,
+            patterns,
+            bound: Vec::new(),
+            nesting: 0,
+        }
     }
 
     fn error(&mut self, node: u64, message: &str, hint: &str) {
         self.fine = false;
         let source = self.program.source_info();
-        let start = source.offset_for(node).map_or(0, |(start, _)| start as usize);
+        let start = source
+            .offset_for(node)
+            .map_or(0, |(start, _)| start as usize);
         let before: String = source.source.chars().take(start).collect();
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
@@ -223,15 +276,24 @@ impl<'a> Judge<'a> {
                 self.name(id, &name);
             }
             Expr::Select(select) => {
-                if self.is_free(&select.operand, "caller") && !CALLER.contains(&select.field.as_str()) {
+                if self.is_free(&select.operand, "caller")
+                    && !CALLER.contains(&select.field.as_str())
+                {
                     let message = format!("the caller has no `{}`", select.field);
-                    self.error(id, &message, "the caller has agent, tenant, roles, group, model and owner");
+                    self.error(
+                        id,
+                        &message,
+                        "the caller has agent, tenant, roles, group, model and owner",
+                    );
                 }
                 self.walk(&mut select.operand);
             }
             Expr::Call(call) => self.call(id, call),
             Expr::Comprehension(comprehension) => self.comprehension(id, comprehension),
-            Expr::List(list) => list.elements.iter_mut().for_each(|element| self.walk(element)),
+            Expr::List(list) => list
+                .elements
+                .iter_mut()
+                .for_each(|element| self.walk(element)),
             Expr::Map(map) => {
                 for entry in &mut map.entries {
                     if let EntryExpr::MapEntry(entry) = &mut entry.expr {
@@ -240,7 +302,11 @@ impl<'a> Judge<'a> {
                     }
                 }
             }
-            Expr::Struct(_) => self.error(id, "messages have no types here", "compare the fields one by one"),
+            Expr::Struct(_) => self.error(
+                id,
+                "messages have no types here",
+                "compare the fields one by one",
+            ),
         }
     }
 
@@ -258,21 +324,30 @@ impl<'a> Judge<'a> {
             "caller" => self.reads.caller = true,
             _ => {
                 let message = format!("unknown name `{}`", name.escape_debug());
-                self.error(id, &message, "rules read `arguments` and `caller`; text stands in quotes");
+                self.error(
+                    id,
+                    &message,
+                    "rules read `arguments` and `caller`; text stands in quotes",
+                );
             }
         }
     }
 
     /// Whether `node` is this variable of ours and not one that a comprehension binds.
     fn is_free(&self, node: &IdedExpr, variable: &str) -> bool {
-        matches!(&node.expr, Expr::Ident(name) if name == variable) && !self.bound.iter().any(|bound| bound == variable)
+        matches!(&node.expr, Expr::Ident(name) if name == variable)
+            && !self.bound.iter().any(|bound| bound == variable)
     }
 
     /// The path of `arguments.a.b` or `arguments['a'].b`.
     fn path(&self, node: &IdedExpr) -> Option<Vec<String>> {
         let (operand, name) = if let Expr::Select(select) = &node.expr {
             (&*select.operand, select.field.clone())
-        } else if let Expr::Call(CallExpr { func_name, target: None, args }) = &node.expr
+        } else if let Expr::Call(CallExpr {
+            func_name,
+            target: None,
+            args,
+        }) = &node.expr
             && func_name == operators::INDEX
             && let [operand, index] = args.as_slice()
         {
@@ -280,16 +355,25 @@ impl<'a> Judge<'a> {
         } else {
             return None;
         };
-        let mut path = if self.is_free(operand, "arguments") { Vec::new() } else { self.path(operand)? };
+        let mut path = if self.is_free(operand, "arguments") {
+            Vec::new()
+        } else {
+            self.path(operand)?
+        };
         path.push(name);
         Some(path)
     }
 
     fn call(&mut self, id: u64, call: &mut CallExpr) {
-        let known = FUNCTIONS.contains(&call.func_name.as_str()) || OPERATORS.contains(&call.func_name.as_str());
+        let known = FUNCTIONS.contains(&call.func_name.as_str())
+            || OPERATORS.contains(&call.func_name.as_str());
         if !known {
             let message = format!("unknown function `{}`", call.func_name.escape_debug());
-            self.error(id, &message, "functions: size, contains, startsWith, endsWith, re, int, double, string, type");
+            self.error(
+                id,
+                &message,
+                "functions: size, contains, startsWith, endsWith, re, int, double, string, type",
+            );
         }
         if matches!(call.func_name.as_str(), "matches" | RE) {
             self.pattern(id, call);
@@ -306,11 +390,17 @@ impl<'a> Judge<'a> {
 
     /// Whether an operand of `call` is an argument, or part of one.
     fn reads_arguments(&self, call: &CallExpr) -> bool {
-        let is_argument = |node: &IdedExpr| self.path(node).is_some() || self.is_free(node, "arguments");
-        call.target.as_deref().into_iter().chain(&call.args).any(is_argument)
+        let is_argument =
+            |node: &IdedExpr| self.path(node).is_some() || self.is_free(node, "arguments");
+        call.target
+            .as_deref()
+            .into_iter()
+            .chain(&call.args)
+            .any(is_argument)
     }
 
-    /// Compiles the pattern of `re(text, 'pattern')` and of `text.matches('pattern')`, which becomes the former.
+    /// Compiles the pattern of `re(text, 'pattern')` and of `text.matches('pattern')`, which
+    /// becomes the former.
     fn pattern(&mut self, id: u64, call: &mut CallExpr) {
         if let Some(text) = call.target.take() {
             call.args.insert(0, *text);
@@ -321,18 +411,34 @@ impl<'a> Judge<'a> {
             _ => None,
         };
         let Some(pattern) = pattern else {
-            self.error(id, "the pattern is not a text written here", "write `re(arguments.name, 'pattern')`");
+            self.error(
+                id,
+                "the pattern is not a text written here",
+                "write `re(arguments.name, 'pattern')`",
+            );
             return;
         };
         match Regular::new(&pattern) {
             Some(compiled) => drop(self.patterns.insert(pattern, compiled)),
-            None => self.error(id, "not a pattern, or one that is too large", "look-around is not supported"),
+            None => self.error(
+                id,
+                "not a pattern, or one that is too large",
+                "look-around is not supported",
+            ),
         }
     }
 
     fn comprehension(&mut self, id: u64, comprehension: &mut ComprehensionExpr) {
-        let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, loop_cond, loop_step, result } =
-            comprehension;
+        let ComprehensionExpr {
+            iter_range,
+            iter_var,
+            iter_var2,
+            accu_var,
+            accu_init,
+            loop_cond,
+            loop_step,
+            result,
+        } = comprehension;
         if self.nesting > 0 {
             let hint = "one of all, exists, exists_one, map and filter inside another takes time without bound";
             self.error(id, "a loop within a loop", hint);
@@ -341,7 +447,10 @@ impl<'a> Judge<'a> {
         self.walk(accu_init);
         let outside = self.bound.len();
         self.bound.extend(
-            [Some(iter_var), iter_var2.as_mut(), Some(accu_var)].into_iter().flatten().map(|name| name.clone()),
+            [Some(iter_var), iter_var2.as_mut(), Some(accu_var)]
+                .into_iter()
+                .flatten()
+                .map(|name| name.clone()),
         );
         self.nesting += 1;
         self.effort.loops = true;
@@ -354,5 +463,9 @@ impl<'a> Judge<'a> {
 }
 
 fn literal(node: &IdedExpr) -> Option<String> {
-    if let Expr::Literal(LiteralValue::String(text)) = &node.expr { Some(text.inner().to_owned()) } else { None }
+    if let Expr::Literal(LiteralValue::String(text)) = &node.expr {
+        Some(text.inner().to_owned())
+    } else {
+        None
+    }
 }

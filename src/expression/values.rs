@@ -1,9 +1,12 @@
-//! Values for the expressions: JSON to CEL with integers as `int`, so that `arguments.amount + 1` means something.
+//! Values for the expressions: JSON to CEL with integers as `int`, so that `arguments.amount + 1`
+//! means something.
 
 use super::judge::Wanted;
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
-use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt};
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use serde_json::{Number, Value};
@@ -25,7 +28,10 @@ pub struct Seen<'v> {
 impl<'v> Seen<'v> {
     /// `caller`, not looked at yet.
     pub fn new(caller: &'v Caller) -> Self {
-        Self { caller, value: OnceLock::new() }
+        Self {
+            caller,
+            value: OnceLock::new(),
+        }
     }
 
     fn value(&self) -> CelMap<'v> {
@@ -39,7 +45,12 @@ impl<'v> Seen<'v> {
             ("model", text(caller.model.as_deref())),
             ("owner", Box::new(CelBool::from(caller.owner))),
         ];
-        CelMap::from(members.into_iter().map(|(key, value)| (CelMapKey::from(key), value)).collect::<HashMap<_, _>>())
+        CelMap::from(
+            members
+                .into_iter()
+                .map(|(key, value)| (CelMapKey::from(key), value))
+                .collect::<HashMap<_, _>>(),
+        )
     }
 }
 
@@ -50,7 +61,10 @@ impl VariableResolver for Seen<'_> {
 }
 
 fn text(text: Option<&str>) -> Borrowed<'_> {
-    text.map_or_else(|| Box::new(CelNull) as Borrowed<'_>, |text| Box::new(CelString::from(text)))
+    text.map_or_else(
+        || Box::new(CelNull) as Borrowed<'_>,
+        |text| Box::new(CelString::from(text)),
+    )
 }
 
 /// The arguments that are wanted. None when they are too long.
@@ -72,9 +86,9 @@ pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &Wanted) -> Option<Bor
 pub(super) fn size(value: &Value) -> u64 {
     match value {
         Value::Array(elements) => elements.iter().fold(1, |sum, element| sum + size(element)),
-        Value::Object(members) => {
-            members.iter().fold(1, |sum, (name, member)| sum + 1 + name.len() as u64 / 16 + size(member))
-        }
+        Value::Object(members) => members.iter().fold(1, |sum, (name, member)| {
+            sum + 1 + name.len() as u64 / 16 + size(member)
+        }),
         Value::String(text) => 1 + text.len() as u64 / 16,
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
@@ -85,7 +99,11 @@ impl Wanted {
     pub(super) fn size(&self, arguments: &Value) -> u64 {
         match self {
             Self::All => size(arguments),
-            Self::Named(names) => names.iter().filter_map(|name| arguments.get(name)).map(size).sum(),
+            Self::Named(names) => names
+                .iter()
+                .filter_map(|name| arguments.get(name))
+                .map(size)
+                .sum(),
         }
     }
 }
@@ -101,7 +119,10 @@ fn convert<'v>(value: &'v Value, left: &mut usize) -> Option<Borrowed<'v>> {
             Box::new(CelString::from(text.as_str()))
         }
         Value::Array(elements) => {
-            let elements: Option<Vec<_>> = elements.iter().map(|element| convert(element, left)).collect();
+            let elements: Option<Vec<_>> = elements
+                .iter()
+                .map(|element| convert(element, left))
+                .collect();
             Box::new(CelList::from(elements?))
         }
         Value::Object(members) => {

@@ -24,7 +24,11 @@ impl Bill {
     /// Tool and arguments, as the loop detector knows them; 0 when it does not watch.
     pub(super) fn seen(&self, call: &Call) -> u64 {
         let judged = &call.judged;
-        if self.watched { seen_call(judged.tool.as_str(), &params_hash(&judged.arguments)) } else { 0 }
+        if self.watched {
+            seen_call(judged.tool.as_str(), &params_hash(&judged.arguments))
+        } else {
+            0
+        }
     }
 
     /// The task's last calls, oldest first.

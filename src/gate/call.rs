@@ -1,5 +1,5 @@
-//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are [`super::judge::ruled`],
-//! because `explain` and `test` take them, too.
+//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are
+//! [`super::judge::ruled`], because `explain` and `test` take them, too.
 
 use super::Gate;
 use super::deliver::Delivery;
@@ -46,8 +46,8 @@ use std::sync::Arc;
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
 /// What a call brings that brings a state.
 const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or none";
-/// Members of `_meta` that are another's with each request, and say nothing of what the call does: what a person allows
-/// is not bound to them (SEMANTICS §7).
+/// Members of `_meta` that are another's with each request, and say nothing of what the call does:
+/// what a person allows is not bound to them (SEMANTICS §7).
 const OF_ONE_REQUEST: [&str; 6] = [
     "progressToken",
     "traceparent",
@@ -57,8 +57,12 @@ const OF_ONE_REQUEST: [&str; 6] = [
     "io.modelcontextprotocol/logLevel",
 ];
 /// Such members that say what the agent is.
-const OF_THE_AGENT: [&str; 2] = ["io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"];
-/// Bytes that such a member may have; what is longer, or of another form than its own, can carry what the call does.
+const OF_THE_AGENT: [&str; 2] = [
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/clientCapabilities",
+];
+/// Bytes that such a member may have; what is longer, or of another form than its own, can carry
+/// what the call does.
 const OF_ONE_REQUEST_BYTES: usize = 512;
 const OF_THE_AGENT_BYTES: usize = 2 << 10;
 
@@ -90,7 +94,9 @@ impl Call {
         let params = self.message.body.as_ref()?;
         let parts = ROUND.map(|field| params.get(field));
         let [None, None] = &parts else {
-            let parts = parts.each_ref().map(|part| part.as_ref().map_or(&[][..], Text::as_bytes));
+            let parts = parts
+                .each_ref()
+                .map(|part| part.as_ref().map_or(&[][..], Text::as_bytes));
             return Some(Digest::of_parts("round", &parts));
         };
         None
@@ -99,20 +105,32 @@ impl Call {
     /// The same, as a person is shown it.
     pub(super) fn answers(&self) -> Option<Value> {
         let params = self.message.body.as_ref()?;
-        let parts = ROUND.iter().filter_map(|field| Some(((*field).to_owned(), params.get(field)?.value())));
+        let parts = ROUND
+            .iter()
+            .filter_map(|field| Some(((*field).to_owned(), params.get(field)?.value())));
         let parts: Map<String, Value> = parts.collect();
         (!parts.is_empty()).then_some(Value::Object(parts))
     }
 
-    /// What else of it an agent sends upstream, as a person is shown it: `_meta` but for what belongs to each request, and
-    /// `task`.
+    /// What else of it an agent sends upstream, as a person is shown it: `_meta` but for what
+    /// belongs to each request, and `task`.
     pub(super) fn beside(&self) -> Option<Value> {
         let params = self.message.body.as_ref()?;
-        let meta = params.get("_meta").as_ref().and_then(Text::object).unwrap_or_default();
-        let lasting = meta.iter().filter(|(key, value)| !key.starts_with(OURS) && !is_of_one_request(key, value));
-        let lasting: Map<String, Value> = lasting.map(|(key, value)| (key.to_owned(), value.value())).collect();
+        let meta = params
+            .get("_meta")
+            .as_ref()
+            .and_then(Text::object)
+            .unwrap_or_default();
+        let lasting = meta
+            .iter()
+            .filter(|(key, value)| !key.starts_with(OURS) && !is_of_one_request(key, value));
+        let lasting: Map<String, Value> = lasting
+            .map(|(key, value)| (key.to_owned(), value.value()))
+            .collect();
         let meta = (!lasting.is_empty()).then_some(("_meta".to_owned(), Value::Object(lasting)));
-        let task = params.get("task").map(|task| ("task".to_owned(), task.value()));
+        let task = params
+            .get("task")
+            .map(|task| ("task".to_owned(), task.value()));
         let parts: Map<String, Value> = meta.into_iter().chain(task).collect();
         (!parts.is_empty()).then_some(Value::Object(parts))
     }
@@ -126,7 +144,10 @@ impl Call {
     pub(super) fn read(&self) -> Result<(), Refusal> {
         match &self.reading {
             Reading::Impossible(refusal) => Err(refusal.clone()),
-            Reading::Foreign => Err(Refusal::SchemaInvalid { pointer: String::new(), expected: OWN_STATE.to_owned() }),
+            Reading::Foreign => Err(Refusal::SchemaInvalid {
+                pointer: String::new(),
+                expected: OWN_STATE.to_owned(),
+            }),
             Reading::AsWritten | Reading::Back => Ok(()),
         }
     }
@@ -135,26 +156,48 @@ impl Call {
     pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
         let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
-        let given = Given { meta, argument: judged.key_argument.as_ref(), header };
-        Asked { caller: &self.caller, server, tool: &tool.definition.name, arguments: &judged.arguments, given }
+        let given = Given {
+            meta,
+            argument: judged.key_argument.as_ref(),
+            header,
+        };
+        Asked {
+            caller: &self.caller,
+            server,
+            tool: &tool.definition.name,
+            arguments: &judged.arguments,
+            given,
+        }
     }
 
-    /// Without what no guard and no tool server is to see: the idempotency key where it is ours, and empty optional
-    /// arguments where the contract says so.
+    /// Without what no guard and no tool server is to see: the idempotency key where it is ours,
+    /// and empty optional arguments where the contract says so.
     fn prepared(self, policy: &Policy, tool: &Tool) -> Self {
-        let Ok(admitted) = admitted(policy, &self, tool) else { return self };
+        let Ok(admitted) = admitted(policy, &self, tool) else {
+            return self;
+        };
         let rules = admitted.rules();
         let call = match &rules.idempotency {
             Some(rule) => self.without_key(rule, tool),
             None => self,
         };
-        if policy.mode == Mode::Observe { call } else { stripped(call, rules, tool) }
+        if policy.mode == Mode::Observe {
+            call
+        } else {
+            stripped(call, rules, tool)
+        }
     }
 
-    /// Looks for the key in the arguments once more: a variant that the call has become may know one for it.
+    /// Looks for the key in the arguments once more: a variant that the call has become may know
+    /// one for it.
     pub(super) fn find_key(&mut self, rules: &ToolRules, tool: &Tool) {
-        let (None, Some(rule)) = (&self.judged.key_argument, &rules.idempotency) else { return };
-        self.judged.key_argument = rule.split(&tool.schema, &self.judged.arguments).1.map(Cow::into_owned);
+        let (None, Some(rule)) = (&self.judged.key_argument, &rules.idempotency) else {
+            return;
+        };
+        self.judged.key_argument = rule
+            .split(&tool.schema, &self.judged.arguments)
+            .1
+            .map(Cow::into_owned);
     }
 
     fn without_key(mut self, rule: &idempotency::Rule, tool: &Tool) -> Self {
@@ -169,7 +212,8 @@ impl Call {
 }
 
 impl Gate {
-    /// Runs a call to its end, even when the agent hangs up: what was begun is settled and recorded.
+    /// Runs a call to its end, even when the agent hangs up: what was begun is settled and
+    /// recorded.
     pub async fn call_tool(self: Arc<Self>, call: Call) {
         let policy = call.policy.clone();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
@@ -181,7 +225,13 @@ impl Gate {
         });
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
         let mut taken = Taken::default();
-        let running = guarded(&policy, &self, &mut call, tool.as_ref(), (&mut trail, &mut taken));
+        let running = guarded(
+            &policy,
+            &self,
+            &mut call,
+            tool.as_ref(),
+            (&mut trail, &mut taken),
+        );
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
         let ending = self.in_a_row(&policy, &call, ending);
@@ -193,7 +243,12 @@ impl Gate {
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
             let answer = answer(&call, &ending, (outcome, &trail));
-            let answer = sealed(&self.seal, tool.as_deref(), (&*call, asked.as_ref()), answer);
+            let answer = sealed(
+                &self.seal,
+                tool.as_deref(),
+                (&*call, asked.as_ref()),
+                answer,
+            );
             failpoint::reached("reply-to-agent");
             call.waiting.answered();
             let _ = call.outlet.send(Outgoing::Last(Box::new(answer))).await;
@@ -221,7 +276,8 @@ fn owned(value: Cow<'_, Value>) -> Option<Value> {
     }
 }
 
-/// The steps of SEMANTICS §2 in their order. What leaves early has been refused; nothing after it has run.
+/// The steps of SEMANTICS §2 in their order. What leaves early has been refused; nothing after it
+/// has run.
 async fn guarded(
     policy: &Policy,
     gate: &Gate,
@@ -230,27 +286,48 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
-    let offered = tool.filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool));
+    let offered =
+        tool.filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool));
     let offered = hops::judge(call).and_then(|()| offered.ok_or(Refusal::ToolNotAllowlisted));
     let tool = trail.check(Stage::Visible, offered)?;
     let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
     let passed = judged((policy, &admitted), (call, tool), trail).await;
     let passed = passed.or_else(|refusal| trail.overrule(refusal, Ruled::observed(policy.mode)))?;
     failpoint::reached("after-policy");
-    // Below, things are taken and waited for; where nothing is enforced, it is only said what would be refused.
+    // Below, things are taken and waited for; where nothing is enforced, it is only said what would
+    // be refused.
     if policy.mode == Mode::Observe {
         let unproven = (passed, Sealed::observed(policy.mode));
-        return observed(policy, gate, (call, tool, admitted.rules()), unproven, (trail, taken)).await;
+        return observed(
+            policy,
+            gate,
+            (call, tool, admitted.rules()),
+            unproven,
+            (trail, taken),
+        )
+        .await;
     }
-    let (admitted, last) = gate.rewrite((policy, admitted), (call, tool), passed, trail).await?;
+    let (admitted, last) = gate
+        .rewrite((policy, admitted), (call, tool), passed, trail)
+        .await?;
     let (call, rules) = (&*call, admitted.rules());
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
-    let allowed =
-        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &last))?;
+    let allowed = trail.check(
+        Stage::Repetition,
+        policy
+            .repetition
+            .watch(bill.history(), &tool.name, bill.seen(call), &last),
+    )?;
     trail.warning = allowed.warning;
     if is_planned(call)? {
-        return planned(effects, (call, tool, rules), (&bill, &allowed.watched), trail).await;
+        return planned(
+            effects,
+            (call, tool, rules),
+            (&bill, &allowed.watched),
+            trail,
+        )
+        .await;
     }
     let Some(idempotency) = &rules.idempotency else {
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
@@ -259,9 +336,22 @@ async fn guarded(
         taken.reserved = trail.check(Stage::Budget, reserved)?;
         taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
         let cleared = Cleared::Read(allowed.watched);
-        return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
+        return send(
+            (gate, policy, None),
+            Delivery {
+                call,
+                tool,
+                rules,
+                cleared,
+            },
+            (trail, taken),
+        )
+        .await;
     };
-    let keyed = &trail.check(Stage::Idempotency, idempotency.key(&call.asked(tool), &allowed.watched))?;
+    let keyed = &trail.check(
+        Stage::Idempotency,
+        idempotency.key(&call.asked(tool), &allowed.watched),
+    )?;
     let claimed = loop {
         let stands = effects.stand(call, keyed, &mut trail.claimed_by).await;
         match trail.check(Stage::Idempotency, stands)? {
@@ -275,11 +365,24 @@ async fn guarded(
         let confirmed = effects.confirm(call, rules, &bill, trail).await?;
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
-        let Some(approved) = effects.approve(gate, (policy, call, tool, rules), trail).await? else { continue };
+        let Some(approved) = effects
+            .approve(gate, (policy, call, tool, rules), trail)
+            .await?
+        else {
+            continue;
+        };
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let next = Beginning { keyed, confirmed, approved, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let next = Beginning {
+            keyed,
+            confirmed,
+            approved,
+            bill: &bill,
+            lease,
+            entry,
+            left: &mut trail.remaining,
+        };
         let begun = effects.begin(call, next).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
@@ -288,17 +391,38 @@ async fn guarded(
     };
     let cleared = taken.hold(claimed, idempotency, keyed);
     // Steps 13 to 16: secrets, dispatch, outcome, result.
-    send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await
+    send(
+        (gate, policy, None),
+        Delivery {
+            call,
+            tool,
+            rules,
+            cleared,
+        },
+        (trail, taken),
+    )
+    .await
 }
 
 /// Step 2, with the contract that counts for these arguments.
-pub(super) fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
-    let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
+pub(super) fn admitted<'p>(
+    policy: &'p Policy,
+    call: &Call,
+    tool: &Tool,
+) -> Result<Admitted<'p>, Refusal> {
+    let admitted = policy
+        .allowlist
+        .admit(&call.caller, &tool.name)
+        .map_err(|denied| denied.refusal)?;
     Ok(admitted.on(&call.judged.arguments))
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
-fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Outcome, &Trail)) -> Message {
+fn answer(
+    call: &Call,
+    ending: &Result<Message, Refusal>,
+    (outcome, trail): (Outcome, &Trail),
+) -> Message {
     let refusal = ending.as_ref().err();
     let decision = Decision {
         action: call.judged.action,
@@ -309,18 +433,32 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         claimed_by: trail.claimed_by,
         budget_remaining: trail.remaining.as_ref(),
         warning: trail.warning,
-        meaning: trail.meaning.map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
+        meaning: trail
+            .meaning
+            .map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &trail.evidence,
     };
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone().brief(),
-        Ok(reply) => {
-            Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
-        }
+        Ok(reply) => Message {
+            body: reply
+                .body
+                .as_ref()
+                .map(|result| with_decision(result, &decision)),
+            ..reply.clone()
+        },
         Err(refusal @ Refusal::SchemaInvalid { .. }) if call.reading == Reading::Foreign => {
             invalid(None, &decision, refusal)
         }
-        Err(refusal) => refused(None, call.era, &decision, (refusal, trail.unrecorded.as_ref())),
+        Err(refusal) => refused(
+            None,
+            call.era,
+            &decision,
+            (refusal, trail.unrecorded.as_ref()),
+        ),
     };
-    Message { id: call.message.id.clone(), ..answer }
+    Message {
+        id: call.message.id.clone(),
+        ..answer
+    }
 }

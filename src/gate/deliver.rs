@@ -1,5 +1,5 @@
-//! Steps 14 to 16, 15 up to the store: sends a call, again only with proof that it did not run, and says what is proven when
-//! it ends.
+//! Steps 14 to 16, 15 up to the store: sends a call, again only with proof that it did not run, and
+//! says what is proven when it ends.
 
 use super::call::Call;
 use super::dispatch::{Cleared, Terms, asks_for_task, dispatch, pack, terms, too_late};
@@ -30,7 +30,13 @@ pub(super) struct Delivery<'a> {
 
 impl Delivery<'_> {
     fn shaper(&self) -> Shaper {
-        let Call { caller, links, judged, policy, .. } = &**self.call;
+        let Call {
+            caller,
+            links,
+            judged,
+            policy,
+            ..
+        } = &**self.call;
         Shaper {
             tool: self.tool.clone(),
             rules: self.rules.clone(),
@@ -57,29 +63,47 @@ pub(super) async fn deliver(
     sealed: &Sealed,
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
-    let Delivery { rules, ref cleared, .. } = delivery;
+    let Delivery {
+        rules, ref cleared, ..
+    } = delivery;
     let (terms, began) = (terms(delivery.tool, rules), trail.now());
     let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
-            // The proof that nothing left ends here, for us and for the process that finds our journal.
-            effects.store.sent(held.claimed.action).map_err(unavailable)?;
+            // The proof that nothing left ends here, for us and for the process that finds our
+            // journal.
+            effects
+                .store
+                .sent(held.claimed.action)
+                .map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
         let (ended, late) = once(&delivery, sealed, terms).await;
         trail.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
-            return delivery.shaped(trail.answered(rules.side_effect, ended)).await;
+            return delivery
+                .shaped(trail.answered(rules.side_effect, ended))
+                .await;
         };
         let not_executed = &*delivery.tool.server.settings.not_executed;
         let before = proven;
-        proven = proof::of(&ended, Named { rules, rule, not_executed }).after(proven);
+        proven = proof::of(
+            &ended,
+            Named {
+                rules,
+                rule,
+                not_executed,
+            },
+        )
+        .after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
-            Proof::Unknown => late.is_none() && trail.now().saturating_sub(began) < cleared.window(),
+            Proof::Unknown => {
+                late.is_none() && trail.now().saturating_sub(began) < cleared.window()
+            }
             Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
         };
         // Nobody wants it sent any more.
@@ -90,11 +114,19 @@ pub(super) async fn deliver(
             continue;
         }
         let ended = late::readable(ended, delivery.call.era);
-        // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
+        // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it
+        // is read.
         let round = held.claimed.round;
-        let late =
-            late.map(|exchange| Late { exchange, before, round, era: delivery.call.era, shaper: delivery.shaper() });
-        return delivery.shaped(finish(held, (ended, late), &delivery, trail)).await;
+        let late = late.map(|exchange| Late {
+            exchange,
+            before,
+            round,
+            era: delivery.call.era,
+            shaper: delivery.shaper(),
+        });
+        return delivery
+            .shaped(finish(held, (ended, late), &delivery, trail))
+            .await;
     }
 }
 
@@ -107,7 +139,10 @@ fn finish(
 ) -> Result<Message, Refusal> {
     let rules = delivery.rules;
     held.late = late;
-    let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
+    let structured = ended
+        .as_ref()
+        .ok()
+        .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     trail.cost = held.cost.unwrap_or(trail.cost);
     let ending = trail.answered(true, ended);
@@ -119,9 +154,14 @@ fn finish(
     }
 }
 
-/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes, if it has left itself;
-/// otherwise it is taken back: what is late is only listened to (SEMANTICS §4).
-async fn once(delivery: &Delivery<'_>, sealed: &Sealed, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
+/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes,
+/// if it has left itself; otherwise it is taken back: what is late is only listened to (SEMANTICS
+/// §4).
+async fn once(
+    delivery: &Delivery<'_>,
+    sealed: &Sealed,
+    terms: Terms,
+) -> (Result<Message, Broken>, Option<Exchange>) {
     let parcel = pack(delivery.call, delivery.tool, &delivery.cleared, sealed);
     let departure = parcel.departure();
     let mut exchange = dispatch(delivery.call.clone(), delivery.shaper(), parcel, terms);

@@ -30,7 +30,8 @@ use std::time::Duration;
 /// What tool servers that cooperate check (SEMANTICS §5).
 pub(super) const FENCE: &str = "dev.toolgate/fence";
 
-/// The proof that a call may be sent: every guard before has passed it, and what changes something has its claim.
+/// The proof that a call may be sent: every guard before has passed it, and what changes something
+/// has its claim.
 pub(super) enum Cleared<'a> {
     /// Nothing is enforced.
     Observed(Ruled),
@@ -40,7 +41,8 @@ pub(super) enum Cleared<'a> {
     Claimed(Stamp<'a>),
 }
 
-/// What a claimed call carries upstream: its session, its token, and the key that its tool server knows it by.
+/// What a claimed call carries upstream: its session, its token, and the key that its tool server
+/// knows it by.
 pub(super) struct Stamp<'a> {
     fence: Text,
     key: Option<(&'a Placement, String)>,
@@ -51,11 +53,20 @@ pub(super) struct Stamp<'a> {
 impl<'a> Stamp<'a> {
     /// The stamp of `claimed`.
     pub(super) fn of(claimed: &Claimed, rule: &'a idempotency::Rule, keyed: &Keyed) -> Self {
-        let Claimed { session, fence, action, .. } = claimed;
+        let Claimed {
+            session,
+            fence,
+            action,
+            ..
+        } = claimed;
         let fence = json!({ "session": session.to_string(), "token": fence, "action": action });
         let upstream = rule.upstream();
         let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(*action)));
-        Self { fence: Text::of(&fence), key, window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted) }
+        Self {
+            fence: Text::of(&fence),
+            key,
+            window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted),
+        }
     }
 }
 
@@ -97,11 +108,19 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
         Cleared::Claimed(stamp) => Some(stamp),
         Cleared::Observed(_) | Cleared::Read(_) => None,
     };
-    let key = stamp.and_then(|stamp| stamp.key.as_ref()).map(|(place, key)| (*place, key.as_str()));
-    let placed = Placed { strip: call.judged.key_taken, key };
+    let key = stamp
+        .and_then(|stamp| stamp.key.as_ref())
+        .map(|(place, key)| (*place, key.as_str()));
+    let placed = Placed {
+        strip: call.judged.key_taken,
+        key,
+    };
     let mut params = outbound(call, tool, &placed);
     if let Some(Stamp { fence, .. }) = stamp {
-        let mut meta = params.get("_meta").and_then(Text::object).unwrap_or_default();
+        let mut meta = params
+            .get("_meta")
+            .and_then(Text::object)
+            .unwrap_or_default();
         meta.set(FENCE, fence.clone());
         params.set("_meta", meta.text());
     }
@@ -113,21 +132,30 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
     headers.push(hops::header(call));
     hops::mark(call, &mut params);
     // Last, so that no value is anywhere but in the body that leaves.
-    if let Some(filled) = params.get("arguments").map(|arguments| sealed.fill(arguments)) {
+    if let Some(filled) = params
+        .get("arguments")
+        .map(|arguments| sealed.fill(arguments))
+    {
         params.set("arguments", filled);
     }
-    Parcel { message: Message::request(0, "tools/call", Some(params.text())), headers, departure: Departure::default() }
+    Parcel {
+        message: Message::request(0, "tools/call", Some(params.text())),
+        headers,
+        departure: Departure::default(),
+    }
 }
 
-/// Sends the call once; the future ends with its answer. One that is `detached` is listened for long after its deadline,
-/// which is for the delivery that waits to keep.
+/// Sends the call once; the future ends with its answer. One that is `detached` is listened for
+/// long after its deadline, which is for the delivery that waits to keep.
 pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: Terms) -> Exchange {
     Box::pin(async move {
         let tool = &shaper.tool;
         let server = &tool.server.settings.name;
         // What it offers when it comes back is not known yet.
         if tool.server.up().is_none() {
-            return Err(Broken::Fault(Fault::unsent(format!("tool server `{server}` is down"))));
+            return Err(Broken::Fault(Fault::unsent(format!(
+                "tool server `{server}` is down"
+            ))));
         }
         let passage = Passage {
             caller: &call.caller,
@@ -138,15 +166,31 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
             shaping: Some(&shaper),
             task_token: None,
         };
-        let timeout = Some(if terms.detached { terms.deadline + LATEST } else { terms.deadline });
+        let timeout = Some(if terms.detached {
+            terms.deadline + LATEST
+        } else {
+            terms.deadline
+        });
         let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
         let departure = changes.then_some(parcel.departure);
-        let outbound = Outbound { server, message, params, timeout, changes };
+        let outbound = Outbound {
+            server,
+            message,
+            params,
+            timeout,
+            changes,
+        };
         failpoint::reached("before-send");
         match passage.departs(outbound, departure).await {
             Ok(Passed::Answer(answer)) => {
-                if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error && shaper.may_be_task()) {
-                    call.links.tasks.note(&call.caller, result, || shaper.of_task(call.message.body.as_ref()));
+                if let Some(result) = answer
+                    .body
+                    .as_ref()
+                    .filter(|_| !answer.is_error && shaper.may_be_task())
+                {
+                    call.links.tasks.note(&call.caller, result, || {
+                        shaper.of_task(call.message.body.as_ref())
+                    });
                 }
                 Ok(answer)
             }
@@ -163,13 +207,21 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
 
 /// Whether the agent said that the call may become a task (PROTOCOL §6.1).
 pub(super) fn asks_for_task(call: &Call) -> bool {
-    let declared = ["io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks"];
+    let declared = [
+        "io.modelcontextprotocol/clientCapabilities",
+        "extensions",
+        "io.modelcontextprotocol/tasks",
+    ];
     let asks = |(key, value): (Cow<'_, str>, Text)| match &*key {
         "task" => true,
         "_meta" => value.at(&declared).is_some(),
         _ => false,
     };
-    call.message.body.as_ref().and_then(Text::members).is_some_and(|mut members| members.any(asks))
+    call.message
+        .body
+        .as_ref()
+        .and_then(Text::members)
+        .is_some_and(|mut members| members.any(asks))
 }
 
 /// The fault of a call whose deadline has passed; `taken_back`: nothing of it has left, nor will.
@@ -183,25 +235,45 @@ pub(super) fn too_late(deadline: Duration, taken_back: bool) -> Broken {
 
 /// How long the call may take: the contract's `timeout_ms`, else the server's.
 pub(super) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
-    let deadline = rules.budget.timeout().unwrap_or(Duration::MAX).min(tool.server.settings.timeout);
-    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
-    Terms { deadline, detached: rules.side_effect && !rules.actions.is_empty() }
+    let deadline = rules
+        .budget
+        .timeout()
+        .unwrap_or(Duration::MAX)
+        .min(tool.server.settings.timeout);
+    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS
+    // §4).
+    Terms {
+        deadline,
+        detached: rules.side_effect && !rules.actions.is_empty(),
+    }
 }
 
 pub(super) fn header_params(arguments: Option<&Text>, tool: &Tool) -> Vec<(String, String)> {
-    let (Some(arguments), false) = (arguments, tool.definition.header_params.is_empty()) else { return Vec::new() };
+    let (Some(arguments), false) = (arguments, tool.definition.header_params.is_empty()) else {
+        return Vec::new();
+    };
     let (arguments, params) = (arguments.value(), tool.definition.header_params.iter());
-    params.filter_map(|param| Some((param.header.clone(), param.value(&arguments)?))).collect()
+    params
+        .filter_map(|param| Some((param.header.clone(), param.value(&arguments)?)))
+        .collect()
 }
 
-/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read it.
+/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read
+/// it.
 fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
-    let sent = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+    let sent = call
+        .message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
     let mut params = Object::new();
     params.set("name", Text::string(&tool.definition.name));
     for (key, value) in sent.iter() {
         match key {
-            "arguments" | "_meta" | "task" | "inputResponses" | "requestState" => params.set(key, value.clone()),
+            "arguments" | "_meta" | "task" | "inputResponses" | "requestState" => {
+                params.set(key, value.clone());
+            }
             _ => {}
         }
     }
@@ -211,7 +283,11 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
         params.set("arguments", arguments);
     }
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
-        let told = capabilities::meta(&call.policy, (&call.caller, &tool.server.settings.name), &meta);
+        let told = capabilities::meta(
+            &call.policy,
+            (&call.caller, &tool.server.settings.name),
+            &meta,
+        );
         params.set("_meta", told.unwrap_or(meta));
     }
     params

@@ -14,8 +14,9 @@ use crate::store::state::claim::Phase;
 use serde_json::Value;
 
 impl Effects {
-    /// Step 8, for a first arrival: finds the draft among the last calls with side effects of the call's task, the newest
-    /// first. What they were answered is durable, and so is what is found.
+    /// Step 8, for a first arrival: finds the draft among the last calls with side effects of the
+    /// call's task, the newest first. What they were answered is durable, and so is what is
+    /// found.
     pub(super) async fn confirm(
         &self,
         call: &Call,
@@ -33,10 +34,22 @@ impl Effects {
         Ok(confirmed)
     }
 
-    async fn draft(&self, rule: &Rule, arguments: &Value, bill: &Bill) -> Result<Confirmed, Refusal> {
-        let made = self.look(of_task(bill.task)).await?.task.map(|task| task.evidence).unwrap_or_default();
+    async fn draft(
+        &self,
+        rule: &Rule,
+        arguments: &Value,
+        bill: &Bill,
+    ) -> Result<Confirmed, Refusal> {
+        let made = self
+            .look(of_task(bill.task))
+            .await?
+            .task
+            .map(|task| task.evidence)
+            .unwrap_or_default();
         for action in made.into_iter().rev() {
-            let Some(result) = self.made(rule, action).await? else { continue };
+            let Some(result) = self.made(rule, action).await? else {
+                continue;
+            };
             if let Some(confirmed) = rule.confirm(arguments, (action, &result)) {
                 return Ok(confirmed);
             }
@@ -46,14 +59,21 @@ impl Effects {
 
     /// The structured result of `action`, if it was a call of the rule's tool that has succeeded.
     async fn made(&self, rule: &Rule, action: ActionId) -> Result<Option<Value>, Refusal> {
-        let Some((_, claim)) = self.store.find(action).await.map_err(unavailable)? else { return Ok(None) };
-        let Phase::Completed(stored) = &claim.phase else { return Ok(None) };
+        let Some((_, claim)) = self.store.find(action).await.map_err(unavailable)? else {
+            return Ok(None);
+        };
+        let Phase::Completed(stored) = &claim.phase else {
+            return Ok(None);
+        };
         if claim.tool != rule.tool || stored.is_error {
             return Ok(None);
         }
         let body = self.store.body(stored).await.map_err(unavailable)?;
         let result = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
         let has_failed = result.get("isError").is_some_and(|flag| flag.is_true());
-        Ok(result.get("structuredContent").filter(|_| !has_failed).map(|structured| structured.value()))
+        Ok(result
+            .get("structuredContent")
+            .filter(|_| !has_failed)
+            .map(|structured| structured.value()))
     }
 }

@@ -1,5 +1,6 @@
-//! Steps 8 to 12: what a call with side effects asks of the store before it may be sent. Judged first from what is known,
-//! so that the earlier step always wins, then once more in one durable transaction (SEMANTICS §2).
+//! Steps 8 to 12: what a call with side effects asks of the store before it may be sent. Judged
+//! first from what is known, so that the earlier step always wins, then once more in one durable
+//! transaction (SEMANTICS §2).
 
 use super::bill::Bill;
 use super::call::Call;
@@ -33,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a call waits for the same call in flight (SEMANTICS §4, §7).
 const HOLD: Duration = Duration::from_secs(45);
-/// Bytes of answers that may wait for room on the disk; the outcome of a call beyond that stays unknown.
+/// Bytes of answers that may wait for room on the disk; the outcome of a call beyond that stays
+/// unknown.
 const UNKEPT: usize = 64 << 20;
 /// When a call that has waited so long may ask again, in milliseconds.
 const ASK_AGAIN: u64 = 5000;
@@ -60,7 +62,8 @@ pub(super) enum Stand {
     Unknown(ActionId),
 }
 
-/// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only [`Effects::begin`] makes one.
+/// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only
+/// [`Effects::begin`] makes one.
 #[derive(Debug)]
 pub(super) struct Claimed {
     pub(super) key: Digest,
@@ -89,10 +92,16 @@ impl Effects {
     /// On `store`, with nobody in any lane.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let unkept = Arc::new(Semaphore::new(UNKEPT));
-        Self { store, lanes: Arc::default(), ending: CancellationToken::new(), unkept }
+        Self {
+            store,
+            lanes: Arc::default(),
+            ending: CancellationToken::new(),
+            unkept,
+        }
     }
 
-    /// What the steps from 7 on need to know. Asks the store only when something is watched or limited.
+    /// What the steps from 7 on need to know. Asks the store only when something is watched or
+    /// limited.
     pub(super) async fn bill(
         &self,
         policy: &Policy,
@@ -102,7 +111,11 @@ impl Effects {
     ) -> Result<Bill, Refusal> {
         let Belonging { task, session } = Belonging::of(&call.caller, &call.judged)?;
         let (task, session) = (task.key, session.key);
-        let asked = rules.budget.ask(&policy.tasks, &call.caller, (&call.judged.tool, rules.side_effect));
+        let asked = rules.budget.ask(
+            &policy.tasks,
+            &call.caller,
+            (&call.judged.tool, rules.side_effect),
+        );
         let before = if asked.limits.is_limited() || policy.repetition.is_watching() {
             self.look(of_task(task)).await?.task
         } else {
@@ -111,17 +124,30 @@ impl Effects {
         if asked.limits.is_limited() {
             let now = self.store.now();
             let fresh = Task::new(now);
-            let left = asked.limits.remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
+            let left =
+                asked
+                    .limits
+                    .remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
             trail.remaining = Some(shown(&left));
         }
         let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
-        trail.used = is_counted.then(|| before.as_ref().map_or((0, 0), |task| (task.steps, task.cost)));
+        trail.used = is_counted.then(|| {
+            before
+                .as_ref()
+                .map_or((0, 0), |task| (task.steps, task.cost))
+        });
         trail.cost = asked.price.cost;
-        Ok(Bill { task, session, asked, before, watched: policy.repetition.is_watching() })
+        Ok(Bill {
+            task,
+            session,
+            asked,
+            before,
+            watched: policy.repetition.is_watching(),
+        })
     }
 
-    /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight, whose end is this call's
-    /// answer too.
+    /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight,
+    /// whose end is this call's answer too.
     pub(super) async fn stand(
         &self,
         call: &Call,
@@ -129,9 +155,13 @@ impl Effects {
         holder: &mut Option<ActionId>,
     ) -> Result<Stand, Refusal> {
         let held = tokio::time::timeout(HOLD, self.settled(call, keyed, holder)).await;
-        match held.unwrap_or(Err(Refusal::DuplicateInFlight { after_ms: ASK_AGAIN }))? {
+        match held.unwrap_or(Err(Refusal::DuplicateInFlight {
+            after_ms: ASK_AGAIN,
+        }))? {
             Standing::Open { .. } => Ok(Stand::Open),
-            Standing::Ended(stored) | Standing::Asked(stored) => self.answer(&stored).await.map(Stand::Again),
+            Standing::Ended(stored) | Standing::Asked(stored) => {
+                self.answer(&stored).await.map(Stand::Again)
+            }
             Standing::Unknown(action) => Ok(Stand::Unknown(action)),
             Standing::InFlight(_) => Err(Refusal::OutcomeUnknown),
             Standing::Conflict => Err(Refusal::IdempotencyConflict),
@@ -140,13 +170,33 @@ impl Effects {
     }
 
     /// How the key stands once no other call is in flight for it.
-    async fn settled(&self, call: &Call, keyed: &Keyed, holder: &mut Option<ActionId>) -> Result<Standing, Refusal> {
+    async fn settled(
+        &self,
+        call: &Call,
+        keyed: &Keyed,
+        holder: &mut Option<ActionId>,
+    ) -> Result<Standing, Refusal> {
         let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
         loop {
-            let view = self.look(Place { call: Some(key), ..Place::default() }).await?;
-            let standing = standing(view.claim.as_ref(), &fingerprint, round.as_ref(), self.store.now());
-            *holder = view.claim.filter(|_| !matches!(standing, Standing::Open { .. })).map(|claim| claim.action);
-            let Standing::InFlight(action) = standing else { return Ok(standing) };
+            let view = self
+                .look(Place {
+                    call: Some(key),
+                    ..Place::default()
+                })
+                .await?;
+            let standing = standing(
+                view.claim.as_ref(),
+                &fingerprint,
+                round.as_ref(),
+                self.store.now(),
+            );
+            *holder = view
+                .claim
+                .filter(|_| !matches!(standing, Standing::Open { .. }))
+                .map(|claim| claim.action);
+            let Standing::InFlight(action) = standing else {
+                return Ok(standing);
+            };
             tokio::select! {
                 biased;
                 () = self.store.ended(key, action) => {}
@@ -167,7 +217,8 @@ impl Effects {
         Ok(Message::response(None, body, stored.is_error))
     }
 
-    /// Step 8, when it is unknown whether the call has run: by the read that its contract names, if it names one.
+    /// Step 8, when it is unknown whether the call has run: by the read that its contract names, if
+    /// it names one.
     pub(super) async fn resolve(
         &self,
         gate: &Gate,
@@ -175,7 +226,11 @@ impl Effects {
         (rules, keyed): (&ToolRules, &Keyed),
         action: ActionId,
     ) -> Result<(), Refusal> {
-        let probe = rules.idempotency.as_ref().and_then(idempotency::Rule::probe).ok_or(Refusal::OutcomeUnknown)?;
+        let probe = rules
+            .idempotency
+            .as_ref()
+            .and_then(idempotency::Rule::probe)
+            .ok_or(Refusal::OutcomeUnknown)?;
         let tool = gate.tools.current().find(&probe.tool).cloned();
         let tool = tool.filter(|tool| pinned::is_offered(&call.policy, tool));
         let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
@@ -183,28 +238,49 @@ impl Effects {
         probing::settle(self, call, (probe, &tool), (keyed, action)).await
     }
 
-    /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as agents read it.
-    pub(super) async fn afford(&self, bill: &Bill, left: &mut Option<Value>) -> Result<(), Refusal> {
+    /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
+    /// agents read it.
+    pub(super) async fn afford(
+        &self,
+        bill: &Bill,
+        left: &mut Option<Value>,
+    ) -> Result<(), Refusal> {
         if !bill.asked.limits.is_limited() {
             return Ok(());
         }
         let view = self.look(of_task(bill.task)).await?;
-        let fits = bill.asked.limits.admit(view.task.as_ref(), &bill.asked.price, self.store.now());
+        let fits = bill
+            .asked
+            .limits
+            .admit(view.task.as_ref(), &bill.asked.price, self.store.now());
         let before = fits.map_err(|exceeded| exceed(bill, &exceeded, left))?;
         *left = Some(shown(&before.after(&bill.asked.price)));
         Ok(())
     }
 
-    /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it `left`. Where circles are
-    /// watched for, its task has to know of it without a budget, too.
-    pub(super) async fn reserve(&self, bill: &Bill, left: &mut Option<Value>) -> Result<Option<Reserved>, Refusal> {
+    /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it
+    /// `left`. Where circles are watched for, its task has to know of it without a budget, too.
+    pub(super) async fn reserve(
+        &self,
+        bill: &Bill,
+        left: &mut Option<Value>,
+    ) -> Result<Option<Reserved>, Refusal> {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return Ok(None);
         }
         let (task, price) = (bill.task, bill.asked.price.clone());
         let (tool, cost) = (price.tool.clone(), price.cost);
-        let reserve = Reserve { task, limits: bill.asked.limits.clone(), price };
-        match self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)? {
+        let reserve = Reserve {
+            task,
+            limits: bill.asked.limits.clone(),
+            price,
+        };
+        match self
+            .store
+            .run(Command::Reserve(reserve), None)
+            .await
+            .map_err(unavailable)?
+        {
             Ok(_) => {
                 self.taken(bill, left).await;
                 Ok(Some(Reserved { task, tool, cost }))
@@ -214,12 +290,19 @@ impl Effects {
         }
     }
 
-    /// The call has its part: `left` is what there is now, others' parts taken off too, so that nobody is told of more.
+    /// The call has its part: `left` is what there is now, others' parts taken off too, so that
+    /// nobody is told of more.
     async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
-        if let (true, Ok(view)) = (bill.asked.limits.is_limited(), self.store.look(of_task(bill.task)).await)
-            && let Some(task) = view.task
+        if let (true, Ok(view)) = (
+            bill.asked.limits.is_limited(),
+            self.store.look(of_task(bill.task)).await,
+        ) && let Some(task) = view.task
         {
-            *left = Some(shown(&bill.asked.limits.remaining(&task, &bill.asked.price.tool, self.store.now())));
+            *left = Some(shown(&bill.asked.limits.remaining(
+                &task,
+                &bill.asked.price.tool,
+                self.store.now(),
+            )));
         }
     }
 
@@ -232,7 +315,10 @@ impl Effects {
             lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {
-            let place = Place { session: Some(bill.session), ..Place::default() };
+            let place = Place {
+                session: Some(bill.session),
+                ..Place::default()
+            };
             let session = self.look(place).await?.session;
             // An agent's token can only be checked, never raise ours (004-26).
             if session.is_some_and(|session| session.token > token) {
@@ -242,9 +328,22 @@ impl Effects {
         Ok(lease)
     }
 
-    /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again, or its hold.
-    pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, confirmed, approved, bill, lease, entry, left } = begin;
+    /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be
+    /// looked at again, or its hold.
+    pub(super) async fn begin(
+        &self,
+        call: &Call,
+        begin: Beginning<'_>,
+    ) -> Result<Option<Claimed>, Refusal> {
+        let Beginning {
+            keyed,
+            confirmed,
+            approved,
+            bill,
+            lease,
+            entry,
+            left,
+        } = begin;
         let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
@@ -261,26 +360,44 @@ impl Effects {
             hold: approved.hold(),
             limits: bill.asked.limits.clone(),
             price: bill.asked.price.clone(),
-            entry: Entry { fence: Some(fence), confirms, ..entry },
+            entry: Entry {
+                fence: Some(fence),
+                confirms,
+                ..entry
+            },
         };
         let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
         match decided.map_err(unavailable)? {
             Ok(Event::Intended(intended)) => {
                 self.taken(bill, left).await;
-                Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
+                Ok(Some(Claimed {
+                    key,
+                    action,
+                    round: intended.round,
+                    session,
+                    fence,
+                    _lease: lease,
+                }))
             }
             Err(Refused::Taken(_) | Refused::Held(_)) => Ok(None),
             Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
-            Ok(_) | Err(Refused::State { .. } | Refused::Settled | Refused::TooManyHolds | Refused::Undecided(_)) => {
-                Err(Refusal::InternalError)
-            }
+            Ok(_)
+            | Err(
+                Refused::State { .. }
+                | Refused::Settled
+                | Refused::TooManyHolds
+                | Refused::Undecided(_),
+            ) => Err(Refusal::InternalError),
         }
     }
 }
 
 pub(super) fn of_task(task: Digest) -> Place {
-    Place { task: Some(task), ..Place::default() }
+    Place {
+        task: Some(task),
+        ..Place::default()
+    }
 }
 
 /// The refusal of what does not fit, and what there is.

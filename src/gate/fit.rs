@@ -1,5 +1,6 @@
-//! Tools that are withheld because they lack an argument that their contract decides by, or changes: a caller that may
-//! call them could not be told from one that may not, and what must be changed would not be (002-05, 002-11).
+//! Tools that are withheld because they lack an argument that their contract decides by, or
+//! changes: a caller that may call them could not be told from one that may not, and what must be
+//! changed would not be (002-05, 002-11).
 
 use super::toolbox::{Tool, Tools};
 use crate::guards::{Mode, Needed};
@@ -18,10 +19,14 @@ pub struct Unfit {
 }
 
 fn lacks<'p>(policy: &'p Policy, tool: &Tool) -> Option<&'p Needed> {
-    policy.allowlist.contract_of(&tool.name).and_then(|rules| rules.lacks(&tool.schema))
+    policy
+        .allowlist
+        .contract_of(&tool.name)
+        .and_then(|rules| rules.lacks(&tool.schema))
 }
 
-/// Whether the tool may be listed and called, as far as its schema goes; observe mode refuses nothing.
+/// Whether the tool may be listed and called, as far as its schema goes; observe mode refuses
+/// nothing.
 pub(super) fn is_offered(policy: &Policy, tool: &Tool) -> bool {
     policy.mode == Mode::Observe || lacks(policy, tool).is_none()
 }
@@ -29,14 +34,22 @@ pub(super) fn is_offered(policy: &Policy, tool: &Tool) -> bool {
 /// Why the tool is withheld, for operators.
 pub(super) fn words(policy: &Policy, tool: &Tool) -> Option<String> {
     let Needed { key, path } = lacks(policy, tool)?;
-    Some(format!("its input schema has no `{}`, by which its contract decides (`{}`)", path.join("."), key.join(".")))
+    Some(format!(
+        "its input schema has no `{}`, by which its contract decides (`{}`)",
+        path.join("."),
+        key.join(".")
+    ))
 }
 
 /// Every listed tool that enforce mode withholds so.
 pub fn unfit(policy: &Policy, tools: &Tools) -> Vec<Unfit> {
     let one = |tool: &std::sync::Arc<Tool>| {
         let words = words(policy, tool)?;
-        Some(Unfit { server: tool.server.settings.name.clone(), tool: tool.name.clone(), words })
+        Some(Unfit {
+            server: tool.server.settings.name.clone(),
+            tool: tool.name.clone(),
+            words,
+        })
     };
     tools.all.iter().filter_map(one).collect()
 }

@@ -1,5 +1,5 @@
-//! Tools that a profile cannot show: never silent (001-21). Operators find them in the log, in `/metrics`, with `doctor` and
-//! at `/api/quarantined`.
+//! Tools that a profile cannot show: never silent (001-21). Operators find them in the log, in
+//! `/metrics`, with `doctor` and at `/api/quarantined`.
 
 use super::Gate;
 use super::list::is_visible;
@@ -32,12 +32,26 @@ impl Gate {
     pub fn hidden(&self) -> Vec<Hidden> {
         let (policy, tools) = (self.policy.current(), self.tools.current().clone());
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
-        for caller in policy.identity.callers().iter().filter(|caller| !caller.reads.is_all()) {
-            let visible = tools.all.iter().filter(|tool| is_visible(&policy, caller, tool));
-            let (_, hidden) = self.fitting(&policy, &tools, (caller, &Scope::All), visible.collect());
+        for caller in policy
+            .identity
+            .callers()
+            .iter()
+            .filter(|caller| !caller.reads.is_all())
+        {
+            let visible = tools
+                .all
+                .iter()
+                .filter(|tool| is_visible(&policy, caller, tool));
+            let (_, hidden) =
+                self.fitting(&policy, &tools, (caller, &Scope::All), visible.collect());
             for (tool, reason) in hidden {
                 let (server, profile) = (tool.server.settings.name.clone(), caller.reads.profile);
-                let one = Hidden { server, tool: tool.name.clone(), profile, reason };
+                let one = Hidden {
+                    server,
+                    tool: tool.name.clone(),
+                    profile,
+                    reason,
+                };
                 if seen.insert(one.clone()) {
                     found.push(one);
                 }
@@ -47,27 +61,49 @@ impl Gate {
     }
 
     /// Why the caller's profile cannot show the tool, for the ledger.
-    pub(super) fn why_hidden(&self, policy: &Policy, caller: &Caller, name: &ToolName) -> Option<String> {
+    pub(super) fn why_hidden(
+        &self,
+        policy: &Policy,
+        caller: &Caller,
+        name: &ToolName,
+    ) -> Option<String> {
         let tools = self.tools.current();
         let reason = self.variant(policy, caller, tools.find(name)?).err()?;
         Some(format!("profile {}: {reason}", caller.reads.profile))
     }
 
-    /// Counts what is hidden and tells of what is new, after every change of tools or policy, until `stop`.
-    pub async fn watch_hidden(self: Arc<Self>, mut changed: watch::Receiver<u64>, stop: CancellationToken) {
+    /// Counts what is hidden and tells of what is new, after every change of tools or policy, until
+    /// `stop`.
+    pub async fn watch_hidden(
+        self: Arc<Self>,
+        mut changed: watch::Receiver<u64>,
+        stop: CancellationToken,
+    ) {
         let mut told = HashSet::new();
         loop {
             changed.borrow_and_update();
             let gate = self.clone();
-            let hidden = tokio::task::spawn_blocking(move || gate.hidden()).await.unwrap_or_default();
+            let hidden = tokio::task::spawn_blocking(move || gate.hidden())
+                .await
+                .unwrap_or_default();
             let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
             for one in &hidden {
-                *counts.entry((one.reason.label(), one.profile.as_str())).or_default() += 1;
+                *counts
+                    .entry((one.reason.label(), one.profile.as_str()))
+                    .or_default() += 1;
             }
-            let counts: Vec<_> =
-                counts.into_iter().map(|((reason, profile), count)| (reason, profile, count)).collect();
+            let counts: Vec<_> = counts
+                .into_iter()
+                .map(|((reason, profile), count)| (reason, profile, count))
+                .collect();
             self.metrics.hidden(&counts);
-            for Hidden { tool, profile, reason, .. } in hidden.iter().filter(|one| !told.contains(*one)) {
+            for Hidden {
+                tool,
+                profile,
+                reason,
+                ..
+            } in hidden.iter().filter(|one| !told.contains(*one))
+            {
                 tracing::warn!(%tool, %profile, words = %reason, "tool is quarantined for this profile: no caller of it is shown it");
             }
             told = hidden.into_iter().collect();

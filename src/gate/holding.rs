@@ -1,5 +1,6 @@
-//! Step 10: holds a call until a person has decided about exactly this call (SEMANTICS §7). What is asked and what was
-//! decided stands in the store; here calls wait for it, for a while, and come again.
+//! Step 10: holds a call until a person has decided about exactly this call (SEMANTICS §7). What is
+//! asked and what was decided stands in the store; here calls wait for it, for a while, and come
+//! again.
 
 use super::call::Call;
 use super::effects::{Effects, milliseconds, unavailable};
@@ -54,7 +55,11 @@ impl Effects {
     ) -> Result<Option<Approved>, Refusal> {
         let beside = call.beside();
         let more = [call.answers(), beside.clone()];
-        rule.reach(&gate.approvers, &call.caller, (&call.judged.arguments, &more))?;
+        rule.reach(
+            &gate.approvers,
+            &call.caller,
+            (&call.judged.arguments, &more),
+        )?;
         let key = Rule::key(&Bound {
             caller: &call.caller,
             session: call.judged.session.as_deref(),
@@ -65,17 +70,29 @@ impl Effects {
             beside: beside.as_ref(),
             policy: &policy.written,
         });
-        let hold = self.look(Place { hold: Some(key), ..Place::default() }).await?.hold;
+        let hold = self
+            .look(Place {
+                hold: Some(key),
+                ..Place::default()
+            })
+            .await?
+            .hold;
         let now = self.store.now();
         let stands = stand(hold.as_ref(), now);
-        let (id, until) = hold.as_ref().map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
+        let (id, until) = hold
+            .as_ref()
+            .map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
         match rule.judge(key, &stands, (id, &time(until))) {
             Ok(Some(approved)) => {
-                is_still_so(gate, policy, tool).map_err(|why| Refusal::ApprovalTimeout { id, why })?;
+                is_still_so(gate, policy, tool)
+                    .map_err(|why| Refusal::ApprovalTimeout { id, why })?;
                 trail.approval = hold.map(|hold| (hold.id, allowed_by(&hold)));
                 Ok(Some(approved))
             }
-            Ok(None) => self.ask(key, (policy, call, tool, rules), rule).await.map(|()| None),
+            Ok(None) => self
+                .ask(key, (policy, call, tool, rules), rule)
+                .await
+                .map(|()| None),
             Err(pending @ Refusal::ApprovalPending { .. }) => {
                 let patience = rule.hold.saturating_sub(trail.held);
                 if patience.is_zero() || self.ending.is_cancelled() {
@@ -103,16 +120,22 @@ impl Effects {
             question: question(judged),
             bounds: BOUNDS,
         };
-        match self.store.run(Command::Hold(Box::new(ask)), None).await.map_err(unavailable)? {
+        match self
+            .store
+            .run(Command::Hold(Box::new(ask)), None)
+            .await
+            .map_err(unavailable)?
+        {
             Ok(_) | Err(Refused::Held(_)) => Ok(()),
-            Err(Refused::TooManyHolds) => {
-                Err(Refusal::ApproverUnreachable { why: "too many calls wait for a decision already" })
-            }
+            Err(Refused::TooManyHolds) => Err(Refusal::ApproverUnreachable {
+                why: "too many calls wait for a decision already",
+            }),
             Err(_) => Err(Refusal::InternalError),
         }
     }
 
-    /// Waits for the decision, `most` of the time; who hangs up leaves the hold as it is, and so does toolgate when it ends.
+    /// Waits for the decision, `most` of the time; who hangs up leaves the hold as it is, and so
+    /// does toolgate when it ends.
     async fn wait(&self, key: Digest, call: &Call, most: Duration) -> Result<(), Refusal> {
         tokio::select! {
             biased;
@@ -130,12 +153,24 @@ fn is_still_so(gate: &Gate, policy: &Policy, tool: &Tool) -> Result<(), &'static
     if gate.policy.current().written != policy.written {
         return Err("the policy has changed since a person was asked");
     }
-    let is_same = gate.tools.current().find(&tool.name).is_some_and(|now| now.hash == tool.hash);
-    if is_same { Ok(()) } else { Err("the tool has changed since a person was asked") }
+    let is_same = gate
+        .tools
+        .current()
+        .find(&tool.name)
+        .is_some_and(|now| now.hash == tool.hash);
+    if is_same {
+        Ok(())
+    } else {
+        Err("the tool has changed since a person was asked")
+    }
 }
 
 fn allowed_by(hold: &Hold) -> Vec<String> {
-    hold.decisions.iter().filter(|decision| decision.allow).map(|decision| decision.who.clone()).collect()
+    hold.decisions
+        .iter()
+        .filter(|decision| decision.allow)
+        .map(|decision| decision.who.clone())
+        .collect()
 }
 
 /// What a person is shown: all of it is what will run.

@@ -1,7 +1,8 @@
-//! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 6 without
-//! hooks, 7, the key of step 8, steps 9 and 10, and where references stand for step 13. Whether a tool is still as it was approved
-//! depends on its server; that nobody has approved it does not. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test`
-//! take all of them. Nothing is sent, and no store is asked.
+//! What a policy says of a call, as far as nothing but the call and a given state of its task
+//! decides: steps 2 to 6 without hooks, 7, the key of step 8, steps 9 and 10, and where references
+//! stand for step 13. Whether a tool is still as it was approved depends on its server; that nobody
+//! has approved it does not. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay`
+//! and `test` take all of them. Nothing is sent, and no store is asked.
 
 use super::record::{params_hash, seen_call};
 use super::trail::{Stage, Trail};
@@ -101,10 +102,15 @@ impl Notes for Trail {
 }
 
 /// Judges the call as enforce mode would, whatever the mode is.
-pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
+pub fn judge<'p>(
+    policy: &'p Policy,
+    call: &Question<'_>,
+    notes: &mut impl Notes,
+) -> Result<Passed<'p>, Refusal> {
     // Nobody waits but who asks: it may take what the pool gives a call.
     let verdict = work::within(work::HEAVY, || steps(policy, call, notes));
-    let verdict = verdict.unwrap_or_else(|spent| notes.note(Stage::Arguments, Err(Violation::from(spent).into())));
+    let verdict = verdict
+        .unwrap_or_else(|spent| notes.note(Stage::Arguments, Err(Violation::from(spent).into())));
     let is_verdict = verdict.as_ref().is_err_and(Refusal::is_verdict);
     match policy.repetition.after(call.before.refused, call.tool) {
         Err(circle) if is_verdict => notes.note(Stage::Repetition, Err(circle)),
@@ -112,51 +118,126 @@ pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes
     }
 }
 
-fn steps<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
-    let Question { caller, tool, schema, arguments, key, before } = *call;
+fn steps<'p>(
+    policy: &'p Policy,
+    call: &Question<'_>,
+    notes: &mut impl Notes,
+) -> Result<Passed<'p>, Refusal> {
+    let Question {
+        caller,
+        tool,
+        schema,
+        arguments,
+        key,
+        before,
+    } = *call;
     // What cannot be held to its contract is withheld from everybody.
-    let unfit = policy.allowlist.contract_of(tool).is_some_and(|rules| rules.lacks(schema).is_some());
-    notes.note(Stage::Visible, if unfit { Err(Refusal::ToolNotAllowlisted) } else { Ok(()) })?;
+    let unfit = policy
+        .allowlist
+        .contract_of(tool)
+        .is_some_and(|rules| rules.lacks(schema).is_some());
+    notes.note(
+        Stage::Visible,
+        if unfit {
+            Err(Refusal::ToolNotAllowlisted)
+        } else {
+            Ok(())
+        },
+    )?;
     let admitted = visible(policy, caller, tool, notes)?;
     // The key is taken off before any guard looks at the arguments, as in the pipeline.
-    let taken = admitted.clone().on(arguments).rules().idempotency.as_ref().map(|rule| rule.split(schema, arguments));
-    let (arguments, argument) = taken.as_ref().map_or((arguments, None), |(rest, key)| (&**rest, key.as_deref()));
-    let Made { rules, arguments, last } = made(&admitted, caller, (schema, arguments), notes)?;
+    let taken = admitted
+        .clone()
+        .on(arguments)
+        .rules()
+        .idempotency
+        .as_ref()
+        .map(|rule| rule.split(schema, arguments));
+    let (arguments, argument) = taken
+        .as_ref()
+        .map_or((arguments, None), |(rest, key)| (&**rest, key.as_deref()));
+    let Made {
+        rules,
+        arguments,
+        last,
+    } = made(&admitted, caller, (schema, arguments), notes)?;
     let arguments = &*arguments;
     // A variant that the call was not before may know an argument for its key.
-    let late = rules.idempotency.as_ref().and_then(|rule| rule.split(schema, arguments).1);
+    let late = rules
+        .idempotency
+        .as_ref()
+        .and_then(|rule| rule.split(schema, arguments).1);
     let argument = argument.or(late.as_deref());
     let seen = seen_call(tool.as_str(), &params_hash(arguments));
-    let watched = policy.repetition.watch(&history(before, seen), tool, seen, &last);
+    let watched = policy
+        .repetition
+        .watch(&history(before, seen), tool, seen, &last);
     let allowed = notes.note(Stage::Repetition, watched)?;
     let keyed = match &rules.idempotency {
         None => None,
         Some(rule) => {
             let (server, own) = split(tool);
-            let given = Given { meta: key, argument, ..Given::default() };
-            let asked = Asked { caller, server: &server, tool: own, arguments, given };
+            let given = Given {
+                meta: key,
+                argument,
+                ..Given::default()
+            };
+            let asked = Asked {
+                caller,
+                server: &server,
+                tool: own,
+                arguments,
+                given,
+            };
             Some(notes.note(Stage::Idempotency, rule.key(&asked, &allowed.watched))?)
         }
     };
     if let Some(confirms) = rules.confirms.as_ref().filter(|_| !before.is_drafted) {
         notes.note::<()>(Stage::Idempotency, Err(confirms.refuse()))?;
     }
-    let asked = rules.budget.ask(&policy.tasks, caller, (tool, rules.side_effect));
-    let mut task = Task { steps: before.steps, calls: before.tool_calls, cost: before.cost, ..Task::new(0) };
+    let asked = rules
+        .budget
+        .ask(&policy.tasks, caller, (tool, rules.side_effect));
+    let mut task = Task {
+        steps: before.steps,
+        calls: before.tool_calls,
+        cost: before.cost,
+        ..Task::new(0)
+    };
     (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
     let used = task.tools.entry(asked.price.tool.clone()).or_default();
     let step = asked.limits.rate.map_or(0, Rate::step);
-    (used.calls, used.due) = (before.calls, before.elapsed.saturating_add(step.saturating_mul(before.calls_now)));
-    let fits = asked.limits.admit(Some(&task), &asked.price, before.elapsed);
-    let fits = notes.note(Stage::Budget, fits.map_err(|exceeded| asked.refuse(&exceeded)))?;
+    (used.calls, used.due) = (
+        before.calls,
+        before
+            .elapsed
+            .saturating_add(step.saturating_mul(before.calls_now)),
+    );
+    let fits = asked
+        .limits
+        .admit(Some(&task), &asked.price, before.elapsed);
+    let fits = notes.note(
+        Stage::Budget,
+        fits.map_err(|exceeded| asked.refuse(&exceeded)),
+    )?;
     if let Some(approval) = rules.approval.as_ref().filter(|_| !before.is_approved) {
         notes.note::<()>(Stage::Approval, Err(approval.pending(None)))?;
     }
-    let secrets = notes.note(Stage::Secrets, wanted((policy, rules), (tool, schema), arguments, key))?;
-    Ok(Passed { rules, keyed, warning: allowed.warning, remaining: fits.after(&asked.price), secrets })
+    let secrets = notes.note(
+        Stage::Secrets,
+        wanted((policy, rules), (tool, schema), arguments, key),
+    )?;
+    Ok(Passed {
+        rules,
+        keyed,
+        warning: allowed.warning,
+        remaining: fits.after(&asked.price),
+        secrets,
+    })
 }
 
-/// Step 13 without the values: the secrets that a call with these arguments, and this key beside them, would need.
+/// Step 13 without the values: the secrets that a call with these arguments, and this key beside
+/// them, would need.
 pub fn wanted(
     (policy, rules): (&Policy, &ToolRules),
     (tool, schema): (&ToolName, &Schema),
@@ -165,9 +246,19 @@ pub fn wanted(
 ) -> Result<Wanted, Refusal> {
     let (server, own) = split(tool);
     let has_references = secrets::Rule::is_in(arguments);
-    let mirrored = if has_references { params_of(&schema.source()).unwrap_or_default() } else { Vec::new() };
-    let target = Target { server: &server, tool: own, mirrored: &mirrored };
-    rules.secrets.references(&policy.secrets, target, arguments, &key.map(Text::of))
+    let mirrored = if has_references {
+        params_of(&schema.source()).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let target = Target {
+        server: &server,
+        tool: own,
+        mirrored: &mirrored,
+    };
+    rules
+        .secrets
+        .references(&policy.secrets, target, arguments, &key.map(Text::of))
 }
 
 /// The tool's server, and the server's own name for it.
@@ -182,20 +273,38 @@ pub fn is_unpinned(policy: &Policy, tool: &ToolName) -> bool {
     policy.pins.lacks(&server, own)
 }
 
-/// Which rule of the contract refuses the call, from 0; for a call that [`judge`] refuses with a rule's code.
+/// Which rule of the contract refuses the call, from 0; for a call that [`judge`] refuses with a
+/// rule's code.
 pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
     let admitted = policy.allowlist.admit(call.caller, call.tool).ok()?;
     let admitted = admitted.on(call.arguments);
     let rules = admitted.rules();
-    let taken = rules.idempotency.as_ref().map(|rule| rule.split(call.schema, call.arguments).0);
-    let arguments = rules.arguments.strip(call.schema, taken.as_deref().unwrap_or(call.arguments));
+    let taken = rules
+        .idempotency
+        .as_ref()
+        .map(|rule| rule.split(call.schema, call.arguments).0);
+    let arguments = rules
+        .arguments
+        .strip(call.schema, taken.as_deref().unwrap_or(call.arguments));
     let first = rules.rules.deciding(call.caller, &arguments);
-    first.or_else(|| rules.rules.deciding(call.caller, &rules.rewrite.foresee(call.caller, &arguments)?))
+    first.or_else(|| {
+        rules.rules.deciding(
+            call.caller,
+            &rules.rewrite.foresee(call.caller, &arguments)?,
+        )
+    })
 }
 
 /// The task's last calls, as the loop detector remembers them.
 fn history(before: &Before, call: u64) -> Vec<Seen> {
-    vec![Seen { call, outcome: 0, refused: false }; before.repeated]
+    vec![
+        Seen {
+            call,
+            outcome: 0,
+            refused: false
+        };
+        before.repeated
+    ]
 }
 
 /// Step 2: may `caller` see `tool`? As enforce mode says it.
@@ -205,9 +314,19 @@ pub fn visible<'p>(
     tool: &ToolName,
     notes: &mut impl Notes,
 ) -> Result<Admitted<'p>, Refusal> {
-    let offered = if is_unpinned(policy, tool) { Err(Refusal::ToolNotAllowlisted) } else { Ok(()) };
+    let offered = if is_unpinned(policy, tool) {
+        Err(Refusal::ToolNotAllowlisted)
+    } else {
+        Ok(())
+    };
     notes.note(Stage::Visible, offered)?;
-    let admitted = notes.note(Stage::Visible, policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal))?;
+    let admitted = notes.note(
+        Stage::Visible,
+        policy
+            .allowlist
+            .admit(caller, tool)
+            .map_err(|denied| denied.refusal),
+    )?;
     match admitted.would_refuse() {
         Some(refusal) => notes.note(Stage::Visible, Err(refusal)),
         None => Ok(admitted),
@@ -233,7 +352,12 @@ pub fn made<'p, 'a>(
     (schema, arguments): (&Schema, &'a Value),
     notes: &mut impl Notes,
 ) -> Result<Made<'p, 'a>, Refusal> {
-    let arguments = admitted.clone().on(arguments).rules().arguments.strip(schema, arguments);
+    let arguments = admitted
+        .clone()
+        .on(arguments)
+        .rules()
+        .arguments
+        .strip(schema, arguments);
     let chosen = admitted.clone().on(&arguments);
     let passed = ruled(&chosen, caller, (schema, &arguments), notes)?;
     let mut draft = Draft::of(&arguments, passed);
@@ -243,12 +367,21 @@ pub fn made<'p, 'a>(
         draft.finish()
     });
     match notes.note(Stage::Rewrite, outcome)? {
-        Outcome::Same(last) => Ok(Made { rules: chosen.rules(), arguments, last }),
+        Outcome::Same(last) => Ok(Made {
+            rules: chosen.rules(),
+            arguments,
+            last,
+        }),
         Outcome::Changed(changed) => {
             notes.changed(&arguments, &changed);
             let chosen = admitted.clone().on(&changed.arguments);
-            let last = ruled(&chosen, caller, (schema, &changed.arguments), notes).map(passed_again)?;
-            Ok(Made { rules: chosen.rules(), arguments: Cow::Owned(changed.arguments), last })
+            let last =
+                ruled(&chosen, caller, (schema, &changed.arguments), notes).map(passed_again)?;
+            Ok(Made {
+                rules: chosen.rules(),
+                arguments: Cow::Owned(changed.arguments),
+                last,
+            })
         }
     }
 }
@@ -262,6 +395,9 @@ pub fn ruled(
 ) -> Result<Ruled, Refusal> {
     let rules = admitted.rules();
     let checked = notes.note(Stage::Arguments, rules.arguments.check(schema, arguments))?;
-    let permit = notes.note(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
+    let permit = notes.note(
+        Stage::Permission,
+        rules.permission.allow(caller, arguments, &checked),
+    )?;
     notes.note(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
 }

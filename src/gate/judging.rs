@@ -1,4 +1,5 @@
-//! Steps 3 to 5 of a call, where it is served or, when they take too much, on the pool for heavy work (SECURITY §1).
+//! Steps 3 to 5 of a call, where it is served or, when they take too much, on the pool for heavy
+//! work (SECURITY §1).
 
 use super::call::{Call, admitted};
 use super::judge::{self, Notes};
@@ -15,19 +16,23 @@ use crate::telemetry::tasks::heavy::{self, Unfinished};
 use std::sync::Arc;
 
 /// Said when other heavy calls were before it for too long.
-const TOO_LATE: &str =
-    "fewer or smaller values: by the schema these take long to judge, and other such calls were before them";
+const TOO_LATE: &str = "fewer or smaller values: by the schema these take long to judge, and other such calls were before them";
 
 /// Why a call that is too heavy to judge is refused.
 pub(super) fn refused(unfinished: Unfinished) -> Refusal {
     match unfinished {
         Unfinished::TooHeavy => Violation::from(Spent).into(),
-        Unfinished::TooLate => Violation { pointer: String::new(), expected: TOO_LATE.to_owned() }.into(),
+        Unfinished::TooLate => Violation {
+            pointer: String::new(),
+            expected: TOO_LATE.to_owned(),
+        }
+        .into(),
         Unfinished::Full => Refusal::Overloaded,
     }
 }
 
-/// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
+/// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is
+/// refused there.
 pub(super) async fn judged(
     (policy, admitted): (&Policy, &Admitted<'_>),
     (call, tool): (&Arc<Call>, &Arc<Tool>),
@@ -38,12 +43,18 @@ pub(super) async fn judged(
         move || again(&call, &tool)
     };
     let here = || steps((policy, admitted), (call, tool), trail).map_err(Judged::Here);
-    let ended = heavy::done(&call.caller.agent, here, there).await.unwrap_or_else(|unfinished| {
-        let refusal = refused(unfinished);
-        // The stage that was under way when the work was spent.
-        let stage = if trail.stage < Stage::Arguments { Stage::Arguments } else { Stage::Rules };
-        Err(Judged::There(stage, refusal))
-    });
+    let ended = heavy::done(&call.caller.agent, here, there)
+        .await
+        .unwrap_or_else(|unfinished| {
+            let refusal = refused(unfinished);
+            // The stage that was under way when the work was spent.
+            let stage = if trail.stage < Stage::Arguments {
+                Stage::Arguments
+            } else {
+                Stage::Rules
+            };
+            Err(Judged::There(stage, refusal))
+        });
     match ended {
         Err(Judged::There(stage, refusal)) => trail.check(stage, Err(refusal)),
         Err(Judged::Here(refusal)) => Err(refusal),
@@ -70,7 +81,8 @@ impl Notes for Reached {
 fn again(call: &Call, tool: &Tool) -> Result<Ruled, Judged> {
     let mut reached = Reached(Stage::Visible);
     let admitted = admitted(&call.policy, call, tool);
-    let ruled = admitted.and_then(|admitted| steps((&call.policy, &admitted), (call, tool), &mut reached));
+    let ruled =
+        admitted.and_then(|admitted| steps((&call.policy, &admitted), (call, tool), &mut reached));
     ruled.map_err(|refusal| Judged::There(reached.0, refusal))
 }
 
@@ -80,8 +92,13 @@ fn steps(
     notes: &mut impl Notes,
 ) -> Result<Ruled, Refusal> {
     // Already so, unless nothing is enforced.
-    let arguments = &*admitted.rules().arguments.strip(&tool.schema, &call.judged.arguments);
-    let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
+    let arguments = &*admitted
+        .rules()
+        .arguments
+        .strip(&tool.schema, &call.judged.arguments);
+    let unseen = admitted
+        .would_refuse()
+        .or_else(|| pinned::would_refuse(policy, tool));
     notes.note(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     notes.note(Stage::Arguments, call.read())?;
     judge::ruled(admitted, &call.caller, (&tool.schema, arguments), notes)
@@ -99,7 +116,11 @@ pub(super) async fn foreseen(
     let there = || {
         let (call, tool) = (call.clone(), tool.clone());
         move || {
-            let admitted = call.policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
+            let admitted = call
+                .policy
+                .allowlist
+                .admit(&call.caller, &tool.name)
+                .map_err(|denied| denied.refusal)?;
             made(&admitted, &call, &tool)
         }
     };

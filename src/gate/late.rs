@@ -1,5 +1,5 @@
-//! What comes after its call was given up: an answer, or the proof that it did not run, is the truth about the effect, and
-//! ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
+//! What comes after its call was given up: an answer, or the proof that it did not run, is the
+//! truth about the effect, and ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
 
 use super::proof::{self, Named, Proof};
 use super::shaper::Shaper;
@@ -51,16 +51,37 @@ impl Late {
     /// Listens on; the call's claim is unknown until then.
     pub(super) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
-            let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
-            let Some(rule) = &self.shaper.rules.idempotency else { return };
-            let (rules, not_executed) = (&*self.shaper.rules, &*self.shaper.tool.server.settings.not_executed);
-            let proof = proof::of(&ended, Named { rules, rule, not_executed }).after(self.before);
+            let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else {
+                return;
+            };
+            let Some(rule) = &self.shaper.rules.idempotency else {
+                return;
+            };
+            let (rules, not_executed) = (
+                &*self.shaper.rules,
+                &*self.shaper.tool.server.settings.not_executed,
+            );
+            let proof = proof::of(
+                &ended,
+                Named {
+                    rules,
+                    rule,
+                    not_executed,
+                },
+            )
+            .after(self.before);
             let phase = match (proof, readable(ended, self.era)) {
                 (Proof::NotSent, _) => Phase::NotSent,
-                (Proof::NotRun { again: true }, _) => Phase::Failed { answer: None, again: true },
+                (Proof::NotRun { again: true }, _) => Phase::Failed {
+                    answer: None,
+                    again: true,
+                },
                 // What is no answer proves nothing else.
                 (Proof::Unknown, _) | (_, Err(_)) => return,
-                (Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false }, Ok(answer)) => {
+                (
+                    Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false },
+                    Ok(answer),
+                ) => {
                     let answer = self.shaper.answer(answer).await;
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
@@ -74,13 +95,14 @@ impl Late {
     }
 }
 
-/// What the agent reads in place of an answer that came and cannot be read. A result, as that was: a contract that names
-/// errors does not mean this one.
+/// What the agent reads in place of an answer that came and cannot be read. A result, as that was:
+/// a contract that names errors does not mean this one.
 pub(super) fn readable(ended: Result<Message, Broken>, era: Era) -> Result<Message, Broken> {
     match ended {
         Err(Broken::Fault(fault)) if fault.sent == Sent::Answered => {
             tracing::warn!(%fault, "an answer is withheld");
-            let mut result = json!({ "content": [{ "type": "text", "text": UNREADABLE }], "isError": true });
+            let mut result =
+                json!({ "content": [{ "type": "text", "text": UNREADABLE }], "isError": true });
             if era == Era::Modern {
                 result["resultType"] = json!("complete");
             }
@@ -93,13 +115,22 @@ pub(super) fn readable(ended: Result<Message, Broken>, era: Era) -> Result<Messa
 /// What the claim becomes with an answer that is kept.
 pub(super) fn ended_with(proof: Proof, round: u32, stored: Stored) -> Phase {
     match proof {
-        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored },
-        Proof::NotRun { again } => Phase::Failed { answer: Some(stored), again },
-        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
+        Proof::Asked => Phase::AwaitingInput {
+            round: round + 1,
+            asked: stored,
+        },
+        Proof::NotRun { again } => Phase::Failed {
+            answer: Some(stored),
+            again,
+        },
+        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => {
+            Phase::Completed(stored)
+        }
     }
 }
 
-/// Keeps an answer that came late, or for which there was no room; while there is none, for as long as [`LATEST`].
+/// Keeps an answer that came late, or for which there was no room; while there is none, for as long
+/// as [`LATEST`].
 pub(super) async fn keep(store: &dyn Store, is_error: bool, body: Bytes) -> Result<Stored, Error> {
     let kept = tokio::time::timeout(LATEST, async {
         loop {
@@ -109,13 +140,22 @@ pub(super) async fn keep(store: &dyn Store, is_error: bool, body: Bytes) -> Resu
             }
         }
     });
-    kept.await.unwrap_or_else(|_| Err(Error::Full("there was no room for too long".to_owned())))
+    kept.await
+        .unwrap_or_else(|_| Err(Error::Full("there was no room for too long".to_owned())))
 }
 
 /// Ends an unknown outcome with what is known after all.
 pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, phase: Phase) {
     tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
-    let settle = Settle { key, action, phase, evidence: Evidence::Late, cost: None, failed: false, seen: None };
+    let settle = Settle {
+        key,
+        action,
+        phase,
+        evidence: Evidence::Late,
+        cost: None,
+        failed: false,
+        seen: None,
+    };
     let settled = tokio::time::timeout(LATEST, async {
         loop {
             match store.run(Command::Settle(settle.clone()), None).await {
@@ -124,11 +164,16 @@ pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, pha
             }
         }
     });
-    match settled.await.unwrap_or_else(|_| Err(Error::Away("the store was away for too long".to_owned()))) {
+    match settled
+        .await
+        .unwrap_or_else(|_| Err(Error::Away("the store was away for too long".to_owned())))
+    {
         // Without room it is queued.
         Ok(Ok(_)) | Err(Error::Full(_)) => {}
         // An operator or a probe has said meanwhile what became of it, and may have been wrong.
-        Ok(Err(_)) => tracing::error!(%action, "a late answer came to a call that was settled without it"),
+        Ok(Err(_)) => {
+            tracing::error!(%action, "a late answer came to a call that was settled without it");
+        }
         Err(error) => stays_unknown(action, &error),
     }
 }

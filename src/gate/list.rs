@@ -1,4 +1,5 @@
-//! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint; the call is judged again.
+//! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint;
+//! the call is judged again.
 
 use super::shown::{Listed, Names};
 use super::toolbox::{Tool, Tools};
@@ -29,7 +30,8 @@ const KEPT_BYTES: usize = 64 << 20;
 #[error("`cursor` is not of this listing; list again without a cursor")]
 pub struct NoSuchPage;
 
-/// Listings already made. They depend on the class of the caller, the scope, the policy and the tools, and on nothing else.
+/// Listings already made. They depend on the class of the caller, the scope, the policy and the
+/// tools, and on nothing else.
 #[derive(Default)]
 pub struct Listings {
     made: Mutex<HashMap<Key, Text>>,
@@ -80,7 +82,9 @@ impl Gate {
         if let Some(made) = self.listings.made.lock().get(&key) {
             return Ok(made.clone());
         }
-        let page = self.page((policy, &tools), caller, (scope, era, offset)).ok_or(NoSuchPage)?;
+        let page = self
+            .page((policy, &tools), caller, (scope, era, offset))
+            .ok_or(NoSuchPage)?;
         let mut made = self.listings.made.lock();
         made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
         let bytes: usize = made.values().map(|page| page.as_bytes().len()).sum();
@@ -91,10 +95,16 @@ impl Gate {
     }
 
     /// The tool, if this caller may see it.
-    pub fn visible(&self, caller: &Caller, name: &crate::model::ids::ToolName) -> Option<Arc<Tool>> {
+    pub fn visible(
+        &self,
+        caller: &Caller,
+        name: &crate::model::ids::ToolName,
+    ) -> Option<Arc<Tool>> {
         let policy = self.policy.current();
         let tool = self.tools.current().find(name)?.clone();
-        let is_shown = || caller.reads.profile == Profile::None || self.variant(&policy, caller, &tool).is_ok();
+        let is_shown = || {
+            caller.reads.profile == Profile::None || self.variant(&policy, caller, &tool).is_ok()
+        };
         (is_visible(&policy, caller, &tool) && is_shown()).then_some(tool)
     }
 }
@@ -112,7 +122,9 @@ impl Gate {
         caller: &Caller,
         (scope, era, offset): (&Scope, Era, usize),
     ) -> Option<Text> {
-        let holds = |tool: &&Arc<Tool>| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool);
+        let holds = |tool: &&Arc<Tool>| {
+            scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool)
+        };
         let visible = tools.all.iter().filter(holds).collect();
         let (visible, _) = self.fitting(policy, tools, (caller, scope), visible);
         if offset > 0 && offset >= visible.len() {
@@ -129,14 +141,22 @@ impl Gate {
         }
         array.push(b']');
         // Made of texts that were read strictly, so reading it again cannot fail.
-        let limits = crate::mcp::json::Limits { bytes: usize::MAX, nodes: usize::MAX, ..crate::mcp::json::FROM_SERVER };
+        let limits = crate::mcp::json::Limits {
+            bytes: usize::MAX,
+            nodes: usize::MAX,
+            ..crate::mcp::json::FROM_SERVER
+        };
         result.set("tools", Text::read(Bytes::from(array), &limits).ok()?);
         if offset + PAGE < visible.len() {
-            result.set("nextCursor", Text::string(&cursor(policy, tools, offset + PAGE)));
+            result.set(
+                "nextCursor",
+                Text::string(&cursor(policy, tools, offset + PAGE)),
+            );
         }
         if era == Era::Modern {
             result.set("resultType", Text::string("complete"));
-            // The policy may be reloaded at any moment, and the list depends on who asks (PROTOCOL §1.9).
+            // The policy may be reloaded at any moment, and the list depends on who asks (PROTOCOL
+            // §1.9).
             result.set("ttlMs", Text::of(&0.into()));
             result.set("cacheScope", Text::string("private"));
         }
@@ -145,13 +165,23 @@ impl Gate {
 }
 
 fn rest(scope: &Scope, shown: &[Listed]) -> Object {
-    match (scope, shown.first().and_then(|listed| listed.tool.server.up())) {
+    match (
+        scope,
+        shown.first().and_then(|listed| listed.tool.server.up()),
+    ) {
         (Scope::One(_), Some(up)) => up.catalog.rest.clone(),
         (Scope::One(_), None) | (Scope::All, _) => Object::new(),
     }
 }
 
-fn push_tool(out: &mut Vec<u8>, Listed { tool, name, definition }: &Listed) {
+fn push_tool(
+    out: &mut Vec<u8>,
+    Listed {
+        tool,
+        name,
+        definition,
+    }: &Listed,
+) {
     if *name == tool.definition.name {
         out.extend_from_slice(definition.as_bytes());
         return;

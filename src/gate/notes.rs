@@ -1,5 +1,6 @@
-//! What a policy that comes in force leaves in the metrics and in the journal: lists that name only tools of disabled servers
-//! (001-16, 001-17), how many tools operators have taken away, and which definitions are no longer as they were approved.
+//! What a policy that comes in force leaves in the metrics and in the journal: lists that name only
+//! tools of disabled servers (001-16, 001-17), how many tools operators have taken away, and which
+//! definitions are no longer as they were approved.
 
 use super::Gate;
 use super::pinned::{self, Withheld};
@@ -14,11 +15,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Drifts that one process records: a server that is another every second must not fill the disk. The log tells of all.
+/// Drifts that one process records: a server that is another every second must not fill the disk.
+/// The log tells of all.
 const MOST_DRIFTS: usize = 1_000;
 
 impl Gate {
-    /// Records every drift when it is first seen, after each change of the tools or the policy until `stop`.
+    /// Records every drift when it is first seen, after each change of the tools or the policy
+    /// until `stop`.
     pub async fn note_drifts(
         self: Arc<Self>,
         servers: Arc<Servers>,
@@ -32,9 +35,18 @@ impl Gate {
                 Mode::Enforce => pinned::withheld(&policy, &self.tools.current(), &servers),
                 Mode::Observe => Vec::new(),
             };
-            for Withheld { tool, digest, words: why, .. } in withheld.into_iter().filter(|one| one.drifted) {
+            for Withheld {
+                tool,
+                digest,
+                words: why,
+                ..
+            } in withheld.into_iter().filter(|one| one.drifted)
+            {
                 if known.len() < MOST_DRIFTS && known.insert((tool.clone(), digest.clone())) {
-                    let noted = Noted { at: self.effects.store.now(), note: Note::Drifted { tool, digest, why } };
+                    let noted = Noted {
+                        at: self.effects.store.now(),
+                        note: Note::Drifted { tool, digest, why },
+                    };
                     if let Err(error) = note(&self.journal, noted) {
                         tracing::error!(%error, "that a definition has changed cannot be recorded");
                     }
@@ -72,7 +84,13 @@ impl Gate {
                         "an allow list names only tools of disabled servers and is left out"
                     );
                     self.metrics.unavailable_allowlist("stripped");
-                    let noted = Noted { at: self.effects.store.now(), note: Note::Stripped { layer: label, policy } };
+                    let noted = Noted {
+                        at: self.effects.store.now(),
+                        note: Note::Stripped {
+                            layer: label,
+                            policy,
+                        },
+                    };
                     if let Err(error) = note(&self.journal, noted) {
                         tracing::error!(%error, "that an allow list is left out cannot be recorded");
                     }

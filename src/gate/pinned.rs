@@ -1,5 +1,6 @@
-//! Tools that are withheld because no operator has approved their definition: kept from agents here, told to operators
-//! here. Nothing is approved here: what a server lists never becomes a pin (SECURITY §3D D4, D8).
+//! Tools that are withheld because no operator has approved their definition: kept from agents
+//! here, told to operators here. Nothing is approved here: what a server lists never becomes a pin
+//! (SECURITY §3D D4, D8).
 
 use super::toolbox::{Tool, Tools};
 use crate::guards::Mode;
@@ -36,7 +37,11 @@ pub struct Withheld {
 
 /// Whether an operator has approved the tool as it is, as far as the policy asks for that.
 pub(super) fn judge<'p>(policy: &'p Policy, tool: &Tool) -> Result<(), Unapproved<'p>> {
-    policy.pins.judge(&tool.server.settings.name, &tool.definition.name, &tool.hash)
+    policy.pins.judge(
+        &tool.server.settings.name,
+        &tool.definition.name,
+        &tool.hash,
+    )
 }
 
 /// Whether the tool may be listed and called; observe mode refuses nothing.
@@ -46,10 +51,13 @@ pub(super) fn is_offered(policy: &Policy, tool: &Tool) -> bool {
 
 /// What enforce mode would answer.
 pub(super) fn would_refuse(policy: &Policy, tool: &Tool) -> Option<Refusal> {
-    judge(policy, tool).is_err().then_some(Refusal::ToolNotAllowlisted)
+    judge(policy, tool)
+        .is_err()
+        .then_some(Refusal::ToolNotAllowlisted)
 }
 
-/// Everything listed that no operator has approved as it is: tools, and what servers say of themselves.
+/// Everything listed that no operator has approved as it is: tools, and what servers say of
+/// themselves.
 pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withheld> {
     let mut withheld = withheld_tools(policy, tools);
     withheld.extend(servers.all().iter().filter_map(|server| {
@@ -59,11 +67,20 @@ pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withhe
             (Ok(()), _) => return None,
             (Err(_), None) => "the server's instructions are longer than what can be approved",
             (Err(Unapproved::Unpinned), Some(_)) => "nobody has approved the server's instructions",
-            (Err(Unapproved::Drifted(_)), Some(_)) => "the server's instructions have changed since they were approved",
+            (Err(Unapproved::Drifted(_)), Some(_)) => {
+                "the server's instructions have changed since they were approved"
+            }
         };
         let (server, tool) = (server.clone(), ToolName::of(server, INSTRUCTIONS));
         let drifted = policy.pins.pin(&server, INSTRUCTIONS).is_some();
-        Some(Withheld { server, tool, label: LABEL, words: words.to_owned(), digest, drifted })
+        Some(Withheld {
+            server,
+            tool,
+            label: LABEL,
+            words: words.to_owned(),
+            digest,
+            drifted,
+        })
     }));
     withheld
 }
@@ -95,10 +112,20 @@ fn withheld_tools(policy: &Policy, tools: &Tools) -> Vec<Withheld> {
 /// The members that differ, with what a server could hide in their names written out.
 pub fn changed(pin: &Pin, listed: &Text) -> Vec<String> {
     let (was, is) = (pin.definition.value(), listed.value());
-    let (Some(was), Some(is)) = (was.as_object(), is.as_object()) else { return vec!["all of it".to_owned()] };
+    let (Some(was), Some(is)) = (was.as_object(), is.as_object()) else {
+        return vec!["all of it".to_owned()];
+    };
     let gone = was.keys().filter(|key| !is.contains_key(*key));
-    let other = is.iter().filter(|(key, value)| was.get(*key) != Some(value)).map(|(key, _)| key);
-    let cut = |key: &String| key.chars().take(64).flat_map(char::escape_debug).collect::<String>();
+    let other = is
+        .iter()
+        .filter(|(key, value)| was.get(*key) != Some(value))
+        .map(|(key, _)| key);
+    let cut = |key: &String| {
+        key.chars()
+            .take(64)
+            .flat_map(char::escape_debug)
+            .collect::<String>()
+    };
     gone.chain(other).take(MOST_NAMED).map(cut).collect()
 }
 
@@ -109,12 +136,28 @@ pub(super) struct Told(HashSet<(ToolName, String)>);
 impl Told {
     /// Tells of what is newly withheld, and of what no longer is.
     pub(super) fn tell(&mut self, withheld: &[Withheld], mode: Mode) {
-        let now: HashSet<_> = withheld.iter().map(|one| (one.tool.clone(), one.digest.clone())).collect();
-        for one in withheld.iter().filter(|one| !self.0.contains(&(one.tool.clone(), one.digest.clone()))) {
-            let Withheld { tool, label, words, digest, .. } = one;
+        let now: HashSet<_> = withheld
+            .iter()
+            .map(|one| (one.tool.clone(), one.digest.clone()))
+            .collect();
+        for one in withheld
+            .iter()
+            .filter(|one| !self.0.contains(&(one.tool.clone(), one.digest.clone())))
+        {
+            let Withheld {
+                tool,
+                label,
+                words,
+                digest,
+                ..
+            } = one;
             let what = match mode {
-                Mode::Enforce => "withheld until an operator approves it: `toolgate pins diff`, `pins approve`",
-                Mode::Observe => "would be withheld in enforce mode: `toolgate pins diff`, `pins approve`",
+                Mode::Enforce => {
+                    "withheld until an operator approves it: `toolgate pins diff`, `pins approve`"
+                }
+                Mode::Observe => {
+                    "would be withheld in enforce mode: `toolgate pins diff`, `pins approve`"
+                }
             };
             tracing::warn!(%tool, reason = label, words, digest, "{what}");
         }

@@ -1,5 +1,5 @@
-//! The idempotency key in what travels: shown in the listing, taken off a call, and put where the tool server takes one.
-//! Everything else stays as it was written.
+//! The idempotency key in what travels: shown in the listing, taken off a call, and put where the
+//! tool server takes one. Everything else stays as it was written.
 
 use crate::guards::idempotency::{ARGUMENT, Placement, Shown};
 use crate::mcp::json::Text;
@@ -42,7 +42,9 @@ impl Placed<'_> {
 
     /// `_meta` as it travels.
     pub fn meta(&self, written: Option<&Text>) -> Option<Text> {
-        let Some((Placement::Meta(name), key)) = self.key else { return written.cloned() };
+        let Some((Placement::Meta(name), key)) = self.key else {
+            return written.cloned();
+        };
         let mut members = written.and_then(Text::object).unwrap_or_default();
         members.set(name, Text::string(key));
         Some(members.text())
@@ -59,14 +61,25 @@ impl Placed<'_> {
 
 /// A tool's definition, with the argument for the key in its schema (004-54).
 pub fn with_key(definition: &Text, shown: Shown) -> Text {
-    let Some(mut members) = definition.object() else { return definition.clone() };
-    let Some(mut schema) = members.get("inputSchema").and_then(Text::object) else { return definition.clone() };
-    let mut properties = schema.get("properties").and_then(Text::object).unwrap_or_default();
-    let property = json!({ "type": "string", "minLength": 1, "maxLength": 255, "description": DESCRIPTION });
+    let Some(mut members) = definition.object() else {
+        return definition.clone();
+    };
+    let Some(mut schema) = members.get("inputSchema").and_then(Text::object) else {
+        return definition.clone();
+    };
+    let mut properties = schema
+        .get("properties")
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let property =
+        json!({ "type": "string", "minLength": 1, "maxLength": 255, "description": DESCRIPTION });
     properties.set(ARGUMENT, Text::of(&property));
     schema.set("properties", properties.text());
     if shown.required {
-        let mut required = schema.get("required").and_then(Text::elements).unwrap_or_default();
+        let mut required = schema
+            .get("required")
+            .and_then(Text::elements)
+            .unwrap_or_default();
         required.push(Text::string(ARGUMENT));
         schema.set("required", array(&required));
     }
@@ -85,36 +98,76 @@ mod tests {
     use bytes::Bytes;
 
     fn text(json: &'static str) -> Text {
-        Text::read(Bytes::from_static(json.as_bytes()), &crate::mcp::json::FROM_AGENT).unwrap()
+        Text::read(
+            Bytes::from_static(json.as_bytes()),
+            &crate::mcp::json::FROM_AGENT,
+        )
+        .unwrap()
     }
 
     fn shown(text: Option<Text>) -> String {
-        text.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned()).unwrap_or_default()
+        text.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
+            .unwrap_or_default()
     }
 
-    /// 004-15, 004-54: ours is taken off, the server's is put in, and nothing else changes, not even as written.
+    /// 004-15, 004-54: ours is taken off, the server's is put in, and nothing else changes, not
+    /// even as written.
     #[test]
     fn keys_are_put_where_they_belong() {
         let written = text(r#"{"n":1.50,"idempotency_key":"k","s":"\u0078"}"#);
-        let (argument, meta) = (Placement::Argument("request".to_owned()), Placement::Meta("acme/key".to_owned()));
+        let (argument, meta) = (
+            Placement::Argument("request".to_owned()),
+            Placement::Meta("acme/key".to_owned()),
+        );
         let header = Placement::Header("idempotency-key".to_owned());
         let untouched = Placed::default();
         assert_eq!(untouched.arguments(Some(&written)), Some(written.clone()));
-        assert_eq!((untouched.arguments(None), untouched.meta(None), untouched.header()), (None, None, None));
-        let stripped = Placed { strip: true, key: None };
-        assert_eq!(shown(stripped.arguments(Some(&written))), r#"{"n":1.50,"s":"\u0078"}"#);
-        let placed = Placed { strip: true, key: Some((&argument, "up")) };
-        assert_eq!(shown(placed.arguments(Some(&written))), r#"{"n":1.50,"s":"\u0078","request":"up"}"#);
+        assert_eq!(
+            (
+                untouched.arguments(None),
+                untouched.meta(None),
+                untouched.header()
+            ),
+            (None, None, None)
+        );
+        let stripped = Placed {
+            strip: true,
+            key: None,
+        };
+        assert_eq!(
+            shown(stripped.arguments(Some(&written))),
+            r#"{"n":1.50,"s":"\u0078"}"#
+        );
+        let placed = Placed {
+            strip: true,
+            key: Some((&argument, "up")),
+        };
+        assert_eq!(
+            shown(placed.arguments(Some(&written))),
+            r#"{"n":1.50,"s":"\u0078","request":"up"}"#
+        );
         assert_eq!(shown(placed.arguments(None)), r#"{"request":"up"}"#);
         let own = text(r#"{"request":"mine"}"#);
         assert_eq!(shown(placed.arguments(Some(&own))), r#"{"request":"mine"}"#);
         assert_eq!(placed.header(), None);
-        let placed = Placed { strip: false, key: Some((&meta, "up")) };
+        let placed = Placed {
+            strip: false,
+            key: Some((&meta, "up")),
+        };
         assert_eq!(placed.arguments(Some(&written)), Some(written));
-        assert_eq!(shown(placed.meta(Some(&text(r#"{"a":1}"#)))), r#"{"a":1,"acme/key":"up"}"#);
+        assert_eq!(
+            shown(placed.meta(Some(&text(r#"{"a":1}"#)))),
+            r#"{"a":1,"acme/key":"up"}"#
+        );
         assert_eq!(shown(placed.meta(None)), r#"{"acme/key":"up"}"#);
-        let placed = Placed { strip: false, key: Some((&header, "up")) };
-        assert_eq!(placed.header(), Some(("idempotency-key".to_owned(), "up".to_owned())));
+        let placed = Placed {
+            strip: false,
+            key: Some((&header, "up")),
+        };
+        assert_eq!(
+            placed.header(),
+            Some(("idempotency-key".to_owned(), "up".to_owned()))
+        );
     }
 
     /// 004-54: the listing shows one more argument, required where the contract requires it.
@@ -125,13 +178,23 @@ mod tests {
         );
         let optional = shown(Some(with_key(&tool, Shown { required: false })));
         assert!(
-            optional.contains(r#""properties":{"n":{"const":1.0},"idempotency_key":{"type":"string""#),
+            optional
+                .contains(r#""properties":{"n":{"const":1.0},"idempotency_key":{"type":"string""#),
             "{optional}"
         );
-        assert!(optional.contains(r#""required":["n"]"#) && optional.ends_with(r#""x":1e0}"#), "{optional}");
+        assert!(
+            optional.contains(r#""required":["n"]"#) && optional.ends_with(r#""x":1e0}"#),
+            "{optional}"
+        );
         let required = shown(Some(with_key(&tool, Shown { required: true })));
-        assert!(required.contains(r#""required":["n","idempotency_key"]"#), "{required}");
-        let bare = shown(Some(with_key(&text(r#"{"inputSchema":{"type":"object"}}"#), Shown { required: true })));
+        assert!(
+            required.contains(r#""required":["n","idempotency_key"]"#),
+            "{required}"
+        );
+        let bare = shown(Some(with_key(
+            &text(r#"{"inputSchema":{"type":"object"}}"#),
+            Shown { required: true },
+        )));
         assert!(bare.contains(r#""required":["idempotency_key"]"#), "{bare}");
     }
 }

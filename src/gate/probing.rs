@@ -1,5 +1,5 @@
-//! Finds out what became of a call with an unknown outcome, by the read that its contract names, when the same call comes
-//! again: it brings the arguments, which nobody has kept (SEMANTICS §4).
+//! Finds out what became of a call with an unknown outcome, by the read that its contract names,
+//! when the same call comes again: it brings the arguments, which nobody has kept (SEMANTICS §4).
 
 use super::call::Call;
 use super::dispatch;
@@ -36,13 +36,19 @@ pub(super) async fn settle(
     (keyed, action): (&Keyed, ActionId),
 ) -> Result<(), Refusal> {
     let unknown = Refusal::OutcomeUnknown;
-    let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else { return Err(unknown) };
-    let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else { return Err(unknown) };
+    let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else {
+        return Err(unknown);
+    };
+    let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else {
+        return Err(unknown);
+    };
     // A look for a reference finds nothing, which would prove nothing.
     if secrets::Rule::is_in(&arguments) {
         return Err(unknown);
     }
-    let Some(result) = ask(call, tool, &Text::of(&arguments)).await else { return Err(unknown) };
+    let Some(result) = ask(call, tool, &Text::of(&arguments)).await else {
+        return Err(unknown);
+    };
     let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
     let phase = match probe.read(&result, since) {
         Verdict::Found => {
@@ -53,9 +59,22 @@ pub(super) async fn settle(
         Verdict::Unclear => return Err(unknown),
     };
     tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
-    let settle = Settle { key, action, phase, evidence: Evidence::Probe, cost: None, failed: false, seen: None };
+    let settle = Settle {
+        key,
+        action,
+        phase,
+        evidence: Evidence::Probe,
+        cost: None,
+        failed: false,
+        seen: None,
+    };
     // A quicker operator, late answer or probe has settled it, too.
-    effects.store.run(Command::Settle(settle), None).await.map(drop).map_err(unavailable)
+    effects
+        .store
+        .run(Command::Settle(settle), None)
+        .await
+        .map(drop)
+        .map_err(unavailable)
 }
 
 /// The structured result of the read; none when there is none.
@@ -63,9 +82,18 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     let mut params = Object::new();
     params.set("name", Text::string(&tool.definition.name));
     params.set("arguments", arguments.clone());
-    if let Some(meta) = call.message.body.as_ref().and_then(|body| body.get("_meta")) {
+    if let Some(meta) = call
+        .message
+        .body
+        .as_ref()
+        .and_then(|body| body.get("_meta"))
+    {
         let meta = without_ours(&meta);
-        let told = capabilities::meta(&call.policy, (&call.caller, &tool.server.settings.name), &meta);
+        let told = capabilities::meta(
+            &call.policy,
+            (&call.caller, &tool.server.settings.name),
+            &meta,
+        );
         params.set("_meta", told.unwrap_or(meta));
     }
     let headers = match call.era {
@@ -77,12 +105,33 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     let (outlet, _inlet) = mpsc::channel(QUEUE);
     let (links, waiting) = (&call.links, &call.waiting);
     let caller = &call.caller;
-    let passage =
-        Passage { caller, outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None, task_token: None };
-    let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
-    match passage.exchange(Outbound { server, message, params: headers, timeout, changes: false }).await {
+    let passage = Passage {
+        caller,
+        outlet: &outlet,
+        links,
+        waiting,
+        stop_when_gone: true,
+        shaping: None,
+        task_token: None,
+    };
+    let (server, timeout) = (
+        &tool.server.settings.name,
+        Some(LONGEST.min(tool.server.settings.timeout)),
+    );
+    match passage
+        .exchange(Outbound {
+            server,
+            message,
+            params: headers,
+            timeout,
+            changes: false,
+        })
+        .await
+    {
         Ok(Passed::Answer(answer)) if !answer.is_error => {
-            let result = answer.body.filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
+            let result = answer
+                .body
+                .filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
             Some(result.get("structuredContent")?.value())
         }
         Ok(_) | Err(_) => None,

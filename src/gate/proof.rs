@@ -1,5 +1,5 @@
-//! What an answer, or its absence, proves of a call with side effects (SEMANTICS §4). Never that "an error happened": how
-//! far the call got and what the server said decide.
+//! What an answer, or its absence, proves of a call with side effects (SEMANTICS §4). Never that
+//! "an error happened": how far the call got and what the server said decide.
 
 use super::trail::Broken;
 use crate::guards::output::{self, Meaning, Said};
@@ -15,12 +15,13 @@ use std::borrow::Cow;
 pub(super) enum Proof {
     /// The server answered with a result.
     Answered,
-    /// The server answered with a JSON-RPC error, whatever its code, or with a result that says `isError`: this is the
-    /// answer, and says nothing of how much was done.
+    /// The server answered with a JSON-RPC error, whatever its code, or with a result that says
+    /// `isError`: this is the answer, and says nothing of how much was done.
     Erred,
     /// The server asks for input first.
     Asked,
-    /// The server did not run it, as the contract or the operator knows; `again`: the same key may claim again.
+    /// The server did not run it, as the contract or the operator knows; `again`: the same key may
+    /// claim again.
     NotRun {
         /// May the same key claim again?
         again: bool,
@@ -32,11 +33,13 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run, has failed, or
-    /// asks first says nothing of one that may have run.
+    /// What is proven of a call whose attempts before have proven `before`: that the last one did
+    /// not run, has failed, or asks first says nothing of one that may have run.
     pub(super) fn after(self, before: Self) -> Self {
         match (before, self) {
-            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred | Self::Asked) => Self::Unknown,
+            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred | Self::Asked) => {
+                Self::Unknown
+            }
             (_, last) => last,
         }
     }
@@ -51,19 +54,34 @@ pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) ->
         Ok(answer) => {
             let body = answer.body.as_ref()?;
             if answer.is_error {
-                let text = body.get("message").and_then(|message| message.as_str().map(Cow::into_owned));
-                return output.judge(Said { code: code(answer), text: text.as_deref(), ..Said::default() });
+                let text = body
+                    .get("message")
+                    .and_then(|message| message.as_str().map(Cow::into_owned));
+                return output.judge(Said {
+                    code: code(answer),
+                    text: text.as_deref(),
+                    ..Said::default()
+                });
             }
             if !says_error(body) {
                 return None;
             }
-            let structured = body.get("structuredContent").map(|structured| structured.value());
-            let text = body.get("content").and_then(|content| first_text(&content.value()));
-            output.judge(Said { text: text.as_deref(), structured: structured.as_ref(), ..Said::default() })
+            let structured = body
+                .get("structuredContent")
+                .map(|structured| structured.value());
+            let text = body
+                .get("content")
+                .and_then(|content| first_text(&content.value()));
+            output.judge(Said {
+                text: text.as_deref(),
+                structured: structured.as_ref(),
+                ..Said::default()
+            })
         }
-        Err(Broken::Fault(fault)) if fault.sent == Sent::Maybe => {
-            output.judge(Said { status: Some(fault.status?), ..Said::default() })
-        }
+        Err(Broken::Fault(fault)) if fault.sent == Sent::Maybe => output.judge(Said {
+            status: Some(fault.status?),
+            ..Said::default()
+        }),
         Err(_) => None,
     }
 }
@@ -74,7 +92,11 @@ fn says_error(result: &Text) -> bool {
 }
 
 fn first_text(content: &Value) -> Option<String> {
-    content.as_array()?.iter().find_map(|part| part["text"].as_str()).map(str::to_owned)
+    content
+        .as_array()?
+        .iter()
+        .find_map(|part| part["text"].as_str())
+        .map(str::to_owned)
 }
 
 /// Whose word counts for what an error means.
@@ -90,7 +112,8 @@ pub(super) struct Named<'a> {
 
 impl Named<'_> {
     fn is_not_executed(&self, status: Option<u16>, code: Option<i64>) -> bool {
-        self.rule.proves_nothing_done(status, code) || status.is_some_and(|status| self.not_executed.contains(&status))
+        self.rule.proves_nothing_done(status, code)
+            || status.is_some_and(|status| self.not_executed.contains(&status))
     }
 }
 
@@ -99,20 +122,42 @@ pub(super) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> Proof {
     match meaning(ended, &named.rules.output) {
         Some(Meaning::Retryable) => return Proof::NotRun { again: true },
         // Without an answer there is none to give again.
-        Some(Meaning::NotExecuted) => return Proof::NotRun { again: ended.is_err() },
+        Some(Meaning::NotExecuted) => {
+            return Proof::NotRun {
+                again: ended.is_err(),
+            };
+        }
         Some(Meaning::Unknown) => return Proof::Unknown,
         Some(Meaning::Failed) => return Proof::Erred,
         None => {}
     }
     match ended {
-        Ok(answer) if answer.is_error && named.is_not_executed(None, code(answer)) => Proof::NotRun { again: true },
-        Ok(answer) if answer.is_error || answer.body.as_ref().is_some_and(says_error) => Proof::Erred,
+        Ok(answer) if answer.is_error && named.is_not_executed(None, code(answer)) => {
+            Proof::NotRun { again: true }
+        }
+        Ok(answer) if answer.is_error || answer.body.as_ref().is_some_and(says_error) => {
+            Proof::Erred
+        }
         Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
         Ok(_) => Proof::Answered,
-        Err(Broken::Fault(Fault { sent: Sent::Nothing, .. }) | Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
+        Err(
+            Broken::Fault(Fault {
+                sent: Sent::Nothing,
+                ..
+            })
+            | Broken::Cancelled(Sent::Nothing),
+        ) => Proof::NotSent,
         // A result, whatever its status, of which nobody can say that it is a good one.
-        Err(Broken::Fault(Fault { sent: Sent::Answered, .. }) | Broken::Cancelled(Sent::Answered)) => Proof::Erred,
-        Err(Broken::Fault(fault)) if named.is_not_executed(fault.status, None) => Proof::NotRun { again: true },
+        Err(
+            Broken::Fault(Fault {
+                sent: Sent::Answered,
+                ..
+            })
+            | Broken::Cancelled(Sent::Answered),
+        ) => Proof::Erred,
+        Err(Broken::Fault(fault)) if named.is_not_executed(fault.status, None) => {
+            Proof::NotRun { again: true }
+        }
         // Nobody gives up a call with side effects that was sent.
         Err(Broken::Fault(_) | Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
     }
@@ -124,7 +169,9 @@ fn code(answer: &Message) -> Option<i64> {
 
 /// Does the result ask the agent for input (2026-07-28)?
 fn asks(result: &Text) -> bool {
-    result.get("resultType").is_some_and(|kind| kind.as_str().as_deref() == Some("input_required"))
+    result
+        .get("resultType")
+        .is_some_and(|kind| kind.as_str().as_deref() == Some("input_required"))
 }
 
 #[cfg(test)]
@@ -133,7 +180,8 @@ mod tests {
 
     const AGAIN: Proof = Proof::NotRun { again: true };
 
-    /// SEMANTICS §3: a key is released only on proof that nothing ran, and each attempt proves something of itself only.
+    /// SEMANTICS §3: a key is released only on proof that nothing ran, and each attempt proves
+    /// something of itself only.
     #[test]
     fn an_attempt_that_did_not_run_proves_nothing_of_one_that_may_have() {
         for (before, last, proven) in [
@@ -142,7 +190,11 @@ mod tests {
             (AGAIN, Proof::Unknown, Proof::Unknown),
             (Proof::Unknown, Proof::NotSent, Proof::Unknown),
             (Proof::Unknown, AGAIN, Proof::Unknown),
-            (Proof::Unknown, Proof::NotRun { again: false }, Proof::Unknown),
+            (
+                Proof::Unknown,
+                Proof::NotRun { again: false },
+                Proof::Unknown,
+            ),
             (Proof::Unknown, Proof::Erred, Proof::Unknown),
             (Proof::Unknown, Proof::Asked, Proof::Unknown),
             (AGAIN, Proof::Erred, Proof::Erred),
@@ -153,34 +205,66 @@ mod tests {
         }
     }
 
-    /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is left open.
+    /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is
+    /// left open.
     #[test]
     fn a_call_that_was_cancelled_in_time_was_not_sent() {
         let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());
-        let named = Named { rules: &rules, rule: &rule, not_executed: &[] };
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), named), Proof::NotSent);
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), named), Proof::Unknown);
+        let named = Named {
+            rules: &rules,
+            rule: &rule,
+            not_executed: &[],
+        };
+        assert_eq!(
+            of(&Err(Broken::Cancelled(Sent::Nothing)), named),
+            Proof::NotSent
+        );
+        assert_eq!(
+            of(&Err(Broken::Cancelled(Sent::Maybe)), named),
+            Proof::Unknown
+        );
     }
 
-    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless the contract or the
-    /// operator names it.
+    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless the
+    /// contract or the operator names it.
     #[test]
     fn only_what_is_named_did_not_run() {
         let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());
         let (none, operator) = ([].as_slice(), [429].as_slice());
         let of = |ended: &Result<Message, Broken>, not_executed| {
-            of(ended, Named { rules: &rules, rule: &rule, not_executed })
+            of(
+                ended,
+                Named {
+                    rules: &rules,
+                    rule: &rule,
+                    not_executed,
+                },
+            )
         };
         for status in 400..=599 {
-            let bare = || Fault { status: Some(status), ..Fault::after_sending("it said so") };
+            let bare = || Fault {
+                status: Some(status),
+                ..Fault::after_sending("it said so")
+            };
             let proven = if status == 429 { AGAIN } else { Proof::Unknown };
-            assert_eq!(of(&Err(Broken::Fault(bare())), none), Proof::Unknown, "{status}");
-            assert_eq!(of(&Err(Broken::Fault(bare())), operator), proven, "{status}");
+            assert_eq!(
+                of(&Err(Broken::Fault(bare())), none),
+                Proof::Unknown,
+                "{status}"
+            );
+            assert_eq!(
+                of(&Err(Broken::Fault(bare())), operator),
+                proven,
+                "{status}"
+            );
         }
         for code in (-32800..=-31999).chain([-1, 0, 1, 429]) {
             let error = Message::error(None, code, "no", None);
             assert_eq!(of(&Ok(error), operator), Proof::Erred, "{code}");
         }
-        assert_eq!(of(&Err(Broken::Fault(Fault::unsent("it is down"))), none), Proof::NotSent);
+        assert_eq!(
+            of(&Err(Broken::Fault(Fault::unsent("it is down"))), none),
+            Proof::NotSent
+        );
     }
 }

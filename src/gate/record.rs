@@ -42,18 +42,21 @@ fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
 /// SHA-256 in hex.
 pub fn hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-        text
-    })
+    digest
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+            text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+            text
+        })
 }
 
 /// A call, what it is judged by, and the tool it names.
 pub type Judged<'a> = (&'a Policy, &'a Call, Option<&'a Tool>);
 
-/// Settles what the call holds, with its entry; then counts it. An outcome that could not be made durable is not given as
-/// one: the agent reads that the tool has run and that nobody else will know.
+/// Settles what the call holds, with its entry; then counts it. An outcome that could not be made
+/// durable is not given as one: the agent reads that the tool has run and that nobody else will
+/// know.
 pub(super) async fn settle(
     gate: &Gate,
     judged: Judged<'_>,
@@ -62,25 +65,40 @@ pub(super) async fn settle(
 ) -> (Outcome, Result<Message, Refusal>) {
     let (policy, call, tool) = judged;
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
-    let entry = Box::new(entry(gate, (policy, call, tool), (trail, latency), Some(&ending)));
-    let ended = Ended { failed: has_failed(&entry), seen: seen(&entry) };
+    let entry = Box::new(entry(
+        gate,
+        (policy, call, tool),
+        (trail, latency),
+        Some(&ending),
+    ));
+    let ended = Ended {
+        failed: has_failed(&entry),
+        seen: seen(&entry),
+    };
     let claimed = taken.claim.is_some();
     let executed = (trail.sent > 0 && changes(policy, call)).then(|| effect(&entry));
-    let settled = taken.settle(&gate.effects, entry, ending.as_ref().ok(), ended).await;
+    let settled = taken
+        .settle(&gate.effects, entry, ending.as_ref().ok(), ended)
+        .await;
     if claimed {
         trail.settled(settled.is_ok());
     }
     let ending = match settled {
         Ok(entry) => {
             if let Some(entry) = entry {
-                gate.sums.enter_call(entry, outcome_of(&ending, trail), || !changes(policy, call));
+                gate.sums
+                    .enter_call(entry, outcome_of(&ending, trail), || !changes(policy, call));
             }
             ending
         }
         Err(error) => {
             tracing::error!(action = %call.judged.action, %error, "the outcome of a call cannot be recorded");
             trail.unrecorded = ending.ok();
-            Err(if trail.unrecorded.is_some() { Refusal::ExecutedButNotRecorded } else { Refusal::OutcomeUnknown })
+            Err(if trail.unrecorded.is_some() {
+                Refusal::ExecutedButNotRecorded
+            } else {
+                Refusal::OutcomeUnknown
+            })
         }
     };
     tally(gate, trail, (claimed, executed), &ending);
@@ -88,7 +106,12 @@ pub(super) async fn settle(
 }
 
 /// Counts what the call means for what must not run twice, and for its task.
-fn tally(gate: &Gate, trail: &Trail, (claimed, executed): (bool, Option<u64>), ending: &Result<Message, Refusal>) {
+fn tally(
+    gate: &Gate,
+    trail: &Trail,
+    (claimed, executed): (bool, Option<u64>),
+    ending: &Result<Message, Refusal>,
+) {
     let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
     let taken = u64::from(trail.sent > 0);
     let tally = Tally {
@@ -96,7 +119,9 @@ fn tally(gate: &Gate, trail: &Trail, (claimed, executed): (bool, Option<u64>), e
         is_replayed: trail.replayed,
         is_failed_first: claimed && ending.is_err(),
         executed,
-        used: trail.used.map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * trail.cost))),
+        used: trail
+            .used
+            .map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * trail.cost))),
         remaining: trail.remaining.as_ref(),
     };
     gate.metrics.effects(&tally, trail.now());
@@ -122,7 +147,8 @@ fn count(
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
     let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
-    // What passes only because nothing is enforced is counted with the code that it would be refused with.
+    // What passes only because nothing is enforced is counted with the code that it would be
+    // refused with.
     let labels = match refusal_of(trail, ending) {
         None => labels,
         Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
@@ -142,7 +168,10 @@ fn count(
 
 /// The refusal, or in observe mode what would have been one.
 fn refusal_of<'a>(trail: &'a Trail, ending: &'a Result<Message, Refusal>) -> Option<&'a Refusal> {
-    ending.as_ref().err().or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal))
+    ending
+        .as_ref()
+        .err()
+        .or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal))
 }
 
 /// The entry of a call that is about to be sent.
@@ -178,7 +207,11 @@ fn mark_span(ending: &Result<Message, Refusal>) {
     match ending {
         Err(refusal) => failed(&span, refusal.code()),
         Ok(reply) if reply.is_error => {
-            let code = reply.body.as_ref().and_then(|error| error.get("code")).map(|code| code.value().to_string());
+            let code = reply
+                .body
+                .as_ref()
+                .and_then(|error| error.get("code"))
+                .map(|code| code.value().to_string());
             failed(&span, &code.unwrap_or_default());
         }
         Ok(reply) if reply.body.as_ref().is_some_and(is_tool_error) => failed(&span, "tool_error"),
@@ -219,27 +252,46 @@ fn entry(
         method: None,
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
-        original_params_hash: judged.rewritten.as_ref().map(|rewritten| params_hash(&rewritten.original)),
-        rewritten_by: judged.rewritten.as_ref().map(|rewritten| rewritten.by.clone()).unwrap_or_default(),
+        original_params_hash: judged
+            .rewritten
+            .as_ref()
+            .map(|rewritten| params_hash(&rewritten.original)),
+        rewritten_by: judged
+            .rewritten
+            .as_ref()
+            .map(|rewritten| rewritten.by.clone())
+            .unwrap_or_default(),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         variant: rules.and_then(|rules| rules.variant.clone()),
         writes: rules.and_then(|rules| rules.writes.clone()),
         confirms: trail.draft.map(|draft| draft.to_string()),
         approval: hold(refusal, trail).map(|id| id.to_string()),
-        approved_by: trail.approval.as_ref().map(|(_, by)| by.clone()).unwrap_or_default(),
-        audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
+        approved_by: trail
+            .approval
+            .as_ref()
+            .map(|(_, by)| by.clone())
+            .unwrap_or_default(),
+        audit: rules
+            .map(|rules| audited(&rules.audit, &judged.arguments))
+            .unwrap_or_default(),
         task: said(judged.said.task.as_ref()),
         state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
         state_before: trail.before.map(|state| state.word().to_owned()),
         event: event(ending).to_owned(),
-        outcome: ending.map_or("dispatching", |ending| outcome_of(ending, trail).word()).to_owned(),
+        outcome: ending
+            .map_or("dispatching", |ending| outcome_of(ending, trail).word())
+            .to_owned(),
         aborted_reason: refusal.and_then(reason),
         stage: trail.stage.as_str().to_owned(),
         decided_by: decided.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
-        would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
+        would_refuse: trail
+            .would_refuse
+            .as_ref()
+            .map(|(refusal, _)| refusal.code().to_owned()),
         unasked: trail.unasked.clone(),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
-        is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
+        is_error: answered
+            .map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),
         result_hash: answered.map(|result| hash(result.as_bytes())),
         latency_ms: milliseconds(latency),
@@ -274,18 +326,27 @@ fn event(ending: Option<&Result<Message, Refusal>>) -> &'static str {
 
 /// The hold that the call uses up, or is refused for.
 fn hold(refusal: Option<&Refusal>, trail: &Trail) -> Option<ActionId> {
-    trail.approval.as_ref().map(|(id, _)| *id).or_else(|| refusal.and_then(Refusal::hold))
+    trail
+        .approval
+        .as_ref()
+        .map(|(id, _)| *id)
+        .or_else(|| refusal.and_then(Refusal::hold))
 }
 
 /// Whether the call changes something, as its contract says; without one it may.
 fn changes(policy: &Policy, call: &Call) -> bool {
     let admitted = policy.allowlist.admit(&call.caller, &call.judged.tool);
-    admitted.map_or(true, |admitted| admitted.on(&call.judged.arguments).rules().side_effect)
+    admitted.map_or(true, |admitted| {
+        admitted.on(&call.judged.arguments).rules().side_effect
+    })
 }
 
 /// The wire's session, or the one that the agent names.
 pub(super) fn session(judged: &ToolCall) -> Option<String> {
-    judged.session.clone().or_else(|| said(judged.said.session.as_ref()))
+    judged
+        .session
+        .clone()
+        .or_else(|| said(judged.said.session.as_ref()))
 }
 
 pub(super) fn said(name: Option<&Value>) -> Option<String> {
@@ -296,10 +357,15 @@ pub(super) fn said(name: Option<&Value>) -> Option<String> {
 fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
     let changes = rules.is_none_or(|rules| rules.side_effect);
     let reported = reported(judged, changes).ok().flatten();
-    reported.unwrap_or(if changes { State::Execute } else { State::Collect })
+    reported.unwrap_or(if changes {
+        State::Execute
+    } else {
+        State::Collect
+    })
 }
 
-/// Layer and pattern, or rule; for operators only. What was taken away while the call waited says only the policy of now.
+/// Layer and pattern, or rule; for operators only. What was taken away while the call waited says
+/// only the policy of now.
 fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
@@ -308,11 +374,19 @@ fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) 
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let now = gate.policy.current();
-    let steps = [policy, &now].map(|policy| policy.allowlist.explain(&call.caller, &call.judged.tool));
-    let step = steps.into_iter().flatten().find(|step| step.verdict.refuses());
+    let steps =
+        [policy, &now].map(|policy| policy.allowlist.explain(&call.caller, &call.judged.tool));
+    let step = steps
+        .into_iter()
+        .flatten()
+        .find(|step| step.verdict.refuses());
     let unfit = tool.and_then(|tool| fit::words(policy, tool));
     let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
-    let unapproved = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();
+    let unapproved = || {
+        unapproved
+            .map_or("no server offers the tool", Unapproved::words)
+            .to_owned()
+    };
     let hidden = || gate.why_hidden(policy, &call.caller, &call.judged.tool);
     let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
@@ -320,11 +394,17 @@ fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) 
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).
 pub fn params_hash(arguments: &Value) -> String {
-    canonical::form(arguments).map_or_else(|| hash(arguments.to_string().as_bytes()), |text| hash(&text))
+    canonical::form(arguments).map_or_else(
+        || hash(arguments.to_string().as_bytes()),
+        |text| hash(&text),
+    )
 }
 
 fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {
-    names.iter().filter_map(|name| Some((name.clone(), arguments.get(name)?.clone()))).collect()
+    names
+        .iter()
+        .filter_map(|name| Some((name.clone(), arguments.get(name)?.clone())))
+        .collect()
 }
 
 fn milliseconds(time: Duration) -> f64 {

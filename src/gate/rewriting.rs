@@ -1,5 +1,6 @@
-//! Step 6: the chain of before-hooks, the contract's own steps first (POLICY §1, decisions 9 to 11). What it changes is judged
-//! again, and is the call from then on; what it was before stays for the record.
+//! Step 6: the chain of before-hooks, the contract's own steps first (POLICY §1, decisions 9 to
+//! 11). What it changes is judged again, and is the call from then on; what it was before stays for
+//! the record.
 
 use super::Gate;
 use super::call::{Call, admitted};
@@ -28,17 +29,24 @@ pub const STRIPPED: &str = "strip_empty_optionals";
 /// Why a chain breaks that makes another call of it.
 const OTHER_KEY: &str = "the arguments that came out of it have another idempotency key";
 
-/// Step 3, first part: an empty text that nobody requires counts as absent, where the contract says so.
+/// Step 3, first part: an empty text that nobody requires counts as absent, where the contract says
+/// so.
 pub(super) fn stripped(mut call: Call, rules: &ToolRules, tool: &Tool) -> Call {
     if let Cow::Owned(arguments) = rules.arguments.strip(&tool.schema, &call.judged.arguments) {
-        become_of(&mut call, Changed { arguments, by: vec![STRIPPED.to_owned()] });
+        become_of(
+            &mut call,
+            Changed {
+                arguments,
+                by: vec![STRIPPED.to_owned()],
+            },
+        );
     }
     call
 }
 
 impl Gate {
-    /// Step 6, for a call that is enforced. Whatever is changed goes through steps 3 to 5 once more, by the variant of the
-    /// contract that it chooses now.
+    /// Step 6, for a call that is enforced. Whatever is changed goes through steps 3 to 5 once
+    /// more, by the variant of the contract that it chooses now.
     pub(super) async fn rewrite<'p>(
         &self,
         (policy, before): (&'p Policy, Admitted<'p>),
@@ -47,13 +55,19 @@ impl Gate {
         trail: &mut Trail,
     ) -> Result<(Admitted<'p>, Final), Refusal> {
         let mut draft = Draft::of(&call.judged.arguments, passed);
-        let taken = self.chain((policy, before.rules()), (call, tool), &mut draft).await;
+        let taken = self
+            .chain((policy, before.rules()), (call, tool), &mut draft)
+            .await;
         let outcome = taken.and_then(|()| draft.finish());
         match trail.check(Stage::Rewrite, outcome)? {
             Outcome::Same(proof) => Ok((before, proof)),
             Outcome::Changed(changed) => {
                 let after = before.clone().on(&changed.arguments);
-                let kept = key_kept([before.rules(), after.rules()], &call.judged.arguments, &changed);
+                let kept = key_kept(
+                    [before.rules(), after.rules()],
+                    &call.judged.arguments,
+                    &changed,
+                );
                 trail.check(Stage::Rewrite, kept)?;
                 // Nobody else holds it yet.
                 let taken = Arc::get_mut(call).ok_or(Refusal::InternalError)?;
@@ -61,7 +75,9 @@ impl Gate {
                 trail.back(Stage::Visible);
                 let admitted = admitted(policy, taken, tool)?;
                 taken.find_key(admitted.rules(), tool);
-                let proof = judged((policy, &admitted), (call, tool), trail).await.map(passed_again)?;
+                let proof = judged((policy, &admitted), (call, tool), trail)
+                    .await
+                    .map(passed_again)?;
                 Ok((admitted, proof))
             }
         }
@@ -81,7 +97,12 @@ impl Gate {
     }
 
     /// Asks one hook; what it says is laid over what the hooks before it have said.
-    async fn ask(&self, hook: &Hook, (call, tool): (&Call, &Tool), draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    async fn ask(
+        &self,
+        hook: &Hook,
+        (call, tool): (&Call, &Tool),
+        draft: &mut Draft<'_>,
+    ) -> Result<(), Refusal> {
         let body = telling::of(telling::BEFORE, (call, tool), draft.arguments()).text();
         let id = format!("{}_before_{}", call.judged.action, hook.name);
         let answer = tokio::select! {
@@ -111,7 +132,8 @@ impl Gate {
     }
 }
 
-/// The contract's own steps, where the call is served or, when they take too much, on the pool for heavy work.
+/// The contract's own steps, where the call is served or, when they take too much, on the pool for
+/// heavy work.
 async fn stepped(rules: &Arc<ToolRules>, call: &Arc<Call>) -> Result<Stepped, Refusal> {
     let here = || rules.rewrite.steps(&call.caller, &call.judged.arguments);
     let there = || {
@@ -122,40 +144,71 @@ async fn stepped(rules: &Arc<ToolRules>, call: &Arc<Call>) -> Result<Stepped, Re
     ended.unwrap_or_else(|unfinished| Err(judging::refused(unfinished)))
 }
 
-/// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by the rules that counted
-/// before, and by those that count now. Steps that would change it do not load.
+/// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by
+/// the rules that counted before, and by those that count now. Steps that would change it do not
+/// load.
 fn key_kept(rules: [&Arc<ToolRules>; 2], before: &Value, changed: &Changed) -> Result<(), Refusal> {
-    let mut keyed = rules.into_iter().filter_map(|rules| rules.idempotency.as_ref());
+    let mut keyed = rules
+        .into_iter()
+        .filter_map(|rules| rules.idempotency.as_ref());
     if keyed.all(|rule| rule.keeps(before, &changed.arguments)) {
         return Ok(());
     }
     let by = changed.by.last().cloned().unwrap_or_default();
-    Err(Refusal::HookBroken { by, why: OTHER_KEY.to_owned() })
+    Err(Refusal::HookBroken {
+        by,
+        why: OTHER_KEY.to_owned(),
+    })
 }
 
 /// The call goes on with other arguments.
 fn become_of(call: &mut Call, changed: Changed) {
     let Changed { arguments, by } = changed;
-    let mut params = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
-    let written = params.get("arguments").and_then(Text::object).unwrap_or_default();
-    params.set("arguments", rewritten(written, &call.judged.arguments, &arguments).text());
+    let mut params = call
+        .message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let written = params
+        .get("arguments")
+        .and_then(Text::object)
+        .unwrap_or_default();
+    params.set(
+        "arguments",
+        rewritten(written, &call.judged.arguments, &arguments).text(),
+    );
     call.message.body = Some(params.text());
     let original = std::mem::replace(&mut call.judged.arguments, arguments);
     // The key, if it was ours, is no longer among what is sent.
     call.judged.key_taken = false;
-    let record = call.judged.rewritten.get_or_insert_with(|| Box::new(Rewritten { original, by: Vec::new() }));
+    let record = call.judged.rewritten.get_or_insert_with(|| {
+        Box::new(Rewritten {
+            original,
+            by: Vec::new(),
+        })
+    });
     record.by.extend(by);
 }
 
 /// What is sent: members that did not change stay as they were written.
 fn rewritten(mut written: Object, before: &Value, after: &Value) -> Object {
-    let Some(members) = after.as_object() else { return written };
-    let gone: Vec<String> =
-        written.iter().map(|(name, _)| name).filter(|name| !members.contains_key(*name)).map(str::to_owned).collect();
+    let Some(members) = after.as_object() else {
+        return written;
+    };
+    let gone: Vec<String> = written
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| !members.contains_key(*name))
+        .map(str::to_owned)
+        .collect();
     for name in gone {
         written.remove(&name);
     }
-    for (name, value) in members.iter().filter(|(name, value)| before.get(name) != Some(value)) {
+    for (name, value) in members
+        .iter()
+        .filter(|(name, value)| before.get(name) != Some(value))
+    {
         written.set(name, Text::of(value));
     }
     written

@@ -1,5 +1,6 @@
-//! What a tool server wants back with the answers to its questions: agents read it sealed, and bring it back so (SECURITY
-//! §3C C8). Between the two, everything is done with the server's own words.
+//! What a tool server wants back with the answers to its questions: agents read it sealed, and
+//! bring it back so (SECURITY §3C C8). Between the two, everything is done with the server's own
+//! words.
 
 use super::call::Call;
 use super::shown::Reading;
@@ -8,9 +9,13 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::round::{Bound, Seal};
 
-/// The call with the server's own state. One that brings another is refused, with a JSON-RPC error (2026-07-28).
+/// The call with the server's own state. One that brings another is refused, with a JSON-RPC error
+/// (2026-07-28).
 pub(super) fn opened(seal: &Seal, tool: &Tool, mut call: Call) -> Call {
-    match seal.opened(bound(&call, tool, call.message.body.as_ref()), &call.message) {
+    match seal.opened(
+        bound(&call, tool, call.message.body.as_ref()),
+        &call.message,
+    ) {
         Ok(None) => {}
         Ok(Some(message)) => call.message = message,
         Err(foreign) => {
@@ -35,5 +40,10 @@ pub(super) fn sealed(
 }
 
 fn bound<'a>(call: &'a Call, tool: &'a Tool, params: Option<&'a Text>) -> Bound<'a> {
-    Bound { caller: &call.caller, server: &tool.server.settings.name, method: "tools/call", params }
+    Bound {
+        caller: &call.caller,
+        server: &tool.server.settings.name,
+        method: "tools/call",
+        params,
+    }
 }

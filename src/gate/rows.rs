@@ -1,8 +1,8 @@
 //! Refusals of a task one after the other (SEMANTICS §6, 003-107).
 //!
-//! What an early step refuses leaves nothing in its task's history, so it is counted here, since the start. An agent
-//! that goes on with what is refused reads in the end that it goes in circles, whatever the refusal; what passes is
-//! never held up, and ends the row.
+//! What an early step refuses leaves nothing in its task's history, so it is counted here, since
+//! the start. An agent that goes on with what is refused reads in the end that it goes in circles,
+//! whatever the refusal; what passes is never held up, and ends the row.
 
 use super::Gate;
 use super::call::Call;
@@ -54,11 +54,15 @@ impl Gate {
         if policy.mode == Mode::Observe || !policy.repetition.is_watching() {
             return ending;
         }
-        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else { return ending };
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else {
+            return ending;
+        };
         match &ending {
             Ok(_) => self.rows.end(task.key),
             Err(refusal) if refusal.is_verdict() => {
-                policy.repetition.after(self.rows.add(task.key), &call.judged.tool)?;
+                policy
+                    .repetition
+                    .after(self.rows.add(task.key), &call.judged.tool)?;
             }
             Err(_) => {}
         }
@@ -73,8 +77,13 @@ mod tests {
     /// SEMANTICS §6: a task that is one too many takes the place of another, never more room.
     #[test]
     fn what_is_known_of_tasks_is_bounded() {
-        let (rows, task) = (Rows::default(), |n: usize| Digest::of_parts("task", &[&n.to_le_bytes()]));
-        assert_eq!((0..3).map(|_| rows.add(task(0))).collect::<Vec<_>>(), [0, 1, 2]);
+        let (rows, task) = (Rows::default(), |n: usize| {
+            Digest::of_parts("task", &[&n.to_le_bytes()])
+        });
+        assert_eq!(
+            (0..3).map(|_| rows.add(task(0))).collect::<Vec<_>>(),
+            [0, 1, 2]
+        );
         rows.end(task(0));
         assert_eq!(rows.add(task(0)), 0);
         for n in 0..2 * MOST {

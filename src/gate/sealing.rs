@@ -1,4 +1,5 @@
-//! Step 13: the values of secret references, fetched when everything else has passed, for the copy that leaves.
+//! Step 13: the values of secret references, fetched when everything else has passed, for the copy
+//! that leaves.
 
 use super::Gate;
 use super::call::Call;
@@ -16,14 +17,16 @@ use crate::policy::Policy;
 /// What travels beside the arguments and comes from the agent.
 const BESIDE: [&str; 3] = ["_meta", "task", "inputResponses"];
 
-/// Seals a call that every guard has passed, and sends it (steps 13 to 16). `unsealed`: in observe mode, what is sent
-/// although a reference stands wrong.
+/// Seals a call that every guard has passed, and sends it (steps 13 to 16). `unsealed`: in observe
+/// mode, what is sent although a reference stands wrong.
 pub(super) async fn send(
     (gate, policy, unsealed): (&Gate, &Policy, Option<Sealed>),
     delivery: Delivery<'_>,
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
-    let Delivery { call, tool, rules, .. } = delivery;
+    let Delivery {
+        call, tool, rules, ..
+    } = delivery;
     let sealed = seal(gate, policy, (call, tool, rules)).await;
     let sealed = match (trail.check(Stage::Secrets, sealed), unsealed) {
         (Ok(sealed), _) => sealed,
@@ -45,7 +48,11 @@ async fn seal(
     let body = call.message.body.as_ref();
     let beside: Vec<Text> = BESIDE.iter().filter_map(|key| body?.get(key)).collect();
     let (server, definition) = (&tool.server.settings.name, &*tool.definition);
-    let target = Target { server, tool: &definition.name, mirrored: &definition.header_params };
+    let target = Target {
+        server,
+        tool: &definition.name,
+        mirrored: &definition.header_params,
+    };
     let action = call.judged.action;
     let wanted = rules.secrets.references(&policy.secrets, target, &call.judged.arguments, &beside).inspect_err(|_| {
         tracing::warn!(%action, tool = %tool.name, "a secret reference stands where none may, or is not well-formed");

@@ -1,5 +1,5 @@
-//! What the contract of a call makes of everything that its tool says of it: on the way, in its answer, and later, when the
-//! answer was the handle of a task.
+//! What the contract of a call makes of everything that its tool says of it: on the way, in its
+//! answer, and later, when the answer was the handle of a task.
 
 use super::toolbox::Tool;
 use crate::guards::{Mode, ToolRules};
@@ -35,9 +35,17 @@ pub(super) struct Shaper {
 impl Shaper {
     /// What is noted of a task that a call with these parameters became.
     pub(super) fn of_task(&self, params: Option<&Text>) -> Owned {
-        let (server, tool) = (self.tool.server.settings.name.clone(), self.tool.name.clone());
+        let (server, tool) = (
+            self.tool.server.settings.name.clone(),
+            self.tool.name.clone(),
+        );
         let token = params.and_then(|params| params.at(&["_meta", "progressToken"]));
-        Owned { server, tool, token, shaping: Arc::new(self.clone()) }
+        Owned {
+            server,
+            tool,
+            token,
+            shaping: Arc::new(self.clone()),
+        }
     }
 
     /// The answer of the call as the agent may read it.
@@ -48,8 +56,8 @@ impl Shaper {
         shaped(self, |shaping, answer| shaping.result(answer), answer).await
     }
 
-    /// Whether a task that the answer names is its agent's: in enforce mode one that nobody asked for is nobody's (SECURITY
-    /// §3C C5).
+    /// Whether a task that the answer names is its agent's: in enforce mode one that nobody asked
+    /// for is nobody's (SECURITY §3C C5).
     pub(super) fn may_be_task(&self) -> bool {
         self.wants_task || self.mode == Mode::Observe
     }
@@ -58,8 +66,8 @@ impl Shaper {
         !self.may_be_task() && !answer.is_error && answer.body.as_ref().is_some_and(is_task)
     }
 
-    /// What the agent reads in place of an answer that asks it for what the server may not: since 2026-07-28 by results, and
-    /// in any revision by errors.
+    /// What the agent reads in place of an answer that asks it for what the server may not: since
+    /// 2026-07-28 by results, and in any revision by errors.
     fn too_much(&self, said: &Message) -> Option<&'static str> {
         if !said.is_error && self.revision != Revision::NEWEST_MODERN.as_str() {
             return None;
@@ -84,7 +92,11 @@ impl Shaping for Shaper {
     }
 
     fn standing(&self, said: Message) -> Message {
-        with_brief_end(self.rules.results.shape_task(said, self.mode, self.tool.output()))
+        with_brief_end(
+            self.rules
+                .results
+                .shape_task(said, self.mode, self.tool.output()),
+        )
     }
 
     fn remark(&self, said: Message) -> Option<Message> {
@@ -105,14 +117,25 @@ impl Shaping for Shaper {
     }
 }
 
-/// What says how a task stands, with the error that it ended with as an agent has to read one (SECURITY §8).
+/// What says how a task stands, with the error that it ended with as an agent has to read one
+/// (SECURITY §8).
 fn with_brief_end(said: Message) -> Message {
     let body = said.body.as_ref().filter(|_| !said.is_error);
-    let Some((body, error)) = body.and_then(|body| Some((body, body.get("error")?))) else { return said };
-    let brief = Message::response(None, error.clone(), true).brief().body.filter(|brief| *brief != error);
-    let Some((mut members, brief)) = body.object().zip(brief) else { return said };
+    let Some((body, error)) = body.and_then(|body| Some((body, body.get("error")?))) else {
+        return said;
+    };
+    let brief = Message::response(None, error.clone(), true)
+        .brief()
+        .body
+        .filter(|brief| *brief != error);
+    let Some((mut members, brief)) = body.object().zip(brief) else {
+        return said;
+    };
     members.set("error", brief);
-    Message { body: Some(members.text()), ..said }
+    Message {
+        body: Some(members.text()),
+        ..said
+    }
 }
 
 fn unasked(answer: &Message, is_modern: bool) -> Message {
@@ -120,5 +143,8 @@ fn unasked(answer: &Message, is_modern: bool) -> Message {
     if is_modern {
         result["resultType"] = json!("complete");
     }
-    Message { body: Some(Text::of(&result)), ..answer.clone() }
+    Message {
+        body: Some(Text::of(&result)),
+        ..answer.clone()
+    }
 }

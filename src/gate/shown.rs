@@ -1,5 +1,5 @@
-//! How a tool is shown to a caller, and how its call is read back: what the model takes decides the one, the tool's own
-//! schema the other (POLICY §3; SEMANTICS §2, step 3).
+//! How a tool is shown to a caller, and how its call is read back: what the model takes decides the
+//! one, the tool's own schema the other (POLICY §3; SEMANTICS §2, step 3).
 
 use super::Gate;
 use super::call::Call;
@@ -22,7 +22,8 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Variants of one tool that are kept: every profile in two ways, so that no two callers take turns in making theirs (002-14).
+/// Variants of one tool that are kept: every profile in two ways, so that no two callers take turns
+/// in making theirs (002-14).
 const VARIANTS: usize = 2 * Profile::ALL.len();
 /// What the kept variants of one tool may take in bytes, the latest one apart.
 const KEPT: usize = 1 << 20;
@@ -42,7 +43,8 @@ pub struct Variant {
 
 type Made = Result<Arc<Variant>, Unfit>;
 
-/// The variants of one tool. They live and end with it, so that a changed definition has none of the old ones.
+/// The variants of one tool. They live and end with it, so that a changed definition has none of
+/// the old ones.
 #[derive(Debug, Default)]
 pub struct Variants(Mutex<Vec<(Key, Made)>>);
 
@@ -61,7 +63,11 @@ struct How {
 impl Variants {
     /// The variant, and whether it was there.
     fn get(&self, key: Key, fit: impl FnOnce() -> Made) -> (Made, bool) {
-        let known = |kept: &[(Key, Made)]| kept.iter().find(|(known, _)| *known == key).map(|(_, made)| made.clone());
+        let known = |kept: &[(Key, Made)]| {
+            kept.iter()
+                .find(|(known, _)| *known == key)
+                .map(|(_, made)| made.clone())
+        };
         if let Some(made) = known(&self.0.lock()) {
             return (made, true);
         }
@@ -83,7 +89,8 @@ impl Variants {
 
 /// Bytes of a definition; its way back is in proportion.
 fn length(made: &Made) -> usize {
-    made.as_ref().map_or(0, |variant| variant.definition.as_bytes().len())
+    made.as_ref()
+        .map_or(0, |variant| variant.definition.as_bytes().len())
 }
 
 impl How {
@@ -91,34 +98,54 @@ impl How {
         let admitted = policy.allowlist.admit(caller, &tool.name).ok();
         let rules = admitted.as_ref().map(Admitted::rules);
         let key = rules.and_then(|rules| rules.idempotency.as_ref()?.shown(&tool.schema));
-        Self { key, reshaped: rules.is_some_and(|rules| rules.results.may_reshape()) }
+        Self {
+            key,
+            reshaped: rules.is_some_and(|rules| rules.results.may_reshape()),
+        }
     }
 
-    /// The definition as its server wrote it, as far as it can be read, without an output schema that the contract's rules
-    /// for results may break (PROTOCOL §5.1).
+    /// The definition as its server wrote it, as far as it can be read, without an output schema
+    /// that the contract's rules for results may break (PROTOCOL §5.1).
     fn written(self, tool: &Tool) -> Text {
         let shown = &tool.definition.shown;
-        let members = shown.object().filter(|members| self.reshaped && members.get("outputSchema").is_some());
-        let Some(mut members) = members else { return shown.clone() };
+        let members = shown
+            .object()
+            .filter(|members| self.reshaped && members.get("outputSchema").is_some());
+        let Some(mut members) = members else {
+            return shown.clone();
+        };
         members.remove("outputSchema");
         members.text()
     }
 }
 
-/// A definition as its server wrote it, with the argument for the key where the contract shows one, in a profile.
+/// A definition as its server wrote it, with the argument for the key where the contract shows one,
+/// in a profile.
 pub fn variant_of(written: &Text, key: Option<Shown>, profile: Profile) -> Result<Variant, Unfit> {
     let definition = key.map_or_else(|| written.clone(), |key| with_key(written, key));
     if profile == Profile::None {
-        return Ok(Variant { definition, back: Back::default(), losses: Losses::default() });
+        return Ok(Variant {
+            definition,
+            back: Back::default(),
+            losses: Losses::default(),
+        });
     }
-    let schema = definition.get("inputSchema").map(|schema| schema.value()).unwrap_or_default();
+    let schema = definition
+        .get("inputSchema")
+        .map(|schema| schema.value())
+        .unwrap_or_default();
     let normal = normalize(&schema, profile)?;
     let mut members = definition.object().unwrap_or_default();
     members.set("inputSchema", Text::of(&normal.schema));
-    Ok(Variant { definition: members.text(), back: normal.back, losses: normal.losses })
+    Ok(Variant {
+        definition: members.text(),
+        back: normal.back,
+        losses: normal.losses,
+    })
 }
 
-/// Names that are shown otherwise than the tools' own: shown, and the tool; none where two tools would share it.
+/// Names that are shown otherwise than the tools' own: shown, and the tool; none where two tools
+/// would share it.
 type Table = HashMap<String, Option<ToolName>>;
 
 /// The tables already made, each for one state of the tools.
@@ -131,7 +158,10 @@ type OfTools = (u64, Arc<Table>);
 impl Names {
     fn table(&self, tools: &Tools, scope: &Scope, reads: Reads) -> Arc<Table> {
         let mut tables = self.0.lock();
-        if let Some((_, table)) = tables.get(&(scope.clone(), reads)).filter(|(version, _)| *version == tools.version) {
+        if let Some((_, table)) = tables
+            .get(&(scope.clone(), reads))
+            .filter(|(version, _)| *version == tools.version)
+        {
             return table.clone();
         }
         let table = Arc::new(table(tools, scope, reads));
@@ -146,7 +176,10 @@ impl Names {
 fn table(tools: &Tools, scope: &Scope, reads: Reads) -> Table {
     let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
     let mut table = Table::new();
-    for tool in tools.known().filter(|tool| scope.holds(&tool.server.settings.name)) {
+    for tool in tools
+        .known()
+        .filter(|tool| scope.holds(&tool.server.settings.name))
+    {
         let name = scope.name(&tool.server.settings.name, &tool.definition.name);
         if alphabet.takes(&name) {
             continue;
@@ -178,7 +211,8 @@ impl Gate {
         made
     }
 
-    /// Of the tools that a caller may use those that its model and its program take, and the others.
+    /// Of the tools that a caller may use those that its model and its program take, and the
+    /// others.
     pub(super) fn fitting(
         &self,
         policy: &Policy,
@@ -188,8 +222,15 @@ impl Gate {
     ) -> (Vec<Listed>, Vec<(Arc<Tool>, Unfit)>) {
         let reads = caller.reads;
         let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
-        let most = limits::of(reads.profile).tools.unwrap_or(usize::MAX).min(reads.caps.tools);
-        let table = if reads.is_all() { Arc::default() } else { self.listings.names.table(tools, scope, reads) };
+        let most = limits::of(reads.profile)
+            .tools
+            .unwrap_or(usize::MAX)
+            .min(reads.caps.tools);
+        let table = if reads.is_all() {
+            Arc::default()
+        } else {
+            self.listings.names.table(tools, scope, reads)
+        };
         let (mut listed, mut hidden) = (Vec::new(), Vec::new());
         for tool in visible {
             let own = scope.name(&tool.server.settings.name, &tool.definition.name);
@@ -197,11 +238,21 @@ impl Gate {
             let name = if stays { own } else { alphabet.fit(&own) };
             // Its own name is no other tool's, whichever would be fitted to it.
             let is_free = stays || table.get(&name).is_none_or(Option::is_some);
-            let variant = if is_free { self.variant(policy, caller, tool) } else { Err(Unfit::NameClash) };
+            let variant = if is_free {
+                self.variant(policy, caller, tool)
+            } else {
+                Err(Unfit::NameClash)
+            };
             match variant {
-                Ok(_) if listed.len() >= most => hidden.push((tool.clone(), Unfit::TooManyTools { most })),
+                Ok(_) if listed.len() >= most => {
+                    hidden.push((tool.clone(), Unfit::TooManyTools { most }));
+                }
                 Ok(variant) => {
-                    listed.push(Listed { tool: tool.clone(), name, definition: variant.definition.clone() });
+                    listed.push(Listed {
+                        tool: tool.clone(),
+                        name,
+                        definition: variant.definition.clone(),
+                    });
                 }
                 Err(reason) => hidden.push((tool.clone(), reason)),
             }
@@ -209,8 +260,14 @@ impl Gate {
         (listed, hidden)
     }
 
-    /// The tool that `name` means to this caller: as policies name it, where it would live, and its name there.
-    pub fn named(&self, caller: &Caller, scope: &Scope, name: &str) -> (ToolName, Option<ServerName>, String) {
+    /// The tool that `name` means to this caller: as policies name it, where it would live, and its
+    /// name there.
+    pub fn named(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        name: &str,
+    ) -> (ToolName, Option<ServerName>, String) {
         let written = scope.tool(name);
         if caller.reads.is_all() {
             return written;
@@ -220,14 +277,22 @@ impl Gate {
             return written;
         }
         let table = self.listings.names.table(&tools, scope, caller.reads);
-        let meant = table.get(name).and_then(Option::as_ref).and_then(|name| tools.find(name));
+        let meant = table
+            .get(name)
+            .and_then(Option::as_ref)
+            .and_then(|name| tools.find(name));
         match meant {
-            Some(tool) => (tool.name.clone(), Some(tool.server.settings.name.clone()), tool.definition.name.clone()),
+            Some(tool) => (
+                tool.name.clone(),
+                Some(tool.server.settings.name.clone()),
+                tool.definition.name.clone(),
+            ),
             None => written,
         }
     }
 
-    /// `arguments` as the tool's own schema means them, and whether its caller is told of arguments that travel as headers.
+    /// `arguments` as the tool's own schema means them, and whether its caller is told of arguments
+    /// that travel as headers.
     pub fn declared(&self, caller: &Caller, tool: &Tool, arguments: Value) -> (Value, bool) {
         if caller.reads.profile == Profile::None {
             return (arguments, true);
@@ -263,7 +328,9 @@ pub(super) fn read_back(
     if call.caller.reads.profile == Profile::None {
         return (tool, call);
     }
-    let Some(tool) = tool else { return (None, call) };
+    let Some(tool) = tool else {
+        return (None, call);
+    };
     let Ok(variant) = gate.variant(policy, &call.caller, &tool) else {
         // Nobody is shown it; but observe mode refuses nothing.
         return ((policy.mode == Mode::Observe).then_some(tool), call);
@@ -285,7 +352,11 @@ mod tests {
         let text = Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
         let limits = crate::mcp::json::FROM_SERVER;
         let definition = Text::read(text, &limits).unwrap();
-        Arc::new(Variant { definition, back: Back::default(), losses: Losses::default() })
+        Arc::new(Variant {
+            definition,
+            back: Back::default(),
+            losses: Losses::default(),
+        })
     }
 
     /// Who of these is made anew, asked in turn, when each is so long.
@@ -296,18 +367,32 @@ mod tests {
         keys.iter().filter(|key| of(key)).count()
     }
 
-    /// 002-14: callers of all profiles, before and after a reload that shows the key, take nothing from each other; together
-    /// the variants of one tool stay within a bound.
+    /// 002-14: callers of all profiles, before and after a reload that shows the key, take nothing
+    /// from each other; together the variants of one tool stay within a bound.
     #[test]
     fn variants_are_kept_within_a_bound() {
         let keys: Vec<Key> = [None, Some(Shown { required: true })]
             .into_iter()
-            .flat_map(|key| Profile::ALL.map(|profile| (profile, How { key, reshaped: false })))
+            .flat_map(|key| {
+                Profile::ALL.map(|profile| {
+                    (
+                        profile,
+                        How {
+                            key,
+                            reshaped: false,
+                        },
+                    )
+                })
+            })
             .collect();
         assert_eq!(made_anew(&keys, 4_096), 0);
         assert_eq!(made_anew(&keys, KEPT / 4), keys.len(), "four have room");
         assert_eq!(made_anew(&keys[..4], KEPT / 4), 0);
-        assert_eq!(made_anew(&keys[..1], KEPT + 1), 0, "the latest is kept, whatever it takes");
+        assert_eq!(
+            made_anew(&keys[..1], KEPT + 1),
+            0,
+            "the latest is kept, whatever it takes"
+        );
         let variants = Variants::default();
         for key in &keys {
             assert!(variants.get(*key, || Ok(of_length(KEPT / 2))).0.is_ok());

@@ -1,4 +1,5 @@
-//! Room for calls in flight, of which no agent has all: however slow the reads of one are, another's calls go on.
+//! Room for calls in flight, of which no agent has all: however slow the reads of one are,
+//! another's calls go on.
 
 use crate::model::ids::AgentId;
 use crate::model::shares::Shares;
@@ -22,7 +23,8 @@ pub(super) struct Slot {
 }
 
 impl Slots {
-    /// Room for one more call of `agent`; none when it, or all agents together, have as many as they may.
+    /// Room for one more call of `agent`; none when it, or all agents together, have as many as
+    /// they may.
     pub(super) fn take(&self, agent: &AgentId) -> Option<Slot> {
         let mut taken = self.0.lock();
         if taken.of(agent) >= IN_FLIGHT_OF_ONE || taken.all() >= IN_FLIGHT {
@@ -30,7 +32,10 @@ impl Slots {
         }
         taken.add(agent, 1);
         drop(taken);
-        Some(Slot { slots: Arc::clone(&self.0), agent: agent.clone() })
+        Some(Slot {
+            slots: Arc::clone(&self.0),
+            agent: agent.clone(),
+        })
     }
 }
 
@@ -49,10 +54,15 @@ mod tests {
     fn one_agent_does_not_take_all_slots() {
         let slots = Slots::default();
         let [one, two, three] = ["one", "two", "three"].map(AgentId::new);
-        let mut taken: Vec<Slot> = (0..IN_FLIGHT_OF_ONE).map(|_| slots.take(&one).unwrap()).collect();
+        let mut taken: Vec<Slot> = (0..IN_FLIGHT_OF_ONE)
+            .map(|_| slots.take(&one).unwrap())
+            .collect();
         assert!(slots.take(&one).is_none());
         taken.extend((IN_FLIGHT_OF_ONE..IN_FLIGHT).map(|_| slots.take(&two).unwrap()));
-        assert!(slots.take(&two).is_none() && slots.take(&three).is_none(), "all are taken");
+        assert!(
+            slots.take(&two).is_none() && slots.take(&three).is_none(),
+            "all are taken"
+        );
         taken.pop();
         taken.push(slots.take(&three).unwrap());
         taken.clear();

@@ -1,4 +1,5 @@
-//! Where a task says it is (003-73 … 003-76): takes it there, stops a call that is only planned, and names what a task has done.
+//! Where a task says it is (003-73 … 003-76): takes it there, stops a call that is only planned,
+//! and names what a task has done.
 
 use super::bill::Bill;
 use super::call::Call;
@@ -16,7 +17,8 @@ use crate::store::state::command::Command;
 use crate::store::state::digest::Digest;
 
 impl Effects {
-    /// Step 7: takes the task where its agent says it is. An agent that says nothing of it is not held to any order.
+    /// Step 7: takes the task where its agent says it is. An agent that says nothing of it is not
+    /// held to any order.
     pub(super) async fn advance(
         &self,
         call: &Call,
@@ -24,17 +26,32 @@ impl Effects {
         rules: &ToolRules,
         trail: &mut Trail,
     ) -> Result<(), Refusal> {
-        let Some(state) = reported(&call.judged, rules.side_effect)? else { return Ok(()) };
-        let known = self.look(of_task(bill.task)).await?.task.unwrap_or_default();
+        let Some(state) = reported(&call.judged, rules.side_effect)? else {
+            return Ok(());
+        };
+        let known = self
+            .look(of_task(bill.task))
+            .await?
+            .task
+            .unwrap_or_default();
         trail.before = known.state;
         if state == State::Summarize {
             trail.evidence = known.evidence;
         }
-        if known.state == Some(state) { Ok(()) } else { self.take(bill.task, state).await }
+        if known.state == Some(state) {
+            Ok(())
+        } else {
+            self.take(bill.task, state).await
+        }
     }
 
     async fn take(&self, task: Digest, state: State) -> Result<(), Refusal> {
-        match self.store.run(Command::Enter { task, state }, None).await.map_err(unavailable)? {
+        match self
+            .store
+            .run(Command::Enter { task, state }, None)
+            .await
+            .map_err(unavailable)?
+        {
             Ok(_) => Ok(()),
             Err(Refused::State { before }) => Err(Refusal::StateOutOfOrder { before, state }),
             Err(_) => Err(Refusal::InternalError),
@@ -43,8 +60,15 @@ impl Effects {
 
     /// A plan with a step that would be refused is none: its task is asking again (003-74).
     pub(super) async fn give_up_plan(&self, call: &Call) {
-        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else { return };
-        let planned = self.look(of_task(task.key)).await.ok().and_then(|view| view.task?.state) == Some(State::Plan);
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else {
+            return;
+        };
+        let planned = self
+            .look(of_task(task.key))
+            .await
+            .ok()
+            .and_then(|view| view.task?.state)
+            == Some(State::Plan);
         if planned && self.take(task.key, State::Collect).await.is_err() {
             tracing::warn!(action = %call.judged.action, "a plan that failed still stands");
         }
@@ -56,8 +80,8 @@ pub(super) fn is_planned(call: &Call) -> Result<bool, Refusal> {
     Ok(reported(&call.judged, false)? == Some(State::Plan))
 }
 
-/// The rest of the gate for a call that is only planned: everything that takes nothing. Always a refusal; the call is never
-/// sent.
+/// The rest of the gate for a call that is only planned: everything that takes nothing. Always a
+/// refusal; the call is never sent.
 pub(super) async fn planned(
     effects: &Effects,
     (call, tool, rules): (&Call, &Tool, &ToolRules),

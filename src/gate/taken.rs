@@ -1,5 +1,5 @@
-//! What a call has taken, given back in one place on every path, in a task that outlives the agent's connection. Three
-//! endings: answered; refused or never sent; sent with no answer known.
+//! What a call has taken, given back in one place on every path, in a task that outlives the
+//! agent's connection. Three endings: answered; refused or never sent; sent with no answer known.
 
 use super::dispatch::{Cleared, Stamp};
 use super::effects::{Claimed, Effects};
@@ -24,7 +24,8 @@ use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// How long the end of a call waits for room on the disk before its agent is told that it could not be recorded.
+/// How long the end of a call waits for room on the disk before its agent is told that it could not
+/// be recorded.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything a call holds while it runs.
@@ -66,19 +67,31 @@ pub(super) struct Ended {
 
 impl Taken {
     /// Holds `claimed` from now on; gives what the call carries upstream.
-    pub(super) fn hold<'a>(&mut self, claimed: Claimed, rule: &'a idempotency::Rule, keyed: &Keyed) -> Cleared<'a> {
+    pub(super) fn hold<'a>(
+        &mut self,
+        claimed: Claimed,
+        rule: &'a idempotency::Rule,
+        keyed: &Keyed,
+    ) -> Cleared<'a> {
         let stamp = Stamp::of(&claimed, rule, keyed);
-        self.claim = Some(Held { claimed, proof: Proof::NotSent, late: None, cost: None });
+        self.claim = Some(Held {
+            claimed,
+            proof: Proof::NotSent,
+            late: None,
+            cost: None,
+        });
         Cleared::Claimed(stamp)
     }
 
-    /// Another call was quicker, and the steps from 8 on are taken once more: who waits takes no room.
+    /// Another call was quicker, and the steps from 8 on are taken once more: who waits takes no
+    /// room.
     pub(super) fn anew(&mut self, trail: &mut Trail) {
         self.slot = None;
         trail.back(Stage::Idempotency);
     }
 
-    /// What the agent reads when toolgate itself broke: once the call had its slot, it may have been sent.
+    /// What the agent reads when toolgate itself broke: once the call had its slot, it may have
+    /// been sent.
     pub(super) fn after_panic(&self) -> Refusal {
         match &self.claim {
             Some(held) if held.proof == Proof::NotSent => Refusal::InternalError,
@@ -88,9 +101,9 @@ impl Taken {
         }
     }
 
-    /// Gives everything back; with a claim, its outcome is durable when this returns (SEMANTICS §2, step 15). Gives the
-    /// entry back when there was no claim to settle with it. Exhaustive on purpose: a new field does not compile until it
-    /// is settled here.
+    /// Gives everything back; with a claim, its outcome is durable when this returns (SEMANTICS §2,
+    /// step 15). Gives the entry back when there was no claim to settle with it. Exhaustive on
+    /// purpose: a new field does not compile until it is settled here.
     pub(super) async fn settle(
         self,
         effects: &Effects,
@@ -98,14 +111,27 @@ impl Taken {
         answer: Option<&Message>,
         ended: Ended,
     ) -> Result<Option<Box<Entry>>, Error> {
-        let Self { slot, claim, reserved } = self;
+        let Self {
+            slot,
+            claim,
+            reserved,
+        } = self;
         let left = match claim {
-            Some(held) => held.settle(effects, entry, answer, ended).await.map(|()| None),
+            Some(held) => held
+                .settle(effects, entry, answer, ended)
+                .await
+                .map(|()| None),
             None => Ok(Some(entry)),
         };
         if let Some(Reserved { task, tool, cost }) = reserved {
             let charge = Some((cost, Charge::Settle(cost)));
-            let spend = Spend { task, tool, charge, failed: ended.failed, seen: Some(ended.seen) };
+            let spend = Spend {
+                task,
+                tool,
+                charge,
+                failed: ended.failed,
+                seen: Some(ended.seen),
+            };
             if let Err(error) = effects.store.run(Command::Spend(spend), None).await {
                 tracing::warn!(%error, "a call is not counted");
             }
@@ -123,12 +149,22 @@ impl Held {
         answer: Option<&Message>,
         ended: Ended,
     ) -> Result<(), Error> {
-        let Self { claimed, proof, late, cost } = self;
+        let Self {
+            claimed,
+            proof,
+            late,
+            cost,
+        } = self;
         let (key, action, round) = (claimed.key, claimed.action, claimed.round);
         let phase = phase(effects, (proof, round), answer, &entry).await;
         let (phase, unkept) = match phase {
             Ok(phase) => (phase, None),
-            Err(error) => (Phase::Unknown { why: "the answer could not be kept".to_owned() }, Some(error)),
+            Err(error) => (
+                Phase::Unknown {
+                    why: "the answer could not be kept".to_owned(),
+                },
+                Some(error),
+            ),
         };
         let settle = Settle {
             key,
@@ -139,7 +175,11 @@ impl Held {
             failed: ended.failed,
             seen: Some(ended.seen),
         };
-        let settled = match effects.store.run(Command::Settle(settle), Some(*entry)).await {
+        let settled = match effects
+            .store
+            .run(Command::Settle(settle), Some(*entry))
+            .await
+        {
             // It is queued, and will be written when there is room.
             Err(Error::Full(_)) => written(effects, key).await,
             settled => settled.map(drop),
@@ -172,8 +212,12 @@ fn keep_later(
     let store = effects.store.clone();
     tasks::spawn("unkept answer", async move {
         match late::keep(&*store, is_error, body).await {
-            Ok(stored) => late::settle(&*store, key, action, late::ended_with(proof, round, stored)).await,
-            Err(error) => tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown"),
+            Ok(stored) => {
+                late::settle(&*store, key, action, late::ended_with(proof, round, stored)).await;
+            }
+            Err(error) => {
+                tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown");
+            }
         }
         drop(room);
     });
@@ -181,11 +225,16 @@ fn keep_later(
 
 /// Waits for room on the disk, for a while.
 async fn written(effects: &Effects, key: Digest) -> Result<(), Error> {
-    let place = Place { call: Some(key), ..Place::default() };
+    let place = Place {
+        call: Some(key),
+        ..Place::default()
+    };
     let durable = async {
         loop {
             match effects.store.look(place).await {
-                Err(error) if error.ends_by_itself() => tokio::time::sleep(Duration::from_millis(500)).await,
+                Err(error) if error.ends_by_itself() => {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
                 other => return other.map(drop),
             }
         }
@@ -207,15 +256,23 @@ async fn phase(
             let (is_error, body) = given(answer);
             late::ended_with(proof, round, effects.store.keep(is_error, body).await?)
         }
-        Proof::NotRun { again: true } => Phase::Failed { answer: None, again: true },
+        Proof::NotRun { again: true } => Phase::Failed {
+            answer: None,
+            again: true,
+        },
         Proof::NotSent => Phase::NotSent,
-        Proof::Unknown => {
-            Phase::Unknown { why: entry.fault.clone().unwrap_or_else(|| "the answer proves nothing".to_owned()) }
-        }
+        Proof::Unknown => Phase::Unknown {
+            why: entry
+                .fault
+                .clone()
+                .unwrap_or_else(|| "the answer proves nothing".to_owned()),
+        },
     })
 }
 
 fn given(answer: Option<&Message>) -> (bool, Bytes) {
-    let body = answer.and_then(|answer| answer.body.as_ref()).map_or_else(Bytes::new, Text::bytes);
+    let body = answer
+        .and_then(|answer| answer.body.as_ref())
+        .map_or_else(Bytes::new, Text::bytes);
     (answer.is_some_and(|answer| answer.is_error), body)
 }

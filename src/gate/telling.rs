@@ -1,5 +1,6 @@
-//! What hooks are told of a call, and the end of a call for after-hooks: told once, by others, later, or not at all
-//! (001-33 … 001-36). Nobody waits for them, and nothing they do changes what became of the call.
+//! What hooks are told of a call, and the end of a call for after-hooks: told once, by others,
+//! later, or not at all (001-33 … 001-36). Nobody waits for them, and nothing they do changes what
+//! became of the call.
 
 use super::Gate;
 use super::call::Call;
@@ -38,7 +39,11 @@ pub struct Hooks {
 impl Hooks {
     /// Over these connections.
     pub fn new(connections: Connections) -> Self {
-        Self { connections, room: Arc::new(Semaphore::new(WAITING)), telling: TaskTracker::new() }
+        Self {
+            connections,
+            room: Arc::new(Semaphore::new(WAITING)),
+            telling: TaskTracker::new(),
+        }
     }
 
     /// Waits until after-hooks have heard of everything, at most so long.
@@ -58,13 +63,19 @@ pub(super) fn of(kind: &str, (call, tool): (&Call, &Tool), arguments: &Value) ->
     told.set("tool", Text::string(&tool.definition.name));
     told.set("arguments", Text::of(arguments));
     told.set("call_id", Text::string(&judged.action.to_string()));
-    told.set("caller", Text::of(&json!({ "agent": caller.agent.as_str(), "tenant": tenant, "roles": caller.roles })));
+    told.set(
+        "caller",
+        Text::of(
+            &json!({ "agent": caller.agent.as_str(), "tenant": tenant, "roles": caller.roles }),
+        ),
+    );
     told.set("trace_id", Text::string(&judged.trace_id));
     told
 }
 
 impl Gate {
-    /// Tells after-hooks how a call ended that was handed to its tool server, well or not. Never waits.
+    /// Tells after-hooks how a call ended that was handed to its tool server, well or not. Never
+    /// waits.
     pub(super) fn tell(
         &self,
         policy: &Policy,
@@ -87,12 +98,19 @@ impl Gate {
                 }
             }
             Err(refusal) => {
-                told.set("error", Text::of(&json!({ "code": refusal.code(), "message": refusal.words() })));
+                told.set(
+                    "error",
+                    Text::of(&json!({ "code": refusal.code(), "message": refusal.words() })),
+                );
             }
         }
         let body = told.text();
         for hook in hooks {
-            self.tell_one(hook, format!("{}_after_{}", call.judged.action, hook.name), &body);
+            self.tell_one(
+                hook,
+                format!("{}_after_{}", call.judged.action, hook.name),
+                &body,
+            );
         }
     }
 
@@ -100,17 +118,25 @@ impl Gate {
         let bytes = u32::try_from(body.as_bytes().len()).unwrap_or(u32::MAX);
         let room = self.hooks.room.clone().try_acquire_many_owned(bytes).ok();
         let Some(place) = room.zip(hook.place()) else {
-            tracing::debug!(hook = hook.name, "an after-hook has too much to hear; it does not hear of a call");
+            tracing::debug!(
+                hook = hook.name,
+                "an after-hook has too much to hear; it does not hear of a call"
+            );
             self.metrics.after_hook("dropped");
             return;
         };
         let (metrics, name) = (self.metrics.clone(), hook.name.clone());
         let held = (place, self.hooks.telling.token());
-        hook.tell(self.hooks.connections.clone(), (id, body.bytes()), held, move |ended| {
-            if let Err(failed) = &ended {
-                tracing::debug!(hook = name, %failed, "an after-hook failed");
-            }
-            metrics.after_hook(if ended.is_ok() { "delivered" } else { "failed" });
-        });
+        hook.tell(
+            self.hooks.connections.clone(),
+            (id, body.bytes()),
+            held,
+            move |ended| {
+                if let Err(failed) = &ended {
+                    tracing::debug!(hook = name, %failed, "an after-hook failed");
+                }
+                metrics.after_hook(if ended.is_ok() { "delivered" } else { "failed" });
+            },
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The tools of all servers as one immutable set: each definition's schema is judged and compiled once, and a tool that
-//! cannot be validated is quarantined, never offered (SECURITY §4).
+//! The tools of all servers as one immutable set: each definition's schema is judged and compiled
+//! once, and a tool that cannot be validated is quarantined, never offered (SECURITY §4).
 
 use super::collisions;
 use super::pinned::{self, Told};
@@ -47,7 +47,12 @@ impl Tool {
 
     /// Its output schema, if it has one.
     pub fn output(&self) -> Option<&Result<Schema, Quarantine>> {
-        let compiled = || self.definition.text.get("outputSchema").map(|schema| Schema::compile(&schema.value()));
+        let compiled = || {
+            self.definition
+                .text
+                .get("outputSchema")
+                .map(|schema| Schema::compile(&schema.value()))
+        };
         self.output.get_or_init(compiled).as_ref()
     }
 }
@@ -70,11 +75,14 @@ pub struct Tools {
 impl Tools {
     /// Whether every server was tried at least once, and the tools of those that answered are here.
     pub fn settled(&self, servers: &Servers) -> bool {
-        servers.all().iter().all(|server| self.tried.contains(&server.settings.name))
+        servers
+            .all()
+            .iter()
+            .all(|server| self.tried.contains(&server.settings.name))
     }
 
-    /// The tool of that name. Its server may be down: then nothing can be sent, and what was answered before can be told
-    /// again (SEMANTICS §4).
+    /// The tool of that name. Its server may be down: then nothing can be sent, and what was
+    /// answered before can be told again (SEMANTICS §4).
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
     }
@@ -111,15 +119,28 @@ impl Default for Toolbox {
 impl Toolbox {
     /// Holds these tools until the first change.
     pub fn of(all: Vec<Arc<Tool>>) -> Self {
-        let by_name = all.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
-        let current = ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() });
-        Self { current, ..Self::default() }
+        let by_name = all
+            .iter()
+            .map(|tool| (tool.name.clone(), tool.clone()))
+            .collect();
+        let current = ArcSwap::from_pointee(Tools {
+            all,
+            by_name,
+            ..Tools::default()
+        });
+        Self {
+            current,
+            ..Self::default()
+        }
     }
 
-    /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
+    /// Waits until the server of that name was tried once and its tools, if it answered, can be
+    /// called.
     pub async fn settled(&self, name: &ServerName) {
         let mut gathered = self.gathered.subscribe();
-        let _ = gathered.wait_for(|_| self.current.load().tried.contains(name)).await;
+        let _ = gathered
+            .wait_for(|_| self.current.load().tried.contains(name))
+            .await;
     }
 
     /// The tools, as they stand.
@@ -132,10 +153,15 @@ impl Toolbox {
         self.changed.subscribe()
     }
 
-    /// Follows the servers until `stop`; what `policy` withholds of their tools is counted and told.
+    /// Follows the servers until `stop`; what `policy` withholds of their tools is counted and
+    /// told.
     async fn follow(self: Arc<Self>, servers: Arc<Servers>, policy: Arc<Live>, seen: Seen) {
         let (mut changes, mut policies) = (servers.changed(), policy.changes());
-        let Seen { metrics, mut told, stop } = seen;
+        let Seen {
+            metrics,
+            mut told,
+            stop,
+        } = seen;
         loop {
             changes.borrow_and_update();
             let (old, from) = (self.current.load_full(), servers.clone());
@@ -144,7 +170,8 @@ impl Toolbox {
                 count(&tools, &servers, (&policy.current(), &mut told), &metrics);
                 self.current.store(Arc::new(tools));
                 self.gathered.send_modify(|version| *version += 1);
-                // A server that says so has changed tools, even if none of their definitions differs.
+                // A server that says so has changed tools, even if none of their definitions
+                // differs.
                 self.changed.send_modify(|version| *version += 1);
             }
             loop {
@@ -153,12 +180,18 @@ impl Toolbox {
                     still = policies.changed() => if still.is_err() { return },
                     () = stop.cancelled() => return,
                 }
-                count(&self.current.load(), &servers, (&policy.current(), &mut told), &metrics);
+                count(
+                    &self.current.load(),
+                    &servers,
+                    (&policy.current(), &mut told),
+                    &metrics,
+                );
             }
         }
     }
 
-    /// Starts to follow the servers, until `stop`; what `policy` withholds of their tools is counted and told.
+    /// Starts to follow the servers, until `stop`; what `policy` withholds of their tools is
+    /// counted and told.
     pub fn start(
         self: &Arc<Self>,
         servers: &Arc<Servers>,
@@ -166,8 +199,15 @@ impl Toolbox {
         metrics: &Arc<Metrics>,
         stop: &CancellationToken,
     ) {
-        let seen = Seen { metrics: metrics.clone(), told: Told::default(), stop: stop.clone() };
-        tasks::spawn("toolbox", self.clone().follow(servers.clone(), policy.clone(), seen));
+        let seen = Seen {
+            metrics: metrics.clone(),
+            told: Told::default(),
+            stop: stop.clone(),
+        };
+        tasks::spawn(
+            "toolbox",
+            self.clone().follow(servers.clone(), policy.clone(), seen),
+        );
     }
 }
 
@@ -178,11 +218,21 @@ struct Seen {
     stop: CancellationToken,
 }
 
-fn count(tools: &Tools, servers: &Servers, (policy, told): (&Policy, &mut Told), metrics: &Metrics) {
+fn count(
+    tools: &Tools,
+    servers: &Servers,
+    (policy, told): (&Policy, &mut Told),
+    metrics: &Metrics,
+) {
     let withheld = pinned::withheld(policy, tools, servers);
     told.tell(&withheld, policy.mode);
-    let hidden = tools.quarantined.iter().map(|(server, reason, _)| (server, *reason));
-    let hidden: Vec<_> = hidden.chain(withheld.iter().map(|one| (&one.server, one.label))).collect();
+    let hidden = tools
+        .quarantined
+        .iter()
+        .map(|(server, reason, _)| (server, *reason));
+    let hidden: Vec<_> = hidden
+        .chain(withheld.iter().map(|one| (&one.server, one.label)))
+        .collect();
     for server in servers.all() {
         let name = &server.settings.name;
         let mut reasons: Vec<(&'static str, usize)> = Vec::new();
@@ -198,15 +248,23 @@ fn count(tools: &Tools, servers: &Servers, (policy, told): (&Policy, &mut Told),
 }
 
 fn gather(servers: &Servers, old: &Tools) -> Tools {
-    let mut tools = Tools { version: old.version + 1, ..Tools::default() };
+    let mut tools = Tools {
+        version: old.version + 1,
+        ..Tools::default()
+    };
     for server in servers.all() {
         if matches!(*server.state().borrow(), State::Starting) {
             continue;
         }
         tools.tried.insert(server.settings.name.clone());
         let Some(up) = server.up() else {
-            let known = old.by_name.iter().filter(|(_, tool)| tool.server.settings.name == server.settings.name);
-            tools.by_name.extend(known.map(|(name, tool)| (name.clone(), tool.clone())));
+            let known = old
+                .by_name
+                .iter()
+                .filter(|(_, tool)| tool.server.settings.name == server.settings.name);
+            tools
+                .by_name
+                .extend(known.map(|(name, tool)| (name.clone(), tool.clone())));
             continue;
         };
         for (name, reason, words) in &up.catalog.quarantined {
@@ -245,16 +303,27 @@ fn compile(
     server: &Arc<Server>,
     old: &Tools,
 ) -> Result<Arc<Tool>, (&'static str, String)> {
-    if let Some(known) = old.find(name).filter(|known| known.definition.text == definition.text) {
+    if let Some(known) = old
+        .find(name)
+        .filter(|known| known.definition.text == definition.text)
+    {
         return Ok(known.clone());
     }
-    let schema =
-        Schema::compile(&definition.input_schema.value()).map_err(|reason| (reason.label(), reason.to_string()))?;
+    let schema = Schema::compile(&definition.input_schema.value())
+        .map_err(|reason| (reason.label(), reason.to_string()))?;
     let hash = schema_hash(&definition.text.value());
     if !definition.changes.is_none() {
         tracing::warn!(tool = %name, changes = %definition.changes, "a tool's definition is not shown as it was written");
     }
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
     let (output, variants) = (OnceLock::new(), Variants::default());
-    Ok(Arc::new(Tool { name, definition, schema, output, hash, server, variants }))
+    Ok(Arc::new(Tool {
+        name,
+        definition,
+        schema,
+        output,
+        hash,
+        server,
+        variants,
+    }))
 }

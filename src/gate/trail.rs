@@ -154,7 +154,8 @@ impl Trail {
         answer
     }
 
-    /// Notes the end of the last stage of a claimed call; where it stopped stays the stage it is known by.
+    /// Notes the end of the last stage of a claimed call; where it stopped stays the stage it is
+    /// known by.
     pub fn settled(&mut self, recorded: bool) {
         let reached = self.stage;
         let spent = self.mark(Stage::Outcome);
@@ -175,7 +176,8 @@ impl Trail {
         self.held += spent;
     }
 
-    /// Another call was quicker: the steps from here on are taken once more, and whatever was allowed is not this call's.
+    /// Another call was quicker: the steps from here on are taken once more, and whatever was
+    /// allowed is not this call's.
     pub fn back(&mut self, stage: Stage) {
         self.approval = None;
         self.mark(stage);
@@ -189,21 +191,33 @@ impl Trail {
         verdict
     }
 
-    /// Observe mode, which alone has evidence: notes what enforce mode would have refused with, and goes on.
-    pub fn overrule(&mut self, refusal: Refusal, observed: Option<Ruled>) -> Result<Ruled, Refusal> {
-        let Some(evidence) = observed else { return Err(refusal) };
+    /// Observe mode, which alone has evidence: notes what enforce mode would have refused with, and
+    /// goes on.
+    pub fn overrule(
+        &mut self,
+        refusal: Refusal,
+        observed: Option<Ruled>,
+    ) -> Result<Ruled, Refusal> {
+        let Some(evidence) = observed else {
+            return Err(refusal);
+        };
         self.would_refuse = Some((refusal, self.stage));
         Ok(evidence)
     }
 
-    /// Observe mode: notes what enforce mode would have refused with at this stage, unless an earlier one did.
+    /// Observe mode: notes what enforce mode would have refused with at this stage, unless an
+    /// earlier one did.
     pub fn note_refusal(&mut self, refusal: Refusal) {
         let stage = self.stage;
         self.would_refuse.get_or_insert((refusal, stage));
     }
 
     /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.
-    pub fn answered<T>(&mut self, side_effect: bool, ended: Result<T, Broken>) -> Result<T, Refusal> {
+    pub fn answered<T>(
+        &mut self,
+        side_effect: bool,
+        ended: Result<T, Broken>,
+    ) -> Result<T, Refusal> {
         let spent = self.mark(Stage::Dispatch);
         self.upstream += spent;
         ended.map_err(|broken| match broken {

@@ -1,5 +1,5 @@
-//! Fetches secrets from where the configuration says, keeps them as long as it says, and makes them known to whatever
-//! hands on what servers say, before any of them leaves.
+//! Fetches secrets from where the configuration says, keeps them as long as it says, and makes them
+//! known to whatever hands on what servers say, before any of them leaves.
 
 use crate::guards::secrets::{Binding, Bindings, Source};
 use crate::model::clock::Clock;
@@ -81,25 +81,40 @@ impl Vault {
     pub async fn fetch(&self, binding: &Arc<Binding>, clock: Clock) -> Result<Arc<Secret>, Failed> {
         let own = self.shelf(&binding.name);
         let mut held = own.0.lock().await;
-        if let Some(held) = held.as_ref().filter(|held| held.is_good(binding, clock.steady())) {
+        if let Some(held) = held
+            .as_ref()
+            .filter(|held| held.is_good(binding, clock.steady()))
+        {
             return held.value.clone();
         }
         let value = match get(&binding.source).await {
-            Ok(value) => KNOWN.add(&binding.name, &value).map(|()| value).map_err(Failed::from),
+            Ok(value) => KNOWN
+                .add(&binding.name, &value)
+                .map(|()| value)
+                .map_err(Failed::from),
             Err(failed) => Err(failed),
         };
-        *held = Some(Held { binding: binding.clone(), fetched: clock.steady(), value: value.clone() });
+        *held = Some(Held {
+            binding: binding.clone(),
+            fetched: clock.steady(),
+            value: value.clone(),
+        });
         value
     }
 
-    /// Fetches all of them at once, so that what servers say is looked through for each before any is sent: a server may have
-    /// had it from an earlier process (SECURITY §3F F2). Says which cannot be had.
+    /// Fetches all of them at once, so that what servers say is looked through for each before any
+    /// is sent: a server may have had it from an earlier process (SECURITY §3F F2). Says which
+    /// cannot be had.
     pub async fn learn(&self, bindings: &Bindings, clock: Clock) -> Vec<(Arc<Binding>, Failed)> {
         let each = bindings.0.values().map(|binding| async move {
             let failed = self.fetch(binding, clock).await.err()?;
             Some((binding.clone(), failed))
         });
-        futures_util::future::join_all(each).await.into_iter().flatten().collect()
+        futures_util::future::join_all(each)
+            .await
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn shelf(&self, name: &str) -> Arc<Shelf> {
@@ -132,8 +147,15 @@ pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
             let value = std::env::var_os(name).ok_or(Failed::Unset)?;
             Zeroizing::new(value.into_encoded_bytes())
         }
-        Source::File(path) => tokio::time::timeout(READING, file(path)).await.unwrap_or(Err(Failed::TooLate))?,
-        Source::Command { run, cwd, timeout, ttl: _ } => command((run, cwd), *timeout).await?,
+        Source::File(path) => tokio::time::timeout(READING, file(path))
+            .await
+            .unwrap_or(Err(Failed::TooLate))?,
+        Source::Command {
+            run,
+            cwd,
+            timeout,
+            ttl: _,
+        } => command((run, cwd), *timeout).await?,
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| Failed::NoText)?;
     // Editors and `echo` end a file with a line end.
@@ -150,22 +172,46 @@ pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
 async fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failed> {
     let unreadable = |error: std::io::Error| Failed::Unreadable(error.kind());
     // Opening a pipe waits for a process to write.
-    if !tokio::fs::metadata(path).await.map_err(unreadable)?.is_file() {
+    if !tokio::fs::metadata(path)
+        .await
+        .map_err(unreadable)?
+        .is_file()
+    {
         return Err(Failed::NoFile);
     }
-    gather(tokio::fs::File::open(path).await.map_err(unreadable)?).await.map_err(unreadable)
+    gather(tokio::fs::File::open(path).await.map_err(unreadable)?)
+        .await
+        .map_err(unreadable)
 }
 
 /// What a program prints. Its standard error is not read: it may hold anything.
-async fn command((run, cwd): (&[String], &Path), timeout: Duration) -> Result<Zeroizing<Vec<u8>>, Failed> {
-    let (program, arguments) = run.split_first().ok_or(Failed::NotStarted(std::io::ErrorKind::NotFound))?;
+async fn command(
+    (run, cwd): (&[String], &Path),
+    timeout: Duration,
+) -> Result<Zeroizing<Vec<u8>>, Failed> {
+    let (program, arguments) = run
+        .split_first()
+        .ok_or(Failed::NotStarted(std::io::ErrorKind::NotFound))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(cwd).env_clear();
-    command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).kill_on_drop(true);
-    let child = command.spawn().map_err(|error| Failed::NotStarted(error.kind()))?;
+    command.envs(
+        INHERITED
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?))),
+    );
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    let child = command
+        .spawn()
+        .map_err(|error| Failed::NotStarted(error.kind()))?;
     let mut group = Group(child);
-    tokio::time::timeout(timeout, group.output()).await.unwrap_or(Err(Failed::TooLate))
+    tokio::time::timeout(timeout, group.output())
+        .await
+        .unwrap_or(Err(Failed::TooLate))
 }
 
 /// A program and what it started; dropping it ends them.
@@ -188,7 +234,11 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // None once it is reaped: the number may be another's then.
-        let pid = self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = self
+            .0
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(Pid::from_raw);
         if let Some(pid) = pid {
             let _ = kill_process_group(pid, Signal::KILL);
         }
@@ -198,7 +248,9 @@ impl Drop for Group {
 /// As much as a value and its line end may have, and a byte more when there is more.
 async fn gather(from: impl AsyncRead + Unpin) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST + 64));
-    from.take(LONGEST as u64 + 3).read_to_end(&mut bytes).await?;
+    from.take(LONGEST as u64 + 3)
+        .read_to_end(&mut bytes)
+        .await?;
     Ok(bytes)
 }
 

@@ -1,7 +1,7 @@
 //! Refuses a tool that its caller may not see: owner-only, then every layer, then the contract.
 //!
-//! Before anything looks at the arguments: a hidden tool answers like an unknown one, whatever the call holds. The
-//! listing asks the same question, so it never shows what a call would not get.
+//! Before anything looks at the arguments: a hidden tool answers like an unknown one, whatever the
+//! call holds. The listing asks the same question, so it never shows what a call would not get.
 
 use super::{Mode, ToolRules};
 use crate::mcp::uri::Unclear;
@@ -111,7 +111,14 @@ impl Rule {
     /// Judges by all of `layers`, and asks for a contract in enforce mode.
     pub fn new(mode: Mode, layers: Layers, contracts: impl Into<Contracts>) -> Self {
         let (contracts, observed) = (contracts.into(), Arc::new(ToolRules::observed()));
-        Self { mode, layers, contracts, observed, servers: Vec::new(), disabled: Disabled::new() }
+        Self {
+            mode,
+            layers,
+            contracts,
+            observed,
+            servers: Vec::new(),
+            disabled: Disabled::new(),
+        }
     }
 
     /// The same, without any tool of `servers`.
@@ -126,23 +133,41 @@ impl Rule {
         Self { disabled, ..self }
     }
 
-    /// May `caller` see `tool`? For the listing and for the call. In observe mode all is admitted but what is disabled, and
-    /// [`Admitted::would_refuse`] says what enforce mode would have done.
+    /// May `caller` see `tool`? For the listing and for the call. In observe mode all is admitted
+    /// but what is disabled, and [`Admitted::would_refuse`] says what enforce mode would have
+    /// done.
     pub fn admit(&self, caller: &Caller, tool: &ToolName) -> Result<Admitted<'_>, Box<Denied<'_>>> {
         let rules = self.contracts.get(tool);
-        let mut by = Provenance { parent: None, layer: "contract", verdict: Verdict::Passed };
+        let mut by = Provenance {
+            parent: None,
+            layer: "contract",
+            verdict: Verdict::Passed,
+        };
         self.steps(caller, tool, &mut |step| {
             by = step;
             !by.verdict.refuses()
         });
         let would_refuse = by.verdict.refuses();
         match (rules, self.mode) {
-            (Some(rules), _) if !would_refuse => Ok(Admitted { rules, whole: rules, by, would_refuse }),
+            (Some(rules), _) if !would_refuse => Ok(Admitted {
+                rules,
+                whole: rules,
+                by,
+                would_refuse,
+            }),
             (rules, Mode::Observe) if !by.verdict.is_disabled() => {
                 let rules = rules.unwrap_or(&self.observed);
-                Ok(Admitted { rules, whole: rules, by, would_refuse })
+                Ok(Admitted {
+                    rules,
+                    whole: rules,
+                    by,
+                    would_refuse,
+                })
             }
-            (_, Mode::Enforce | Mode::Observe) => Err(Box::new(Denied { refusal: Refusal::ToolNotAllowlisted, by })),
+            (_, Mode::Enforce | Mode::Observe) => Err(Box::new(Denied {
+                refusal: Refusal::ToolNotAllowlisted,
+                by,
+            })),
         }
     }
 
@@ -156,17 +181,31 @@ impl Rule {
         steps
     }
 
-    /// Tells `note` of each step, in the one order there is, as long as it wants to hear more: owner, what is disabled, the
-    /// layers, the same of every parent, the contract.
-    fn steps<'a>(&'a self, caller: &Caller, tool: &ToolName, note: &mut dyn FnMut(Provenance<'a>) -> bool) {
+    /// Tells `note` of each step, in the one order there is, as long as it wants to hear more:
+    /// owner, what is disabled, the layers, the same of every parent, the contract.
+    fn steps<'a>(
+        &'a self,
+        caller: &Caller,
+        tool: &ToolName,
+        note: &mut dyn FnMut(Provenance<'a>) -> bool,
+    ) {
         let rules = self.contracts.get(tool);
-        let own = |layer: &'a str, verdict| Provenance { parent: None, layer, verdict };
+        let own = |layer: &'a str, verdict| Provenance {
+            parent: None,
+            layer,
+            verdict,
+        };
         let goes_on = owned(rules, (caller, None), note)
-            && self.taken_away(tool).is_none_or(|verdict| note(own("disabled", verdict)))
+            && self
+                .taken_away(tool)
+                .is_none_or(|verdict| note(own("disabled", verdict)))
             && self.layered(tool, (caller, None), note)
             && self.delegated(rules, (caller, tool), note);
         if goes_on {
-            note(own("contract", rules.map_or(Verdict::NoContract, |rules| rules.judge_provider(caller))));
+            note(own(
+                "contract",
+                rules.map_or(Verdict::NoContract, |rules| rules.judge_provider(caller)),
+            ));
         }
     }
 
@@ -177,7 +216,11 @@ impl Rule {
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
         self.layers.of(caller).into_iter().all(|layer| {
-            note(Provenance { parent: parent.cloned(), layer: layer.label(), verdict: layer.judge(tool.as_str()) })
+            note(Provenance {
+                parent: parent.cloned(),
+                layer: layer.label(),
+                verdict: layer.judge(tool.as_str()),
+            })
         })
     }
 
@@ -193,7 +236,11 @@ impl Rule {
             let provider = rules.map_or(Verdict::Passed, |rules| rules.judge_provider(parent));
             owned(rules, (parent, of), note)
                 && self.layered(tool, (parent, of), note)
-                && note(Provenance { parent: of.cloned(), layer: "contract", verdict: provider })
+                && note(Provenance {
+                    parent: of.cloned(),
+                    layer: "contract",
+                    verdict: provider,
+                })
                 && self.delegated(rules, (parent, tool), note)
         })
     }
@@ -201,9 +248,16 @@ impl Rule {
     fn taken_away(&self, tool: &ToolName) -> Option<Verdict<'_>> {
         let by_operator = self.disabled.get(tool).map(Verdict::Disabled);
         let is_of = |server: &ServerName| {
-            tool.as_str().strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(SEPARATOR))
+            tool.as_str()
+                .strip_prefix(server.as_str())
+                .is_some_and(|rest| rest.starts_with(SEPARATOR))
         };
-        by_operator.or_else(|| self.servers.iter().any(is_of).then_some(Verdict::ServerDisabled))
+        by_operator.or_else(|| {
+            self.servers
+                .iter()
+                .any(is_of)
+                .then_some(Verdict::ServerDisabled)
+        })
     }
 
     /// What decides which tools `caller` sees, and nothing else of it.
@@ -214,7 +268,10 @@ impl Rule {
         while let Some(caller) = callers.pop() {
             push(if caller.owner { "owner" } else { "" });
             push(caller.model.as_deref().unwrap_or_default());
-            self.layers.of(caller).iter().for_each(|layer| push(layer.label()));
+            self.layers
+                .of(caller)
+                .iter()
+                .for_each(|layer| push(layer.label()));
             push(&caller.parents.len().to_string());
             callers.extend(caller.parents.iter().map(|parent| &**parent));
         }
@@ -223,12 +280,17 @@ impl Rule {
 
     /// The layers whose `allow` names only tools of disabled servers.
     pub fn unavailable(&self) -> impl Iterator<Item = &Layer> {
-        self.layers.every().into_iter().filter(|layer| layer.unavailable().is_some())
+        self.layers
+            .every()
+            .into_iter()
+            .filter(|layer| layer.unavailable().is_some())
     }
 
     /// What each contract can refuse with, in no order: [`ToolRules::codes`].
     pub fn codes(&self) -> impl Iterator<Item = (&ToolName, Vec<(Option<usize>, String)>)> {
-        self.contracts.named().map(|(name, rules)| (name, rules.codes()))
+        self.contracts
+            .named()
+            .map(|(name, rules)| (name, rules.codes()))
     }
 
     /// The tools that have a contract, and the patterns of contracts for several, in no order.
@@ -236,7 +298,8 @@ impl Rule {
         self.contracts.names()
     }
 
-    /// The contract of `tool`, whichever caller asks: to compare it with what a tool server says of the tool.
+    /// The contract of `tool`, whichever caller asks: to compare it with what a tool server says of
+    /// the tool.
     pub fn contract_of(&self, tool: &ToolName) -> Option<&Arc<ToolRules>> {
         self.contracts.get(tool)
     }
@@ -249,9 +312,15 @@ impl Rule {
     /// The contracts that change something, of one with variants those that do, in no order.
     pub fn changing(&self) -> impl Iterator<Item = (&ToolName, &Arc<ToolRules>)> {
         let cases = self.contracts.named().flat_map(|(name, whole)| {
-            let cases = whole.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules));
+            let cases = whole
+                .variants
+                .iter()
+                .flat_map(|variants| variants.cases().map(|(_, rules)| rules));
             let whole = whole.variants.is_none().then_some(whole);
-            whole.into_iter().chain(cases).map(move |rules| (name, rules))
+            whole
+                .into_iter()
+                .chain(cases)
+                .map(move |rules| (name, rules))
         });
         cases.filter(|(_, rules)| rules.side_effect)
     }
@@ -273,26 +342,47 @@ fn owned<'a>(
     note: &mut dyn FnMut(Provenance<'a>) -> bool,
 ) -> bool {
     let hidden = rules.is_some_and(|rules| rules.owner_only) && !caller.owner;
-    let verdict = if hidden { Verdict::OwnerOnly } else { Verdict::Passed };
-    note(Provenance { parent: parent.cloned(), layer: "owner", verdict })
+    let verdict = if hidden {
+        Verdict::OwnerOnly
+    } else {
+        Verdict::Passed
+    };
+    note(Provenance {
+        parent: parent.cloned(),
+        layer: "owner",
+        verdict,
+    })
 }
 
 impl ToolRules {
     fn judge_provider(&self, caller: &Caller) -> Verdict<'static> {
         let fits = |named: &String| {
-            Some(named.as_str()) == caller.provider() || Some(named.as_str()) == caller.model.as_deref()
+            Some(named.as_str()) == caller.provider()
+                || Some(named.as_str()) == caller.model.as_deref()
         };
         let passes = self.providers_allowed.is_empty() || self.providers_allowed.iter().any(fits);
-        if passes { Verdict::Passed } else { Verdict::Provider }
+        if passes {
+            Verdict::Passed
+        } else {
+            Verdict::Provider
+        }
     }
 }
 
 impl<'a> Admitted<'a> {
-    /// The same for a call with these arguments: of a contract with variants, the one that they choose. The contract as a
-    /// whole when they choose none; its step 3 refuses them. Other arguments may choose another.
+    /// The same for a call with these arguments: of a contract with variants, the one that they
+    /// choose. The contract as a whole when they choose none; its step 3 refuses them. Other
+    /// arguments may choose another.
     pub fn on(self, arguments: &Value) -> Self {
-        let chosen = self.whole.variants.as_ref().and_then(|variants| variants.choose(arguments));
-        Self { rules: chosen.unwrap_or(self.whole), ..self }
+        let chosen = self
+            .whole
+            .variants
+            .as_ref()
+            .and_then(|variants| variants.choose(arguments));
+        Self {
+            rules: chosen.unwrap_or(self.whole),
+            ..self
+        }
     }
 
     /// The contract, or in observe mode what stands in for it.
@@ -343,12 +433,14 @@ impl fmt::Display for Provenance<'_> {
         match self.verdict {
             Verdict::Passed => f.write_str("nothing against it"),
             Verdict::Allowed(pattern) => write!(f, "allowed by `{}`", short(pattern)),
-            Verdict::Stripped => f.write_str("`allow` names only tools of disabled servers and is left out"),
+            Verdict::Stripped => {
+                f.write_str("`allow` names only tools of disabled servers and is left out")
+            }
             Verdict::Denied(pattern) => write!(f, "denied by `{}`", short(pattern)),
             Verdict::NotAllowed => f.write_str("no pattern of `allow` matches"),
-            Verdict::Unavailable => {
-                f.write_str("no pattern of `allow` matches; all of them name tools of disabled servers")
-            }
+            Verdict::Unavailable => f.write_str(
+                "no pattern of `allow` matches; all of them name tools of disabled servers",
+            ),
             Verdict::OwnerOnly => f.write_str("the tool is for owners only"),
             Verdict::Disabled(Reason { who, why, since }) => {
                 write!(f, "by {} since {since}: {}", short(who), short(why))
@@ -364,9 +456,19 @@ impl fmt::Display for Provenance<'_> {
 
 /// At most [`SHOWN`] characters of `text`, none of which does anything to a terminal (POLICY §2.6).
 fn short(text: &str) -> String {
-    let shown = text.chars().take(SHOWN).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    let shown = text.chars().take(SHOWN).map(|letter| {
+        if letter.is_control() {
+            '\u{fffd}'
+        } else {
+            letter
+        }
+    });
     let shown: String = shown.collect();
-    if text.chars().nth(SHOWN).is_some() { shown + "…" } else { shown }
+    if text.chars().nth(SHOWN).is_some() {
+        shown + "…"
+    } else {
+        shown
+    }
 }
 
 #[cfg(test)]

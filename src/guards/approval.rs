@@ -1,8 +1,9 @@
 //! Refuses a call that a person has to allow until one has, for exactly this call.
 //!
-//! After budget, so that nobody is asked about a call that may not run; before the fence, so that no session waits for a
-//! person. What is irreversible is asked for each time, and so is what deletes, pays or grants unless its contract says
-//! otherwise (003-47, 003-97, 003-98). A time that is over, and whatever is missing, means no (POLICY §1).
+//! After budget, so that nobody is asked about a call that may not run; before the fence, so that
+//! no session waits for a person. What is irreversible is asked for each time, and so is what
+//! deletes, pays or grants unless its contract says otherwise (003-47, 003-97, 003-98). A time that
+//! is over, and whatever is missing, means no (POLICY §1).
 
 use super::Section;
 use super::evidence::Approved;
@@ -22,7 +23,8 @@ use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Actions after which a mistake is dear (003-97): an operator is asked, unless the contract says otherwise.
+/// Actions after which a mistake is dear (003-97): an operator is asked, unless the contract says
+/// otherwise.
 pub const DEAR: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
 const APPROVER: &str = "approver";
@@ -45,8 +47,8 @@ const MAX_ROLES: usize = 16;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Approval")]
 pub struct Settings {
-    /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet, each; `never`: none, which an
-    /// irreversible effect does not allow [default: `always`].
+    /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet,
+    /// each; `never`: none, which an irreversible effect does not allow [default: `always`].
     pub ask: Option<Ask>,
     /// Operators with one of these roles may decide [default: `[approver]`].
     #[schemars(length(min = 1, max = 16))]
@@ -59,7 +61,8 @@ pub struct Settings {
     pub approve_by: Option<String>,
     /// How long after the decision the call may run: 1s to 1h [default: 60s].
     pub execute_by: Option<String>,
-    /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m [default: 45s].
+    /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m
+    /// [default: 45s].
     pub hold: Option<String>,
 }
 
@@ -121,43 +124,74 @@ impl Section for Settings {
     const NAME: &'static str = "approval";
 
     fn compile(self, problems: &mut Problems) -> Option<Rule> {
-        let Self { ask, approvers, required, self_approval, approve_by, execute_by, hold } = self;
+        let Self {
+            ask,
+            approvers,
+            required,
+            self_approval,
+            approve_by,
+            execute_by,
+            hold,
+        } = self;
         let roles = approvers.unwrap_or_else(|| vec![APPROVER.to_owned()]);
         let is_blank = roles.iter().any(|role| role.trim().is_empty());
         if roles.is_empty() || roles.len() > MAX_ROLES || is_blank {
             let hint = format!("name 1 to {MAX_ROLES} roles of `admin.tokens`");
-            problems.under("approvers", |problems| problems.error("nobody could decide", hint));
+            problems.under("approvers", |problems| {
+                problems.error("nobody could decide", hint);
+            });
         }
         let needed = required.unwrap_or(*NEEDED.start());
         if !NEEDED.contains(&needed) {
             let hint = format!("between {} and {}", NEEDED.start(), NEEDED.end());
-            problems.under("required", |problems| problems.error("is out of bounds", hint));
+            problems.under("required", |problems| {
+                problems.error("is out of bounds", hint);
+            });
         }
-        let approve_for = between("approve_by", approve_by.as_deref(), APPROVE_BYS, problems).unwrap_or(APPROVE_BY);
-        let execute_for = between("execute_by", execute_by.as_deref(), EXECUTE_BYS, problems).unwrap_or(EXECUTE_BY);
+        let approve_for = between("approve_by", approve_by.as_deref(), APPROVE_BYS, problems)
+            .unwrap_or(APPROVE_BY);
+        let execute_for = between("execute_by", execute_by.as_deref(), EXECUTE_BYS, problems)
+            .unwrap_or(EXECUTE_BY);
         let hold = between("hold", hold.as_deref(), HOLDS, problems).unwrap_or(HOLD);
-        (ask != Some(Ask::Never)).then_some(Rule { roles, needed, self_approval, approve_for, execute_for, hold })
+        (ask != Some(Ask::Never)).then_some(Rule {
+            roles,
+            needed,
+            self_approval,
+            approve_for,
+            execute_for,
+            hold,
+        })
     }
 }
 
-/// The rule of a contract with these `actions`: as `written`, and what is dear is asked for where nothing is written.
+/// The rule of a contract with these `actions`: as `written`, and what is dear is asked for where
+/// nothing is written.
 pub fn compile(
     written: Option<Settings>,
     (actions, irreversible): (&[String], bool),
     problems: &mut Problems,
 ) -> Option<Rule> {
     let changes = actions.iter().any(|action| action != "read");
-    let is_dear = changes && irreversible || actions.iter().any(|action| DEAR.contains(&action.as_str()));
+    let is_dear =
+        changes && irreversible || actions.iter().any(|action| DEAR.contains(&action.as_str()));
     let ask = written.as_ref().and_then(|written| written.ask);
     if irreversible && matches!(ask, Some(Ask::Never | Ask::OnMiss)) {
-        let hint = "write `ask: always`, or name in `side_effect` the `rollback` that takes it back";
+        let hint =
+            "write `ask: always`, or name in `side_effect` the `rollback` that takes it back";
         problems.under("ask", |problems| {
-            problems.error("the effect is irreversible, so a person has to allow each call", hint);
+            problems.error(
+                "the effect is irreversible, so a person has to allow each call",
+                hint,
+            );
         });
     }
     match written {
         // Whatever becomes of the error, it is asked for.
-        Some(written) if irreversible => Settings { ask: None, ..written }.compile(problems),
+        Some(written) if irreversible => Settings {
+            ask: None,
+            ..written
+        }
+        .compile(problems),
         Some(written) => written.compile(problems),
         None if is_dear => Settings::default().compile(problems),
         None => None,
@@ -174,7 +208,16 @@ impl Rule {
 
     /// What the decision is kept under.
     pub fn key(bound: &Bound<'_>) -> Digest {
-        let Bound { caller, session, tool, definition, arguments, round, beside, policy } = *bound;
+        let Bound {
+            caller,
+            session,
+            tool,
+            definition,
+            arguments,
+            round,
+            beside,
+            policy,
+        } = *bound;
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let is_there = |one: bool| [u8::from(one)];
         let (has_tenant, has_session) = (is_there(tenant.is_some()), is_there(session.is_some()));
@@ -190,12 +233,19 @@ impl Rule {
             round.as_ref().map_or(&[][..], |round| round.as_bytes()),
             policy.as_bytes(),
         ];
-        let Some(beside) = beside else { return Digest::of_parts("hold", &parts) };
-        // Under a name of its own, so that holds of calls without any keep the key that records have.
-        Digest::of_parts("hold beside", &[&parts[..], &[&canonical::exact(beside)]].concat())
+        let Some(beside) = beside else {
+            return Digest::of_parts("hold", &parts);
+        };
+        // Under a name of its own, so that holds of calls without any keep the key that records
+        // have.
+        Digest::of_parts(
+            "hold beside",
+            &[&parts[..], &[&canonical::exact(beside)]].concat(),
+        )
     }
 
-    /// Whether a person can be asked at all about a call of `caller` with these arguments, and what else travels with it.
+    /// Whether a person can be asked at all about a call of `caller` with these arguments, and what
+    /// else travels with it.
     pub fn reach(
         &self,
         approvers: &Approvers,
@@ -203,18 +253,29 @@ impl Rule {
         (arguments, more): (&Value, &[Option<Value>]),
     ) -> Result<(), Refusal> {
         let agent = caller.agent.as_str();
-        let most = approvers.reach(&self.roles, |name| self.self_approval || !is_same_name(name, agent));
+        let most = approvers.reach(&self.roles, |name| {
+            self.self_approval || !is_same_name(name, agent)
+        });
         if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
-            return Err(Refusal::ApproverUnreachable { why: "not enough operators are configured who may" });
+            return Err(Refusal::ApproverUnreachable {
+                why: "not enough operators are configured who may",
+            });
         }
-        let more: usize = more.iter().flatten().map(|part| part.to_string().len()).sum();
+        let more: usize = more
+            .iter()
+            .flatten()
+            .map(|part| part.to_string().len())
+            .sum();
         if arguments.to_string().len().saturating_add(more) > ARGUMENTS {
-            return Err(Refusal::ApproverUnreachable { why: "its arguments are longer than a person can be shown" });
+            return Err(Refusal::ApproverUnreachable {
+                why: "its arguments are longer than a person can be shown",
+            });
         }
         Ok(())
     }
 
-    /// Lets a call pass whose hold `key` has been allowed; none: nobody has been asked yet. `id` and `until` are the hold's.
+    /// Lets a call pass whose hold `key` has been allowed; none: nobody has been asked yet. `id`
+    /// and `until` are the hold's.
     pub fn judge(
         &self,
         key: Digest,
@@ -225,19 +286,32 @@ impl Rule {
             Stand::Absent => Ok(None),
             Stand::Allowed => Ok(Some(Approved::mint(Some(key)))),
             Stand::Pending => Err(self.pending(Some((id, until.to_owned())))),
-            Stand::Denied { why, .. } => Err(Refusal::ApprovalDenied { id, why: why.clone() }),
-            Stand::TimedOut => Err(Refusal::ApprovalTimeout { id, why: "nobody has decided in time" }),
+            Stand::Denied { why, .. } => Err(Refusal::ApprovalDenied {
+                id,
+                why: why.clone(),
+            }),
+            Stand::TimedOut => Err(Refusal::ApprovalTimeout {
+                id,
+                why: "nobody has decided in time",
+            }),
         }
     }
 
     /// The refusal of a call that is asked for, with its hold and until when, if it is held.
     pub fn pending(&self, hold: Option<(ActionId, String)>) -> Refusal {
-        Refusal::ApprovalPending { roles: self.roles.clone(), hold }
+        Refusal::ApprovalPending {
+            roles: self.roles.clone(),
+            hold,
+        }
     }
 
     /// In words, for `explain`.
     pub fn describe(&self) -> String {
-        let people = if self.needed == 1 { "one person".to_owned() } else { format!("{} people", self.needed) };
+        let people = if self.needed == 1 {
+            "one person".to_owned()
+        } else {
+            format!("{} people", self.needed)
+        };
         format!(
             "{people} with the role {} within {} s, then run within {} s",
             self.roles.join(" or "),

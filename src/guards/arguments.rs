@@ -1,7 +1,7 @@
 //! Refuses a call whose arguments break the tool's schema or the contract's.
 //!
-//! Before permission and rules, so that these read arguments of a known shape. The server's schema comes first: it is what
-//! the agent was shown.
+//! Before permission and rules, so that these read arguments of a known shape. The server's schema
+//! comes first: it is what the agent was shown.
 
 use super::Section;
 use super::evidence::Checked;
@@ -44,7 +44,11 @@ impl Settings {
         match (self.0.is_empty(), contract.0.is_empty()) {
             (true, _) => contract.clone(),
             (_, true) => self,
-            _ => Self([("allOf".to_owned(), json!([contract.0, self.0]))].into_iter().collect()),
+            _ => Self(
+                [("allOf".to_owned(), json!([contract.0, self.0]))]
+                    .into_iter()
+                    .collect(),
+            ),
         }
     }
 }
@@ -60,9 +64,15 @@ impl Section for Settings {
             return Rule::default();
         }
         match Schema::compile_contract(&written) {
-            Ok(schema) => Rule { overlay: Some(schema), ..Rule::default() },
+            Ok(schema) => Rule {
+                overlay: Some(schema),
+                ..Rule::default()
+            },
             Err(reason) => {
-                problems.error(reason.to_string(), "write a JSON Schema of draft 2020-12 that describes the arguments");
+                problems.error(
+                    reason.to_string(),
+                    "write a JSON Schema of draft 2020-12 that describes the arguments",
+                );
                 Rule::default()
             }
         }
@@ -72,19 +82,30 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
-    /// The same for a contract that in other sections judges the arguments on the paths `judged` from the root, such as
-    /// `["customer", "id"]`, and only names those in `named`.
+    /// The same for a contract that in other sections judges the arguments on the paths `judged`
+    /// from the root, such as `["customer", "id"]`, and only names those in `named`.
     #[must_use]
     pub fn beside(self, judged: &[Vec<String>], named: &[String]) -> Self {
         let judged = Names::on(judged.iter().map(Vec::as_slice));
-        Self { judged, named: Names::on(named.iter().map(std::slice::from_ref)), ..self }
+        Self {
+            judged,
+            named: Names::on(named.iter().map(std::slice::from_ref)),
+            ..self
+        }
     }
 
-    /// The same for calls that choose none of the contract's variants, by the argument at `pointer`.
+    /// The same for calls that choose none of the contract's variants, by the argument at
+    /// `pointer`.
     #[must_use]
     pub fn undecided(self, pointer: &str, cases: &[&str]) -> Self {
         let expected = format!("one of {}", cases.join(", "));
-        Self { undecided: Some(Violation { pointer: pointer.to_owned(), expected }), ..self }
+        Self {
+            undecided: Some(Violation {
+                pointer: pointer.to_owned(),
+                expected,
+            }),
+            ..self
+        }
     }
 
     /// The same for a contract with `strip_empty_optionals: strips`.
@@ -93,10 +114,13 @@ impl Rule {
         Self { strips, ..self }
     }
 
-    /// Without the arguments whose value is `""` and that neither schema requires: models send that for what they leave out
-    /// (002-23). What is required stays, empty or not (002-24); so does everything below the top level.
+    /// Without the arguments whose value is `""` and that neither schema requires: models send that
+    /// for what they leave out (002-23). What is required stays, empty or not (002-24); so does
+    /// everything below the top level.
     pub fn strip<'a>(&self, server: &Schema, arguments: &'a Value) -> Cow<'a, Value> {
-        let Some(members) = arguments.as_object().filter(|_| self.strips) else { return Cow::Borrowed(arguments) };
+        let Some(members) = arguments.as_object().filter(|_| self.strips) else {
+            return Cow::Borrowed(arguments);
+        };
         let schemas = || std::iter::once(server).chain(&self.overlay);
         let kept = |(name, value): (&String, &Value)| {
             value.as_str() != Some("") || schemas().any(|schema| schema.names().requires(name))
@@ -105,11 +129,15 @@ impl Rule {
             return Cow::Borrowed(arguments);
         }
         let rest = members.iter().filter(|(name, value)| kept((name, value)));
-        Cow::Owned(Value::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect()))
+        Cow::Owned(Value::Object(
+            rest.map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        ))
     }
 
-    /// Judges `arguments` by the server's schema, then by the contract's. What the contract constrains is closed: only
-    /// what it or the server's schema names may come (SECURITY §3A A3).
+    /// Judges `arguments` by the server's schema, then by the contract's. What the contract
+    /// constrains is closed: only what it or the server's schema names may come (SECURITY §3A
+    /// A3).
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
         for schema in std::iter::once(server).chain(&self.overlay) {
             schema.accepts(arguments).map_err(Refusal::from)?;
@@ -120,11 +148,13 @@ impl Rule {
         }
         let overlay = self.overlay.as_ref().map(Schema::names);
         let contract: Vec<&Names> = overlay.into_iter().chain([&self.judged]).collect();
-        closed::judge(&[server.names(), &self.named], &contract, arguments).map_err(Refusal::from)?;
+        closed::judge(&[server.names(), &self.named], &contract, arguments)
+            .map_err(Refusal::from)?;
         Ok(Checked::mint())
     }
 
-    /// Warns where the overlay means what the server's schema does not say; for `check`, when that schema is known.
+    /// Warns where the overlay means what the server's schema does not say; for `check`, when that
+    /// schema is known.
     pub fn check_against(&self, server: &Schema, problems: &mut Problems) {
         if let Some(overlay) = &self.overlay {
             overlay::compare(&overlay.source(), server, problems);

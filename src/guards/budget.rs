@@ -1,7 +1,8 @@
 //! Says what a call costs and what its task may use; what that leaves is the store's business.
 //!
-//! After idempotency, so that a replay costs nothing; before approval, so that nobody is asked about a call that may not
-//! run. The limits of all layers hold at once: the tightest decides (SEMANTICS §6).
+//! After idempotency, so that a replay costs nothing; before approval, so that nobody is asked
+//! about a call that may not run. The limits of all layers hold at once: the tightest decides
+//! (SEMANTICS §6).
 
 use super::Section;
 use crate::model::caller::Caller;
@@ -36,7 +37,8 @@ pub struct Settings {
     pub timeout_ms: Option<u64>,
     /// What a call costs, in units of your choice, with up to six decimals [default: 0].
     pub cost: Option<f64>,
-    /// JSON pointer into the structured result to what the call has really cost; `cost` is reserved until then.
+    /// JSON pointer into the structured result to what the call has really cost; `cost` is
+    /// reserved until then.
     pub cost_from: Option<String>,
     /// Calls by one task in a span of time at most.
     pub rate: Option<RateSettings>,
@@ -92,33 +94,61 @@ impl Section for Settings {
     const NAME: &'static str = "budget";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { max_calls_per_task, timeout_ms, cost, cost_from, rate } = self;
+        let Self {
+            max_calls_per_task,
+            timeout_ms,
+            cost,
+            cost_from,
+            rate,
+        } = self;
         if max_calls_per_task == Some(0) {
             let hint = "allow at least one call, or take the tool off with `layers`";
-            problems.under("max_calls_per_task", |problems| problems.error("no call would ever pass", hint));
+            problems.under("max_calls_per_task", |problems| {
+                problems.error("no call would ever pass", hint);
+            });
         }
         if timeout_ms.is_some_and(|timeout| !TIMEOUTS.contains(&timeout)) {
             let hint = format!("between {} and {}", TIMEOUTS.start(), TIMEOUTS.end());
-            problems.under("timeout_ms", |problems| problems.error("is out of bounds", hint));
+            problems.under("timeout_ms", |problems| {
+                problems.error("is out of bounds", hint);
+            });
         }
         let written = cost.is_some();
-        let cost = cost.map_or(0, |cost| problems.under("cost", |problems| micros(cost, problems)));
+        let cost = cost.map_or(0, |cost| {
+            problems.under("cost", |problems| micros(cost, problems))
+        });
         if let Some(pointer) = &cost_from {
-            problems.under("cost_from", |problems| judge_pointer(pointer, written, problems));
+            problems.under("cost_from", |problems| {
+                judge_pointer(pointer, written, problems);
+            });
         }
         let rate = rate.and_then(|rate| problems.under("rate", |problems| rate.compile(problems)));
         let timeout = timeout_ms.map(Duration::from_millis);
-        Rule { calls_per_task: max_calls_per_task, timeout, cost, cost_from, rate, apart: None }
+        Rule {
+            calls_per_task: max_calls_per_task,
+            timeout,
+            cost,
+            cost_from,
+            rate,
+            apart: None,
+        }
     }
 }
 
 fn judge_pointer(pointer: &str, has_cost: bool, problems: &mut Problems) {
-    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    let escaped = pointer
+        .split('~')
+        .skip(1)
+        .all(|rest| rest.starts_with(['0', '1']));
     if !pointer.starts_with('/') || !escaped {
-        problems.error("not a JSON pointer into the result", "write `/` and a name, such as `/usage/cost`");
+        problems.error(
+            "not a JSON pointer into the result",
+            "write `/` and a name, such as `/usage/cost`",
+        );
     }
     if !has_cost {
-        let hint = "add `cost`: the most that a call can cost; it is reserved until the result tells";
+        let hint =
+            "add `cost`: the most that a call can cost; it is reserved until the result tells";
         problems.error("nothing would be reserved while the call runs", hint);
     }
 }
@@ -126,7 +156,10 @@ fn judge_pointer(pointer: &str, has_cost: bool, problems: &mut Problems) {
 /// Millionths of a unit of cost.
 fn micros(cost: f64, problems: &mut Problems) -> u64 {
     in_micros(cost).unwrap_or_else(|| {
-        problems.error("is no cost", "write a number from 0 to 1000000000000, with up to six decimals");
+        problems.error(
+            "is no cost",
+            "write a number from 0 to 1000000000000, with up to six decimals",
+        );
         0
     })
 }
@@ -140,29 +173,52 @@ fn micros(cost: f64, problems: &mut Problems) -> u64 {
 )]
 pub fn in_micros(cost: f64) -> Option<u64> {
     let micros = cost * MICROS as f64;
-    (0.0..=DEAREST).contains(&cost).then(|| micros.round() as u64)
+    (0.0..=DEAREST)
+        .contains(&cost)
+        .then(|| micros.round() as u64)
 }
 
 // === impl Rule ===
 
 impl Rule {
-    /// What a call of `tool` takes, and what its task may use. `changes`: is the tool one with side effects?
+    /// What a call of `tool` takes, and what its task may use. `changes`: is the tool one with side
+    /// effects?
     pub fn ask(&self, tasks: &Tasks, caller: &Caller, (tool, changes): (&ToolName, bool)) -> Asked {
-        let own = |limits: Limits| Limits { calls_per_tool: self.calls_per_task, rate: self.rate, ..limits };
-        let counted = self.apart.as_ref().map(|variant| ToolName::new(&format!("{tool}#{variant}")));
-        let price = Price { tool: counted.unwrap_or_else(|| tool.clone()), cost: self.cost };
-        Asked { limits: own(tasks.limits(caller, changes)), price, reads: own(tasks.limits(caller, false)) }
+        let own = |limits: Limits| Limits {
+            calls_per_tool: self.calls_per_task,
+            rate: self.rate,
+            ..limits
+        };
+        let counted = self
+            .apart
+            .as_ref()
+            .map(|variant| ToolName::new(&format!("{tool}#{variant}")));
+        let price = Price {
+            tool: counted.unwrap_or_else(|| tool.clone()),
+            cost: self.cost,
+        };
+        Asked {
+            limits: own(tasks.limits(caller, changes)),
+            price,
+            reads: own(tasks.limits(caller, false)),
+        }
     }
 
     /// The same for a variant whose calls are not counted with the tool's other ones.
     #[must_use]
     pub fn apart(self, variant: &str) -> Self {
-        Self { apart: Some(variant.to_owned()), ..self }
+        Self {
+            apart: Some(variant.to_owned()),
+            ..self
+        }
     }
 
     /// What the contract's own limits can refuse with.
     pub fn codes(&self) -> impl Iterator<Item = &'static str> {
-        let calls = self.calls_per_task.is_some().then_some("budget_calls_exceeded");
+        let calls = self
+            .calls_per_task
+            .is_some()
+            .then_some("budget_calls_exceeded");
         let rate = self.rate.is_some().then_some("budget_exceeded");
         [calls, rate].into_iter().flatten()
     }
@@ -172,19 +228,28 @@ impl Rule {
         self.timeout
     }
 
-    /// What a call has really cost, in millionths, if the structured result tells as the contract says.
+    /// What a call has really cost, in millionths, if the structured result tells as the contract
+    /// says.
     pub fn spent(&self, result: &Value) -> Option<u64> {
-        result.pointer(self.cost_from.as_deref()?)?.as_f64().and_then(in_micros)
+        result
+            .pointer(self.cost_from.as_deref()?)?
+            .as_f64()
+            .and_then(in_micros)
     }
 
     /// In words, for `explain`; none when there is nothing to say.
     pub fn describe(&self) -> Option<String> {
         let parts = [
-            self.calls_per_task.map(|most| format!("{} per task", counted(most, "call"))),
-            self.timeout.map(|timeout| format!("{} ms per call", timeout.as_millis())),
+            self.calls_per_task
+                .map(|most| format!("{} per task", counted(most, "call"))),
+            self.timeout
+                .map(|timeout| format!("{} ms per call", timeout.as_millis())),
             (self.cost > 0).then(|| format!("cost {}", units(self.cost))),
-            self.cost_from.as_ref().map(|pointer| format!("cost from {pointer}")),
-            self.rate.map(|rate| format!("{} in {} s", counted(rate.calls, "call"), rate.per / 1000)),
+            self.cost_from
+                .as_ref()
+                .map(|pointer| format!("cost from {pointer}")),
+            self.rate
+                .map(|rate| format!("{} in {} s", counted(rate.calls, "call"), rate.per / 1000)),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

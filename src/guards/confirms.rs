@@ -1,7 +1,8 @@
 //! Refuses a call that confirms a draft which its task has not made.
 //!
-//! With idempotency: a confirmation that was given gets its answer again, however old its draft is; before budget, so that
-//! one without a draft costs nothing (003-P4d). The ledger says which drafts there are; here is only what a draft is.
+//! With idempotency: a confirmation that was given gets its answer again, however old its draft is;
+//! before budget, so that one without a draft costs nothing (003-P4d). The ledger says which drafts
+//! there are; here is only what a draft is.
 
 use super::Section;
 use super::evidence::Confirmed;
@@ -42,15 +43,24 @@ impl Section for Settings {
     const NAME: &'static str = "confirms";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { tool, draft, result } = self;
+        let Self {
+            tool,
+            draft,
+            result,
+        } = self;
         for (key, pointer) in [("draft", Some(&draft)), ("result", result.as_ref())] {
             if pointer.is_some_and(|pointer| !is_pointer(pointer)) {
-                problems
-                    .under(key, |problems| problems.error("not a JSON pointer", "write `/` and a name, such as `/id`"));
+                problems.under(key, |problems| {
+                    problems.error("not a JSON pointer", "write `/` and a name, such as `/id`");
+                });
             }
         }
         let result = result.unwrap_or_else(|| draft.clone());
-        Rule { tool: ToolName::new(&tool), draft, result }
+        Rule {
+            tool: ToolName::new(&tool),
+            draft,
+            result,
+        }
     }
 }
 
@@ -62,16 +72,25 @@ impl Rule {
         rule.is_none().then(|| Confirmed::mint(None))
     }
 
-    /// Confirms `draft`, a call of the rule's tool with its structured result, if that is what `arguments` name.
-    pub fn confirm(&self, arguments: &Value, (draft, result): (ActionId, &Value)) -> Option<Confirmed> {
-        let named =
-            arguments.pointer(&self.draft).filter(|named| named.is_string() || named.is_i64() || named.is_u64())?;
+    /// Confirms `draft`, a call of the rule's tool with its structured result, if that is what
+    /// `arguments` name.
+    pub fn confirm(
+        &self,
+        arguments: &Value,
+        (draft, result): (ActionId, &Value),
+    ) -> Option<Confirmed> {
+        let named = arguments
+            .pointer(&self.draft)
+            .filter(|named| named.is_string() || named.is_i64() || named.is_u64())?;
         (result.pointer(&self.result) == Some(named)).then(|| Confirmed::mint(Some(draft)))
     }
 
     /// The refusal, when no draft is the one.
     pub fn refuse(&self) -> Refusal {
-        Refusal::DraftRequired { pointer: self.draft.clone(), tool: self.tool.clone() }
+        Refusal::DraftRequired {
+            pointer: self.draft.clone(),
+            tool: self.tool.clone(),
+        }
     }
 
     /// The argument that names the draft, as a pointer.
@@ -93,7 +112,11 @@ mod tests {
     /// 003-P4d: the argument names the draft exactly, or there is none.
     #[test]
     fn a_draft_is_confirmed_by_its_very_name() {
-        let written = Settings { tool: "shop__draft".into(), draft: "/order/id".into(), result: Some("/id".into()) };
+        let written = Settings {
+            tool: "shop__draft".into(),
+            draft: "/order/id".into(),
+            result: Some("/id".into()),
+        };
         let mut problems = Problems::default();
         let rule = written.compile(&mut problems);
         assert_eq!(problems.into_found(), []);
@@ -106,11 +129,17 @@ mod tests {
             (json!(null), json!(null), false),
             (json!({}), json!({}), false),
         ] {
-            let confirmed = rule.confirm(&json!({ "order": { "id": named } }), (action, &json!({ "id": made })));
+            let confirmed = rule.confirm(
+                &json!({ "order": { "id": named } }),
+                (action, &json!({ "id": made })),
+            );
             assert_eq!(confirmed.is_some(), fits, "{named} {made}");
             assert!(confirmed.is_none_or(|confirmed| confirmed.draft() == Some(action)));
         }
-        assert!(rule.confirm(&json!({}), (action, &json!({}))).is_none(), "nothing is no name");
+        assert!(
+            rule.confirm(&json!({}), (action, &json!({}))).is_none(),
+            "nothing is no name"
+        );
         assert!(Rule::unneeded(Some(&rule)).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that forgets it doesn't compile.
+//! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that
+//! forgets it doesn't compile.
 
 use super::Mode;
 use crate::model::ids::ActionId;
@@ -42,7 +43,8 @@ impl Ruled {
     }
 }
 
-/// What the call confirms, if it confirms anything, is a draft that its task has made. Left by `confirms`.
+/// What the call confirms, if it confirms anything, is a draft that its task has made.
+/// Left by `confirms`.
 #[must_use]
 #[derive(Debug)]
 pub struct Confirmed(Option<ActionId>);
@@ -74,7 +76,8 @@ impl Approved {
     }
 }
 
-/// The arguments stay as they are: no hook changed them, or what they became has passed every guard again. Left by `rewrite`.
+/// The arguments stay as they are: no hook changed them, or what they became has passed every guard
+/// again. Left by `rewrite`.
 #[must_use]
 #[derive(Debug)]
 pub struct Final(());

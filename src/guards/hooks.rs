@@ -1,4 +1,5 @@
-//! Which of the operator's hooks hear of a call: `hooks` in toolgate.yaml, in the order in which they stand there.
+//! Which of the operator's hooks hear of a call: `hooks` in toolgate.yaml, in the order in which
+//! they stand there.
 
 use super::Section;
 use crate::model::address::Address;
@@ -36,14 +37,16 @@ pub struct HookSettings {
     pub name: String,
     /// the address that is told, by POST
     pub url: String,
-    /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in base64
+    /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in
+    /// base64
     pub secret: Secret,
     /// `before`: it may change or block a call; `after`: it hears what came of one
     pub on: On,
     /// the tools whose calls it hears of: `server__tool`; a `*` at the end stands for any text
     #[schemars(length(min = 1))]
     pub tools: Vec<String>,
-    /// How long it may take: `2s` if absent, `30s` at most. A call whose before-hook takes longer is refused.
+    /// How long it may take: `2s` if absent, `30s` at most. A call whose before-hook takes longer
+    /// is refused.
     pub timeout: Option<String>,
     /// The address may be one of another machine without TLS.
     #[serde(default)]
@@ -82,17 +85,24 @@ impl Section for Settings {
 
     fn compile(self, problems: &mut Problems) -> Rule {
         if self.0.len() > MAX_HOOKS {
-            problems.error(format!("more than {MAX_HOOKS} hooks"), "let one program do the work of several");
+            problems.error(
+                format!("more than {MAX_HOOKS} hooks"),
+                "let one program do the work of several",
+            );
         }
         let mut names = HashSet::new();
         let numbered = self.0.into_iter().enumerate();
         let hooks = numbered.filter_map(|(index, written)| {
             problems.under(index.to_string(), |problems| {
-                problems.under("name", |problems| judge_name(&written.name, &mut names, problems));
+                problems.under("name", |problems| {
+                    judge_name(&written.name, &mut names, problems);
+                });
                 written.compile(problems)
             })
         });
-        Rule { hooks: hooks.collect() }
+        Rule {
+            hooks: hooks.collect(),
+        }
     }
 }
 
@@ -107,13 +117,17 @@ impl Settings {
     fn judge(&self, servers: &[ServerName], problems: &mut Problems) {
         for (index, written) in self.0.iter().enumerate() {
             for (nth, text) in written.tools.iter().enumerate() {
-                let reaches = |server: &ServerName| Pattern::of(text).reaches(&format!("{server}{SEPARATOR}"));
+                let reaches = |server: &ServerName| {
+                    Pattern::of(text).reaches(&format!("{server}{SEPARATOR}"))
+                };
                 if servers.iter().any(reaches) {
                     continue;
                 }
                 let message = format!("`{}` is no tool of a declared server", text.escape_debug());
                 let path = [index.to_string(), "tools".to_owned(), nth.to_string()];
-                under(problems, &path, |problems| problems.error(message, "name it `server__tool` or `server__*`"));
+                under(problems, &path, |problems| {
+                    problems.error(message, "name it `server__tool` or `server__*`");
+                });
             }
         }
     }
@@ -121,27 +135,48 @@ impl Settings {
 
 fn under(problems: &mut Problems, path: &[String], note: impl FnOnce(&mut Problems)) {
     match path.split_first() {
-        Some((first, rest)) => problems.under(first.clone(), |problems| under(problems, rest, note)),
+        Some((first, rest)) => {
+            problems.under(first.clone(), |problems| under(problems, rest, note));
+        }
         None => note(problems),
     }
 }
 
 impl HookSettings {
     fn compile(self, problems: &mut Problems) -> Option<(On, Vec<Pattern>, Arc<Hook>)> {
-        let Self { name, url, secret, on, tools, timeout, unencrypted } = self;
-        let timeout = between("timeout", timeout.as_deref(), (LEAST, MOST), problems).unwrap_or(TIMEOUT);
+        let Self {
+            name,
+            url,
+            secret,
+            on,
+            tools,
+            timeout,
+            unencrypted,
+        } = self;
+        let timeout =
+            between("timeout", timeout.as_deref(), (LEAST, MOST), problems).unwrap_or(TIMEOUT);
         if key_of(&secret).is_none() {
             let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
             problems.under("secret", |problems| problems.error("is no key", hint));
         }
-        for (nth, text) in tools.iter().enumerate().filter(|(_, text)| inner_star(text)) {
+        for (nth, text) in tools
+            .iter()
+            .enumerate()
+            .filter(|(_, text)| inner_star(text))
+        {
             let message = format!("`{}` has a `*` that is not at its end", text.escape_debug());
             let path = ["tools".to_owned(), nth.to_string()];
-            under(problems, &path, |problems| problems.error(message, "write several names"));
+            under(problems, &path, |problems| {
+                problems.error(message, "write several names");
+            });
         }
         let url = problems.under("url", |problems| address(&url, unencrypted, problems))?;
         let hook = Hook::new(name, &url, secret, timeout)?;
-        Some((on, tools.iter().map(|text| Pattern::of(text)).collect(), Arc::new(hook)))
+        Some((
+            on,
+            tools.iter().map(|text| Pattern::of(text)).collect(),
+            Arc::new(hook),
+        ))
     }
 }
 
@@ -150,18 +185,24 @@ fn inner_star(text: &str) -> bool {
 }
 
 fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) {
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if name.is_empty() || name.len() > MAX_NAME || !plain {
         let hint = format!("use 1 to {MAX_NAME} letters, digits, `_` and `-`");
         problems.error("is no name for a hook", hint);
     }
     if !names.insert(name.to_owned()) {
-        problems.error(format!("`{}` is the name of two hooks", name.escape_debug()), "rename one");
+        problems.error(
+            format!("`{}` is the name of two hooks", name.escape_debug()),
+            "rename one",
+        );
     }
 }
 
 fn address(text: &str, unencrypted: bool, problems: &mut Problems) -> Option<Url> {
-    let Address { url, is_exposed } = Address::read(text, "the hook knows us by the signature", problems)?;
+    let Address { url, is_exposed } =
+        Address::read(text, "the hook knows us by the signature", problems)?;
     if is_exposed && !unencrypted {
         let hint = "use https, or say `unencrypted: true`";
         problems.error("arguments would leave this machine unencrypted", hint);
@@ -188,7 +229,9 @@ impl Pattern {
     fn reaches(&self, prefix: &str) -> bool {
         match self {
             Self::Whole(whole) => whole.len() > prefix.len() && whole.starts_with(prefix),
-            Self::Beginning(beginning) => beginning.starts_with(prefix) || prefix.starts_with(beginning.as_str()),
+            Self::Beginning(beginning) => {
+                beginning.starts_with(prefix) || prefix.starts_with(beginning.as_str())
+            }
         }
     }
 }
@@ -198,8 +241,14 @@ impl Pattern {
 impl Rule {
     /// Those that hear of the tool's calls `on` this side, in order.
     pub fn of(&self, on: On, tool: &ToolName) -> impl Iterator<Item = &Arc<Hook>> {
-        let hears = move |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(tool.as_str()));
-        let fits = move |(side, patterns, _): &&(On, Vec<Pattern>, Arc<Hook>)| *side == on && hears(patterns);
+        let hears = move |patterns: &[Pattern]| {
+            patterns
+                .iter()
+                .any(|pattern| pattern.matches(tool.as_str()))
+        };
+        let fits = move |(side, patterns, _): &&(On, Vec<Pattern>, Arc<Hook>)| {
+            *side == on && hears(patterns)
+        };
         self.hooks.iter().filter(fits).map(|(_, _, hook)| hook)
     }
 }

@@ -1,7 +1,9 @@
-//! Refuses a call that must have an idempotency key and has none that can be used; gives every other call its key.
+//! Refuses a call that must have an idempotency key and has none that can be used; gives every
+//! other call its key.
 //!
-//! After rules and repetition, so that only a call that would be sent is looked up; before budget and approval, so that a
-//! repeated call costs nothing and asks nobody again. What became of a key is the store's business; here is only which key.
+//! After rules and repetition, so that only a call that would be sent is looked up; before budget
+//! and approval, so that a repeated call costs nothing and asks nobody again. What became of a key
+//! is the store's business; here is only which key.
 
 use super::Section;
 use super::evidence::Watched;
@@ -47,23 +49,27 @@ const MAX_ATTEMPTS: u32 = 10;
 pub struct Settings {
     /// Refuse a call without a key, instead of deriving one.
     pub require: bool,
-    /// A call without a key: calls are the same when these arguments are, by JSON pointer; `arguments`, the default: when all
-    /// are; `sha256-32`: the first 32 hexadecimal digits of SHA-256 over the sorted JSON of name, user and args.
+    /// A call without a key: calls are the same when these arguments are, by JSON pointer;
+    /// `arguments`, the default: when all are; `sha256-32`: the first 32 hexadecimal digits of
+    /// SHA-256 over the sorted JSON of name, user and args.
     pub derive: Option<Derive>,
-    /// Show the optional argument `idempotency_key` to agents, required with `require` [default: as `require`]. It is not
-    /// sent to the tool server, unless the tool has it itself.
+    /// Show the optional argument `idempotency_key` to agents, required with `require` [default:
+    /// as `require`]. It is not sent to the tool server, unless the tool has it itself.
     pub expose: Option<bool>,
     /// How long the key and its answer are kept after the call has ended [default: 1h, 1m to 30d].
     pub ttl: Option<String>,
-    /// How long after its end a call with a derived key is still the same call [default: as `ttl`].
+    /// How long after its end a call with a derived key is still the same call [default: as
+    /// `ttl`].
     pub window: Option<String>,
     /// Where the tool server takes a key of its own.
     pub upstream: Option<UpstreamSettings>,
-    /// Errors of the tool server that prove that nothing was done: HTTP statuses (400 to 599) and JSON-RPC codes (negative).
+    /// Errors of the tool server that prove that nothing was done: HTTP statuses (400 to 599) and
+    /// JSON-RPC codes (negative).
     pub not_executed: Vec<i64>,
     /// A call that changes nothing and finds out whether a call with an unknown outcome was done.
     pub probe: Option<ProbeSettings>,
-    /// How often one call may be sent at most, when the attempt before is proven not to have been done [default: 1].
+    /// How often one call may be sent at most, when the attempt before is proven not to have been
+    /// done [default: 1].
     pub attempts: Option<u32>,
 }
 
@@ -125,14 +131,23 @@ pub struct Keyed {
 impl Settings {
     /// Calls with equal arguments at `pointer` are the same.
     pub fn by(pointer: &str) -> Self {
-        Self { derive: Some(Derive::Pointers(vec![pointer.to_owned()])), ..Self::default() }
+        Self {
+            derive: Some(Derive::Pointers(vec![pointer.to_owned()])),
+            ..Self::default()
+        }
     }
 
     /// These for a variant of `contract`: how agents give a key is the same for all of its calls.
     #[must_use]
     pub fn within(self, contract: Option<&Self>) -> Self {
-        let Self { require, expose, .. } = contract.cloned().unwrap_or_default();
-        Self { require, expose, ..self }
+        let Self {
+            require, expose, ..
+        } = contract.cloned().unwrap_or_default();
+        Self {
+            require,
+            expose,
+            ..self
+        }
     }
 
     /// The same, where calls that differ at `pointer` are never the same.
@@ -152,32 +167,61 @@ impl Section for Settings {
     const NAME: &'static str = "idempotency";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { require, derive, expose, ttl, window, upstream, not_executed, probe, attempts } = self;
+        let Self {
+            require,
+            derive,
+            expose,
+            ttl,
+            window,
+            upstream,
+            not_executed,
+            probe,
+            attempts,
+        } = self;
         let ttl = between("ttl", ttl.as_deref(), TTLS, problems).unwrap_or(TTL);
         if require && derive.is_some() {
             let hint = "take `derive` away, or `require`";
-            problems.under("derive", |problems| problems.error("every call has a key, so none is derived", hint));
+            problems.under("derive", |problems| {
+                problems.error("every call has a key, so none is derived", hint);
+            });
         }
         if require && window.is_some() {
             let hint = "take `window` away: a key that was given counts for `ttl`";
-            problems.under("window", |problems| problems.error("is for derived keys, and none is derived", hint));
+            problems.under("window", |problems| {
+                problems.error("is for derived keys, and none is derived", hint);
+            });
         }
         let own = between("window", window.as_deref(), WINDOWS, problems);
         judge_window(own, ttl, problems);
         let window = own.unwrap_or(ttl);
-        let derive = derive
-            .map_or_else(derive::Rule::default, |derive| problems.under("derive", |problems| derive.compile(problems)));
-        let upstream = upstream.and_then(|one| problems.under("upstream", |problems| one.compile(problems)));
-        problems.under("not_executed", |problems| judge_errors(&not_executed, problems));
+        let derive = derive.map_or_else(derive::Rule::default, |derive| {
+            problems.under("derive", |problems| derive.compile(problems))
+        });
+        let upstream =
+            upstream.and_then(|one| problems.under("upstream", |problems| one.compile(problems)));
+        problems.under("not_executed", |problems| {
+            judge_errors(&not_executed, problems);
+        });
         let probe = probe.map(|probe| problems.under("probe", |problems| probe.compile(problems)));
         let attempts = attempts.unwrap_or(1);
         if !(1..=MAX_ATTEMPTS).contains(&attempts) {
             let hint = format!("between 1 and {MAX_ATTEMPTS}");
-            problems.under("attempts", |problems| problems.error("is out of bounds", hint));
+            problems.under("attempts", |problems| {
+                problems.error("is out of bounds", hint);
+            });
         }
         let derive = (!require).then_some(derive);
         let expose = expose.unwrap_or(require);
-        Rule { derive, expose, ttl, window, upstream, not_executed, probe, attempts }
+        Rule {
+            derive,
+            expose,
+            ttl,
+            window,
+            upstream,
+            not_executed,
+            probe,
+            attempts,
+        }
     }
 }
 
@@ -198,7 +242,9 @@ fn judge_errors(errors: &[i64], problems: &mut Problems) {
     for (index, code) in errors.iter().enumerate() {
         if !(400..=599).contains(code) && *code >= 0 {
             let hint = "write an HTTP status from 400 to 599, or a JSON-RPC code below 0";
-            problems.under(index.to_string(), |problems| problems.error("is no error of a tool server", hint));
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no error of a tool server", hint);
+            });
         }
     }
 }
@@ -221,66 +267,114 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// Gives the call its key: the agent's own, else a derived one (SEMANTICS §3). Keys that disagree, or cannot be used,
-    /// refuse like a missing one.
+    /// Gives the call its key: the agent's own, else a derived one (SEMANTICS §3). Keys that
+    /// disagree, or cannot be used, refuse like a missing one.
     pub fn key(&self, asked: &Asked<'_>, _watched: &Watched) -> Result<Keyed, Refusal> {
         let fingerprint = derive::fingerprint(asked);
         if let Some((source, key)) = asked.given.one()? {
             let call_key = derive::call_key(asked, derive::Kind::Given, key.as_bytes());
-            return Ok(Keyed { call_key, fingerprint, source, ttl: self.ttl, seed: None });
+            return Ok(Keyed {
+                call_key,
+                fingerprint,
+                source,
+                ttl: self.ttl,
+                seed: None,
+            });
         }
-        let missing = || Refusal::IdempotencyKeyRequired { expected: given::EXPECTED };
-        let derived = self.derive.as_ref().ok_or_else(missing)?.apply(asked, fingerprint).ok_or_else(missing)?;
+        let missing = || Refusal::IdempotencyKeyRequired {
+            expected: given::EXPECTED,
+        };
+        let derived = self
+            .derive
+            .as_ref()
+            .ok_or_else(missing)?
+            .apply(asked, fingerprint)
+            .ok_or_else(missing)?;
         let call_key = derive::call_key(asked, derived.kind, &derived.bytes);
-        Ok(Keyed { call_key, fingerprint, source: Source::Derived, ttl: self.window, seed: derived.seed })
+        Ok(Keyed {
+            call_key,
+            fingerprint,
+            source: Source::Derived,
+            ttl: self.window,
+            seed: derived.seed,
+        })
     }
 
-    /// Takes the argument `idempotency_key` off the arguments if it is ours and not the tool's own, and says what it held.
-    /// An argument of the tool that is its key (its own `idempotency_key`, or what `upstream` names) stays where it is.
-    pub fn split<'a>(&self, tool: &Schema, arguments: &'a Value) -> (Cow<'a, Value>, Option<Cow<'a, Value>>) {
+    /// Takes the argument `idempotency_key` off the arguments if it is ours and not the tool's own,
+    /// and says what it held. An argument of the tool that is its key (its own
+    /// `idempotency_key`, or what `upstream` names) stays where it is.
+    pub fn split<'a>(
+        &self,
+        tool: &Schema,
+        arguments: &'a Value,
+    ) -> (Cow<'a, Value>, Option<Cow<'a, Value>>) {
         let own = has_own(tool, ARGUMENT);
         if self.expose && !own {
             let mut rest = arguments.clone();
-            let taken = rest.as_object_mut().and_then(|members| members.shift_remove(ARGUMENT));
+            let taken = rest
+                .as_object_mut()
+                .and_then(|members| members.shift_remove(ARGUMENT));
             return match taken {
                 Some(taken) => (Cow::Owned(rest), Some(Cow::Owned(taken))),
                 None => (Cow::Borrowed(arguments), self.of_upstream(arguments)),
             };
         }
-        let key = arguments.get(ARGUMENT).filter(|key| own && key.is_string()).map(Cow::Borrowed);
-        (Cow::Borrowed(arguments), key.or_else(|| self.of_upstream(arguments)))
+        let key = arguments
+            .get(ARGUMENT)
+            .filter(|key| own && key.is_string())
+            .map(Cow::Borrowed);
+        (
+            Cow::Borrowed(arguments),
+            key.or_else(|| self.of_upstream(arguments)),
+        )
     }
 
-    /// Whether the arguments that can hold a key are the same in both: what a call is known by is its agent's to say, and
-    /// nobody on its way makes it another call.
+    /// Whether the arguments that can hold a key are the same in both: what a call is known by is
+    /// its agent's to say, and nobody on its way makes it another call.
     pub fn keeps(&self, before: &Value, after: &Value) -> bool {
-        self.holders().all(|name| before.get(name) == after.get(name))
+        self.holders()
+            .all(|name| before.get(name) == after.get(name))
     }
 
     /// The arguments, by name, that can hold a key.
     pub fn holders(&self) -> impl Iterator<Item = &str> {
-        let own = self.upstream.as_ref().and_then(|upstream| match &upstream.place {
-            Placement::Argument(name) => Some(name.as_str()),
-            Placement::Meta(_) | Placement::Header(_) => None,
-        });
+        let own = self
+            .upstream
+            .as_ref()
+            .and_then(|upstream| match &upstream.place {
+                Placement::Argument(name) => Some(name.as_str()),
+                Placement::Meta(_) | Placement::Header(_) => None,
+            });
         std::iter::once(ARGUMENT).chain(own)
     }
 
     fn of_upstream<'a>(&self, arguments: &'a Value) -> Option<Cow<'a, Value>> {
-        let Some(Placement::Argument(name)) = self.upstream.as_ref().map(|upstream| &upstream.place) else {
+        let Some(Placement::Argument(name)) =
+            self.upstream.as_ref().map(|upstream| &upstream.place)
+        else {
             return None;
         };
-        arguments.get(name).filter(|key| key.is_string()).map(Cow::Borrowed)
+        arguments
+            .get(name)
+            .filter(|key| key.is_string())
+            .map(Cow::Borrowed)
     }
 
     /// What the listing shows of the key.
     pub fn shown(&self, tool: &Schema) -> Option<Shown> {
-        (self.expose && !has_own(tool, ARGUMENT)).then_some(Shown { required: self.derive.is_none() })
+        (self.expose && !has_own(tool, ARGUMENT)).then_some(Shown {
+            required: self.derive.is_none(),
+        })
     }
 
-    /// The arguments that a key is derived from, as paths from the root: their names must mean one thing.
+    /// The arguments that a key is derived from, as paths from the root: their names must mean one
+    /// thing.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        let pointers = self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default();
+        let pointers = self
+            .derive
+            .as_ref()
+            .map(derive::Rule::pointers)
+            .unwrap_or_default();
         pointers.iter().map(|pointer| steps(pointer)).collect()
     }
 
@@ -309,11 +403,15 @@ impl Rule {
         self.ttl
     }
 
-    /// Does the contract say that this error of the tool server proves that nothing was done? A positive code is none of
-    /// JSON-RPC's, and never taken for a status.
+    /// Does the contract say that this error of the tool server proves that nothing was done? A
+    /// positive code is none of JSON-RPC's, and never taken for a status.
     pub fn proves_nothing_done(&self, status: Option<u16>, code: Option<i64>) -> bool {
         let code = code.filter(|code| *code < 0);
-        status.map(i64::from).into_iter().chain(code).any(|error| self.not_executed.contains(&error))
+        status
+            .map(i64::from)
+            .into_iter()
+            .chain(code)
+            .any(|error| self.not_executed.contains(&error))
     }
 }
 
@@ -331,12 +429,14 @@ pub struct Shown {
 // === impl Keyed ===
 
 impl Keyed {
-    /// SHA-256 over tenant, agent, server, tool and key, each with its length: what the store knows the call by.
+    /// SHA-256 over tenant, agent, server, tool and key, each with its length: what the store knows
+    /// the call by.
     pub fn call_key(&self) -> Digest {
         self.call_key
     }
 
-    /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key must agree in it.
+    /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key
+    /// must agree in it.
     pub fn fingerprint(&self) -> Digest {
         self.fingerprint
     }
@@ -347,7 +447,10 @@ impl Keyed {
             (Source::Derived, Some(derive)) => format!("derived from {derive}"),
             _ => "given".to_owned(),
         };
-        format!("the key is {from}, and counts for {} s after the call", self.ttl.as_secs())
+        format!(
+            "the key is {from}, and counts for {} s after the call",
+            self.ttl.as_secs()
+        )
     }
 
     /// Where the key comes from.
@@ -355,28 +458,40 @@ impl Keyed {
         self.source
     }
 
-    /// How long the call's answer is given again, counted from its end: `ttl` of a given key, `window` of a derived one.
+    /// How long the call's answer is given again, counted from its end: `ttl` of a given key,
+    /// `window` of a derived one.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How long the key stays used after that: a given one is never executed again silently, while a call that equals one
-    /// whose window is over is a new call.
+    /// How long the key stays used after that: a given one is never executed again silently, while
+    /// a call that equals one whose window is over is a new call.
     pub fn keep(&self) -> Duration {
-        if self.source == Source::Derived { Duration::ZERO } else { TOMBSTONE }
+        if self.source == Source::Derived {
+            Duration::ZERO
+        } else {
+            TOMBSTONE
+        }
     }
 
-    /// The key for the tool server, where no agent can make another's. That of a derived key names the claim, too: a
-    /// server that remembers for longer than the window must not take the next call for the last. The documents' formula
-    /// goes out as it is, so that a server which computes it as well finds it equal.
+    /// The key for the tool server, where no agent can make another's. That of a derived key names
+    /// the claim, too: a server that remembers for longer than the window must not take the
+    /// next call for the last. The documents' formula goes out as it is, so that a server which
+    /// computes it as well finds it equal.
     pub fn upstream_key(&self, claim: ActionId) -> String {
         match (&self.seed, self.source) {
             (Some(seed), _) => seed.clone(),
             (None, Source::Derived) => {
                 let claim = claim.to_string();
-                Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes(), claim.as_bytes()]).to_string()
+                Digest::of_parts(
+                    "toolgate upstream key",
+                    &[self.call_key.as_bytes(), claim.as_bytes()],
+                )
+                .to_string()
             }
-            (None, _) => Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string(),
+            (None, _) => {
+                Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string()
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Refuses a message whose caller is not in the configuration.
 //!
-//! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of them is compared on
-//! every message, so that neither memory nor time tells one.
+//! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of
+//! them is compared on every message, so that neither memory nor time tells one.
 
 use super::Section;
 use crate::model::caller::Caller;
@@ -43,7 +43,8 @@ pub struct Settings {
 pub struct CallerSettings {
     /// The agent's name, in policies and in the ledger.
     pub agent: String,
-    /// The bearer token that proves it; 16 bytes or more. Several entries may give one agent several tokens.
+    /// The bearer token that proves it; 16 bytes or more. Several entries may give one agent
+    /// several tokens.
     pub token: Option<Secret>,
     /// The name of the front end that speaks for it.
     pub front_end: Option<String>,
@@ -63,17 +64,20 @@ pub struct CallerSettings {
     pub profile: Option<String>,
     /// Where it runs: `layers.environment` of a policy file has to have it.
     pub environment: Option<String>,
-    /// The agent that starts it. It sees no tool that its parent does not see, and has no role that its parent has not.
+    /// The agent that starts it. It sees no tool that its parent does not see, and has no role
+    /// that its parent has not.
     pub parent: Option<String>,
     /// Which schemas and names it is shown.
     #[serde(default)]
     pub schemas: SchemaSettings,
-    /// Messages of any kind that the agent may send in a span of time, all of them at once at most: 60000 in 1m if absent. More
-    /// are answered 429. All entries of one agent share it: only one of them has to say it.
+    /// Messages of any kind that the agent may send in a span of time, all of them at once at
+    /// most: 60000 in 1m if absent. More are answered 429. All entries of one agent share it:
+    /// only one of them has to say it.
     pub rate: Option<RateSettings>,
 }
 
-/// A trusted program between agents and toolgate. Its header counts only in a message that carries its own token.
+/// A trusted program between agents and toolgate. Its header counts only in a message that carries
+/// its own token.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FrontEnd")]
@@ -97,14 +101,19 @@ pub struct Rule {
 #[derive(Debug, Clone)]
 enum Holder {
     Agent(Arc<Caller>),
-    FrontEnd { header: String, agents: HashMap<AgentId, Arc<Caller>> },
+    FrontEnd {
+        header: String,
+        agents: HashMap<AgentId, Arc<Caller>>,
+    },
 }
 
 /// Why nobody was recognised. The agent reads only that it was not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
     /// No bearer token came.
-    #[error("no bearer token came; send `Authorization: Bearer …` with a token of the configuration")]
+    #[error(
+        "no bearer token came; send `Authorization: Bearer …` with a token of the configuration"
+    )]
     NoToken,
     /// The token is not in the configuration.
     #[error("the bearer token is not in the configuration")]
@@ -119,8 +128,13 @@ pub enum Unauthorized {
 impl Settings {
     /// The tokens by which agents and front-ends are known.
     pub fn tokens(&self) -> Vec<&Secret> {
-        let tokens = self.callers.iter().filter_map(|caller| caller.token.as_ref());
-        tokens.chain(self.front_ends.iter().map(|front_end| &front_end.token)).collect()
+        let tokens = self
+            .callers
+            .iter()
+            .filter_map(|caller| caller.token.as_ref());
+        tokens
+            .chain(self.front_ends.iter().map(|front_end| &front_end.token))
+            .collect()
     }
 }
 
@@ -129,23 +143,38 @@ impl Section for Settings {
     const NAME: &'static str = "callers";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { callers, front_ends } = self;
+        let Self {
+            callers,
+            front_ends,
+        } = self;
         if callers.is_empty() && front_ends.is_empty() {
             return Rule::anonymous();
         }
-        let mut rule = Rule { tokens: Vec::new(), callers: Vec::new(), anonymous: None };
+        let mut rule = Rule {
+            tokens: Vec::new(),
+            callers: Vec::new(),
+            anonymous: None,
+        };
         let mut seen = HashSet::new();
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
-        let names: Vec<&str> = front_ends.iter().map(|front_end| front_end.name.as_str()).collect();
+        let names: Vec<&str> = front_ends
+            .iter()
+            .map(|front_end| front_end.name.as_str())
+            .collect();
         problems.under(Self::NAME, |problems| {
             rule.callers = family::callers(&callers, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
                     settings.judge(&names, problems);
                     if let Some(token) = settings.token {
-                        rule.tokens.push((digest(&token, &mut seen, problems), Holder::Agent(Arc::clone(caller))));
+                        rule.tokens.push((
+                            digest(&token, &mut seen, problems),
+                            Holder::Agent(Arc::clone(caller)),
+                        ));
                     }
-                    let of = settings.front_end.map(|name| spoken.entry(name).or_default());
+                    let of = settings
+                        .front_end
+                        .map(|name| spoken.entry(name).or_default());
                     let agent = caller.agent.clone();
                     if of.is_some_and(|agents| agents.insert(agent, Arc::clone(caller)).is_some()) {
                         let hint = "one front end speaks for an agent in one entry only";
@@ -178,24 +207,51 @@ impl CallerSettings {
     fn judge(&self, front_ends: &[&str], problems: &mut Problems) {
         if self.agent.trim() != self.agent || self.agent.is_empty() {
             let hint = "write the agent's name, without blanks around it";
-            problems.under("agent", |problems| problems.error("is blank or has blanks around it", hint));
+            problems.under("agent", |problems| {
+                problems.error("is blank or has blanks around it", hint);
+            });
         }
         if self.token.is_none() && self.front_end.is_none() {
-            problems.error("nothing proves this caller", "give it a `token`, or the `front_end` that speaks for it");
+            problems.error(
+                "nothing proves this caller",
+                "give it a `token`, or the `front_end` that speaks for it",
+            );
         }
-        if self.front_end.as_deref().is_some_and(|name| !front_ends.contains(&name)) {
+        if self
+            .front_end
+            .as_deref()
+            .is_some_and(|name| !front_ends.contains(&name))
+        {
             let hint = "declare it under `front_ends`";
-            problems.under("front_end", |problems| problems.error("unknown front end", hint));
+            problems.under("front_end", |problems| {
+                problems.error("unknown front end", hint);
+            });
         }
-        for (key, name) in [("group", &self.group), ("profile", &self.profile), ("environment", &self.environment)] {
-            if name.as_deref().is_some_and(|name| name.trim() != name || name.is_empty()) {
+        for (key, name) in [
+            ("group", &self.group),
+            ("profile", &self.profile),
+            ("environment", &self.environment),
+        ] {
+            if name
+                .as_deref()
+                .is_some_and(|name| name.trim() != name || name.is_empty())
+            {
                 let hint = "write the name, or take the key away";
-                problems.under(key, |problems| problems.error("is blank or has blanks around it", hint));
+                problems.under(key, |problems| {
+                    problems.error("is blank or has blanks around it", hint);
+                });
             }
         }
-        for (index, role) in self.roles.iter().enumerate().filter(|(_, role)| role.trim().is_empty()) {
+        for (index, role) in self
+            .roles
+            .iter()
+            .enumerate()
+            .filter(|(_, role)| role.trim().is_empty())
+        {
             let at = format!("roles[{index}]");
-            problems.under(at, |problems| problems.error(format!("the role `{role}` is blank"), "take it away"));
+            problems.under(at, |problems| {
+                problems.error(format!("the role `{role}` is blank"), "take it away");
+            });
         }
     }
 }
@@ -211,10 +267,16 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
         if bytes == 0 {
             problems.error("the token is empty", "make one: `openssl rand -hex 32`");
         } else if bytes < WEAK {
-            problems.warning(format!("the token is shorter than {WEAK} bytes"), "make one: `openssl rand -hex 32`");
+            problems.warning(
+                format!("the token is shorter than {WEAK} bytes"),
+                "make one: `openssl rand -hex 32`",
+            );
         }
         if !seen.insert(digest) {
-            problems.error("another entry has the same token", "a token proves one caller: make a new one");
+            problems.error(
+                "another entry has the same token",
+                "a token proves one caller: make a new one",
+            );
         }
     });
     digest
@@ -226,20 +288,32 @@ impl Rule {
     /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
     pub fn anonymous() -> Self {
         let pace = Some(Arc::new(Meter::new(family::RATE)));
-        let caller = Arc::new(Caller { pace, ..Caller::named(ANONYMOUS) });
-        Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
+        let caller = Arc::new(Caller {
+            pace,
+            ..Caller::named(ANONYMOUS)
+        });
+        Self {
+            tokens: Vec::new(),
+            callers: vec![Arc::clone(&caller)],
+            anonymous: Some(caller),
+        }
     }
 
-    /// Knows `callers` and takes nobody for one of them: for policies that are only tested. Without any, everybody is
-    /// [`ANONYMOUS`].
+    /// Knows `callers` and takes nobody for one of them: for policies that are only tested. Without
+    /// any, everybody is [`ANONYMOUS`].
     pub fn of(callers: Vec<Arc<Caller>>) -> Self {
         if callers.is_empty() {
             return Self::anonymous();
         }
-        Self { tokens: Vec::new(), callers, anonymous: None }
+        Self {
+            tokens: Vec::new(),
+            callers,
+            anonymous: None,
+        }
     }
 
-    /// Who sent a message with this bearer token? `header` gives the value of a header that came exactly once.
+    /// Who sent a message with this bearer token? `header` gives the value of a header that came
+    /// exactly once.
     pub fn identify<'h>(
         &self,
         bearer: Option<&str>,
@@ -253,20 +327,32 @@ impl Rule {
         for (index, (known, _)) in (0_u64..).zip(&self.tokens) {
             found.conditional_assign(&index, known.ct_eq(&digest));
         }
-        let holder = usize::try_from(found).ok().and_then(|found| self.tokens.get(found));
-        match holder.map(|(_, holder)| holder).ok_or(Unauthorized::UnknownToken)? {
+        let holder = usize::try_from(found)
+            .ok()
+            .and_then(|found| self.tokens.get(found));
+        match holder
+            .map(|(_, holder)| holder)
+            .ok_or(Unauthorized::UnknownToken)?
+        {
             Holder::Agent(caller) => Ok(Arc::clone(caller)),
-            Holder::FrontEnd { header: name, agents } => {
-                header(name).and_then(|agent| agents.get(agent)).cloned().ok_or(Unauthorized::UnknownAgent)
-            }
+            Holder::FrontEnd {
+                header: name,
+                agents,
+            } => header(name)
+                .and_then(|agent| agents.get(agent))
+                .cloned()
+                .ok_or(Unauthorized::UnknownAgent),
         }
     }
 
-    /// Takes the place of `before`: an agent that may send as fast as before has what it had left, so that a reload gives nobody
-    /// anything.
+    /// Takes the place of `before`: an agent that may send as fast as before has what it had left,
+    /// so that a reload gives nobody anything.
     pub fn succeed(&self, before: &Self) {
         let paces = |rule: &'_ Self| -> HashMap<AgentId, Arc<Meter>> {
-            let paced = rule.callers.iter().filter_map(|caller| Some((caller.agent.clone(), caller.pace.clone()?)));
+            let paced = rule
+                .callers
+                .iter()
+                .filter_map(|caller| Some((caller.agent.clone(), caller.pace.clone()?)));
             paced.collect()
         };
         let had = paces(before);
@@ -284,12 +370,17 @@ impl Rule {
 
     /// The groups that callers are in.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.callers.iter().filter_map(|caller| caller.group.as_deref())
+        self.callers
+            .iter()
+            .filter_map(|caller| caller.group.as_deref())
     }
 
     /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.
     pub fn of_agent(&self, agent: &str) -> Option<Arc<Caller>> {
-        self.callers.iter().find(|caller| caller.agent.as_str() == agent).cloned()
+        self.callers
+            .iter()
+            .find(|caller| caller.agent.as_str() == agent)
+            .cloned()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Says what an error of the tool server means, where the contract knows better than the protocol.
 //!
-//! At the end, when an answer is there: it decides whether the call counts as done, may be sent again, or stays unknown
-//! (003-50, SEMANTICS §4). What no line fits is judged by the protocol's own rules.
+//! At the end, when an answer is there: it decides whether the call counts as done, may be sent
+//! again, or stays unknown (003-50, SEMANTICS §4). What no line fits is judged by the protocol's
+//! own rules.
 
 use super::Section;
 use crate::model::diagnostic::Problems;
@@ -31,7 +32,8 @@ pub struct Settings {
 pub struct Written {
     /// HTTP status (400 to 599) or JSON-RPC code (negative).
     pub code: Option<i64>,
-    /// What the error's message, or the text of a result with `isError`, contains; upper and lower case kept apart.
+    /// What the error's message, or the text of a result with `isError`, contains; upper and lower
+    /// case kept apart.
     pub says: Option<String>,
     /// JSON pointer into the structured result of one with `isError`, where `equals` stands.
     pub at: Option<String>,
@@ -89,7 +91,9 @@ impl Settings {
     /// These, then those of `contract`, for a variant of it.
     #[must_use]
     pub fn before(self, contract: &Self) -> Self {
-        Self { errors: [self.errors, contract.errors.clone()].concat() }
+        Self {
+            errors: [self.errors, contract.errors.clone()].concat(),
+        }
     }
 }
 
@@ -106,38 +110,61 @@ impl Section for Settings {
             let compile = |(index, written): (usize, Written)| {
                 problems.under(index.to_string(), |problems| written.compile(problems))
             };
-            Rule { lines: lines.map(compile).collect() }
+            Rule {
+                lines: lines.map(compile).collect(),
+            }
         })
     }
 }
 
 impl Written {
     fn compile(self, problems: &mut Problems) -> Line {
-        let Self { code, says, at, equals, means } = self;
+        let Self {
+            code,
+            says,
+            at,
+            equals,
+            means,
+        } = self;
         if code.is_none() && says.is_none() && at.is_none() {
-            problems.error("fits every error", "say which one: `code`, `says`, or `at` and `equals`");
+            problems.error(
+                "fits every error",
+                "say which one: `code`, `says`, or `at` and `equals`",
+            );
         }
         let is_status = code.is_some_and(|code| (400..=599).contains(&code));
         if code.is_some_and(|code| code >= 0) && !is_status {
             let hint = "write an HTTP status from 400 to 599, or a JSON-RPC code below 0";
-            problems.under("code", |problems| problems.error("is no error of a tool server", hint));
+            problems.under("code", |problems| {
+                problems.error("is no error of a tool server", hint);
+            });
         }
         if is_status && (means == Meaning::Failed || says.is_some() || at.is_some()) {
             let hint = "name only `code`, and one of `retryable`, `not_executed`, `unknown`";
-            problems
-                .under("code", |problems| problems.error("an HTTP status brings no answer to look at or give", hint));
+            problems.under("code", |problems| {
+                problems.error("an HTTP status brings no answer to look at or give", hint);
+            });
         }
         if says.as_ref().is_some_and(|text| text.trim().is_empty()) {
-            problems.under("says", |problems| problems.error("is blank", "write a part of the error's text"));
+            problems.under("says", |problems| {
+                problems.error("is blank", "write a part of the error's text");
+            });
         }
         if at.is_some() != equals.is_some() {
             problems.error("`at` and `equals` go together", "write both, or none");
         }
         if at.as_ref().is_some_and(|at| !is_pointer(at)) {
             let hint = "write `/` and a name, such as `/error/code`";
-            problems.under("at", |problems| problems.error("not a JSON pointer into the result", hint));
+            problems.under("at", |problems| {
+                problems.error("not a JSON pointer into the result", hint);
+            });
         }
-        Line { code, says, at: at.zip(equals), means }
+        Line {
+            code,
+            says,
+            at: at.zip(equals),
+            means,
+        }
     }
 }
 
@@ -146,7 +173,10 @@ impl Written {
 impl Rule {
     /// What the contract says that this error means, if it says anything.
     pub fn judge(&self, said: Said<'_>) -> Option<Meaning> {
-        self.lines.iter().find(|line| line.fits(said)).map(|line| line.means)
+        self.lines
+            .iter()
+            .find(|line| line.fits(said))
+            .map(|line| line.means)
     }
 
     /// Does the contract say anything of errors?
@@ -157,14 +187,25 @@ impl Rule {
 
 impl Line {
     fn fits(&self, said: Said<'_>) -> bool {
-        let Said { status, code, text, structured } = said;
+        let Said {
+            status,
+            code,
+            text,
+            structured,
+        } = said;
         let named = |wanted: i64| status.map(i64::from) == Some(wanted) || code == Some(wanted);
         let contains = |wanted: &String| {
-            let end = text.and_then(|text| text.char_indices().nth(LOOKED_AT)).map(|(end, _)| end);
+            let end = text
+                .and_then(|text| text.char_indices().nth(LOOKED_AT))
+                .map(|(end, _)| end);
             text.is_some_and(|text| text[..end.unwrap_or(text.len())].contains(wanted.as_str()))
         };
-        let equals = |(at, wanted): &(String, Value)| structured.and_then(|value| value.pointer(at)) == Some(wanted);
-        self.code.is_none_or(named) && self.says.as_ref().is_none_or(contains) && self.at.as_ref().is_none_or(equals)
+        let equals = |(at, wanted): &(String, Value)| {
+            structured.and_then(|value| value.pointer(at)) == Some(wanted)
+        };
+        self.code.is_none_or(named)
+            && self.says.as_ref().is_none_or(contains)
+            && self.at.as_ref().is_none_or(equals)
     }
 }
 
@@ -189,10 +230,18 @@ mod tests {
         let mut problems = Problems::default();
         let settings: Settings = serde_json::from_value(json!({ "errors": errors })).unwrap();
         let rule = settings.compile(&mut problems);
-        (rule, problems.into_found().into_iter().map(|problem| problem.message).collect())
+        (
+            rule,
+            problems
+                .into_found()
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect(),
+        )
     }
 
-    /// 003-50: the first line that fits says what the error means; without one the protocol's rules count.
+    /// 003-50: the first line that fits says what the error means; without one the protocol's rules
+    /// count.
     #[test]
     fn the_first_line_that_fits_says_what_an_error_means() {
         let (rule, problems) = compile(&json!([
@@ -206,14 +255,65 @@ mod tests {
         let locked = json!({ "error": { "code": "LOCKED" } });
         let far = format!("{}timed out", "x".repeat(LOOKED_AT));
         for (said, means) in [
-            (Said { structured: Some(&locked), text: Some("timed out"), ..Said::default() }, Some("retryable")),
-            (Said { code: Some(-32050), text: Some("no quota left"), ..Said::default() }, Some("not_executed")),
-            (Said { code: Some(-32050), text: Some("other"), ..Said::default() }, None),
-            (Said { status: Some(502), ..Said::default() }, Some("retryable")),
-            (Said { text: Some("the bank timed out"), ..Said::default() }, Some("unknown")),
-            (Said { text: Some("the bank TIMED OUT"), ..Said::default() }, None),
-            (Said { text: Some(&far), ..Said::default() }, None),
-            (Said { code: Some(-32603), ..Said::default() }, Some("failed")),
+            (
+                Said {
+                    structured: Some(&locked),
+                    text: Some("timed out"),
+                    ..Said::default()
+                },
+                Some("retryable"),
+            ),
+            (
+                Said {
+                    code: Some(-32050),
+                    text: Some("no quota left"),
+                    ..Said::default()
+                },
+                Some("not_executed"),
+            ),
+            (
+                Said {
+                    code: Some(-32050),
+                    text: Some("other"),
+                    ..Said::default()
+                },
+                None,
+            ),
+            (
+                Said {
+                    status: Some(502),
+                    ..Said::default()
+                },
+                Some("retryable"),
+            ),
+            (
+                Said {
+                    text: Some("the bank timed out"),
+                    ..Said::default()
+                },
+                Some("unknown"),
+            ),
+            (
+                Said {
+                    text: Some("the bank TIMED OUT"),
+                    ..Said::default()
+                },
+                None,
+            ),
+            (
+                Said {
+                    text: Some(&far),
+                    ..Said::default()
+                },
+                None,
+            ),
+            (
+                Said {
+                    code: Some(-32603),
+                    ..Said::default()
+                },
+                Some("failed"),
+            ),
             (Said::default(), None),
         ] {
             assert_eq!(rule.judge(said).map(Meaning::word), means, "{said:?}");
@@ -225,15 +325,27 @@ mod tests {
     fn a_line_that_cannot_mean_what_it_says_does_not_load() {
         for (line, message) in [
             (json!({ "means": "unknown" }), "fits every error"),
-            (json!({ "code": 200, "means": "unknown" }), "is no error of a tool server"),
-            (json!({ "code": 500, "means": "failed" }), "an HTTP status brings no answer to look at or give"),
+            (
+                json!({ "code": 200, "means": "unknown" }),
+                "is no error of a tool server",
+            ),
+            (
+                json!({ "code": 500, "means": "failed" }),
+                "an HTTP status brings no answer to look at or give",
+            ),
             (
                 json!({ "code": 500, "says": "x", "means": "unknown" }),
                 "an HTTP status brings no answer to look at or give",
             ),
             (json!({ "says": " ", "means": "unknown" }), "is blank"),
-            (json!({ "at": "/a", "means": "unknown" }), "`at` and `equals` go together"),
-            (json!({ "at": "a", "equals": 1, "means": "unknown" }), "not a JSON pointer into the result"),
+            (
+                json!({ "at": "/a", "means": "unknown" }),
+                "`at` and `equals` go together",
+            ),
+            (
+                json!({ "at": "a", "equals": 1, "means": "unknown" }),
+                "not a JSON pointer into the result",
+            ),
         ] {
             assert_eq!(compile(&json!([line])).1, [message], "{line}");
         }

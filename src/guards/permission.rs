@@ -1,7 +1,7 @@
 //! Refuses a call that its caller may not make: role, then tenant, then resource.
 //!
-//! After arguments, so that the pointers lead to values of a known shape; before rules, so that who may not call at all
-//! learns nothing about the contract's values.
+//! After arguments, so that the pointers lead to values of a known shape; before rules, so that who
+//! may not call at all learns nothing about the contract's values.
 
 use super::Section;
 use super::evidence::{Checked, Permit};
@@ -41,7 +41,8 @@ pub struct Settings {
 pub struct Resource {
     /// JSON pointer to the argument: text, or a list of texts that must all be within reach.
     pub pointer: String,
-    /// Patterns of which one must match: `*` stands for any text, `{tenant}` and `{agent}` for the caller's.
+    /// Patterns of which one must match: `*` stands for any text, `{tenant}` and `{agent}` for the
+    /// caller's.
     pub allow: Vec<String>,
 }
 
@@ -61,15 +62,25 @@ impl Section for Settings {
     const NAME: &'static str = "permission";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { roles, tenant, resource, besides } = self;
+        let Self {
+            roles,
+            tenant,
+            resource,
+            besides,
+        } = self;
         if roles.iter().any(String::is_empty) {
-            problems.under("roles", |problems| problems.error("a role without a name", "remove it or name the role"));
+            problems.under("roles", |problems| {
+                problems.error("a role without a name", "remove it or name the role");
+            });
         }
         if let Some(tenant) = &tenant {
             problems.under("tenant", |problems| pointer(tenant, problems));
         }
-        let resource = resource.map(|resource| problems.under("resource", |problems| compile(resource, problems)));
-        let mut rule = besides.map(|besides| besides.compile(problems)).unwrap_or_default();
+        let resource = resource
+            .map(|resource| problems.under("resource", |problems| compile(resource, problems)));
+        let mut rule = besides
+            .map(|besides| besides.compile(problems))
+            .unwrap_or_default();
         rule.roles.extend((!roles.is_empty()).then_some(roles));
         rule.tenants.extend(tenant);
         rule.resources.extend(resource);
@@ -78,14 +89,22 @@ impl Section for Settings {
 }
 
 fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>) {
-    let Resource { pointer: place, allow } = resource;
+    let Resource {
+        pointer: place,
+        allow,
+    } = resource;
     problems.under("pointer", |problems| pointer(&place, problems));
     let patterns = problems.under("allow", |problems| {
         if allow.is_empty() {
-            problems.error("no pattern, so that no call is ever allowed", "list the resources, such as `{tenant}/*`");
+            problems.error(
+                "no pattern, so that no call is ever allowed",
+                "list the resources, such as `{tenant}/*`",
+            );
         }
         let compile = |(index, pattern): (usize, &String)| {
-            problems.under(index.to_string(), |problems| Pattern::compile(pattern, problems))
+            problems.under(index.to_string(), |problems| {
+                Pattern::compile(pattern, problems)
+            })
         };
         allow.iter().enumerate().filter_map(compile).collect()
     });
@@ -94,7 +113,10 @@ fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>
 
 fn pointer(pointer: &str, problems: &mut Problems) {
     if !is_pointer(pointer) {
-        problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
+        problems.error(
+            "not a JSON pointer to an argument",
+            "write `/` and the argument's name, such as `/tenant_id`",
+        );
     }
 }
 
@@ -103,8 +125,15 @@ fn pointer(pointer: &str, problems: &mut Problems) {
 impl Rule {
     /// The pointers to arguments that are judged, each with its key in the contract.
     pub fn pointers(&self) -> impl Iterator<Item = (&'static [&'static str], &str)> {
-        let tenants = self.tenants.iter().map(|pointer| (&["tenant"][..], pointer.as_str()));
-        tenants.chain(self.resources.iter().map(|(pointer, _)| (&["resource", "pointer"][..], pointer.as_str())))
+        let tenants = self
+            .tenants
+            .iter()
+            .map(|pointer| (&["tenant"][..], pointer.as_str()));
+        tenants.chain(
+            self.resources
+                .iter()
+                .map(|(pointer, _)| (&["resource", "pointer"][..], pointer.as_str())),
+        )
     }
 
     /// The arguments that are judged, as paths from the root.
@@ -123,29 +152,47 @@ impl Rule {
     /// Refuses `caller` whatever the call is on; none: that depends.
     pub fn refuses(&self, caller: &Caller) -> Option<Refusal> {
         let lacks = |needed: &&Vec<String>| !needed.iter().any(|role| caller.roles.contains(role));
-        self.roles.iter().find(lacks).map(|needed| Refusal::RbacDenied { needed: needed.clone() })
+        self.roles
+            .iter()
+            .find(lacks)
+            .map(|needed| Refusal::RbacDenied {
+                needed: needed.clone(),
+            })
     }
 
     /// Judges who calls, and on what.
-    pub fn allow(&self, caller: &Caller, arguments: &Value, checked: &Checked) -> Result<Permit, Refusal> {
+    pub fn allow(
+        &self,
+        caller: &Caller,
+        arguments: &Value,
+        checked: &Checked,
+    ) -> Result<Permit, Refusal> {
         if let Some(refusal) = self.refuses(caller) {
             return Err(refusal);
         }
         for pointer in &self.tenants {
             let named = arguments.pointer(pointer).and_then(Value::as_str);
             if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
-                return Err(Refusal::TenantMismatch { pointer: pointer.clone() });
+                return Err(Refusal::TenantMismatch {
+                    pointer: pointer.clone(),
+                });
             }
         }
         for (pointer, patterns) in &self.resources {
             let within = |text: &str| patterns.iter().any(|pattern| pattern.matches(text, caller));
             let allowed = match arguments.pointer(pointer) {
                 Some(Value::String(text)) => within(text),
-                Some(Value::Array(all)) => !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(&within)),
-                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+                Some(Value::Array(all)) => {
+                    !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(&within))
+                }
+                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+                    false
+                }
             };
             if !allowed {
-                return Err(Refusal::ResourceDenied { pointer: pointer.clone() });
+                return Err(Refusal::ResourceDenied {
+                    pointer: pointer.clone(),
+                });
             }
         }
         Ok(Permit::mint(checked))

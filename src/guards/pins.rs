@@ -1,7 +1,9 @@
-//! Refuses a tool whose definition no operator has approved: one that is new, or has changed since (SECURITY §3D D4).
+//! Refuses a tool whose definition no operator has approved: one that is new, or has changed since
+//! (SECURITY §3D D4).
 //!
-//! It stands with visibility: what a server says of a tool decides what an agent does with it, so a changed definition is
-//! another tool. Only the pin file says what is approved; nothing that is seen becomes a pin by being seen.
+//! It stands with visibility: what a server says of a tool decides what an agent does with it, so a
+//! changed definition is another tool. Only the pin file says what is approved; nothing that is
+//! seen becomes a pin by being seen.
 
 use crate::mcp::json::Text;
 use crate::mcp::tools::LONGEST_DEFINITION;
@@ -15,7 +17,8 @@ use std::collections::HashMap;
 /// The pin file's name, if nothing is said.
 pub const FILE_NAME: &str = "toolgate.pins.yaml";
 
-/// What stands for a tool's name where a server's `instructions` are pinned (SECURITY §3C C9); no tool can have it.
+/// What stands for a tool's name where a server's `instructions` are pinned (SECURITY §3C C9); no
+/// tool can have it.
 pub const INSTRUCTIONS: &str = ":instructions";
 
 /// Which definitions of tools are approved, as written: the pin file's name, or more.
@@ -66,12 +69,14 @@ pub struct Pin {
     pub definition: Text,
 }
 
-/// The `instructions` in what a server said of itself, as they are pinned: line by line, so that a change can be shown.
+/// The `instructions` in what a server said of itself, as they are pinned: line by line, so that a
+/// change can be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instructions {
     /// SHA-256 as of a pin.
     pub digest: String,
-    /// What the pin holds; none if it is longer than a definition may be: then nobody can approve it.
+    /// What the pin holds; none if it is longer than a definition may be: then nobody can approve
+    /// it.
     pub definition: Option<Text>,
 }
 
@@ -83,7 +88,10 @@ impl Instructions {
         let lines: Vec<&str> = lines.split('\n').collect();
         let value = serde_json::json!({ "name": INSTRUCTIONS, "lines": lines });
         let definition = (text.as_bytes().len() <= LONGEST_DEFINITION).then(|| Text::of(&value));
-        Some(Self { digest: schema_hash(&value), definition })
+        Some(Self {
+            digest: schema_hash(&value),
+            definition,
+        })
     }
 }
 
@@ -110,7 +118,10 @@ impl Settings {
 
 impl Default for Whole {
     fn default() -> Self {
-        Self { file: FILE_NAME.to_owned(), require: true }
+        Self {
+            file: FILE_NAME.to_owned(),
+            require: true,
+        }
     }
 }
 
@@ -137,11 +148,19 @@ impl JsonSchema for Settings {
 impl Rule {
     /// `require`: every tool needs a pin; else only what has one must be as it says.
     pub fn new(require: bool, pinned: HashMap<ServerName, HashMap<String, Pin>>) -> Self {
-        Self { wanted: if require { Wanted::All } else { Wanted::Known }, pinned }
+        Self {
+            wanted: if require { Wanted::All } else { Wanted::Known },
+            pinned,
+        }
     }
 
     /// Is the `tool` of `server`, whose definition has this digest, one that was approved?
-    pub fn judge(&self, server: &ServerName, tool: &str, digest: &str) -> Result<(), Unapproved<'_>> {
+    pub fn judge(
+        &self,
+        server: &ServerName,
+        tool: &str,
+        digest: &str,
+    ) -> Result<(), Unapproved<'_>> {
         match (self.wanted, self.pin(server, tool)) {
             (Wanted::Nothing, _) | (Wanted::Known, None) => Ok(()),
             (Wanted::All, None) => Err(Unapproved::Unpinned),
@@ -162,7 +181,11 @@ impl Rule {
 
     /// All of them, in no order.
     pub fn pins(&self) -> impl Iterator<Item = (&ServerName, &str, &Pin)> {
-        self.pinned.iter().flat_map(|(server, tools)| tools.iter().map(move |(tool, pin)| (server, tool.as_str(), pin)))
+        self.pinned.iter().flat_map(|(server, tools)| {
+            tools
+                .iter()
+                .map(move |(tool, pin)| (server, tool.as_str(), pin))
+        })
     }
 }
 
@@ -189,24 +212,47 @@ mod tests {
     use super::*;
 
     fn pin(digest: &str) -> Pin {
-        Pin { digest: digest.to_owned(), definition: Text::string("") }
+        Pin {
+            digest: digest.to_owned(),
+            definition: Text::string(""),
+        }
     }
 
-    /// SECURITY §3D D4, 002-16: what was approved passes, what changed does not; what is new only where no pin is asked for.
+    /// SECURITY §3D D4, 002-16: what was approved passes, what changed does not; what is new only
+    /// where no pin is asked for.
     #[test]
     fn d4_only_what_was_approved_passes() {
         let server = ServerName::new("a");
-        let pinned = || HashMap::from([(server.clone(), HashMap::from([("known".to_owned(), pin("1"))]))]);
+        let pinned = || {
+            HashMap::from([(
+                server.clone(),
+                HashMap::from([("known".to_owned(), pin("1"))]),
+            )])
+        };
         for (rule, known, drifted, new) in [
             (Rule::default(), "ok", "ok", "ok"),
             (Rule::new(false, pinned()), "ok", "drifted", "ok"),
             (Rule::new(true, pinned()), "ok", "drifted", "unpinned"),
         ] {
-            let said = |tool, digest| rule.judge(&server, tool, digest).map_or_else(Unapproved::label, |()| "ok");
-            assert_eq!([said("known", "1"), said("known", "2"), said("new", "1")], [known, drifted, new]);
-            assert_eq!([rule.lacks(&server, "known"), rule.lacks(&server, "new")], [false, new == "unpinned"]);
-            let other = rule.judge(&ServerName::new("b"), "known", "1").map_or_else(Unapproved::label, |()| "ok");
-            assert_eq!(other, new, "a pin holds for the tool of its server, not for the name");
+            let said = |tool, digest| {
+                rule.judge(&server, tool, digest)
+                    .map_or_else(Unapproved::label, |()| "ok")
+            };
+            assert_eq!(
+                [said("known", "1"), said("known", "2"), said("new", "1")],
+                [known, drifted, new]
+            );
+            assert_eq!(
+                [rule.lacks(&server, "known"), rule.lacks(&server, "new")],
+                [false, new == "unpinned"]
+            );
+            let other = rule
+                .judge(&ServerName::new("b"), "known", "1")
+                .map_or_else(Unapproved::label, |()| "ok");
+            assert_eq!(
+                other, new,
+                "a pin holds for the tool of its server, not for the name"
+            );
         }
     }
 }

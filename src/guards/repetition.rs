@@ -1,8 +1,9 @@
 //! Refuses a call with which the task would go on in a circle.
 //!
-//! After rules, so that only calls that could be sent count as the task's; before idempotency, because a task that is fed
-//! the same replay for ever is one in a circle, too. What the guard itself has refused is not in the history, so that the
-//! circle stays closed until something else is tried.
+//! After rules, so that only calls that could be sent count as the task's; before idempotency,
+//! because a task that is fed the same replay for ever is one in a circle, too. What the guard
+//! itself has refused is not in the history, so that the circle stays closed until something else
+//! is tried.
 
 use super::Section;
 use super::evidence::{Final, Watched};
@@ -18,16 +19,20 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Repetition")]
 pub struct Settings {
-    /// The same call with the same outcome: the agent is warned when it happened so often [default: 5].
+    /// The same call with the same outcome: the agent is warned when it happened so often
+    /// [default: 5].
     pub warn: Option<usize>,
-    /// The same call with the same outcome: the next is refused when it happened so often [default: 10, at most 32].
+    /// The same call with the same outcome: the next is refused when it happened so often
+    /// [default: 10, at most 32].
     pub stop: Option<usize>,
-    /// Two calls in turn, each with the same outcome every time: refused when so many stand in a row [default: 12].
+    /// Two calls in turn, each with the same outcome every time: refused when so many stand in a
+    /// row [default: 12].
     pub ping_pong: Option<usize>,
-    /// Refusals in a row, of whatever calls, since the start: the next refusal is `loop_detected`, until a call passes
-    /// [default: 16].
+    /// Refusals in a row, of whatever calls, since the start: the next refusal is `loop_detected`,
+    /// until a call passes [default: 16].
     pub refusals: Option<usize>,
-    /// Tools that may be called again and again, such as those that wait for something: `server__tool`.
+    /// Tools that may be called again and again, such as those that wait for something:
+    /// `server__tool`.
     pub except: Vec<String>,
 }
 
@@ -47,7 +52,12 @@ struct Thresholds {
     refusals: usize,
 }
 
-const USUAL: Thresholds = Thresholds { warn: 5, stop: 10, ping_pong: 12, refusals: 16 };
+const USUAL: Thresholds = Thresholds {
+    warn: 5,
+    stop: 10,
+    ping_pong: 12,
+    refusals: 16,
+};
 
 const SAME: &str = "the same call has had the same outcome again and again";
 const IN_TURN: &str = "two calls have had the same outcomes in turn, again and again";
@@ -70,37 +80,73 @@ impl Section for Settings {
     const NAME: &'static str = "repetition";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { warn, stop, ping_pong, refusals, except } = self;
+        let Self {
+            warn,
+            stop,
+            ping_pong,
+            refusals,
+            except,
+        } = self;
         let mut read = |key: &str, written: Option<usize>, usual: usize, least: usize| {
             let number = written.unwrap_or(usual);
             if !(least..=HISTORY).contains(&number) {
-                let hint = format!("between {least} and {HISTORY}: so many calls of a task are remembered");
+                let hint = format!(
+                    "between {least} and {HISTORY}: so many calls of a task are remembered"
+                );
                 problems.under(key, |problems| problems.error("is out of bounds", hint));
             }
             number
         };
         let stop = read("stop", stop, USUAL.stop, 2);
-        let warn = read("warn", warn, USUAL.warn.min(stop.saturating_sub(1)).max(1), 1);
+        let warn = read(
+            "warn",
+            warn,
+            USUAL.warn.min(stop.saturating_sub(1)).max(1),
+            1,
+        );
         let ping_pong = read("ping_pong", ping_pong, USUAL.ping_pong, 4);
         let refusals = read("refusals", refusals, USUAL.refusals, 2);
         if warn >= stop {
             let hint = "lower `warn`, or raise `stop`";
-            problems.under("warn", |problems| problems.error("would never warn before the stop", hint));
+            problems.under("warn", |problems| {
+                problems.error("would never warn before the stop", hint);
+            });
         }
         let except = except.iter().map(|tool| ToolName::new(tool)).collect();
-        Rule { watched: Some(Thresholds { warn, stop, ping_pong, refusals }), except }
+        Rule {
+            watched: Some(Thresholds {
+                warn,
+                stop,
+                ping_pong,
+                refusals,
+            }),
+            except,
+        }
     }
 }
 
 // === impl Rule ===
 
 impl Rule {
-    /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of tool and arguments as
-    /// [`Seen::call`] has it.
-    pub fn watch(&self, history: &[Seen], tool: &ToolName, call: u64, last: &Final) -> Result<Allowed, Refusal> {
+    /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of tool
+    /// and arguments as [`Seen::call`] has it.
+    pub fn watch(
+        &self,
+        history: &[Seen],
+        tool: &ToolName,
+        call: u64,
+        last: &Final,
+    ) -> Result<Allowed, Refusal> {
         let watched = Watched::mint(last);
-        let Some(thresholds) = self.watched.as_ref().filter(|_| !self.except.contains(tool)) else {
-            return Ok(Allowed { watched, warning: None });
+        let Some(thresholds) = self
+            .watched
+            .as_ref()
+            .filter(|_| !self.except.contains(tool))
+        else {
+            return Ok(Allowed {
+                watched,
+                warning: None,
+            });
         };
         let same = repeated(history, call);
         let pattern = if same >= thresholds.stop {
@@ -112,16 +158,21 @@ impl Rule {
         };
         match pattern {
             Some(pattern) => Err(Refusal::LoopDetected { pattern }),
-            None => Ok(Allowed { watched, warning: (same >= thresholds.warn).then_some(SAME) }),
+            None => Ok(Allowed {
+                watched,
+                warning: (same >= thresholds.warn).then_some(SAME),
+            }),
         }
     }
 
-    /// Judges one more refusal, of `tool`, in a task whose last `refused` calls were refused. What passes is not asked of:
-    /// it is the way out.
+    /// Judges one more refusal, of `tool`, in a task whose last `refused` calls were refused. What
+    /// passes is not asked of: it is the way out.
     pub fn after(&self, refused: usize, tool: &ToolName) -> Result<(), Refusal> {
         let watched = self.watched.filter(|_| !self.except.contains(tool));
         match watched {
-            Some(thresholds) if refused >= thresholds.refusals => Err(Refusal::LoopDetected { pattern: REFUSED }),
+            Some(thresholds) if refused >= thresholds.refusals => {
+                Err(Refusal::LoopDetected { pattern: REFUSED })
+            }
             _ => Ok(()),
         }
     }
@@ -141,20 +192,33 @@ impl Rule {
 
 /// How often `call` has last had one and the same outcome, whatever else was called between.
 fn repeated(history: &[Seen], call: u64) -> usize {
-    let mut outcomes = history.iter().rev().filter(|seen| seen.call == call).map(|seen| seen.outcome);
-    let Some(last) = outcomes.next() else { return 0 };
+    let mut outcomes = history
+        .iter()
+        .rev()
+        .filter(|seen| seen.call == call)
+        .map(|seen| seen.outcome);
+    let Some(last) = outcomes.next() else {
+        return 0;
+    };
     1 + outcomes.take_while(|outcome| *outcome == last).count()
 }
 
 /// How many calls at the end are `call` and one other in turn, each always with one outcome.
 fn in_turn(history: &[Seen], call: u64) -> usize {
-    let [.., before, last] = history else { return 0 };
+    let [.., before, last] = history else {
+        return 0;
+    };
     if before.call != call || last.call == call {
         return 0;
     }
     let pair = [last, before];
     let expected = pair.into_iter().cycle();
-    history.iter().rev().zip(expected).take_while(|(seen, expected)| seen == expected).count()
+    history
+        .iter()
+        .rev()
+        .zip(expected)
+        .take_while(|(seen, expected)| seen == expected)
+        .count()
 }
 
 #[cfg(test)]

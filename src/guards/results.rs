@@ -1,5 +1,6 @@
-//! Shapes what a tool answered: checks it against the tool's own output schema, takes out what the contract redacts, and
-//! withholds what is too long. The call has run by then: nothing here makes it a failure (SECURITY §9).
+//! Shapes what a tool answered: checks it against the tool's own output schema, takes out what the
+//! contract redacts, and withholds what is too long. The call has run by then: nothing here makes
+//! it a failure (SECURITY §9).
 //!
 //! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
 
@@ -40,12 +41,14 @@ const MOST_REDACTIONS: usize = 32;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Results")]
 pub struct Settings {
-    /// Bytes of a result at most, 1024 to 4194304; a longer one is withheld, and the agent reads its size and SHA-256.
+    /// Bytes of a result at most, 1024 to 4194304; a longer one is withheld, and the agent reads
+    /// its size and SHA-256.
     pub max_bytes: Option<usize>,
     /// What is taken out, in this order.
     pub redact: Vec<redaction::Settings>,
-    /// Whether `structuredContent` must fit the tool's own `outputSchema`, where it has one; a result that does not is
-    /// withheld. A contract without `results` checks it, too, in enforce mode, where the schema can be judged.
+    /// Whether `structuredContent` must fit the tool's own `outputSchema`, where it has one; a
+    /// result that does not is withheld. A contract without `results` checks it, too, in
+    /// enforce mode, where the schema can be judged.
     pub output_schema: Checking,
 }
 
@@ -100,22 +103,40 @@ impl Section for Settings {
     const NAME: &'static str = "results";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { max_bytes, redact, output_schema } = self;
+        let Self {
+            max_bytes,
+            redact,
+            output_schema,
+        } = self;
         if max_bytes.is_some_and(|most| !(LEAST_BYTES..=MOST_BYTES).contains(&most)) {
             let hint = format!("between {LEAST_BYTES} and {MOST_BYTES}");
-            problems.under("max_bytes", |problems| problems.error("is out of bounds", hint));
+            problems.under("max_bytes", |problems| {
+                problems.error("is out of bounds", hint);
+            });
         }
         let redactions = problems.under("redact", |problems| {
             if redact.len() > MOST_REDACTIONS {
-                problems.error(format!("more than {MOST_REDACTIONS}"), "join patterns with `|`, pointers with `*`");
+                problems.error(
+                    format!("more than {MOST_REDACTIONS}"),
+                    "join patterns with `|`, pointers with `*`",
+                );
             }
             let written = redact.into_iter().enumerate();
-            let compiled =
-                written.map(|(index, one)| problems.under(index.to_string(), |problems| one.compile(problems)));
+            let compiled = written.map(|(index, one)| {
+                problems.under(index.to_string(), |problems| one.compile(problems))
+            });
             compiled.flatten().collect()
         });
-        let checks = if output_schema == Checking::Check { Checks::Always } else { Checks::Never };
-        Rule { max_bytes, redactions, checks }
+        let checks = if output_schema == Checking::Check {
+            Checks::Always
+        } else {
+            Checks::Never
+        };
+        Rule {
+            max_bytes,
+            redactions,
+            checks,
+        }
     }
 }
 
@@ -124,7 +145,10 @@ impl Section for Settings {
 impl Rule {
     /// Of a contract that says nothing of results.
     pub fn usual() -> Self {
-        Self { checks: Checks::Usually, ..Self::default() }
+        Self {
+            checks: Checks::Usually,
+            ..Self::default()
+        }
     }
 
     /// Whether a result can come out otherwise than it went in, with a tool of that output schema.
@@ -145,30 +169,47 @@ impl Rule {
         self.max_bytes.is_some() || !self.redactions.is_empty()
     }
 
-    /// The answer as the agent may read it. An error stays an error, under its code; a question to the agent stays one.
+    /// The answer as the agent may read it. An error stays an error, under its code; a question to
+    /// the agent stays one.
     pub fn shape(&self, answer: Message, mode: Mode, output: Output<'_>) -> Message {
-        let Some(body) = answer.body.clone().filter(|_| self.acts(mode, output)) else { return answer };
+        let Some(body) = answer.body.clone().filter(|_| self.acts(mode, output)) else {
+            return answer;
+        };
         work::spend(body.as_bytes().len() as u64);
         let is_result = !answer.is_error && !is_pending(&body);
-        let misfit = if is_result && self.judges(mode, output) { misfit(&body, output) } else { None };
+        let misfit = if is_result && self.judges(mode, output) {
+            misfit(&body, output)
+        } else {
+            None
+        };
         let body = self.redacted(body, is_result);
         let length = body.as_bytes().len();
-        let too_long = self.max_bytes.filter(|most| length > *most).map(Withheld::TooLong);
+        let too_long = self
+            .max_bytes
+            .filter(|most| length > *most)
+            .map(Withheld::TooLong);
         let body = match misfit.or(too_long) {
             Some(why) if is_result => withheld(&body, why, !self.may_reshape()),
             Some(why) if answer.is_error => withheld_error(&body, why),
-            // What asks for input, and the handle of a task, are no results yet, and must come through.
+            // What asks for input, and the handle of a task, are no results yet, and must come
+            // through.
             Some(_) | None => body,
         };
-        Message { body: Some(body), ..answer }
+        Message {
+            body: Some(body),
+            ..answer
+        }
     }
 
-    /// What says how a task stands. The result or error that it ended with is shaped like any other.
+    /// What says how a task stands. The result or error that it ended with is shaped like any
+    /// other.
     pub fn shape_task(&self, said: Message, mode: Mode, output: Output<'_>) -> Message {
         if said.is_error || !self.acts(mode, output) {
             return self.shape(said, mode, output);
         }
-        let Some(mut members) = said.body.as_ref().and_then(Text::object) else { return said };
+        let Some(mut members) = said.body.as_ref().and_then(Text::object) else {
+            return said;
+        };
         let endings = [("result", false), ("error", true)];
         let endings = endings.map(|(key, is_error)| (key, members.get(key).cloned(), is_error));
         for (key, ending, _) in &endings {
@@ -176,24 +217,40 @@ impl Rule {
                 members.set(key, Text::of(&serde_json::Value::Null));
             }
         }
-        let mut members = self.redacted(members.text(), false).object().unwrap_or_default();
+        let mut members = self
+            .redacted(members.text(), false)
+            .object()
+            .unwrap_or_default();
         for (key, ending, is_error) in endings {
             let Some(ending) = ending else { continue };
-            if let Some(shaped) = self.shape(Message::response(None, ending, is_error), mode, output).body {
+            if let Some(shaped) = self
+                .shape(Message::response(None, ending, is_error), mode, output)
+                .body
+            {
                 members.set(key, shaped);
             }
         }
-        Message { body: Some(members.text()), ..said }
+        Message {
+            body: Some(members.text()),
+            ..said
+        }
     }
 
-    /// What a tool says before it answers. Patterns are taken out of it; a notification that is longer than a result may be is
-    /// withheld, a question must come through.
+    /// What a tool says before it answers. Patterns are taken out of it; a notification that is
+    /// longer than a result may be is withheld, a question must come through.
     pub fn remark(&self, said: Message) -> Option<Message> {
-        let Some(body) = said.body.clone().filter(|_| self.may_reshape()) else { return Some(said) };
+        let Some(body) = said.body.clone().filter(|_| self.may_reshape()) else {
+            return Some(said);
+        };
         let body = self.redacted(body, false);
-        let too_long = self.max_bytes.is_some_and(|most| body.as_bytes().len() > most);
+        let too_long = self
+            .max_bytes
+            .is_some_and(|most| body.as_bytes().len() > most);
         let is_withheld = too_long && said.kind == Of::Notification;
-        (!is_withheld).then(|| Message { body: Some(body), ..said })
+        (!is_withheld).then(|| Message {
+            body: Some(body),
+            ..said
+        })
     }
 
     /// What stands for an answer that cannot be shaped in time.
@@ -210,25 +267,30 @@ impl Rule {
 
     fn redacted(&self, body: Text, is_result: bool) -> Text {
         work::spend(body.as_bytes().len() as u64 * self.redactions.len() as u64);
-        self.redactions.iter().fold(body, |body, redaction| match redaction {
-            Redaction::Place { path, with } if is_result => at_place(&body, path, with),
-            Redaction::Place { .. } => body,
-            Redaction::Pattern { pattern, with } => wherever(&body, pattern, with),
-        })
+        self.redactions
+            .iter()
+            .fold(body, |body, redaction| match redaction {
+                Redaction::Place { path, with } if is_result => at_place(&body, path, with),
+                Redaction::Place { .. } => body,
+                Redaction::Pattern { pattern, with } => wherever(&body, pattern, with),
+            })
     }
 }
 
-/// Does the result break its schema? One that says `isError` need not have what the schema describes.
+/// Does the result break its schema? One that says `isError` need not have what the schema
+/// describes.
 fn misfit(body: &Text, output: Output<'_>) -> Option<Withheld> {
     let schema = output.filter(|_| !body.get("isError").is_some_and(|flag| flag.is_true()))?;
-    let Ok(schema) = schema else { return Some(Withheld::NotJudged) };
+    let Ok(schema) = schema else {
+        return Some(Withheld::NotJudged);
+    };
     let structured = body.get("structuredContent");
     let fits = structured.is_some_and(|structured| schema.accepts(&structured.value()).is_ok());
     (!fits).then_some(Withheld::Misfit)
 }
 
-/// Takes out what stands at the place in `structuredContent`, and in every text of `content` that is JSON itself. Other texts
-/// that say what was taken out say it no more.
+/// Takes out what stands at the place in `structuredContent`, and in every text of `content` that
+/// is JSON itself. Other texts that say what was taken out say it no more.
 fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     let mut taken = Vec::new();
     let mut members = body.object().unwrap_or_default();
@@ -236,17 +298,29 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
         taken.extend(redaction::said(old));
         with.clone()
     };
-    if let Some(new) = members.get("structuredContent").and_then(|structured| structured.with_at(path, &mut take)) {
+    if let Some(new) = members
+        .get("structuredContent")
+        .and_then(|structured| structured.with_at(path, &mut take))
+    {
         members.set("structuredContent", new);
     }
-    let Some(content) = members.get("content").cloned() else { return members.text() };
-    let texts = || content.scalars().filter(|one| one.kind == Kind::String && one.under == b"text");
+    let Some(content) = members.get("content").cloned() else {
+        return members.text();
+    };
+    let texts = || {
+        content
+            .scalars()
+            .filter(|one| one.kind == Kind::String && one.under == b"text")
+    };
     let mut edits = Vec::new();
     let mut plain = Vec::new();
     for one in texts() {
         let json = Text::read(Bytes::from(one.value().into_owned()), &FROM_SERVER).ok();
         match json.filter(|json| json.is_object() || json.is_array()) {
-            Some(json) => edits.extend(json.with_at(path, &mut take).map(|new| (one.range, in_string(&new)))),
+            Some(json) => edits.extend(
+                json.with_at(path, &mut take)
+                    .map(|new| (one.range, in_string(&new))),
+            ),
             None => plain.push(one),
         }
     }
@@ -254,7 +328,9 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     for one in plain {
         let value = one.value();
         work::spend((value.len() as u64 / 8 + 8).saturating_mul(taken.len() as u64));
-        let new = taken.iter().fold(value.to_string(), |text, taken| text.replace(taken, &with));
+        let new = taken
+            .iter()
+            .fold(value.to_string(), |text, taken| text.replace(taken, &with));
         if new != value {
             edits.push((one.range, Text::string(&new)));
         }
@@ -264,16 +340,24 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     members.text()
 }
 
-/// Takes out what matches in every string that is a value, except where the protocol's own words stand; in what a tool says
-/// in a form of its own, also in names and numbers.
+/// Takes out what matches in every string that is a value, except where the protocol's own words
+/// stand; in what a tool says in a form of its own, also in names and numbers.
 fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
     let mut members = body.object().unwrap_or_default();
-    let own = OWN.into_iter().filter_map(|key| Some((key, in_data(members.get(key)?, pattern, with)?)));
+    let own = OWN
+        .into_iter()
+        .filter_map(|key| Some((key, in_data(members.get(key)?, pattern, with)?)));
     for (key, new) in own.collect::<Vec<_>>() {
         members.set(key, new);
     }
-    let body = if members.is_empty() { body.clone() } else { members.text() };
-    let strings = body.scalars().filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
+    let body = if members.is_empty() {
+        body.clone()
+    } else {
+        members.text()
+    };
+    let strings = body
+        .scalars()
+        .filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
     let edits = strings.filter_map(|one| {
         let value = one.value();
         let new = pattern.replaced(&value, with);
@@ -286,7 +370,10 @@ fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
 fn in_data(data: &Text, pattern: &Regular, with: &str) -> Option<Text> {
     let of = |kind| data.scalars().filter(move |one| one.kind == kind);
     let matching = |one: &Scalar<'_>| pattern.is_match(&one.value());
-    let mut edits: Vec<_> = of(Kind::Number).filter(matching).map(|one| (one.range, Text::string(with))).collect();
+    let mut edits: Vec<_> = of(Kind::Number)
+        .filter(matching)
+        .map(|one| (one.range, Text::string(with)))
+        .collect();
     let (mut names, mut number) = (HashSet::new(), 0_usize);
     for one in of(Kind::Key).filter(matching) {
         if names.is_empty() {
@@ -307,11 +394,15 @@ fn in_data(data: &Text, pattern: &Regular, with: &str) -> Option<Text> {
     (!edits.is_empty()).then(|| data.replaced(&edits))
 }
 
-/// Whether a call has no result yet: its tool asks for input, or has made a task of it. What has `content` is a result.
+/// Whether a call has no result yet: its tool asks for input, or has made a task of it. What has
+/// `content` is a result.
 fn is_pending(body: &Text) -> bool {
     let kind = body.get("resultType");
-    let waits = kind.is_some_and(|kind| matches!(kind.as_bytes(), b"\"input_required\"" | b"\"task\""));
-    let has_result = ["content", "structuredContent"].iter().any(|key| body.get(key).is_some());
+    let waits =
+        kind.is_some_and(|kind| matches!(kind.as_bytes(), b"\"input_required\"" | b"\"task\""));
+    let has_result = ["content", "structuredContent"]
+        .iter()
+        .any(|key| body.get(key).is_some());
     !has_result && (waits || body.get("task").is_some_and(|task| task.is_object()))
 }
 
@@ -330,7 +421,9 @@ fn words(body: &Text, why: Withheld) -> String {
         Withheld::TooLong(most) => format!("its contract allows {most} bytes"),
         Withheld::Misfit => "it does not fit the tool's own output schema".to_owned(),
         Withheld::NotJudged => "the tool's own output schema cannot be judged".to_owned(),
-        Withheld::TooCostly => "to check and to redact it takes more computing than one result may".to_owned(),
+        Withheld::TooCostly => {
+            "to check and to redact it takes more computing than one result may".to_owned()
+        }
     };
     format!(
         "The tool has run. Its result ({length} bytes, SHA-256 {digest}) is withheld: {why}. \
@@ -338,15 +431,19 @@ fn words(body: &Text, why: Withheld) -> String {
     )
 }
 
-/// `is_listed`: agents know the tool's output schema. What does not fit it is no result then that their SDKs hand on, unless
-/// it says that it is an error (PROTOCOL §5.1).
+/// `is_listed`: agents know the tool's output schema. What does not fit it is no result then that
+/// their SDKs hand on, unless it says that it is an error (PROTOCOL §5.1).
 fn withheld(body: &Text, why: Withheld, is_listed: bool) -> Text {
-    let mut result = json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": is_listed });
+    let mut result =
+        json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": is_listed });
     if let Some(kind) = body.get("resultType") {
         result["resultType"] = kind.value();
     }
     // Whose result it is (2025-11-25); no longer than an id is.
-    if let Some(task) = body.at(&["_meta", RELATED, "taskId"]).filter(|task| task.as_bytes().len() <= LONGEST_ID) {
+    if let Some(task) = body
+        .at(&["_meta", RELATED, "taskId"])
+        .filter(|task| task.as_bytes().len() <= LONGEST_ID)
+    {
         result["_meta"] = json!({ RELATED: { "taskId": task.value() } });
     }
     if body.get("isError").is_some_and(|flag| flag.is_true()) {
@@ -357,8 +454,14 @@ fn withheld(body: &Text, why: Withheld, is_listed: bool) -> Text {
 
 /// The code says what the error proves.
 fn withheld_error(body: &Text, why: Withheld) -> Text {
-    let code = body.get("code").map_or(serde_json::Value::Null, |code| code.value());
-    let words = words(body, why).replacen("The tool has run. Its result", "The tool server refused. Its error", 1);
+    let code = body
+        .get("code")
+        .map_or(serde_json::Value::Null, |code| code.value());
+    let words = words(body, why).replacen(
+        "The tool has run. Its result",
+        "The tool server refused. Its error",
+        1,
+    );
     Text::of(&json!({ "code": code, "message": words }))
 }
 

@@ -1,7 +1,8 @@
 //! Changes a call's arguments, step by step: the contract's own steps, then what hooks answer.
 //!
-//! After rules, so that a chain starts from arguments that may be sent as they are. It takes the proof of that away: what it
-//! changed has to pass arguments, permission and rules once more (POLICY §1, decisions 9 to 11), and only then is final.
+//! After rules, so that a chain starts from arguments that may be sent as they are. It takes the
+//! proof of that away: what it changed has to pass arguments, permission and rules once more
+//! (POLICY §1, decisions 9 to 11), and only then is final.
 
 use super::Section;
 use super::evidence::{Final, Ruled};
@@ -26,10 +27,12 @@ use change::Change;
 const MAX_STEPS: usize = 32;
 /// Characters of a step's name at most.
 const MAX_NAME: usize = 64;
-/// Where a chain breaks that makes what nobody could send: duplicate or look-alike names, numbers that change on the way.
+/// Where a chain breaks that makes what nobody could send: duplicate or look-alike names, numbers
+/// that change on the way.
 const UNREADABLE: &str = "the arguments that came out of it cannot be sent";
 
-/// The steps of a contract, in the order in which they are taken: each works on what the one before has left.
+/// The steps of a contract, in the order in which they are taken: each works on what the one before
+/// has left.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Rewrite")]
@@ -70,7 +73,8 @@ pub struct Rule {
     steps: Vec<(String, Change)>,
 }
 
-/// A call's arguments on their way through the chain. They belong to their call alone (001-25, 001-26).
+/// A call's arguments on their way through the chain. They belong to their call alone (001-25,
+/// 001-26).
 #[derive(Debug)]
 pub struct Draft<'a> {
     written: &'a Value,
@@ -116,12 +120,17 @@ impl Section for Settings {
 
     fn compile(self, problems: &mut Problems) -> Rule {
         if self.0.len() > MAX_STEPS {
-            problems.error(format!("more than {MAX_STEPS} steps"), "merge some: a step takes several pointers");
+            problems.error(
+                format!("more than {MAX_STEPS} steps"),
+                "merge some: a step takes several pointers",
+            );
         }
         let (mut steps, mut names) = (Vec::new(), HashSet::new());
         for (index, written) in self.0.into_iter().enumerate() {
             problems.under(index.to_string(), |problems| {
-                problems.under("name", |problems| judge_name(&written.name, &mut names, problems));
+                problems.under("name", |problems| {
+                    judge_name(&written.name, &mut names, problems);
+                });
                 let name = written.name.clone();
                 steps.extend(change::compile(written, problems).map(|change| (name, change)));
             });
@@ -133,18 +142,23 @@ impl Section for Settings {
 fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) {
     let blank = name.trim() != name || name.is_empty();
     if blank || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        let hint = format!("write 1 to {MAX_NAME} characters on one line: the ledger names the step so");
+        let hint =
+            format!("write 1 to {MAX_NAME} characters on one line: the ledger names the step so");
         problems.error("is no name for a step", hint);
     }
     if !names.insert(name.to_owned()) {
-        problems.error(format!("`{}` is the name of two steps", name.escape_debug()), "rename one");
+        problems.error(
+            format!("`{}` is the name of two steps", name.escape_debug()),
+            "rename one",
+        );
     }
 }
 
 // === impl Rule ===
 
 impl Rule {
-    /// Takes all steps on `arguments`. Refuses when one cannot be taken: what it was for has not happened then.
+    /// Takes all steps on `arguments`. Refuses when one cannot be taken: what it was for has not
+    /// happened then.
     pub fn steps(&self, caller: &Caller, arguments: &Value) -> Result<Stepped, Refusal> {
         let mut stepped = Stepped::default();
         for (name, change) in &self.steps {
@@ -154,7 +168,12 @@ impl Rule {
                     stepped.now = Some(changed);
                     stepped.by.push(name.clone());
                 }
-                Err(why) => return Err(Refusal::HookBroken { by: name.clone(), why: why.to_owned() }),
+                Err(why) => {
+                    return Err(Refusal::HookBroken {
+                        by: name.clone(),
+                        why: why.to_owned(),
+                    });
+                }
             }
         }
         Ok(stepped)
@@ -163,7 +182,10 @@ impl Rule {
     /// What the steps make of arguments that nobody sends; none when one cannot be taken.
     pub fn foresee(&self, caller: &Caller, arguments: &Value) -> Option<Value> {
         let take = |now: Value, (_, change): &(String, Change)| {
-            change.apply(caller, &now).ok().map(|changed| changed.unwrap_or(now))
+            change
+                .apply(caller, &now)
+                .ok()
+                .map(|changed| changed.unwrap_or(now))
         };
         self.steps.iter().try_fold(arguments.clone(), take)
     }
@@ -173,25 +195,47 @@ impl Rule {
         self.steps.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The arguments that expressions read or steps bound, as paths from the root: their names must mean one thing.
+    /// The arguments that expressions read or steps bound, as paths from the root: their names must
+    /// mean one thing.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        let bounded = |change: &Change| change.bounds().iter().map(|(place, _)| place.path.clone()).collect::<Vec<_>>();
-        self.steps.iter().flat_map(|(_, change)| [change.reads().to_vec(), bounded(change)].concat()).collect()
+        let bounded = |change: &Change| {
+            change
+                .bounds()
+                .iter()
+                .map(|(place, _)| place.path.clone())
+                .collect::<Vec<_>>()
+        };
+        self.steps
+            .iter()
+            .flat_map(|(_, change)| [change.reads().to_vec(), bounded(change)].concat())
+            .collect()
     }
 
-    /// Where steps work: the key in the file, below `rewrite`, and the argument as a path from the root.
+    /// Where steps work: the key in the file, below `rewrite`, and the argument as a path from the
+    /// root.
     pub fn places(&self) -> Vec<(Vec<String>, Vec<String>)> {
         let of = |(index, (_, change)): (usize, &(String, Change))| {
-            let key = |nth, place| vec![index.to_string(), change.verb().to_owned(), change.key(nth, place)];
+            let key = |nth, place| {
+                vec![
+                    index.to_string(),
+                    change.verb().to_owned(),
+                    change.key(nth, place),
+                ]
+            };
             let places = change.places().enumerate();
-            places.map(|(nth, place)| (key(nth, place), place.path.clone())).collect::<Vec<_>>()
+            places
+                .map(|(nth, place)| (key(nth, place), place.path.clone()))
+                .collect::<Vec<_>>()
         };
         self.steps.iter().enumerate().flat_map(of).collect()
     }
 
     /// The arguments, by name, that steps may bring in.
     pub fn brings(&self) -> Vec<String> {
-        self.steps.iter().flat_map(|(_, change)| change.brings()).collect()
+        self.steps
+            .iter()
+            .flat_map(|(_, change)| change.brings())
+            .collect()
     }
 }
 
@@ -199,7 +243,14 @@ impl Draft<'_> {
     /// `arguments` as the guards have passed them, with the proof of that.
     pub fn of(arguments: &Value, ruled: Ruled) -> Draft<'_> {
         let now = Cow::Borrowed(arguments);
-        Draft { written: arguments, now, by: Vec::new(), blocked: None, reason: None, _ruled: ruled }
+        Draft {
+            written: arguments,
+            now,
+            by: Vec::new(),
+            blocked: None,
+            reason: None,
+            _ruled: ruled,
+        }
     }
 
     /// The arguments as they are now.
@@ -216,8 +267,8 @@ impl Draft<'_> {
         self.by.extend(by);
     }
 
-    /// Lays what hook `name` answered over the arguments, at their top level only (001-32). Says whether that changed
-    /// anything.
+    /// Lays what hook `name` answered over the arguments, at their top level only (001-32). Says
+    /// whether that changed anything.
     pub fn merge(&mut self, name: &str, answered: Map<String, Value>) -> bool {
         let differs = |(key, value): (&String, &Value)| self.now.get(key) != Some(value);
         if !answered.iter().any(differs) {
@@ -248,31 +299,63 @@ impl Draft<'_> {
 
     /// What came of it.
     pub fn finish(self) -> Result<Outcome, Refusal> {
-        let Self { written, now, by, blocked, reason, _ruled: ruled } = self;
+        let Self {
+            written,
+            now,
+            by,
+            blocked,
+            reason,
+            _ruled: ruled,
+        } = self;
         if let Some(by) = blocked {
-            return Err(Refusal::HookBlocked { by, reason: reason.unwrap_or_default() });
+            return Err(Refusal::HookBlocked {
+                by,
+                reason: reason.unwrap_or_default(),
+            });
         }
         if *now == *written {
             return Ok(Outcome::Same(Final::mint(ruled)));
         }
         if Text::read(Text::of(&now).bytes(), &FROM_AGENT).is_err() {
             let by = by.last().cloned().unwrap_or_default();
-            return Err(Refusal::HookBroken { by, why: UNREADABLE.to_owned() });
+            return Err(Refusal::HookBroken {
+                by,
+                why: UNREADABLE.to_owned(),
+            });
         }
-        Ok(Outcome::Changed(Changed { arguments: now.into_owned(), by }))
+        Ok(Outcome::Changed(Changed {
+            arguments: now.into_owned(),
+            by,
+        }))
     }
 }
 
 impl Changed {
     /// What became of each argument of `before`, for people: `/limit: 500 → 100`.
     pub fn describe(&self, before: &Value) -> Vec<String> {
-        let names = |value: &Value| value.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
+        let names = |value: &Value| {
+            value
+                .as_object()
+                .map(|members| members.keys().cloned().collect::<Vec<_>>())
+        };
         let mut all = names(before).unwrap_or_default();
-        all.extend(names(&self.arguments).unwrap_or_default().into_iter().filter(|name| before.get(name).is_none()));
-        let shown = |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
-        let differs = |name: &&String| before.get(name.as_str()) != self.arguments.get(name.as_str());
-        let line =
-            |name: &String| format!("/{name}: {} → {}", shown(before.get(name)), shown(self.arguments.get(name)));
+        all.extend(
+            names(&self.arguments)
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|name| before.get(name).is_none()),
+        );
+        let shown =
+            |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
+        let differs =
+            |name: &&String| before.get(name.as_str()) != self.arguments.get(name.as_str());
+        let line = |name: &String| {
+            format!(
+                "/{name}: {} → {}",
+                shown(before.get(name)),
+                shown(self.arguments.get(name))
+            )
+        };
         all.iter().filter(differs).map(line).collect()
     }
 }

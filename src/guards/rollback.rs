@@ -1,5 +1,5 @@
-//! The call that takes another one back, as a contract names it (003-64). toolgate does not make it; tests say which calls
-//! are such a call.
+//! The call that takes another one back, as a contract names it (003-64). toolgate does not make
+//! it; tests say which calls are such a call.
 
 use crate::model::ids::ToolName;
 use serde_json::{Map, Value};
@@ -21,29 +21,41 @@ pub struct Rollback {
 }
 
 impl Rollback {
-    /// Whether `call` has just the arguments that take back a call with the arguments `back`. What that one's result was is
-    /// not known: any value may stand for a part of it, and any text for its action id.
+    /// Whether `call` has just the arguments that take back a call with the arguments `back`. What
+    /// that one's result was is not known: any value may stand for a part of it, and any text
+    /// for its action id.
     pub fn fits(&self, call: &Value, back: &Value) -> bool {
-        call.as_object().is_some_and(|call| has_members(&self.arguments, call, back))
+        call.as_object()
+            .is_some_and(|call| has_members(&self.arguments, call, back))
     }
 }
 
 fn has_members(named: &Map<String, Value>, given: &Map<String, Value>, back: &Value) -> bool {
-    let fits = |(name, named): (&String, &Value)| given.get(name).is_some_and(|given| stands_for(named, given, back));
+    let fits = |(name, named): (&String, &Value)| {
+        given
+            .get(name)
+            .is_some_and(|given| stands_for(named, given, back))
+    };
     named.len() == given.len() && named.iter().all(fits)
 }
 
 fn stands_for(named: &Value, given: &Value, back: &Value) -> bool {
     match (named, given) {
         (Value::String(text), _) if text.starts_with(RESULT) => true,
-        (Value::String(text), _) if text == ACTION => given.as_str().is_some_and(|id| !id.is_empty()),
+        (Value::String(text), _) if text == ACTION => {
+            given.as_str().is_some_and(|id| !id.is_empty())
+        }
         (Value::String(text), _) => match text.strip_prefix(ARGUMENTS) {
             Some(pointer) => back.pointer(pointer) == Some(given),
             None => named == given,
         },
         (Value::Object(named), Value::Object(given)) => has_members(named, given, back),
         (Value::Array(named), Value::Array(given)) => {
-            named.len() == given.len() && named.iter().zip(given).all(|(named, given)| stands_for(named, given, back))
+            named.len() == given.len()
+                && named
+                    .iter()
+                    .zip(given)
+                    .all(|(named, given)| stands_for(named, given, back))
         }
         (named, given) => named == given,
     }
@@ -54,7 +66,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// 003-64, 003-106: only the call with the very arguments that the contract names takes another one back.
+    /// 003-64, 003-106: only the call with the very arguments that the contract names takes another
+    /// one back.
     #[test]
     fn only_the_named_arguments_take_a_call_back() {
         let named = json!({
@@ -62,13 +75,17 @@ mod tests {
         });
         let back = json!({ "tenant": "t_001", "amount": 7 });
         let with = |key: &str, value: Value| {
-            let mut call =
-                json!({ "tenant": "t_001", "ids": [7], "why": { "by": "0190", "word": "undo" }, "all": { "id": 7 } });
+            let mut call = json!({ "tenant": "t_001", "ids": [7], "why": { "by": "0190", "word": "undo" }, "all": { "id": 7 } });
             call[key] = value;
             call
         };
-        let Value::Object(arguments) = named else { unreachable!() };
-        let rollback = Rollback { tool: ToolName::new("bank__undo"), arguments };
+        let Value::Object(arguments) = named else {
+            unreachable!()
+        };
+        let rollback = Rollback {
+            tool: ToolName::new("bank__undo"),
+            arguments,
+        };
         for (key, value, expected) in [
             ("tenant", json!("t_001"), true),
             ("tenant", json!("t_002"), false),
@@ -85,6 +102,9 @@ mod tests {
             let call = with(key, value);
             assert_eq!(rollback.fits(&call, &back), expected, "{call}");
         }
-        assert!(!rollback.fits(&with("tenant", json!(null)), &json!({})), "what the call does not have");
+        assert!(
+            !rollback.fits(&with("tenant", json!(null)), &json!({})),
+            "what the call does not have"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Refuses a call for which a rule of the contract is true, with that rule's own code.
 //!
-//! After permission, so that values are judged only for who may call at all. A rule that fails, or says neither true nor
-//! false, refuses like one that is true: what could not be judged is not sent.
+//! After permission, so that values are judged only for who may call at all. A rule that fails, or
+//! says neither true nor false, refuses like one that is true: what could not be judged is not
+//! sent.
 
 use super::Section;
 use super::evidence::{Permit, Ruled};
@@ -56,7 +57,9 @@ struct Line {
 
 impl std::fmt::Debug for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.lines.iter().map(|line| &line.code)).finish()
+        f.debug_list()
+            .entries(self.lines.iter().map(|line| &line.code))
+            .finish()
     }
 }
 
@@ -72,8 +75,8 @@ impl Section for Settings {
 }
 
 impl Settings {
-    /// As [`Section::compile`], in a contract whose `arguments` are `schema`: warns of rules that never refuse, refuse always,
-    /// or come after one that does.
+    /// As [`Section::compile`], in a contract whose `arguments` are `schema`: warns of rules that
+    /// never refuse, refuse always, or come after one that does.
     pub fn compile_beside(self, schema: &Map<String, Value>, problems: &mut Problems) -> Rule {
         self.read(Some(schema), problems)
     }
@@ -89,41 +92,72 @@ impl Settings {
             if let Some((tree, when)) = line {
                 if let Some(outlook) = schema.map(|schema| decided::outlook(&tree, schema)) {
                     let place = index.to_string();
-                    problems.under(place, |problems| judge_reach(outlook, (&written.code, &mut before), problems));
+                    problems.under(place, |problems| {
+                        judge_reach(outlook, (&written.code, &mut before), problems);
+                    });
                 }
-                let default = || format!("a call that the contract's rule `{}` allows", written.code);
+                let default =
+                    || format!("a call that the contract's rule `{}` allows", written.code);
                 let expected = written.expected.clone().unwrap_or_else(default);
-                lines.push(Line { code: Arc::from(written.code), when, expected });
+                lines.push(Line {
+                    code: Arc::from(written.code),
+                    when,
+                    expected,
+                });
             }
         }
         let (reading, reads) = gathering.finish();
         let names = Names::on(reads.iter().map(Vec::as_slice));
-        Rule { lines, reading, reads, names }
+        Rule {
+            lines,
+            reading,
+            reads,
+            names,
+        }
     }
 }
 
 /// `before`: the first rule that refuses every call, once there is one.
-fn judge_reach(outlook: Outlook, (code, before): (&str, &mut Option<String>), problems: &mut Problems) {
+fn judge_reach(
+    outlook: Outlook,
+    (code, before): (&str, &mut Option<String>),
+    problems: &mut Problems,
+) {
     if let Some(before) = before {
         let hint = "put it before that one, or take it away";
-        problems.warning(format!("is never tried: `{before}` refuses every call before it"), hint);
+        problems.warning(
+            format!("is never tried: `{before}` refuses every call before it"),
+            hint,
+        );
     } else if !outlook.no {
-        problems.warning("refuses every call", "correct `when`, or take the tool off with `layers`");
+        problems.warning(
+            "refuses every call",
+            "correct `when`, or take the tool off with `layers`",
+        );
         *before = Some(code.to_owned());
     } else if !outlook.yes {
         let hint = "take the rule away, or let `arguments` leave it to the rule";
-        problems.warning("is never true: the contract's `arguments`, or the rule itself, rule it out", hint);
+        problems.warning(
+            "is never true: the contract's `arguments`, or the rule itself, rule it out",
+            hint,
+        );
     }
 }
 
 fn judge_code(code: &str, problems: &mut Problems) {
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if code.len() > 64 || !code.starts_with(|c: char| c.is_ascii_lowercase()) || !code.chars().all(letters) {
+    if code.len() > 64
+        || !code.starts_with(|c: char| c.is_ascii_lowercase())
+        || !code.chars().all(letters)
+    {
         let hint = "start with a letter; lower-case letters, digits and `_`, at most 64";
         problems.error("not a code", hint);
     }
     if CODES.iter().any(|(known, _, _)| *known == code) {
-        problems.error(format!("`{code}` is a code of toolgate's own"), "give the rule a code of its own");
+        problems.error(
+            format!("`{code}` is a code of toolgate's own"),
+            "give the rule a code of its own",
+        );
     }
 }
 
@@ -141,13 +175,21 @@ impl Rule {
     }
 
     /// Tries the rules in order.
-    pub fn apply(&self, caller: &Caller, arguments: &Value, permit: &Permit) -> Result<Ruled, Refusal> {
+    pub fn apply(
+        &self,
+        caller: &Caller,
+        arguments: &Value,
+        permit: &Permit,
+    ) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {
             return Ok(Ruled::mint(permit));
         }
         self.names.judge(arguments).map_err(Refusal::from)?;
         match self.first(caller, arguments)? {
-            Some((_, line)) => Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() }),
+            Some((_, line)) => Err(Refusal::Rule {
+                code: line.code.clone(),
+                expected: line.expected.clone(),
+            }),
             None => Ok(Ruled::mint(permit)),
         }
     }
@@ -160,9 +202,16 @@ impl Rule {
     /// The first rule that is not false.
     fn first(&self, caller: &Caller, arguments: &Value) -> Result<Option<(usize, &Line)>, Refusal> {
         let seen = Seen::new(caller);
-        let too_long = || Refusal::SchemaInvalid { pointer: String::new(), expected: TOO_LONG.to_owned() };
+        let too_long = || Refusal::SchemaInvalid {
+            pointer: String::new(),
+            expected: TOO_LONG.to_owned(),
+        };
         let sight = self.reading.sight(&seen, arguments).ok_or_else(too_long)?;
-        Ok(self.lines.iter().enumerate().find(|(_, line)| !sight.is_false(&line.when)))
+        Ok(self
+            .lines
+            .iter()
+            .enumerate()
+            .find(|(_, line)| !sight.is_false(&line.when)))
     }
 }
 

@@ -1,8 +1,10 @@
-//! Refuses a call with a secret reference where none may stand, and says which secrets the others need.
+//! Refuses a call with a secret reference where none may stand, and says which secrets the others
+//! need.
 //!
-//! The last step before sending: every guard, the intent and the operators who approve have seen the reference, never
-//! the value (002-27). A reference is a whole string, `<secret_ref:NAME>`, at a place that both the contract and the
-//! configuration name: a secret goes to one server, one tool, one argument (SECURITY §3F F1).
+//! The last step before sending: every guard, the intent and the operators who approve have seen
+//! the reference, never the value (002-27). A reference is a whole string, `<secret_ref:NAME>`, at
+//! a place that both the contract and the configuration name: a secret goes to one server, one
+//! tool, one argument (SECURITY §3F F1).
 
 use super::{Mode, Section};
 use crate::mcp::headers::HeaderParam;
@@ -103,8 +105,8 @@ pub struct Wanted {
     references: Vec<(Vec<String>, Arc<Binding>)>,
 }
 
-/// The values of a call's references, for the copy that leaves. Made by [`Wanted::seal`] only; without `Debug` and never
-/// written anywhere.
+/// The values of a call's references, for the copy that leaves. Made by [`Wanted::seal`] only;
+/// without `Debug` and never written anywhere.
 #[must_use]
 pub struct Sealed {
     values: Vec<(Vec<Step>, Arc<Secret>)>,
@@ -144,7 +146,9 @@ impl Rule {
 
     /// The arguments, by name, that hold a reference somewhere.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        self.pointers.iter().filter_map(|pointer| steps(pointer).into_iter().next())
+        self.pointers
+            .iter()
+            .filter_map(|pointer| steps(pointer).into_iter().next())
     }
 
     /// Whether an argument of these holds a reference, or what was meant to be one.
@@ -157,26 +161,38 @@ impl Rule {
         &self.pointers
     }
 
-    /// What it can refuse with, where the contract takes references at all; elsewhere it refuses every one.
+    /// What it can refuse with, where the contract takes references at all; elsewhere it refuses
+    /// every one.
     pub fn codes(&self) -> Option<&'static str> {
         (!self.pointers.is_empty()).then_some("secret_denied")
     }
 
     /// Notes which pointers of the contract of `tool` no secret of the configuration may go to.
-    pub fn judge(&self, (server, tool): (&ServerName, &str), bindings: &Bindings, problems: &mut Problems) {
+    pub fn judge(
+        &self,
+        (server, tool): (&ServerName, &str),
+        bindings: &Bindings,
+        problems: &mut Problems,
+    ) {
         for (index, pointer) in self.pointers.iter().enumerate() {
-            let bound = bindings.0.values().any(|binding| binding.goes_to(server, tool, pointer));
+            let bound = bindings
+                .0
+                .values()
+                .any(|binding| binding.goes_to(server, tool, pointer));
             if !bound {
                 let hint = format!(
                     "add {{ server: {server}, tool: {tool}, pointer: {pointer} }} to `for` of a secret in toolgate.yaml"
                 );
-                problems.under(index.to_string(), |problems| problems.warning("no secret may go there", hint));
+                problems.under(index.to_string(), |problems| {
+                    problems.warning("no secret may go there", hint);
+                });
             }
         }
     }
 
-    /// The secrets that a call with these arguments needs. What it sends beside its arguments is in `rest`; no reference may
-    /// stand there, nor where an argument is repeated in a header (SECURITY §3B B3).
+    /// The secrets that a call with these arguments needs. What it sends beside its arguments is in
+    /// `rest`; no reference may stand there, nor where an argument is repeated in a header
+    /// (SECURITY §3B B3).
     pub fn references<'t>(
         &self,
         bindings: &Bindings,
@@ -184,17 +200,26 @@ impl Rule {
         arguments: &Value,
         rest: impl IntoIterator<Item = &'t Text>,
     ) -> Result<Wanted, Refusal> {
-        if rest.into_iter().any(|text| text.scalars().any(|one| reference::is_meant(&one.value()))) {
+        if rest
+            .into_iter()
+            .any(|text| text.scalars().any(|one| reference::is_meant(&one.value())))
+        {
             return Err(Refusal::SecretDenied);
         }
         let mut references = Vec::new();
         for (path, name) in reference::find(arguments)? {
             let pointer = pointer::of(&path);
-            let binding = bindings.0.get(name).filter(|_| self.pointers.contains(&pointer));
-            let binding = binding.filter(|binding| binding.goes_to(target.server, target.tool, &pointer));
+            let binding = bindings
+                .0
+                .get(name)
+                .filter(|_| self.pointers.contains(&pointer));
+            let binding =
+                binding.filter(|binding| binding.goes_to(target.server, target.tool, &pointer));
             let mirrored = target.mirrored.iter().any(|param| param.path == path);
             match binding {
-                Some(binding) if !mirrored && references.len() < MOST => references.push((path, binding.clone())),
+                Some(binding) if !mirrored && references.len() < MOST => {
+                    references.push((path, binding.clone()));
+                }
                 _ => return Err(Refusal::SecretDenied),
             }
         }
@@ -204,7 +229,9 @@ impl Rule {
 
 impl Binding {
     fn goes_to(&self, server: &ServerName, tool: &str, pointer: &str) -> bool {
-        self.places.iter().any(|place| place.server == *server && place.tool == tool && place.pointer == pointer)
+        self.places
+            .iter()
+            .any(|place| place.server == *server && place.tool == tool && place.pointer == pointer)
     }
 }
 
@@ -221,8 +248,13 @@ impl Wanted {
         if values.len() != self.references.len() {
             return Err(Refusal::SecretDenied);
         }
-        let paths = self.references.into_iter().map(|(path, _)| path.into_iter().map(Step::To).collect());
-        Ok(Sealed { values: paths.zip(values).collect() })
+        let paths = self
+            .references
+            .into_iter()
+            .map(|(path, _)| path.into_iter().map(Step::To).collect());
+        Ok(Sealed {
+            values: paths.zip(values).collect(),
+        })
     }
 }
 
@@ -236,9 +268,12 @@ impl Sealed {
 
     /// The arguments with the values in the references' places; everything else as it was written.
     pub fn fill(&self, arguments: &Text) -> Text {
-        self.values.iter().fold(arguments.clone(), |text, (path, value)| {
-            text.with_at(path, &mut |_| Text::string(value.expose())).unwrap_or(text)
-        })
+        self.values
+            .iter()
+            .fold(arguments.clone(), |text, (path, value)| {
+                text.with_at(path, &mut |_| Text::string(value.expose()))
+                    .unwrap_or(text)
+            })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Says which task and which session a call belongs to; refuses names that cannot be one.
 //!
-//! Before repetition, which looks at the task's last calls. A name means something only together with the agent and the
-//! tenant that were authenticated: nobody reaches another's budget, history or fence by naming it (SEMANTICS §5).
+//! Before repetition, which looks at the task's last calls. A name means something only together
+//! with the agent and the tenant that were authenticated: nobody reaches another's budget, history
+//! or fence by naming it (SEMANTICS §5).
 
 use crate::model::call::{Said, ToolCall};
 use crate::model::caller::Caller;
@@ -59,7 +60,13 @@ pub struct Belonging {
 impl Belonging {
     /// Where `call` of `caller` belongs.
     pub fn of(caller: &Caller, call: &ToolCall) -> Result<Self, Refusal> {
-        let Said { task, session, session_header, trace, .. } = &call.said;
+        let Said {
+            task,
+            session,
+            session_header,
+            trace,
+            ..
+        } = &call.said;
         let session = match (&call.session, session, session_header, trace) {
             (Some(wire), ..) => (Source::Wire, Cow::Borrowed(wire.as_str())),
             (None, Some(name), ..) => (Source::Meta, text(name, SESSION)?),
@@ -71,14 +78,19 @@ impl Belonging {
             Some(name) => (Source::Task, text(name, TASK)?),
             None => session.clone(),
         };
-        Ok(Self { task: named(caller, &task), session: named(caller, &session) })
+        Ok(Self {
+            task: named(caller, &task),
+            session: named(caller, &session),
+        })
     }
 }
 
-/// Where the agent says that its task is, if it does (003-10). What changes something is planned or executed, whatever it is
-/// called.
+/// Where the agent says that its task is, if it does (003-10). What changes something is planned or
+/// executed, whatever it is called.
 pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<State>, Refusal> {
-    let Some(said) = &call.said.state else { return Ok(None) };
+    let Some(said) = &call.said.state else {
+        return Ok(None);
+    };
     let state = said.as_str().and_then(State::read);
     let fits = |state: &State| !side_effect || matches!(state, State::Plan | State::Execute);
     let expected = |words: &str| format!("`_meta` member `{STATE}` to be {words}");
@@ -86,11 +98,17 @@ pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<State>, Ref
         (Some(state), _) if fits(&state) => Ok(Some(state)),
         (_, true) => {
             let expected = expected("`plan` or `execute` for a tool that changes something");
-            Err(Refusal::SchemaInvalid { pointer: String::new(), expected })
+            Err(Refusal::SchemaInvalid {
+                pointer: String::new(),
+                expected,
+            })
         }
         (_, false) => {
             let expected = expected("`collect`, `plan`, `execute` or `summarize`");
-            Err(Refusal::SchemaInvalid { pointer: String::new(), expected })
+            Err(Refusal::SchemaInvalid {
+                pointer: String::new(),
+                expected,
+            })
         }
     }
 }
@@ -102,8 +120,12 @@ fn text<'a>(name: &'a Value, place: &str) -> Result<Cow<'a, str>, Refusal> {
 
 fn usable<'a>(name: &'a str, place: &str) -> Result<Cow<'a, str>, Refusal> {
     if name.is_empty() || name.chars().count() > LONGEST || name.chars().any(char::is_control) {
-        let expected = format!("{place} to be a text of 1 to {LONGEST} characters without control characters");
-        return Err(Refusal::SchemaInvalid { pointer: String::new(), expected });
+        let expected =
+            format!("{place} to be a text of 1 to {LONGEST} characters without control characters");
+        return Err(Refusal::SchemaInvalid {
+            pointer: String::new(),
+            expected,
+        });
     }
     Ok(Cow::Borrowed(name))
 }
@@ -120,8 +142,17 @@ fn named(caller: &Caller, (source, name): &(Source, Cow<'_, str>)) -> Named {
     let tenant = caller.tenant.as_ref().map(TenantId::as_str);
     let has_tenant: &[u8] = if tenant.is_some() { b"tenant" } else { b"none" };
     let tenant = tenant.unwrap_or_default().as_bytes();
-    let parts = [has_tenant, tenant, caller.agent.as_str().as_bytes(), kind, name.as_bytes()];
-    Named { key: Digest::of_parts("toolgate task", &parts), source: *source }
+    let parts = [
+        has_tenant,
+        tenant,
+        caller.agent.as_str().as_bytes(),
+        kind,
+        name.as_bytes(),
+    ];
+    Named {
+        key: Digest::of_parts("toolgate task", &parts),
+        source: *source,
+    }
 }
 
 #[cfg(test)]

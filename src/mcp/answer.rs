@@ -1,4 +1,5 @@
-//! The one map from what toolgate decides to what an agent reads: JSON-RPC codes, HTTP statuses, `isError` results.
+//! The one map from what toolgate decides to what an agent reads: JSON-RPC codes, HTTP statuses,
+//! `isError` results.
 
 use super::json::Text;
 use super::message::Message;
@@ -35,9 +36,15 @@ const SECOND: &str = "this is the stored answer of the same call; to run it a se
 
 /// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
 pub fn status(message: &Message) -> u16 {
-    let code = message.is_error.then(|| message.body.as_ref()?.get("code")?.value().as_i64()).flatten();
+    let code = message
+        .is_error
+        .then(|| message.body.as_ref()?.get("code")?.value().as_i64())
+        .flatten();
     match code {
-        Some(PARSE_ERROR | INVALID_REQUEST | HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION) => 400,
+        Some(
+            PARSE_ERROR | INVALID_REQUEST | HEADER_MISMATCH | MISSING_CAPABILITY
+            | UNSUPPORTED_VERSION,
+        ) => 400,
         Some(METHOD_NOT_FOUND) => 404,
         _ => 200,
     }
@@ -64,20 +71,33 @@ pub struct Decision<'a> {
     pub evidence: &'a [ActionId],
     /// How the task begins to repeat itself, before it is stopped for it.
     pub warning: Option<&'a str>,
-    /// What its contract says of the error that the tool answered, and whether the same call may be sent again.
+    /// What its contract says of the error that the tool answered, and whether the same call may
+    /// be sent again.
     pub meaning: Option<(&'a str, bool)>,
 }
 
 impl Decision<'_> {
     fn text(&self) -> Text {
-        let again = self.meaning.filter(|(_, again)| *again).map(|_| Retry::SameKey);
+        let again = self
+            .meaning
+            .filter(|(_, again)| *again)
+            .map(|_| Retry::SameKey);
         let retry = self.refusal.map(Refusal::retry).or(again);
         let mut decision = vec![
             ("action_id", Text::string(&self.action.to_string())),
             ("outcome", Text::string(self.outcome)),
             ("stage", Text::string(self.stage)),
-            ("retry", retry.as_ref().map_or_else(|| Text::string("never"), |retry| Text::string(&retry.word()))),
-            ("final", Text::bool(retry.is_none_or(|retry| retry == Retry::Never))),
+            (
+                "retry",
+                retry.as_ref().map_or_else(
+                    || Text::string("never"),
+                    |retry| Text::string(&retry.word()),
+                ),
+            ),
+            (
+                "final",
+                Text::bool(retry.is_none_or(|retry| retry == Retry::Never)),
+            ),
         ];
         if let Some(refusal) = self.refusal {
             decision.push(("code", Text::string(refusal.code())));
@@ -121,8 +141,8 @@ pub fn invalid(id: Option<Text>, decision: &Decision<'_>, refusal: &Refusal) -> 
     Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data))
 }
 
-/// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not there (SEMANTICS §2).
-/// `attached`: what the tool answered, when that could not be recorded.
+/// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not
+/// there (SEMANTICS §2). `attached`: what the tool answered, when that could not be recorded.
 pub fn refused(
     id: Option<Text>,
     era: Era,
@@ -142,14 +162,18 @@ pub fn refused(
     });
     if matches!(refusal, Refusal::DuplicateInFlight { .. }) {
         // The documents' own form (004-31); `isError` keeps it from being read as done (004-32).
-        result["structuredContent"] = json!({ "status": "dedup", "message": "duplicate suppressed" });
+        result["structuredContent"] =
+            json!({ "status": "dedup", "message": "duplicate suppressed" });
     }
     if era == Era::Modern {
         result["resultType"] = json!("complete");
     }
     if let Some(answer) = attached.and_then(|answer| answer.body.as_ref()) {
         let text = json!({ "type": "text", "text": String::from_utf8_lossy(answer.as_bytes()) });
-        result["content"].as_array_mut().into_iter().for_each(|content| content.push(text.clone()));
+        result["content"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|content| content.push(text.clone()));
     }
     Message::response(id, Text::of(&result), false)
 }

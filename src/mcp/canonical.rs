@@ -1,5 +1,6 @@
-//! The RFC 8785 form of arguments. Texts, whole numbers, lists and objects, which are nearly all there is, are written
-//! here; other numbers, whose shortest form is an art of its own, make the library write the whole.
+//! The RFC 8785 form of arguments. Texts, whole numbers, lists and objects, which are nearly all
+//! there is, are written here; other numbers, whose shortest form is an art of its own, make the
+//! library write the whole.
 
 use super::json::push_string;
 use serde_json::{Number, Value};
@@ -40,7 +41,8 @@ fn push(value: &Value, out: &mut Vec<u8>) -> Option<()> {
             if members.iter().all(|(key, _)| key.is_ascii()) {
                 members.sort_unstable_by_key(|(key, _)| *key);
             } else {
-                members.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
+                members
+                    .sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
             }
             out.push(b'{');
             for (index, (key, value)) in members.into_iter().enumerate() {
@@ -57,7 +59,8 @@ fn push(value: &Value, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The same, but with every number as it is written: two calls that a server could tell apart never look the same.
+/// The same, but with every number as it is written: two calls that a server could tell apart never
+/// look the same.
 pub fn exact(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     push_exact(value, &mut out);
@@ -93,7 +96,9 @@ fn push_exact(value: &Value, out: &mut Vec<u8>) {
 }
 
 fn push_whole(number: &Number, out: &mut Vec<u8>) -> Option<()> {
-    let whole = number.as_i64().filter(|whole| whole.unsigned_abs() <= EXACT)?;
+    let whole = number
+        .as_i64()
+        .filter(|whole| whole.unsigned_abs() <= EXACT)?;
     let (mut digits, mut at, mut rest) = ([0_u8; 20], 20, whole.unsigned_abs());
     loop {
         at -= 1;
@@ -126,7 +131,11 @@ mod tests {
             proptest::num::f64::NORMAL.prop_map(Value::from),
             Just(Value::from(-0.0)),
         ];
-        let text = prop_oneof!["[ -~]{0,12}", "\\PC{0,6}", "[\\x00-\\x1f\"\\\\\\x7f\u{2028}\u{ffff}\u{10000}]{0,6}"];
+        let text = prop_oneof![
+            "[ -~]{0,12}",
+            "\\PC{0,6}",
+            "[\\x00-\\x1f\"\\\\\\x7f\u{2028}\u{ffff}\u{10000}]{0,6}"
+        ];
         let leaf = prop_oneof![
             Just(Value::Null),
             proptest::bool::ANY.prop_map(Value::Bool),
@@ -158,7 +167,10 @@ mod tests {
         let other = serde_json::json!({ "b": [9_007_199_254_740_992_u64], "a": 1 });
         assert_eq!(form(&one), form(&other));
         assert_ne!(exact(&one), exact(&other));
-        assert_eq!(String::from_utf8(exact(&one)).unwrap(), "{\"a\":1,\"b\":[9007199254740993,],}");
+        assert_eq!(
+            String::from_utf8(exact(&one)).unwrap(),
+            "{\"a\":1,\"b\":[9007199254740993,],}"
+        );
     }
 
     #[test]

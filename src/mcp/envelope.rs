@@ -1,10 +1,11 @@
-//! What can be said of a server's answer that the strict reader refuses: whose it is, when nothing of its envelope is in
-//! doubt. What it says is nobody's to read.
+//! What can be said of a server's answer that the strict reader refuses: whose it is, when nothing
+//! of its envelope is in doubt. What it says is nobody's to read.
 
 const VERSION: &[u8] = br#""2.0""#;
 
-/// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members of the envelope stand in
-/// it once and in plain letters, none looks like one of them, and the object has its end.
+/// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members
+/// of the envelope stand in it once and in plain letters, none looks like one of them, and the
+/// object has its end.
 pub fn answered(text: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader { text, at: 0 };
     let (mut version, mut id, mut result) = (None, None, None);
@@ -18,9 +19,15 @@ pub fn answered(text: &[u8]) -> Option<&[u8]> {
             b"id" => &mut id,
             b"result" => &mut result,
             other => {
-                let is_plain = other.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
+                let is_plain = other
+                    .iter()
+                    .all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
                 let known = ["jsonrpc", "id", "result", "error", "method", "params"];
-                if !is_plain || known.iter().any(|known| other.eq_ignore_ascii_case(known.as_bytes())) {
+                if !is_plain
+                    || known
+                        .iter()
+                        .any(|known| other.eq_ignore_ascii_case(known.as_bytes()))
+                {
                     return None;
                 }
                 &mut None
@@ -48,7 +55,10 @@ impl<'t> Reader<'t> {
     /// The next byte that is no white space, taken.
     fn next(&mut self) -> Option<u8> {
         let rest = &self.text[self.at..];
-        let space = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+        let space = rest
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+            .count();
         self.at += space + 1;
         rest.get(space).copied()
     }
@@ -83,9 +93,9 @@ impl<'t> Reader<'t> {
             b'"' => return self.rest_of_string(start),
             b'{' | b'[' => {}
             b'-' | b'0'..=b'9' | b'a'..=b'z' => {
-                let more = self.text[self.at..]
-                    .iter()
-                    .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+                let more = self.text[self.at..].iter().take_while(|byte| {
+                    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+                });
                 self.at += more.count();
                 return Some(&self.text[start..self.at]);
             }
@@ -113,7 +123,11 @@ mod tests {
     /// SEMANTICS §4: whatever is wrong in the result, and nothing that is in doubt.
     #[test]
     fn only_what_is_beyond_doubt_is_an_answer() {
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}1{}}}"#, "[".repeat(9999), "]".repeat(9999));
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"result":{}1{}}}"#,
+            "[".repeat(9999),
+            "]".repeat(9999)
+        );
         for text in [
             r#"{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}"#,
             r#" { "result" : {"x":"\ud800"}, "id" : 7 , "jsonrpc" : "2.0" , "extra": [1e999] } "#,
@@ -122,7 +136,10 @@ mod tests {
         ] {
             assert_eq!(answered(text.as_bytes()), Some(&b"7"[..]), "{text:.80}");
         }
-        assert_eq!(answered(b"{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":\"\xff\"}"), Some(&b"\"7\""[..]));
+        assert_eq!(
+            answered(b"{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":\"\xff\"}"),
+            Some(&b"\"7\""[..])
+        );
         for text in [
             "",
             "{}",

@@ -1,5 +1,5 @@
-//! The `Mcp-*` request headers of 2026-07-28: they mirror the body, are checked against it, and are made anew from the
-//! final call (PROTOCOL §1.2). The body decides; a header can only refuse.
+//! The `Mcp-*` request headers of 2026-07-28: they mirror the body, are checked against it, and are
+//! made anew from the final call (PROTOCOL §1.2). The body decides; a header can only refuse.
 
 use super::json::Text;
 use super::message::Message;
@@ -32,15 +32,27 @@ pub fn encode(value: &str) -> String {
     let visible = value.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     let trimmed = value.trim_matches([' ', '\t']) == value;
     let coded = value.starts_with(OPEN) && value.ends_with(CLOSE);
-    if visible && trimmed && !coded { value.to_owned() } else { format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)) }
+    if visible && trimmed && !coded {
+        value.to_owned()
+    } else {
+        format!("{OPEN}{}{CLOSE}", STANDARD.encode(value))
+    }
 }
 
 /// Decodes a header value; none if it is a sentinel that cannot be decoded, or not text.
 pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     let value = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
-    match value.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
-        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned),
-        None => value.bytes().all(|byte| (0x20..0x7f).contains(&byte) || byte == b'\t').then_some(Cow::Borrowed(value)),
+    match value
+        .strip_prefix(OPEN)
+        .and_then(|rest| rest.strip_suffix(CLOSE))
+    {
+        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?)
+            .ok()
+            .map(Cow::Owned),
+        None => value
+            .bytes()
+            .all(|byte| (0x20..0x7f).contains(&byte) || byte == b'\t')
+            .then_some(Cow::Borrowed(value)),
     }
 }
 
@@ -67,7 +79,10 @@ pub struct HeaderParam {
 impl HeaderParam {
     /// The header's value for these arguments; none when the argument is absent or null.
     pub fn value(&self, arguments: &Value) -> Option<String> {
-        let found = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
+        let found = self
+            .path
+            .iter()
+            .try_fold(arguments, |value, key| value.get(key))?;
         match found {
             Value::String(text) => Some(encode(text)),
             Value::Bool(flag) => Some(flag.to_string()),
@@ -83,7 +98,10 @@ impl HeaderParam {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
             (Some(header), Some(expected)) => {
-                let (Some(given), Some(expected)) = (decode(header), decode(expected.as_bytes())) else { return false };
+                let (Some(given), Some(expected)) = (decode(header), decode(expected.as_bytes()))
+                else {
+                    return false;
+                };
                 given == expected || same_whole(&given, &expected)
             }
         }
@@ -91,14 +109,21 @@ impl HeaderParam {
 }
 
 fn whole(number: &serde_json::Number) -> Option<String> {
-    let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= MAX_SAFE)?;
+    let float = number
+        .as_f64()
+        .filter(|float| float.fract() == 0.0 && float.abs() <= MAX_SAFE)?;
     Some(format!("{float:.0}"))
 }
 
-#[expect(clippy::float_cmp, reason = "both are whole, and the same number or not")]
+#[expect(
+    clippy::float_cmp,
+    reason = "both are whole, and the same number or not"
+)]
 fn same_whole(given: &str, expected: &str) -> bool {
-    let numeric =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'e' | b'E' | b'+'));
+    let numeric = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'e' | b'E' | b'+'))
+    };
     if !numeric(given) || !numeric(expected) {
         return false;
     }
@@ -109,7 +134,10 @@ fn same_whole(given: &str, expected: &str) -> bool {
 pub fn params_of(schema: &Value) -> Result<Vec<HeaderParam>, &'static str> {
     let mut found = Vec::new();
     walk(schema, &mut Vec::new(), true, &mut found)?;
-    let mut names: Vec<&str> = found.iter().map(|param: &HeaderParam| param.header.as_str()).collect();
+    let mut names: Vec<&str> = found
+        .iter()
+        .map(|param: &HeaderParam| param.header.as_str())
+        .collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err("two arguments share one `x-mcp-header`");
@@ -125,7 +153,9 @@ fn walk(
 ) -> Result<(), &'static str> {
     let Value::Object(members) = schema else {
         if let Value::Array(elements) = schema {
-            elements.iter().try_for_each(|element| walk(element, path, false, found))?;
+            elements
+                .iter()
+                .try_for_each(|element| walk(element, path, false, found))?;
         }
         return Ok(());
     };
@@ -148,17 +178,28 @@ fn walk(
     Ok(())
 }
 
-fn param(name: &Value, kind: Option<&Value>, path: &[String], reachable: bool) -> Result<HeaderParam, &'static str> {
+fn param(
+    name: &Value,
+    kind: Option<&Value>,
+    path: &[String],
+    reachable: bool,
+) -> Result<HeaderParam, &'static str> {
     let Some(name) = name.as_str().filter(|name| is_token(name)) else {
         return Err("`x-mcp-header` is not a header token");
     };
     if path.is_empty() || !reachable {
         return Err("`x-mcp-header` stands where no property of the arguments is");
     }
-    if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+    if !matches!(
+        kind.and_then(Value::as_str),
+        Some("string" | "integer" | "boolean")
+    ) {
         return Err("`x-mcp-header` needs an argument of type string, integer or boolean");
     }
-    Ok(HeaderParam { header: format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()), path: path.to_vec() })
+    Ok(HeaderParam {
+        header: format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()),
+        path: path.to_vec(),
+    })
 }
 
 fn is_token(name: &str) -> bool {
@@ -170,7 +211,10 @@ fn is_token(name: &str) -> bool {
 pub fn arguments_of(params: Option<&Text>) -> Value {
     params
         .and_then(|params| params.get("arguments"))
-        .map_or_else(|| Value::Object(serde_json::Map::new()), |text| text.value())
+        .map_or_else(
+            || Value::Object(serde_json::Map::new()),
+            |text| text.value(),
+        )
 }
 
 #[cfg(test)]
@@ -180,9 +224,21 @@ mod tests {
 
     #[test]
     fn values_travel_through_the_sentinel_and_back() {
-        for value in ["plain", "", " lead", "trail\t", "Zürich", "a\nb", "=?base64?eA==?=", "a b"] {
+        for value in [
+            "plain",
+            "",
+            " lead",
+            "trail\t",
+            "Zürich",
+            "a\nb",
+            "=?base64?eA==?=",
+            "a b",
+        ] {
             let encoded = encode(value);
-            assert!(encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{encoded}");
+            assert!(
+                encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)),
+                "{encoded}"
+            );
             assert_eq!(decode(encoded.as_bytes()).unwrap(), value);
         }
         assert_eq!(decode(b"  us-west1 "), Some("us-west1".into()));

@@ -1,8 +1,8 @@
 //! The strict JSON reader: every message, from an agent or a tool server, is read here first.
 //!
-//! What it accepts has exactly one reading, whatever parser a peer uses (SECURITY §3A): no duplicate keys, no keys that
-//! differ in case only, no numbers that change or vanish in a double, no control characters in keys, bounded depth and
-//! size.
+//! What it accepts has exactly one reading, whatever parser a peer uses (SECURITY §3A): no
+//! duplicate keys, no keys that differ in case only, no numbers that change or vanish in a double,
+//! no control characters in keys, bounded depth and size.
 //! The text itself is kept, so that what no rule touches travels as it was sent.
 
 use bytes::Bytes;
@@ -33,18 +33,31 @@ pub struct Limits {
     pub key: usize,
     /// One string, as written.
     pub string: usize,
-    /// Refuse what another parser would read differently: keys equal under case folding, integers beyond ±(2^53−1), NUL.
+    /// Refuse what another parser would read differently: keys equal under case folding, integers
+    /// beyond ±(2^53−1), NUL.
     pub differential: bool,
 }
 
 /// For what agents send (SECURITY §8).
-pub const FROM_AGENT: Limits =
-    Limits { bytes: 4 << 20, depth: 64, nodes: 200_000, key: 256, string: 1 << 20, differential: true };
+pub const FROM_AGENT: Limits = Limits {
+    bytes: 4 << 20,
+    depth: 64,
+    nodes: 200_000,
+    key: 256,
+    string: 1 << 20,
+    differential: true,
+};
 
-/// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape are still bounded. One
-/// level more, and `serde_json` makes no tree of it.
-pub const FROM_SERVER: Limits =
-    Limits { bytes: 4 << 20, depth: 127, nodes: 1_000_000, key: 4096, string: 4 << 20, differential: false };
+/// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape
+/// are still bounded. One level more, and `serde_json` makes no tree of it.
+pub const FROM_SERVER: Limits = Limits {
+    bytes: 4 << 20,
+    depth: 127,
+    nodes: 1_000_000,
+    key: 4096,
+    string: 4 << 20,
+    differential: false,
+};
 
 /// Why a text was refused, and where. Never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -68,13 +81,17 @@ impl std::fmt::Debug for Text {
 
 impl Text {
     /// Reads `bytes` strictly, as one JSON value.
-    #[expect(clippy::needless_pass_by_value, reason = "the text keeps them: who needs them too says so with a clone")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the text keeps them: who needs them too says so with a clone"
+    )]
     pub fn read(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
         let range = scan::scan(&bytes, limits)?;
         Ok(Self(bytes.slice(range)))
     }
 
-    /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except those for agents.
+    /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except
+    /// those for agents.
     pub fn of(value: &Value) -> Self {
         Self(Bytes::from(value.to_string()))
     }
@@ -94,7 +111,10 @@ impl Text {
 
     /// A JSON object of these members; no two keys may be equal.
     pub fn members_of(members: &[(&str, Self)]) -> Self {
-        let size: usize = members.iter().map(|(key, value)| key.len() + value.0.len() + 4).sum();
+        let size: usize = members
+            .iter()
+            .map(|(key, value)| key.len() + value.0.len() + 4)
+            .sum();
         let mut out = Vec::with_capacity(size + 2);
         out.push(b'{');
         for (index, (key, value)) in members.iter().enumerate() {
@@ -131,15 +151,22 @@ impl Text {
         self.0.clone()
     }
 
-    /// The tree. Safe because duplicate keys, depth and `serde_json`'s private keys were refused on reading.
+    /// The tree. Safe because duplicate keys, depth and `serde_json`'s private keys were refused on
+    /// reading.
     pub fn value(&self) -> Value {
-        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place: the text was read strictly"
+        )]
         serde_json::from_slice(&self.0).unwrap_or(Value::Null)
     }
 
     /// The text as a type of ours. The error is serde's, without values of the text.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place: the text was read strictly"
+        )]
         serde_json::from_slice(&self.0)
     }
 
@@ -188,10 +215,15 @@ impl Text {
         self.members()?.value_of(key)
     }
 
-    /// The object with one more member at its end, which must not be there yet; any other value as it is.
+    /// The object with one more member at its end, which must not be there yet; any other value as
+    /// it is.
     #[must_use]
     pub fn with_new_member(&self, key: &str, value: &Self) -> Self {
-        let Some(inner) = self.0.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")) else {
+        let Some(inner) = self
+            .0
+            .strip_prefix(b"{")
+            .and_then(|inner| inner.strip_suffix(b"}"))
+        else {
             return self.clone();
         };
         let mut out = Vec::with_capacity(self.0.len() + key.len() + value.0.len() + 4);
@@ -209,7 +241,8 @@ impl Text {
 
     /// Follows `keys` into nested objects.
     pub fn at(&self, keys: &[&str]) -> Option<Text> {
-        keys.iter().try_fold(self.clone(), |text, key| text.get(key))
+        keys.iter()
+            .try_fold(self.clone(), |text, key| text.get(key))
     }
 }
 
@@ -217,7 +250,10 @@ impl Text {
 fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if inner.contains(&b'\\') {
-        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place: the text was read strictly"
+        )]
         return serde_json::from_slice(text).ok().map(Cow::Owned);
     }
     std::str::from_utf8(inner).ok().map(Cow::Borrowed)
@@ -225,7 +261,9 @@ fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
 
 /// Appends `text` as a JSON string.
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
-    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    let plain = text
+        .bytes()
+        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
     if plain {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());

@@ -1,4 +1,5 @@
-//! Members whose names only look like known ones: what leaves in either direction has none (SECURITY §3A A2).
+//! Members whose names only look like known ones: what leaves in either direction has none
+//! (SECURITY §3A A2).
 
 use super::json::Alike;
 use super::message::{Kind, Message};
@@ -19,7 +20,8 @@ pub enum Side {
     Server,
 }
 
-/// The members of a message whose names only look like known ones: of the message itself, and of what is in it.
+/// The members of a message whose names only look like known ones: of the message itself, and of
+/// what is in it.
 #[derive(Debug)]
 pub struct LookAlikes {
     outside: Vec<Alike>,
@@ -35,42 +37,74 @@ impl LookAlikes {
             (Kind::Response, false, Side::Agent) => &ANSWER,
             (Kind::Response, false, Side::Server) => &RESULT,
         };
-        let inside = message.body.as_ref().map(|body| body.alike(level)).unwrap_or_default();
-        let outside: Vec<_> = message.unknown.iter().filter_map(|name| outside(name)).collect();
+        let inside = message
+            .body
+            .as_ref()
+            .map(|body| body.alike(level))
+            .unwrap_or_default();
+        let outside: Vec<_> = message
+            .unknown
+            .iter()
+            .filter_map(|name| outside(name))
+            .collect();
         (!inside.is_empty() || !outside.is_empty()).then_some(Self { outside, inside })
     }
 
     /// The message without them.
     #[must_use]
     pub fn taken_out(&self, mut message: Message) -> Message {
-        message.unknown.retain(|name| !self.outside.iter().any(|alike| alike.name == *name));
-        message.body = message.body.map(|body| if self.inside.is_empty() { body } else { body.without(&self.inside) });
+        message
+            .unknown
+            .retain(|name| !self.outside.iter().any(|alike| alike.name == *name));
+        message.body = message.body.map(|body| {
+            if self.inside.is_empty() {
+                body
+            } else {
+                body.without(&self.inside)
+            }
+        });
         message
     }
 
     /// The first of them, and how many there are.
     pub fn first(&self) -> (Option<&Alike>, usize) {
-        (self.outside.iter().chain(&self.inside).next(), self.outside.len() + self.inside.len())
+        (
+            self.outside.iter().chain(&self.inside).next(),
+            self.outside.len() + self.inside.len(),
+        )
     }
 }
 
 impl std::fmt::Display for Alike {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown: String = self.name.chars().take(SHOWN).collect();
-        write!(f, "`{}` in {} only looks like `{}`", shown.escape_default(), self.place, self.like)
+        write!(
+            f,
+            "`{}` in {} only looks like `{}`",
+            shown.escape_default(),
+            self.place,
+            self.like
+        )
     }
 }
 
 fn outside(name: &str) -> Option<Alike> {
     let like = ENVELOPE.alike(name)?;
-    Some(Alike { place: ENVELOPE.place, name: name.to_owned(), like, range: 0..0 })
+    Some(Alike {
+        place: ENVELOPE.place,
+        name: name.to_owned(),
+        like,
+        range: 0..0,
+    })
 }
 
-/// A tool server's message without its look-alikes: what was asked for has run by then, so the rest of an answer is handed
-/// on, in every mode. They are counted, and said now and then.
+/// A tool server's message without its look-alikes: what was asked for has run by then, so the rest
+/// of an answer is handed on, in every mode. They are counted, and said now and then.
 #[must_use]
 pub fn of_server(message: Message) -> Message {
-    let Some(found) = LookAlikes::of(&message, Side::Server) else { return message };
+    let Some(found) = LookAlikes::of(&message, Side::Server) else {
+        return message;
+    };
     let (first, count) = found.first();
     if let (true, Some(first)) = (LOOK_ALIKES.add(count), first) {
         tracing::warn!(%first, so_far = LOOK_ALIKES.so_far(), "a tool server's message had members that are taken out");

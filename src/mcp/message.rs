@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 /// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
 const LONGEST_ID: usize = 258;
 
-/// Bytes of the words of an error, and of its data and other members as written, that an agent reads.
+/// Bytes of the words of an error, and of its data and other members as written, that an agent
+/// reads.
 const WORDS: usize = 512;
 const REST: usize = 16 << 10;
 /// What is said of words that were cut.
@@ -25,7 +26,8 @@ pub enum Kind {
     Response,
 }
 
-/// A message taken apart one level. Only what JSON-RPC knows of it is written again, whatever it is and wherever it goes.
+/// A message taken apart one level. Only what JSON-RPC knows of it is written again, whatever it is
+/// and wherever it goes.
 #[derive(Debug, Clone)]
 pub struct Message {
     /// What it is.
@@ -38,7 +40,8 @@ pub struct Message {
     pub body: Option<Text>,
     /// Whether `body` of a response is its `error`.
     pub is_error: bool,
-    /// Names of members that JSON-RPC does not know, in order, to be judged: nothing of them is kept.
+    /// Names of members that JSON-RPC does not know, in order, to be judged: nothing of them is
+    /// kept.
     pub unknown: Vec<String>,
 }
 
@@ -97,13 +100,31 @@ impl Message {
                 if params.as_ref().is_some_and(|params| !params.is_object()) {
                     return Err(NotAMessage::Params);
                 }
-                let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
+                let kind = if id.is_some() {
+                    Kind::Request
+                } else {
+                    Kind::Notification
+                };
                 let id = id.map(checked_id).transpose()?;
-                Ok(Self { kind, id, method, body: params, is_error: false, unknown })
+                Ok(Self {
+                    kind,
+                    id,
+                    method,
+                    body: params,
+                    is_error: false,
+                    unknown,
+                })
             }
             (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
                 let id = id.filter(|id| !id.is_null()).map(checked_id).transpose()?;
-                Ok(Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, unknown })
+                Ok(Self {
+                    kind: Kind::Response,
+                    id,
+                    method: String::new(),
+                    body: Some(body),
+                    is_error,
+                    unknown,
+                })
             }
             _ => Err(NotAMessage::Shape),
         }
@@ -124,12 +145,26 @@ impl Message {
     /// A notification of ours.
     pub fn notification(method: &str, params: Option<Text>) -> Self {
         let (kind, method) = (Kind::Notification, method.to_owned());
-        Self { kind, id: None, method, body: params, is_error: false, unknown: Vec::new() }
+        Self {
+            kind,
+            id: None,
+            method,
+            body: params,
+            is_error: false,
+            unknown: Vec::new(),
+        }
     }
 
     /// A response of ours.
     pub fn response(id: Option<Text>, body: Text, is_error: bool) -> Self {
-        Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, unknown: Vec::new() }
+        Self {
+            kind: Kind::Response,
+            id,
+            method: String::new(),
+            body: Some(body),
+            is_error,
+            unknown: Vec::new(),
+        }
     }
 
     /// An error response of ours. `data` adds to code and words.
@@ -143,12 +178,20 @@ impl Message {
         Self::response(id, error.text(), true)
     }
 
-    /// The same message; of an error of a tool server no more than an agent has to read (SECURITY §8): words of more than 512
-    /// bytes are cut, and of the other members as many are kept, in order, as make 16 KiB. What is no error is left alone.
+    /// The same message; of an error of a tool server no more than an agent has to read (SECURITY
+    /// §8): words of more than 512 bytes are cut, and of the other members as many are kept, in
+    /// order, as make 16 KiB. What is no error is left alone.
     #[must_use]
     pub fn brief(self) -> Self {
-        match self.body.as_ref().filter(|body| self.is_error && body.as_bytes().len() > WORDS) {
-            Some(error) => Self { body: Some(brief_error(error)), ..self },
+        match self
+            .body
+            .as_ref()
+            .filter(|body| self.is_error && body.as_bytes().len() > WORDS)
+        {
+            Some(error) => Self {
+                body: Some(brief_error(error)),
+                ..self
+            },
             None => self,
         }
     }
@@ -196,7 +239,8 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     out.push(b',');
     push_string(out, key);
     out.push(b':');
-    // Raw line ends occur between values only, and one line is one message on stdio and in an event.
+    // Raw line ends occur between values only, and one line is one message on stdio and in an
+    // event.
     let start = out.len();
     out.extend_from_slice(value);
     for byte in &mut out[start..] {
@@ -207,9 +251,14 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
 }
 
 fn brief_error(error: &Text) -> Text {
-    let Some(members) = error.object() else { return in_brief(&Object::new()).text() };
+    let Some(members) = error.object() else {
+        return in_brief(&Object::new()).text();
+    };
     let (mut brief, mut room) = (in_brief(&members), REST);
-    for (key, value) in members.iter().filter(|(key, _)| !["code", "message"].contains(key)) {
+    for (key, value) in members
+        .iter()
+        .filter(|(key, _)| !["code", "message"].contains(key))
+    {
         if let Some(left) = room.checked_sub(key.len() + value.as_bytes().len()) {
             room = left;
             brief.set(key, value.clone());
@@ -221,12 +270,28 @@ fn brief_error(error: &Text) -> Text {
 /// Its code and its words, whatever else stands in their places.
 fn in_brief(error: &Object) -> Object {
     let mut brief = Object::new();
-    let code = error.get("code").filter(|code| code.as_bytes().len() <= LONGEST_ID);
-    brief.set("code", code.cloned().unwrap_or_else(|| Text::of(&json!(INTERNAL))));
-    let words = error.get("message").and_then(Text::as_str).unwrap_or_default();
+    let code = error
+        .get("code")
+        .filter(|code| code.as_bytes().len() <= LONGEST_ID);
+    brief.set(
+        "code",
+        code.cloned().unwrap_or_else(|| Text::of(&json!(INTERNAL))),
+    );
+    let words = error
+        .get("message")
+        .and_then(Text::as_str)
+        .unwrap_or_default();
     let is_short = words.len() <= WORDS;
-    let cut = || format!("{}{CUT}", &words[..words.floor_char_boundary(WORDS - CUT.len())]);
-    brief.set("message", Text::string(&if is_short { words.into_owned() } else { cut() }));
+    let cut = || {
+        format!(
+            "{}{CUT}",
+            &words[..words.floor_char_boundary(WORDS - CUT.len())]
+        )
+    };
+    brief.set(
+        "message",
+        Text::string(&if is_short { words.into_owned() } else { cut() }),
+    );
     brief
 }
 
@@ -242,6 +307,13 @@ pub fn number(id: u64) -> Text {
 
 fn checked_id(id: Text) -> Result<Text, NotAMessage> {
     let bytes = id.as_bytes();
-    let whole = bytes.iter().enumerate().all(|(at, byte)| byte.is_ascii_digit() || (at == 0 && *byte == b'-'));
-    if bytes.len() <= LONGEST_ID && (bytes.first() == Some(&b'"') || whole) { Ok(id) } else { Err(NotAMessage::Id) }
+    let whole = bytes
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| byte.is_ascii_digit() || (at == 0 && *byte == b'-'));
+    if bytes.len() <= LONGEST_ID && (bytes.first() == Some(&b'"') || whole) {
+        Ok(id)
+    } else {
+        Err(NotAMessage::Id)
+    }
 }

@@ -1,4 +1,5 @@
-//! The methods toolgate knows, by era (PROTOCOL §1, §3). What is not here is refused in enforce mode.
+//! The methods toolgate knows, by era (PROTOCOL §1, §3). What is not here is refused in enforce
+//! mode.
 
 use super::revision::Era;
 
@@ -30,8 +31,13 @@ const FORWARDED: &[&str] = &[
     "tasks/get",
     "tasks/cancel",
 ];
-const FORWARDED_LEGACY: &[&str] =
-    &["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"];
+const FORWARDED_LEGACY: &[&str] = &[
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/result",
+    "tasks/list",
+];
 const FORWARDED_MODERN: &[&str] = &["subscriptions/listen", "tasks/update"];
 const LOCAL_LEGACY: &[&str] = &["initialize", "ping"];
 const REMOVED: &[&str] = &[

@@ -1,4 +1,5 @@
-//! What stands in `_meta` for toolgate alone: agents say it with calls, and nothing of it travels on.
+//! What stands in `_meta` for toolgate alone: agents say it with calls, and nothing of it travels
+//! on.
 
 use super::json::Text;
 use super::message::Message;
@@ -16,10 +17,17 @@ pub fn without_ours(meta: &Text) -> Text {
 #[must_use]
 pub fn message_without_ours(message: Message) -> Message {
     let meta = message.body.as_ref().and_then(|body| body.get("_meta"));
-    let Some(meta) = meta.as_ref().and_then(plain) else { return message };
-    let Some(mut members) = message.body.as_ref().and_then(Text::object) else { return message };
+    let Some(meta) = meta.as_ref().and_then(plain) else {
+        return message;
+    };
+    let Some(mut members) = message.body.as_ref().and_then(Text::object) else {
+        return message;
+    };
     members.set("_meta", meta);
-    Message { body: Some(members.text()), ..message }
+    Message {
+        body: Some(members.text()),
+        ..message
+    }
 }
 
 /// None if there are none.
@@ -29,8 +37,12 @@ fn plain(meta: &Text) -> Option<Text> {
         return None;
     }
     let mut members = meta.object()?;
-    let ours: Vec<String> =
-        members.iter().map(|(name, _)| name).filter(|name| is_ours(name)).map(str::to_owned).collect();
+    let ours: Vec<String> = members
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| is_ours(name))
+        .map(str::to_owned)
+        .collect();
     for name in ours {
         members.remove(&name);
     }

@@ -1,18 +1,20 @@
-//! JSON for people's eyes: indented, keys in order, and nothing in it that does not print or prints as something else
-//! (SECURITY §3D D6, §3E E5).
+//! JSON for people's eyes: indented, keys in order, and nothing in it that does not print or prints
+//! as something else (SECURITY §3D D6, §3E E5).
 
 use super::readable::is_misleading;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The value as JSON on lines of their own; equal values give equal texts. What reads it gets the same value back.
+/// The value as JSON on lines of their own; equal values give equal texts. What reads it gets the
+/// same value back.
 pub fn pretty(value: &Value) -> String {
     let mut out = String::new();
     push(&mut out, value, 0, false);
     out
 }
 
-/// As [`pretty`], with long texts broken after lines and sentences, so that a difference shows where it is. No JSON.
+/// As [`pretty`], with long texts broken after lines and sentences, so that a difference shows
+/// where it is. No JSON.
 pub fn readable(value: &Value) -> String {
     let mut out = String::new();
     push(&mut out, value, 0, true);
@@ -21,10 +23,11 @@ pub fn readable(value: &Value) -> String {
 
 /// A text as it can be shown on a terminal: what does not print stands there as its escape.
 pub fn plain(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, letter| {
-        push_letter(&mut out, letter);
-        out
-    })
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut out, letter| {
+            push_letter(&mut out, letter);
+            out
+        })
 }
 
 fn push(out: &mut String, value: &Value, depth: usize, broken: bool) {
@@ -90,10 +93,11 @@ fn push_text(out: &mut String, text: &str, broken: Option<usize>) {
     out.push('"');
 }
 
-/// What prints, as it is; everything else as JSON escapes it: control and format characters, those that turn the
-/// direction or join what stands before them, and those without a meaning.
+/// What prints, as it is; everything else as JSON escapes it: control and format characters, those
+/// that turn the direction or join what stands before them, and those without a meaning.
 fn push_letter(out: &mut String, letter: char) {
-    let prints = matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1 && !is_misleading(letter);
+    let prints = matches!(letter, '"' | '\'' | '\\')
+        || letter.escape_debug().len() == 1 && !is_misleading(letter);
     match letter {
         '\n' => out.push_str("\\n"),
         '\t' => out.push_str("\\t"),
@@ -115,10 +119,15 @@ mod tests {
     /// SECURITY §3D D6, §3E E5: nothing of a definition can hide in what is shown of it.
     #[test]
     fn e5_what_does_not_print_is_written_out() {
-        let hidden = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}\u{feff}\u{85}\u{2028}\u{3164}\u{115f}é発😀";
+        let hidden =
+            "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}\u{feff}\u{85}\u{2028}\u{3164}\u{115f}é発😀";
         let shown = pretty(&json!({ "b": [], "a": hidden, "\u{202e}": {} }));
-        let text = "a\\u001b[2J\\u202eb\\u200b\\udb40\\udc41\\ufeff\\u0085\\u2028\\u3164\\u115fé発😀";
-        assert_eq!(shown, format!("{{\n  \"a\": \"{text}\",\n  \"b\": [],\n  \"\\u202e\": {{}}\n}}"));
+        let text =
+            "a\\u001b[2J\\u202eb\\u200b\\udb40\\udc41\\ufeff\\u0085\\u2028\\u3164\\u115fé発😀";
+        assert_eq!(
+            shown,
+            format!("{{\n  \"a\": \"{text}\",\n  \"b\": [],\n  \"\\u202e\": {{}}\n}}")
+        );
         assert_eq!(plain(hidden), text);
         let said = json!({ "description": "Reads. Never writes.\nAsk \"first\".", "n": 1.50 });
         assert_eq!(

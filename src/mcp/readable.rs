@@ -1,7 +1,9 @@
-//! What a tool's definition says to those who read it, without what cannot be seen or misleads (SECURITY §3D D6): control
-//! characters, escapes of terminals, marks that turn the direction of writing, characters without width, and tags.
+//! What a tool's definition says to those who read it, without what cannot be seen or misleads
+//! (SECURITY §3D D6): control characters, escapes of terminals, marks that turn the direction of
+//! writing, characters without width, and tags.
 //!
-//! Pins keep a definition from changing; this keeps it from saying to a model what its operator does not see.
+//! Pins keep a definition from changing; this keeps it from saying to a model what its operator
+//! does not see.
 
 use super::json::{Kind, Text};
 use icu_normalizer::ComposingNormalizerBorrowed;
@@ -15,7 +17,8 @@ pub const LONGEST: usize = 4 << 10;
 const LONGEST_ESCAPE: usize = 64;
 /// Members of a definition that nobody reads as text.
 const UNREAD: [&str; 2] = ["_meta", "icons"];
-/// Keys of a schema that hold text for reading; what is under others is data, which a call must repeat as it is.
+/// Keys of a schema that hold text for reading; what is under others is data, which a call must
+/// repeat as it is.
 const READ: [&[u8]; 3] = [b"description", b"title", b"$comment"];
 /// What stands at the end of what was cut.
 const CUT: &str = " […]";
@@ -46,14 +49,17 @@ impl std::fmt::Display for Changes {
     }
 }
 
-/// A name or a value that a call would have to repeat holds such a character: the tool must not be offered.
+/// A name or a value that a call would have to repeat holds such a character: the tool must not be
+/// offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misleading;
 
 /// The definition as it may be read; as it was written where nothing is wrong with it.
 pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
     let (mut edits, mut changes) = (Vec::new(), Changes::default());
-    let Some(mut members) = definition.object() else { return Ok((definition.clone(), changes)) };
+    let Some(mut members) = definition.object() else {
+        return Ok((definition.clone(), changes));
+    };
     for (name, member) in definition.members().into_iter().flatten() {
         if name.chars().any(is_misleading) {
             return Err(Misleading);
@@ -77,11 +83,19 @@ pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
             members.set(&name, member.replaced(&std::mem::take(&mut edits)));
         }
     }
-    Ok((if changes.is_none() { definition.clone() } else { members.text() }, changes))
+    Ok((
+        if changes.is_none() {
+            definition.clone()
+        } else {
+            members.text()
+        },
+        changes,
+    ))
 }
 
-/// What a server says for reading beside its tools: of itself, of its prompts and its resources. Names and addresses, which a
-/// request must repeat, stay as they are; `instructions` are not cut, since pins bound them.
+/// What a server says for reading beside its tools: of itself, of its prompts and its resources.
+/// Names and addresses, which a request must repeat, stay as they are; `instructions` are not cut,
+/// since pins bound them.
 pub fn readable_words(said: &Text) -> Text {
     let mut edits = Vec::new();
     for one in said.scalars().filter(|one| one.kind == Kind::String) {
@@ -94,7 +108,11 @@ pub fn readable_words(said: &Text) -> Text {
             edits.push((one.range, Text::string(&new)));
         }
     }
-    if edits.is_empty() { said.clone() } else { said.replaced(&edits) }
+    if edits.is_empty() {
+        said.clone()
+    } else {
+        said.replaced(&edits)
+    }
 }
 
 fn clean<'t>(text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
@@ -124,7 +142,8 @@ fn clean_within<'t>(longest: usize, text: &'t str, changes: &mut Changes) -> Cow
     Cow::Owned(new)
 }
 
-/// Passes over what follows an ESC, if that is an escape of a terminal; says how many characters it has.
+/// Passes over what follows an ESC, if that is an escape of a terminal; says how many characters it
+/// has.
 fn escape(rest: &mut Peekable<Chars<'_>>) -> usize {
     match rest.peek() {
         Some('[') => {
@@ -152,19 +171,28 @@ fn escape(rest: &mut Peekable<Chars<'_>>) -> usize {
 /// Passes over parameters and the final byte of a control sequence (ECMA-48 §5.4).
 fn sequence(rest: &mut Peekable<Chars<'_>>) -> usize {
     let mut length = 0;
-    while length < LONGEST_ESCAPE && rest.next_if(|next| ('\u{20}'..='\u{3f}').contains(next)).is_some() {
+    while length < LONGEST_ESCAPE
+        && rest
+            .next_if(|next| ('\u{20}'..='\u{3f}').contains(next))
+            .is_some()
+    {
         length += 1;
     }
-    length + usize::from(rest.next_if(|next| ('\u{40}'..='\u{7e}').contains(next)).is_some())
+    length
+        + usize::from(
+            rest.next_if(|next| ('\u{40}'..='\u{7e}').contains(next))
+                .is_some(),
+        )
 }
 
-/// `text` with each letter that Unicode spells in several ways (`é`, or `e` and an accent) in one way (NFC).
+/// `text` with each letter that Unicode spells in several ways (`é`, or `e` and an accent) in one
+/// way (NFC).
 pub fn composed(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
-/// Whether a character cannot be seen, or makes others seem to be something else. Tabs and line ends do not, and neither
-/// does the mark that makes an emoji of a sign.
+/// Whether a character cannot be seen, or makes others seem to be something else. Tabs and line
+/// ends do not, and neither does the mark that makes an emoji of a sign.
 pub fn is_misleading(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => false,
@@ -207,14 +235,38 @@ mod tests {
     #[test]
     fn texts_are_cleaned() {
         for (written, shown, removed) in [
-            ("Reads a file.\n\tThe path is `p`; größer, 日本語, ⚠\u{fe0f}.", None, 0),
-            ("\u{1b}[31mred\u{1b}[0m, \u{1b}[1;38;5;3mmore\u{9b}2K.", Some("red, more."), 23),
-            ("\u{1b}]0;a title\u{7}x\u{1b}]8;;http://a\u{1b}\\link", Some("xlink"), 27),
+            (
+                "Reads a file.\n\tThe path is `p`; größer, 日本語, ⚠\u{fe0f}.",
+                None,
+                0,
+            ),
+            (
+                "\u{1b}[31mred\u{1b}[0m, \u{1b}[1;38;5;3mmore\u{9b}2K.",
+                Some("red, more."),
+                23,
+            ),
+            (
+                "\u{1b}]0;a title\u{7}x\u{1b}]8;;http://a\u{1b}\\link",
+                Some("xlink"),
+                27,
+            ),
             ("\u{1b}] not closed", Some("] not closed"), 1),
             ("a\u{8}b\0c\u{7f}d\u{85}e", Some("abcde"), 4),
-            ("user\u{202e}txt.exe\u{202c} \u{2066}x\u{2069}\u{200f}", Some("usertxt.exe x"), 5),
-            ("pass\u{200b}word\u{feff}\u{2060}\u{ad}", Some("password"), 4),
-            ("hi\u{e0001}\u{e0049}\u{e0067}\u{e007f}\u{e0100}\u{fe01}", Some("hi"), 6),
+            (
+                "user\u{202e}txt.exe\u{202c} \u{2066}x\u{2069}\u{200f}",
+                Some("usertxt.exe x"),
+                5,
+            ),
+            (
+                "pass\u{200b}word\u{feff}\u{2060}\u{ad}",
+                Some("password"),
+                4,
+            ),
+            (
+                "hi\u{e0001}\u{e0049}\u{e0067}\u{e007f}\u{e0100}\u{fe01}",
+                Some("hi"),
+                6,
+            ),
         ] {
             let (seen, changes) = read(&tool(written)).unwrap();
             assert_eq!(seen["description"], shown.unwrap_or(written), "{written:?}");
@@ -227,12 +279,17 @@ mod tests {
     fn long_texts_are_cut() {
         let (seen, changes) = read(&tool(&"ö".repeat(LONGEST))).unwrap();
         let seen = seen["description"].as_str().unwrap();
-        assert!(seen.len() <= LONGEST && seen.starts_with("öö") && seen.ends_with("ö […]"), "{}", seen.len());
+        assert!(
+            seen.len() <= LONGEST && seen.starts_with("öö") && seen.ends_with("ö […]"),
+            "{}",
+            seen.len()
+        );
         assert_eq!(changes, Changes { removed: 0, cut: 1 });
         assert!(read(&tool(&"x".repeat(LONGEST))).unwrap().1.is_none());
     }
 
-    /// SECURITY §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat stays.
+    /// SECURITY §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat
+    /// stays.
     #[test]
     fn words_beside_the_tools_are_cleaned() {
         let odd = "a\u{202e}b";
@@ -246,14 +303,17 @@ mod tests {
         let prompt = json!({ "name": odd, "description": "ab", "arguments": [{ "name": "p", "description": "ab" }] });
         assert_eq!(seen["prompts"][0], prompt);
         let resource = &seen["resources"][0];
-        assert_eq!((&resource["uri"], &resource["title"]), (&json!(odd), &json!("ab")));
+        assert_eq!(
+            (&resource["uri"], &resource["title"]),
+            (&json!(odd), &json!("ab"))
+        );
         assert!(resource["description"].as_str().unwrap().ends_with(CUT));
         let plain = Text::of(&json!({ "instructions": "Look.\n\tThen pay.", "x": odd }));
         assert_eq!(readable_words(&plain), plain);
     }
 
-    /// SECURITY §3D D6: titles, annotations and the texts of schemas are read, too; names and values are data, and a tool
-    /// whose data mislead is not offered; nobody reads `_meta`.
+    /// SECURITY §3D D6: titles, annotations and the texts of schemas are read, too; names and
+    /// values are data, and a tool whose data mislead is not offered; nobody reads `_meta`.
     #[test]
     fn data_stay_as_they_are_or_the_tool_does_not_come() {
         let odd = "a\u{200b}b";
@@ -263,7 +323,10 @@ mod tests {
             "outputSchema": { "description": odd }, "_meta": { "k": odd }, "new": { "text": odd } });
         let (seen, changes) = read(&texts).unwrap();
         assert_eq!(changes.removed, 7);
-        let expected = texts.to_string().replace(odd, "ab").replace(r#"{"k":"ab"}"#, &format!("{{\"k\":\"{odd}\"}}"));
+        let expected = texts
+            .to_string()
+            .replace(odd, "ab")
+            .replace(r#"{"k":"ab"}"#, &format!("{{\"k\":\"{odd}\"}}"));
         assert_eq!(seen.to_string(), expected);
         for schema in [
             json!({ "properties": { odd: {} } }),

@@ -24,7 +24,12 @@ pub enum Era {
 
 impl Revision {
     /// All, oldest first.
-    pub const ALL: [Self; 4] = [Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    pub const ALL: [Self; 4] = [
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
     /// The newest legacy one.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     /// The newest modern one.
@@ -42,7 +47,9 @@ impl Revision {
 
     /// The revision of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|revision| revision.as_str() == name)
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.as_str() == name)
     }
 
     /// Its era.

@@ -1,8 +1,9 @@
-//! What a tool server wants back with the answers to its questions (`requestState`, 2026-07-28), sealed: only the agent
-//! that it was given to brings it back, and only with the same request to the same server (SECURITY §3C C8).
+//! What a tool server wants back with the answers to its questions (`requestState`, 2026-07-28),
+//! sealed: only the agent that it was given to brings it back, and only with the same request to
+//! the same server (SECURITY §3C C8).
 //!
-//! An agent reads `tg1.`, an HMAC-SHA256, and the server's own words. They are no secret of the server's: it has to seal
-//! them itself if they are.
+//! An agent reads `tg1.`, an HMAC-SHA256, and the server's own words. They are no secret of the
+//! server's: it has to seal them itself if they are.
 
 use super::canonical;
 use super::json::Text;
@@ -58,29 +59,57 @@ pub struct Foreign;
 impl Seal {
     /// With this key; none if it is not [`KEY`] bytes.
     pub fn new(key: &[u8]) -> Option<Self> {
-        Some(Self(Hmac::new_from_slice(key).ok().filter(|_| key.len() == KEY)?))
+        Some(Self(
+            Hmac::new_from_slice(key)
+                .ok()
+                .filter(|_| key.len() == KEY)?,
+        ))
     }
 
     /// The answer of a tool server as its agent may read it.
     #[must_use]
     pub fn sealed(&self, bound: Bound<'_>, answer: Message) -> Message {
         let result = answer.body.as_ref().filter(|_| !answer.is_error);
-        let Some(state) = result.and_then(|result| result.get(STATE)) else { return answer };
+        let Some(state) = result.and_then(|result| result.get(STATE)) else {
+            return answer;
+        };
         // What is no string is no state; nothing that came back for it would be opened.
-        let Some(own) = state.as_str() else { return answer };
+        let Some(own) = state.as_str() else {
+            return answer;
+        };
         let tag = URL_SAFE_NO_PAD.encode(self.mac(bound, &own).finalize().into_bytes());
-        let mut members = answer.body.as_ref().and_then(Text::object).unwrap_or_default();
+        let mut members = answer
+            .body
+            .as_ref()
+            .and_then(Text::object)
+            .unwrap_or_default();
         members.set(STATE, Text::string(&format!("{FORM}{tag}.{own}")));
-        Message { body: Some(members.text()), ..answer }
+        Message {
+            body: Some(members.text()),
+            ..answer
+        }
     }
 
-    /// `message` with the server's own words in place of what the agent brings, which `bound` names.
+    /// `message` with the server's own words in place of what the agent brings, which `bound`
+    /// names.
     pub fn opened(&self, bound: Bound<'_>, message: &Message) -> Result<Option<Message>, Foreign> {
-        let Some(state) = message.body.as_ref().and_then(|params| params.get(STATE)) else { return Ok(None) };
-        let own = state.as_str().and_then(|state| self.own(bound, &state)).ok_or(Foreign)?;
-        let mut members = message.body.as_ref().and_then(Text::object).unwrap_or_default();
+        let Some(state) = message.body.as_ref().and_then(|params| params.get(STATE)) else {
+            return Ok(None);
+        };
+        let own = state
+            .as_str()
+            .and_then(|state| self.own(bound, &state))
+            .ok_or(Foreign)?;
+        let mut members = message
+            .body
+            .as_ref()
+            .and_then(Text::object)
+            .unwrap_or_default();
         members.set(STATE, Text::string(&own));
-        Ok(Some(Message { body: Some(members.text()), ..message.clone() }))
+        Ok(Some(Message {
+            body: Some(members.text()),
+            ..message.clone()
+        }))
     }
 
     fn own(&self, bound: Bound<'_>, state: &str) -> Option<String> {
@@ -90,12 +119,24 @@ impl Seal {
         Some(own.to_owned())
     }
 
-    fn mac(&self, Bound { caller, server, method, params }: Bound<'_>, own: &str) -> Hmac<Sha256> {
+    fn mac(
+        &self,
+        Bound {
+            caller,
+            server,
+            method,
+            params,
+        }: Bound<'_>,
+        own: &str,
+    ) -> Hmac<Sha256> {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let mut asked = params.map(Text::value).unwrap_or_default();
         if let Some(params) = asked.as_object_mut() {
             params.retain(|name, _| !OF_ONE_ROUND.contains(&name.as_str()));
-            if let Some(arguments) = params.get_mut("arguments").and_then(serde_json::Value::as_object_mut) {
+            if let Some(arguments) = params
+                .get_mut("arguments")
+                .and_then(serde_json::Value::as_object_mut)
+            {
                 arguments.remove(IDEMPOTENCY_KEY);
             }
         }

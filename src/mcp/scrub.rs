@@ -1,7 +1,8 @@
-//! Takes the secrets that this process knows out of a message before anybody reads it (002-31, SECURITY §3F F2).
+//! Takes the secrets that this process knows out of a message before anybody reads it (002-31,
+//! SECURITY §3F F2).
 //!
-//! Strings are read as they are meant, not as they are written. All strings under one key are read as one text, so that a
-//! secret split over two blocks of content is found, too.
+//! Strings are read as they are meant, not as they are written. All strings under one key are read
+//! as one text, so that a secret split over two blocks of content is found, too.
 
 use super::json::{FROM_SERVER, Kind, Malformed, Text};
 use crate::model::scrub::{KNOWN, SHORTEST, Scrubber};
@@ -22,10 +23,12 @@ type Strings<'t> = Vec<(Range<usize>, Cow<'t, str>)>;
 
 type Edits = Vec<(Range<usize>, Text)>;
 
-/// The text without secrets, as it was written where there are none. An error when it is no message that may be handed on
-/// then, for what stands in the secrets' places.
+/// The text without secrets, as it was written where there are none. An error when it is no message
+/// that may be handed on then, for what stands in the secrets' places.
 pub fn clean(text: Text) -> Result<Text, Malformed> {
-    let Some(scrubber) = KNOWN.scrubber() else { return Ok(text) };
+    let Some(scrubber) = KNOWN.scrubber() else {
+        return Ok(text);
+    };
     let edits = edits(&text, &scrubber);
     if edits.is_empty() {
         return Ok(text);
@@ -46,7 +49,9 @@ fn edits(text: &Text, scrubber: &Scrubber) -> Edits {
                 continue;
             }
         };
-        rows.entry(row).or_default().push((scalar.range.clone(), scalar.value()));
+        rows.entry(row)
+            .or_default()
+            .push((scalar.range.clone(), scalar.value()));
     }
     for (row, strings) in &rows {
         clean_row(strings, *row == Row::Keys, scrubber, &mut edits);
@@ -61,23 +66,40 @@ fn number(written: &str, scrubber: &Scrubber) -> Option<Text> {
         return None;
     }
     let found = scrubber.find(&[written]);
-    let whole = found.iter().find(|one| one.start == 0 && one.end == written.len());
+    let whole = found
+        .iter()
+        .find(|one| one.start == 0 && one.end == written.len());
     whole.map(|one| Text::string(scrubber.placeholder(one)))
 }
 
-fn clean_row(strings: &[(Range<usize>, Cow<'_, str>)], are_keys: bool, scrubber: &Scrubber, edits: &mut Edits) {
+fn clean_row(
+    strings: &[(Range<usize>, Cow<'_, str>)],
+    are_keys: bool,
+    scrubber: &Scrubber,
+    edits: &mut Edits,
+) {
     let pieces: Vec<&str> = strings.iter().map(|(_, string)| &**string).collect();
     let found = scrubber.find(&pieces);
     let (mut before, mut offset, mut keys) = (0, 0, 0_usize);
     for (range, string) in strings {
         let end = offset + string.len();
-        before += found[before..].iter().take_while(|one| one.end <= offset).count();
-        let here: Vec<_> = found[before..].iter().take_while(|one| one.start < end).collect();
+        before += found[before..]
+            .iter()
+            .take_while(|one| one.end <= offset)
+            .count();
+        let here: Vec<_> = found[before..]
+            .iter()
+            .take_while(|one| one.start < end)
+            .collect();
         if !here.is_empty() {
             let (mut clean, mut at) = (Vec::with_capacity(string.len()), 0);
             for one in here {
-                clean
-                    .extend_from_slice(string.as_bytes().get(at..one.start.saturating_sub(offset)).unwrap_or_default());
+                clean.extend_from_slice(
+                    string
+                        .as_bytes()
+                        .get(at..one.start.saturating_sub(offset))
+                        .unwrap_or_default(),
+                );
                 if one.start >= offset {
                     clean.extend_from_slice(scrubber.placeholder(one).as_bytes());
                 }
@@ -89,7 +111,10 @@ fn clean_row(strings: &[(Range<usize>, Cow<'_, str>)], are_keys: bool, scrubber:
                 keys += 1;
                 clean.extend_from_slice(format!("#{keys}").as_bytes());
             }
-            edits.push((range.clone(), Text::string(&String::from_utf8_lossy(&clean))));
+            edits.push((
+                range.clone(),
+                Text::string(&String::from_utf8_lossy(&clean)),
+            ));
         }
         offset = end;
     }
@@ -106,8 +131,10 @@ mod tests {
     use crate::model::secret::Secret;
 
     fn cleaned(json: &str) -> String {
-        let secrets =
-            [("key", Secret::new("hunter2-SECRET".to_owned())), ("pin", Secret::new("1234567890".to_owned()))];
+        let secrets = [
+            ("key", Secret::new("hunter2-SECRET".to_owned())),
+            ("pin", Secret::new("1234567890".to_owned())),
+        ];
         let scrubber = Scrubber::new(secrets.iter().map(|(name, value)| (*name, value)));
         let text = Text::read(Bytes::copy_from_slice(json.as_bytes()), &FROM_SERVER).unwrap();
         let clean = text.replaced(&edits(&text, &scrubber)).bytes();
@@ -115,20 +142,32 @@ mod tests {
         String::from_utf8(clean.as_bytes().to_vec()).unwrap()
     }
 
-    /// 002-31, SECURITY §3F F2: in values and keys, escaped, in JSON within JSON, as a number, split over blocks; the rest
-    /// of the message stays as it was written.
+    /// 002-31, SECURITY §3F F2: in values and keys, escaped, in JSON within JSON, as a number,
+    /// split over blocks; the rest of the message stays as it was written.
     #[test]
     fn secrets_leave_a_message_and_nothing_else_does() {
         for (json, expected) in [
             (r#"{ "n" : 1.50, "t":"x" }"#, r#"{ "n" : 1.50, "t":"x" }"#),
-            (r#"{ "n" : 1.50, "t":"a hunter2-SECRET b" }"#, r#"{ "n" : 1.50, "t":"a <secret_ref:key> b" }"#),
-            (r#"{"t":"\u0068unter2\u002dSECRET"}"#, r#"{"t":"<secret_ref:key>"}"#),
-            (r#"{"t":"{\"k\":\"\\u0068unter2-SECRET\"}"}"#, r#"{"t":"{\"k\":\"<secret_ref:key>\"}"}"#),
+            (
+                r#"{ "n" : 1.50, "t":"a hunter2-SECRET b" }"#,
+                r#"{ "n" : 1.50, "t":"a <secret_ref:key> b" }"#,
+            ),
+            (
+                r#"{"t":"\u0068unter2\u002dSECRET"}"#,
+                r#"{"t":"<secret_ref:key>"}"#,
+            ),
+            (
+                r#"{"t":"{\"k\":\"\\u0068unter2-SECRET\"}"}"#,
+                r#"{"t":"{\"k\":\"<secret_ref:key>\"}"}"#,
+            ),
             (
                 r#"{"hunter2-SECRET":1,"a":{"hunter2-SECRET":2}}"#,
                 r#"{"<secret_ref:key>#1":1,"a":{"<secret_ref:key>#2":2}}"#,
             ),
-            (r"[1234567890,12345678901,-1234567890]", r#"["<secret_ref:pin>",12345678901,-1234567890]"#),
+            (
+                r"[1234567890,12345678901,-1234567890]",
+                r#"["<secret_ref:pin>",12345678901,-1234567890]"#,
+            ),
             (
                 r#"[{"type":"text","text":"a hunt"},{"type":"text","text":"er2-"},{"type":"text","text":"SECRET b"}]"#,
                 r#"[{"type":"text","text":"a <secret_ref:key>"},{"type":"text","text":""},{"type":"text","text":" b"}]"#,

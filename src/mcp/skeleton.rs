@@ -1,12 +1,15 @@
-//! What a name looks like: names that a person or a model could take for each other (SECURITY §3D D1, D3; 003-44).
+//! What a name looks like: names that a person or a model could take for each other (SECURITY §3D
+//! D1, D3; 003-44).
 //!
-//! Tool names have a small alphabet (`A-Z a-z 0-9 _ . -`), so of the confusables of UTS #39 only those within ASCII can
-//! occur, and of its normalization nothing is left to do. Separators count as one, since models and providers write one
-//! for the other. Names are compared only; no name is ever changed by this.
+//! Tool names have a small alphabet (`A-Z a-z 0-9 _ . -`), so of the confusables of UTS #39 only
+//! those within ASCII can occur, and of its normalization nothing is left to do. Separators count
+//! as one, since models and providers write one for the other. Names are compared only; no name is
+//! ever changed by this.
 
 use std::collections::HashMap;
 
-/// Both ways to read a name: capital letters as their small ones, and capital `I` as the `l` it looks like.
+/// Both ways to read a name: capital letters as their small ones, and capital `I` as the `l` it
+/// looks like.
 fn looks(name: &str) -> [String; 2] {
     [false, true].map(|upright| {
         let mut look = String::with_capacity(name.len());
@@ -28,8 +31,8 @@ fn looks(name: &str) -> [String; 2] {
     })
 }
 
-/// For each of `names`, the index of another that it can be taken for: equal, equal but for case or separators, or of
-/// letters that look alike. Takes time and room in proportion to the names.
+/// For each of `names`, the index of another that it can be taken for: equal, equal but for case or
+/// separators, or of letters that look alike. Takes time and room in proportion to the names.
 pub fn twins(names: &[&str]) -> Vec<Option<usize>> {
     let mut found = vec![None; names.len()];
     let mut first: HashMap<(usize, String), usize> = HashMap::new();
@@ -50,7 +53,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// SECURITY §3D D1: what looks alike is found whichever comes first; what does not, is left alone.
+    /// SECURITY §3D D1: what looks alike is found whichever comes first; what does not, is left
+    /// alone.
     #[test]
     fn d1_names_that_look_alike_are_twins() {
         for (one, other) in [
@@ -69,10 +73,17 @@ mod tests {
             ("read", "_read"),
             ("git__hub_search", "git_hub__search"),
         ] {
-            assert_eq!(twins(&[one, "other", other]), [Some(2), None, Some(0)], "{one} {other}");
+            assert_eq!(
+                twins(&[one, "other", other]),
+                [Some(2), None, Some(0)],
+                "{one} {other}"
+            );
             assert_eq!(twins(&[other, one]), [Some(1), Some(0)], "{one} {other}");
         }
-        let apart = ["list", "lists", "fist", "item_1", "item_2", "read", "reader", "bum", "bun", "v1", "v2", "i", "l"];
+        let apart = [
+            "list", "lists", "fist", "item_1", "item_2", "read", "reader", "bum", "bun", "v1",
+            "v2", "i", "l",
+        ];
         assert_eq!(twins(&apart), vec![None; apart.len()]);
     }
 

@@ -1,6 +1,7 @@
 //! Event streams: an exact framer for what tool servers send and an encoder for what agents read.
 //!
-//! The framer keeps comments, ids and retry hints, gives every event a bound, and never fails on what it doesn't know.
+//! The framer keeps comments, ids and retry hints, gives every event a bound, and never fails on
+//! what it doesn't know.
 
 use crate::model::scrub::KNOWN;
 use bytes::{Bytes, BytesMut};
@@ -33,8 +34,9 @@ pub struct Event {
     pub retry: Option<u64>,
 }
 
-/// What the comment lines of one block say, at most [`LONGEST_COMMENT`] bytes: whole lines of text without control
-/// characters, so that none of it can become another field or event. The default is a bare keep-alive.
+/// What the comment lines of one block say, at most [`LONGEST_COMMENT`] bytes: whole lines of text
+/// without control characters, so that none of it can become another field or event. The default is
+/// a bare keep-alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comment {
     /// What follows the colon of each line.
@@ -47,8 +49,11 @@ impl Comment {
         let taken: usize = self.lines.iter().map(|line| line.len() + 1).sum();
         let room = LONGEST_COMMENT.saturating_sub(taken);
         let line = String::from_utf8_lossy(line);
-        let mut text: String =
-            KNOWN.clean(&line).chars().filter(|letter| *letter == '\t' || !letter.is_control()).collect();
+        let mut text: String = KNOWN
+            .clean(&line)
+            .chars()
+            .filter(|letter| *letter == '\t' || !letter.is_control())
+            .collect();
         text.truncate(text.floor_char_boundary(room));
         if !text.is_empty() {
             self.lines.push(text);
@@ -169,20 +174,32 @@ fn parse(block: &Bytes) -> (Option<Comment>, Option<Event>) {
     let mut event = Event::default();
     let (mut comment, mut any) = (None::<Comment>, false);
     let mut data: Vec<Bytes> = Vec::new();
-    for line in block.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty()) {
+    for line in block
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
+        .filter(|line| !line.is_empty())
+    {
         let (name, value) = match line.iter().position(|&byte| byte == b':') {
             Some(0) => {
                 comment.get_or_insert_default().add(&line[1..]);
                 continue;
             }
-            Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
+            Some(at) => (
+                &line[..at],
+                line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..]),
+            ),
             None => (line, &line[line.len()..]),
         };
         match name {
             b"data" => data.push(block.slice_ref(value)),
             b"event" => event.name = String::from_utf8_lossy(value).into_owned(),
-            b"id" if !value.contains(&0) => event.id = Some(String::from_utf8_lossy(value).into_owned()),
-            b"retry" => event.retry = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
+            b"id" if !value.contains(&0) => {
+                event.id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"retry" => {
+                event.retry = std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|value| value.parse().ok());
+            }
             _ => continue,
         }
         any = true;
@@ -233,27 +250,63 @@ mod tests {
         let stream = b"\xef\xbb\xbf: hi\n\nid: 1\r\ndata:\r\n\r\nevent: x\rdata: a\rdata:b\r\rretry: 50\n\ndata: {}\nunknown: 1\n\ndata: cut";
         let whole = blocks(stream, stream.len());
         assert_eq!(whole.len(), 5);
-        assert_eq!(whole[0], Block::Comment(Comment { lines: vec![" hi".into()] }));
-        assert_eq!(whole[1], Block::Event(Event { id: Some("1".into()), ..Event::default() }));
-        assert_eq!(whole[2], Block::Event(Event { name: "x".into(), data: "a\nb".into(), ..Event::default() }));
-        assert_eq!(whole[3], Block::Event(Event { retry: Some(50), ..Event::default() }));
-        assert_eq!(whole[4], Block::Event(Event { data: "{}".into(), ..Event::default() }));
+        assert_eq!(
+            whole[0],
+            Block::Comment(Comment {
+                lines: vec![" hi".into()]
+            })
+        );
+        assert_eq!(
+            whole[1],
+            Block::Event(Event {
+                id: Some("1".into()),
+                ..Event::default()
+            })
+        );
+        assert_eq!(
+            whole[2],
+            Block::Event(Event {
+                name: "x".into(),
+                data: "a\nb".into(),
+                ..Event::default()
+            })
+        );
+        assert_eq!(
+            whole[3],
+            Block::Event(Event {
+                retry: Some(50),
+                ..Event::default()
+            })
+        );
+        assert_eq!(
+            whole[4],
+            Block::Event(Event {
+                data: "{}".into(),
+                ..Event::default()
+            })
+        );
         for chunk in 1..20 {
             assert_eq!(blocks(stream, chunk), whole, "in chunks of {chunk}");
         }
     }
 
-    /// A byte order mark is one at the start of the stream, and nowhere else, also when nothing but line ends came before.
+    /// A byte order mark is one at the start of the stream, and nowhere else, also when nothing but
+    /// line ends came before.
     #[test]
     fn a_mark_is_at_the_start() {
         for stream in ["\n\n\u{feff}data: 1\n\n", "\r\u{feff}data: 1\n\n"] {
             for chunk in 1..8 {
-                assert_eq!(blocks(stream.as_bytes(), chunk), [], "{stream:?} in chunks of {chunk}");
+                assert_eq!(
+                    blocks(stream.as_bytes(), chunk),
+                    [],
+                    "{stream:?} in chunks of {chunk}"
+                );
             }
         }
     }
 
-    /// The text of a comment goes on and cannot break out of its line; without text it stays a keep-alive.
+    /// The text of a comment goes on and cannot break out of its line; without text it stays a
+    /// keep-alive.
     #[test]
     fn comments_say_again_what_they_said_and_nothing_else() {
         let long = format!(": {}", "é".repeat(LONGEST_COMMENT));
@@ -267,23 +320,48 @@ mod tests {
             (long.as_str(), cut.as_str()),
         ] {
             let blocks = blocks(format!("{said}\n\n").as_bytes(), usize::MAX);
-            let [Block::Comment(comment)] = blocks.as_slice() else { panic!("{said:?}: {blocks:?}") };
+            let [Block::Comment(comment)] = blocks.as_slice() else {
+                panic!("{said:?}: {blocks:?}")
+            };
             assert_eq!(comment.encode(), format!("{again}\n\n"), "{said:?}");
             assert!(comment.encode().len() <= LONGEST_COMMENT + 3);
         }
         let many = ":x\n".repeat(LONGEST_COMMENT);
-        let [Block::Comment(comment)] = &blocks(format!("{many}\n").as_bytes(), usize::MAX)[..] else { panic!() };
-        assert!(comment.encode().len() <= 2 * LONGEST_COMMENT, "{}", comment.encode().len());
+        let [Block::Comment(comment)] = &blocks(format!("{many}\n").as_bytes(), usize::MAX)[..]
+        else {
+            panic!()
+        };
+        assert!(
+            comment.encode().len() <= 2 * LONGEST_COMMENT,
+            "{}",
+            comment.encode().len()
+        );
         let invalid = blocks(b": \xff\n\n", usize::MAX);
-        assert!(matches!(&invalid[..], [Block::Comment(comment)] if comment.encode() == ": \u{fffd}\n\n"));
+        assert!(
+            matches!(&invalid[..], [Block::Comment(comment)] if comment.encode() == ": \u{fffd}\n\n")
+        );
     }
 
     /// A comment inside the block of an event is not lost with it, and does not take it along.
     #[test]
     fn a_comment_in_an_event_comes_before_it() {
-        let event = || Block::Event(Event { data: "1".into(), ..Event::default() });
+        let event = || {
+            Block::Event(Event {
+                data: "1".into(),
+                ..Event::default()
+            })
+        };
         let said = blocks(b"data: 1\n: why\n\n:\ndata: 1\n\n", 1);
-        assert_eq!(said, [Block::Comment(Comment { lines: vec![" why".into()] }), event(), event()]);
+        assert_eq!(
+            said,
+            [
+                Block::Comment(Comment {
+                    lines: vec![" why".into()]
+                }),
+                event(),
+                event()
+            ]
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@ use super::headers::{HeaderParam, params_of};
 use super::json::Text;
 use super::readable::{Changes, readable};
 
-/// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the rest).
+/// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the
+/// rest).
 pub const LONGEST_DEFINITION: usize = 128 << 10;
 
 /// One tool as its server defines it.
@@ -63,7 +64,9 @@ impl Unusable {
 impl Definition {
     /// Reads one element of `tools`.
     pub fn read(text: &Text) -> Result<Self, (String, Unusable)> {
-        let name = text.get("name").and_then(|name| name.as_str().map(std::borrow::Cow::into_owned));
+        let name = text
+            .get("name")
+            .and_then(|name| name.as_str().map(std::borrow::Cow::into_owned));
         let name = name.ok_or_else(|| (String::new(), Unusable::NoName))?;
         let unusable = |reason| (name.chars().take(128).collect::<String>(), reason);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -73,9 +76,20 @@ impl Definition {
         if text.as_bytes().len() > LONGEST_DEFINITION {
             return Err(unusable(Unusable::TooLong));
         }
-        let schema = text.get("inputSchema").filter(Text::is_object).ok_or_else(|| unusable(Unusable::NoSchema))?;
-        let header_params = params_of(&schema.value()).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
+        let schema = text
+            .get("inputSchema")
+            .filter(Text::is_object)
+            .ok_or_else(|| unusable(Unusable::NoSchema))?;
+        let header_params =
+            params_of(&schema.value()).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
         let (shown, changes) = readable(text).map_err(|_| unusable(Unusable::Misleading))?;
-        Ok(Self { name, text: text.clone(), shown, changes, input_schema: schema, header_params })
+        Ok(Self {
+            name,
+            text: text.clone(),
+            shown,
+            changes,
+            input_schema: schema,
+            header_params,
+        })
     }
 }

@@ -1,6 +1,7 @@
-//! Resource URIs as policies compare them (SECURITY §3C C3): strictly read (RFC 3986), in one form. What two programs could
-//! read as two things is no URI here: dot segments, empty segments, separators that are encoded twice, credentials. URIs
-//! travel as they were written; only the comparison sees this form.
+//! Resource URIs as policies compare them (SECURITY §3C C3): strictly read (RFC 3986), in one form.
+//! What two programs could read as two things is no URI here: dot segments, empty segments,
+//! separators that are encoded twice, credentials. URIs travel as they were written; only the
+//! comparison sees this form.
 
 use super::readable::composed;
 use std::borrow::Cow;
@@ -27,7 +28,8 @@ pub enum Unclear {
     /// A letter that no URI has, or that is not seen or can be taken for a separator.
     #[error("it holds a letter that no URI has, or that can be taken for another")]
     Letter,
-    /// `%` without two digits, bytes that are no UTF-8, control characters, a backslash, an encoded `%41`.
+    /// `%` without two digits, bytes that are no UTF-8, control characters, a backslash, an encoded
+    /// `%41`.
     #[error("its percent-encoding has more than one reading")]
     Encoding,
     /// `.` or `..` between separators.
@@ -71,7 +73,10 @@ impl Uri {
         if text.is_empty() || text.len() > LONGEST {
             return Err(Unclear::Length);
         }
-        let (scheme, rest) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)).ok_or(Unclear::Scheme)?;
+        let (scheme, rest) = text
+            .split_once(':')
+            .filter(|(scheme, _)| is_scheme(scheme))
+            .ok_or(Unclear::Scheme)?;
         let scheme = scheme.to_ascii_lowercase();
         let (authority, rest) = match rest.strip_prefix("//") {
             Some(rest) => {
@@ -92,7 +97,11 @@ impl Uri {
                 Some(_) => return Err(Unclear::File),
             },
             (scheme, Some(authority)) => {
-                let slash = if path.is_empty() && is_web(scheme) { "/" } else { "" };
+                let slash = if path.is_empty() && is_web(scheme) {
+                    "/"
+                } else {
+                    ""
+                };
                 format!("{scheme}://{authority}{slash}{rest}")
             }
             (scheme, None) => format!("{scheme}:{rest}"),
@@ -105,7 +114,8 @@ impl Uri {
         &self.text
     }
 
-    /// What all must be allowed: itself, and what a server reads that decodes `%2F` before it looks for separators.
+    /// What all must be allowed: itself, and what a server reads that decodes `%2F` before it looks
+    /// for separators.
     pub fn whole(&self) -> Vec<String> {
         let mut readings = vec![self.text.clone()];
         if self.text.contains("%2F") {
@@ -114,8 +124,9 @@ impl Uri {
         readings
     }
 
-    /// What must all not be denied: the same, what a server reads that takes no delimiter for another than what it encodes
-    /// ([`loose`]), and each of them without its query and its fragment.
+    /// What must all not be denied: the same, what a server reads that takes no delimiter for
+    /// another than what it encodes ([`loose`]), and each of them without its query and its
+    /// fragment.
     pub fn parts(&self) -> Vec<String> {
         let mut readings = self.whole();
         if let Some(loose) = loose(&self.text).filter(|loose| !readings.contains(loose)) {
@@ -135,8 +146,8 @@ impl Uri {
     }
 }
 
-/// `text`, a URI in its form or a pattern, as a server reads it that decodes before it looks for delimiters, and that reads `+`
-/// as a blank; none if that is the same.
+/// `text`, a URI in its form or a pattern, as a server reads it that decodes before it looks for
+/// delimiters, and that reads `+` as a blank; none if that is the same.
 pub fn loose(text: &str) -> Option<String> {
     const DELIMITERS: [(&str, &str); 8] = [
         ("%2F", "/"),
@@ -155,7 +166,9 @@ pub fn loose(text: &str) -> Option<String> {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 /// Schemes whose hosts are machines, which browsers and servers write in several ways.
@@ -173,18 +186,31 @@ fn authority(scheme: &str, text: &str) -> Result<String, Unclear> {
     };
     let port = match port {
         None => None,
-        Some(port) => Some(port.parse::<u16>().ok().filter(|number| number.to_string() == port).ok_or(Unclear::Host)?),
+        Some(port) => Some(
+            port.parse::<u16>()
+                .ok()
+                .filter(|number| number.to_string() == port)
+                .ok_or(Unclear::Host)?,
+        ),
     };
-    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let bracketed = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
     let is_literal = bracketed.is_some_and(|literal| literal.parse::<std::net::Ipv6Addr>().is_ok());
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(letter);
-    if !is_literal && !host.chars().all(|letter| is_name(letter) || is_clear(letter)) {
+    let is_name =
+        |letter: char| letter.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(letter);
+    if !is_literal
+        && !host
+            .chars()
+            .all(|letter| is_name(letter) || is_clear(letter))
+    {
         return Err(Unclear::Host);
     }
     let mut host = in_one_spelling(host.to_lowercase())?;
     if is_web(scheme) {
         let known = url::Host::parse(&host).map_err(|_| Unclear::Host)?;
-        // As browsers read it: numbers of other bases, letters of other scripts and a dot at the end are other ways.
+        // As browsers read it: numbers of other bases, letters of other scripts and a dot at the
+        // end are other ways.
         if known.to_string() != host && !host.contains('*') {
             return Err(Unclear::Host);
         }
@@ -203,7 +229,8 @@ fn authority(scheme: &str, text: &str) -> Result<String, Unclear> {
     })
 }
 
-/// Path, query and fragment with each letter in one way: what need not be encoded is not, what must be is in capitals.
+/// Path, query and fragment with each letter in one way: what need not be encoded is not, what must
+/// be is in capitals.
 fn normal(text: &str, star: Star) -> Result<String, Unclear> {
     let mut out = String::with_capacity(text.len());
     let (bytes, mut at) = (text.as_bytes(), 0);
@@ -228,8 +255,8 @@ fn normal(text: &str, star: Star) -> Result<String, Unclear> {
     in_one_spelling(out)
 }
 
-/// The same [`composed`], where no digit of what is encoded is a letter. Of the letters that become ASCII one becomes what no URI
-/// has.
+/// The same [`composed`], where no digit of what is encoded is a letter. Of the letters that become
+/// ASCII one becomes what no URI has.
 fn in_one_spelling(text: String) -> Result<String, Unclear> {
     if matches!(composed(&text), Cow::Borrowed(_)) {
         return Ok(text);
@@ -241,11 +268,16 @@ fn in_one_spelling(text: String) -> Result<String, Unclear> {
         out.push_str(digits);
         out.push_str(&composed(letters));
     }
-    if out.contains('`') { Err(Unclear::Letter) } else { Ok(out) }
+    if out.contains('`') {
+        Err(Unclear::Letter)
+    } else {
+        Ok(out)
+    }
 }
 
-/// Decodes what is encoded at `at`; says how many bytes that were. In a path all that a path can hold as it is, but for `/`; in
-/// a query or a fragment all but what stands between its names and values when it is not encoded.
+/// Decodes what is encoded at `at`; says how many bytes that were. In a path all that a path can
+/// hold as it is, but for `/`; in a query or a fragment all but what stands between its names and
+/// values when it is not encoded.
 fn decode(bytes: &[u8], at: usize, is_path: bool, out: &mut String) -> Result<usize, Unclear> {
     let first = byte(bytes, at).ok_or(Unclear::Encoding)?;
     match first {
@@ -259,8 +291,11 @@ fn decode(bytes: &[u8], at: usize, is_path: bool, out: &mut String) -> Result<us
                 0xf0..=0xf4 => 4,
                 _ => return Err(Unclear::Encoding),
             };
-            let encoded: Option<Vec<u8>> = (0..size).map(|index| byte(bytes, at + 3 * index)).collect();
-            let decoded = encoded.and_then(|encoded| String::from_utf8(encoded).ok()).ok_or(Unclear::Encoding)?;
+            let encoded: Option<Vec<u8>> =
+                (0..size).map(|index| byte(bytes, at + 3 * index)).collect();
+            let decoded = encoded
+                .and_then(|encoded| String::from_utf8(encoded).ok())
+                .ok_or(Unclear::Encoding)?;
             if !decoded.chars().all(is_clear) {
                 return Err(Unclear::Letter);
             }
@@ -285,14 +320,28 @@ fn decode(bytes: &[u8], at: usize, is_path: bool, out: &mut String) -> Result<us
 /// The byte that is encoded at `at`.
 fn byte(bytes: &[u8], at: usize) -> Option<u8> {
     let digits = bytes.get(at..at + 3)?.strip_prefix(b"%")?;
-    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?, 16).ok()
+    u8::from_str_radix(
+        std::str::from_utf8(digits)
+            .ok()
+            .filter(|digits| !digits.starts_with('+'))?,
+        16,
+    )
+    .ok()
 }
 
-/// Are there two hexadecimal digits, encoded or not, so that the percent sign before them would be decoded again?
+/// Are there two hexadecimal digits, encoded or not, so that the percent sign before them would be
+/// decoded again?
 fn is_twice(bytes: &[u8], at: usize) -> bool {
-    let letter = |at| byte(bytes, at).map(|letter| (letter, 3)).or_else(|| Some((*bytes.get(at)?, 1)));
-    let Some((first, size)) = letter(at) else { return false };
-    letter(at + size).is_some_and(|(second, _)| first.is_ascii_hexdigit() && second.is_ascii_hexdigit())
+    let letter = |at| {
+        byte(bytes, at)
+            .map(|letter| (letter, 3))
+            .or_else(|| Some((*bytes.get(at)?, 1)))
+    };
+    let Some((first, size)) = letter(at) else {
+        return false;
+    };
+    letter(at + size)
+        .is_some_and(|(second, _)| first.is_ascii_hexdigit() && second.is_ascii_hexdigit())
 }
 
 /// A letter beyond ASCII that is seen, and that no normalization makes a separator or a dot of.
@@ -316,13 +365,19 @@ fn judge_segments(authority: Option<&str>, rest: &str) -> Result<(), Unclear> {
         return Err(Unclear::Empty);
     }
     let loose = loose(rest).unwrap_or(decoded);
-    let parts = loose.split(['/', '?', '#', '&', '=', ';', ':']).chain(authority);
+    let parts = loose
+        .split(['/', '?', '#', '&', '=', ';', ':'])
+        .chain(authority);
     let is_dots = |part: &str| {
         // What is behind the dots may be a blank, which some programs take away.
         let part = part.trim_end_matches('+');
         matches!(part, "." | "..")
     };
-    if parts.into_iter().any(is_dots) { Err(Unclear::Dots) } else { Ok(()) }
+    if parts.into_iter().any(is_dots) {
+        Err(Unclear::Dots)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

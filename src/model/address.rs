@@ -15,9 +15,14 @@ pub struct Address {
 impl Address {
     /// Reads `text`, noting what is wrong with it; `instead`: what is used in place of a password.
     pub fn read(text: &str, instead: &str, problems: &mut Problems) -> Option<Self> {
-        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let Some(url) = url else {
-            problems.error("is no address that can be reached", "write https://host/path");
+            problems.error(
+                "is no address that can be reached",
+                "write https://host/path",
+            );
             return None;
         };
         if !url.username().is_empty() || url.password().is_some() {

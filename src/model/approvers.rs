@@ -1,4 +1,5 @@
-//! Who may decide about calls that are held: the operators that the configuration names, with their roles.
+//! Who may decide about calls that are held: the operators that the configuration names, with their
+//! roles.
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,12 @@ pub struct Approvers(pub Vec<Approver>);
 impl Approvers {
     /// How many have one of `roles`, of those whose names `may` decide (SEMANTICS §7).
     pub fn reach(&self, roles: &[String], may: impl Fn(&str) -> bool) -> usize {
-        let mut names: Vec<&str> = self.0.iter().filter(|one| one.has(roles)).map(|one| one.name.as_str()).collect();
+        let mut names: Vec<&str> = self
+            .0
+            .iter()
+            .filter(|one| one.has(roles))
+            .map(|one| one.name.as_str())
+            .collect();
         names.retain(|name| may(name));
         names.sort_unstable();
         names.dedup();
@@ -37,9 +43,16 @@ mod tests {
     /// SEMANTICS §7: distinct people with the role; the agent is not its own approver.
     #[test]
     fn people_are_counted_once_and_the_agent_is_none_of_them() {
-        let one = |name: &str, role: &str| Approver { name: name.to_owned(), roles: vec![role.to_owned()] };
-        let known =
-            Approvers(vec![one("ann", "finance"), one("ann", "finance"), one("bob", "sre"), one("bot", "finance")]);
+        let one = |name: &str, role: &str| Approver {
+            name: name.to_owned(),
+            roles: vec![role.to_owned()],
+        };
+        let known = Approvers(vec![
+            one("ann", "finance"),
+            one("ann", "finance"),
+            one("bob", "sre"),
+            one("bot", "finance"),
+        ]);
         let roles = ["finance".to_owned()];
         assert_eq!(known.reach(&roles, |_| true), 2);
         assert_eq!(known.reach(&roles, |name| name != "bot"), 1);

@@ -27,7 +27,8 @@ pub struct ToolCall {
     pub key_argument: Option<Value>,
     /// Was it taken off them, because it is ours?
     pub key_taken: bool,
-    /// What the arguments were before they were rewritten; none if they are as the agent sent them.
+    /// What the arguments were before they were rewritten; none if they are as the agent sent
+    /// them.
     pub rewritten: Option<Box<Rewritten>>,
     /// The agent's protocol revision.
     pub revision: &'static str,
@@ -63,6 +64,7 @@ pub struct Said {
     pub session_header: Option<String>,
     /// The trace id, if the agent sent one.
     pub trace: Option<String>,
-    /// How many toolgates it has come through, as the last of them says; the most if that is no number.
+    /// How many toolgates it has come through, as the last of them says; the most if that is no
+    /// number.
     pub hops: u64,
 }

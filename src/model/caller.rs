@@ -5,7 +5,8 @@ use super::rate::Meter;
 use super::reads::Reads;
 use std::sync::Arc;
 
-/// The identity behind a message. Built by `guards::identity` from a credential, never from what a message claims.
+/// The identity behind a message. Built by `guards::identity` from a credential, never from what a
+/// message claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The agent.
@@ -24,7 +25,8 @@ pub struct Caller {
     pub profile: Option<String>,
     /// Where it runs (001-12).
     pub environment: Option<String>,
-    /// Every entry of the agent that started it: it sees nothing that one of them does not see (001-13).
+    /// Every entry of the agent that started it: it sees nothing that one of them does not see
+    /// (001-13).
     pub parents: Vec<Arc<Self>>,
     /// Which schemas and names it can be shown (001-19).
     pub reads: Reads,
@@ -50,13 +52,18 @@ impl Caller {
         }
     }
 
-    /// Whether both are one agent, acting for one tenant: then what belongs to one belongs to the other.
+    /// Whether both are one agent, acting for one tenant: then what belongs to one belongs to the
+    /// other.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.agent, &self.tenant) == (&other.agent, &other.tenant)
     }
 
     /// The provider of its model: what stands before the first `/`.
     pub fn provider(&self) -> Option<&str> {
-        self.model.as_deref().map(|model| model.split_once('/').map_or(model, |(provider, _)| provider))
+        self.model.as_deref().map(|model| {
+            model
+                .split_once('/')
+                .map_or(model, |(provider, _)| provider)
+        })
     }
 }

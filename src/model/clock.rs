@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Wall time for records, and a steady time that also counts while the machine sleeps, for deadlines. Nothing at run time:
-/// only tests have clocks whose hands they move.
+/// Wall time for records, and a steady time that also counts while the machine sleeps, for
+/// deadlines. Nothing at run time: only tests have clocks whose hands they move.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     #[cfg(test)]
@@ -12,7 +12,10 @@ pub struct Clock {
 }
 
 /// The machine's clocks.
-#[expect(non_upper_case_globals, reason = "in production there is only this one, and its type has no content")]
+#[expect(
+    non_upper_case_globals,
+    reason = "in production there is only this one, and its type has no content"
+)]
 pub const Clock: Clock = Clock {
     #[cfg(test)]
     hands: None,
@@ -35,13 +38,19 @@ impl Clock {
             return hands.steady();
         }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+        Duration::new(
+            u64::try_from(now.tv_sec).unwrap_or(0),
+            u32::try_from(now.tv_nsec).unwrap_or(0),
+        )
     }
 
     /// CPU that this thread has used.
     pub fn of_thread(self) -> Duration {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+        Duration::new(
+            u64::try_from(now.tv_sec).unwrap_or(0),
+            u32::try_from(now.tv_nsec).unwrap_or(0),
+        )
     }
 }
 
@@ -54,7 +63,8 @@ pub(crate) mod hands {
     use parking_lot::Mutex;
     use std::time::Duration;
 
-    /// The hands of a clock. Its wall time jumps and stops as a test likes; its steady time only passes.
+    /// The hands of a clock. Its wall time jumps and stops as a test likes; its steady time only
+    /// passes.
     #[derive(Debug)]
     pub(crate) struct Hands(Mutex<At>);
 
@@ -66,10 +76,15 @@ pub(crate) mod hands {
     }
 
     impl Hands {
-        /// A machine that was started an hour ago, on the day of the revision 2026-07-28. Never freed.
+        /// A machine that was started an hour ago, on the day of the revision 2026-07-28. Never
+        /// freed.
         pub(crate) fn new() -> &'static Self {
             let wall = Timestamp::from_second(1_785_229_200).unwrap();
-            let at = At { wall, steady: Duration::from_hours(1), is_frozen: false };
+            let at = At {
+                wall,
+                steady: Duration::from_hours(1),
+                is_frozen: false,
+            };
             Box::leak(Box::new(Self(Mutex::new(at))))
         }
 
@@ -90,7 +105,8 @@ pub(crate) mod hands {
         /// Moves wall time by so many seconds, in an instant.
         pub(crate) fn jump(&self, seconds: i64) {
             let mut at = self.0.lock();
-            at.wall = Timestamp::from_millisecond(at.wall.as_millisecond() + seconds * 1000).unwrap();
+            at.wall =
+                Timestamp::from_millisecond(at.wall.as_millisecond() + seconds * 1000).unwrap();
         }
 
         /// Stops wall time, or lets it go on.

@@ -14,7 +14,10 @@ mod tests {
 
     #[test]
     fn one_is_no_plural() {
-        assert_eq!([0_usize, 1, 2].map(|count| counted(count, "error")), ["0 errors", "1 error", "2 errors"]);
+        assert_eq!(
+            [0_usize, 1, 2].map(|count| counted(count, "error")),
+            ["0 errors", "1 error", "2 errors"]
+        );
         assert_eq!(counted(1_u64, "call"), "1 call");
     }
 }

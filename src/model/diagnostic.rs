@@ -46,8 +46,9 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All problems found so far. A place is a path in the file, such as `contracts.billing__send.rules[0].when`; the
-/// module that reads the file turns it into line and column.
+/// All problems found so far. A place is a path in the file, such as
+/// `contracts.billing__send.rules[0].when`; the module that reads the file turns it into line and
+/// column.
 #[derive(Debug, Default)]
 pub struct Problems {
     path: Vec<String>,
@@ -88,7 +89,12 @@ impl Problems {
 
     fn note(&mut self, severity: Severity, message: String, hint: String) {
         let hint = (!hint.is_empty()).then_some(hint);
-        self.found.push(Problem { severity, path: self.path.clone(), message, hint });
+        self.found.push(Problem {
+            severity,
+            path: self.path.clone(),
+            message,
+            hint,
+        });
     }
 
     /// Everything that was noted.

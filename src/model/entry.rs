@@ -2,9 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What every entry has, by the documents' names (003-65 … 003-72). `result` stands for outcome, size and hash.
-pub const MANDATORY: [&str; 8] =
-    ["action_id", "request_id", "user_id", "tenant_id", "tool", "params_hash", "result", "latency_ms"];
+/// What every entry has, by the documents' names (003-65 … 003-72). `result` stands for outcome,
+/// size and hash.
+pub const MANDATORY: [&str; 8] = [
+    "action_id",
+    "request_id",
+    "user_id",
+    "tenant_id",
+    "tool",
+    "params_hash",
+    "result",
+    "latency_ms",
+];
 /// What else an entry has.
 pub const FIELDS: &[&str] = &[
     "time",
@@ -49,7 +58,8 @@ pub const FIELDS: &[&str] = &[
     "first_time",
 ];
 
-/// One ledger entry. Field names are the documents' where they give one; arguments and results appear as hashes only.
+/// One ledger entry. Field names are the documents' where they give one; arguments and results
+/// appear as hashes only.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -73,8 +83,9 @@ pub struct Entry {
     pub session: Option<String>,
     /// The protocol revision the agent speaks.
     pub revision: String,
-    /// `server__tool` (003-69). Of a message through a side door what it is about: `server__uri`, `server__prompt` or the
-    /// server; without queries and credentials, and not in whole if it is long.
+    /// `server__tool` (003-69). Of a message through a side door what it is about: `server__uri`,
+    /// `server__prompt` or the server; without queries and credentials, and not in whole if it
+    /// is long.
     pub tool: String,
     /// The method of a message through a side door; none for a call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -101,7 +112,8 @@ pub struct Entry {
     /// The action id of the call that made the draft which this one confirms (003-P4d).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub confirms: Option<String>,
-    /// The hold that the call used up, or was refused for, by the call that asked first (SEMANTICS §7).
+    /// The hold that the call used up, or was refused for, by the call that asked first (SEMANTICS
+    /// §7).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<String>,
     /// The operators who have allowed the call.
@@ -113,15 +125,17 @@ pub struct Entry {
     /// The task, as the agent names it; none: the session is the task (003-04).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
-    /// State of the task (003-81), as its agent reports it; else `collect` for reads, `execute` for everything else.
+    /// State of the task (003-81), as its agent reports it; else `collect` for reads, `execute`
+    /// for everything else.
     pub state: String,
     /// Where the task was before, if its agent reports states and it was anywhere.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub state_before: Option<String>,
-    /// `enter` when it is about to be sent, `exit` when it was answered or could be executed as planned, `fail` when it was refused or broke (003-82).
+    /// `enter` when it is about to be sent, `exit` when it was answered or could be executed as
+    /// planned, `fail` when it was refused or broke (003-82).
     pub event: String,
-    /// `answered`, `planned`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71). Of a message
-    /// that was handed on without waiting for an answer: `passed`.
+    /// `answered`, `planned`, `refused`, `failed` or `unknown`; `dispatching` until that is known
+    /// (003-71). Of a message that was handed on without waiting for an answer: `passed`.
     pub outcome: String,
     /// The refusal's code (003-37 `aborted_reason`, 003-83).
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -134,8 +148,9 @@ pub struct Entry {
     /// In observe mode: the code with which enforce mode would have refused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub would_refuse: Option<String>,
-    /// In observe mode: what enforce mode would have asked besides, `hook NAME` or `confirms`, and what is not asked where
-    /// nothing is enforced. Any of them could have refused the call, too.
+    /// In observe mode: what enforce mode would have asked besides, `hook NAME` or `confirms`, and
+    /// what is not asked where nothing is enforced. Any of them could have refused the call,
+    /// too.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unasked: Vec<String>,
     /// What became of it upstream, for operators: the fault in words.
@@ -164,8 +179,8 @@ pub struct Entry {
     /// The answer is an earlier call's (004-18).
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub replayed: bool,
-    /// The action id of the call that holds the key, where that is another one: its answer was replayed, or its outcome is
-    /// not known (004-18).
+    /// The action id of the call that holds the key, where that is another one: its answer was
+    /// replayed, or its outcome is not known (004-18).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claimed_by: Option<String>,
     /// How often it was sent; 0 for never.
@@ -174,14 +189,16 @@ pub struct Entry {
     /// The fencing token it ran under (004-25).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fence: Option<u64>,
-    /// What it has cost, in the units of its contract, as that or its answer says: of a call that was sent and costs anything.
+    /// What it has cost, in the units of its contract, as that or its answer says: of a call that
+    /// was sent and costs anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cost: Option<f64>,
     /// What its task had left, by dimension (003-85).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub budget_remaining: Option<serde_json::Value>,
-    /// How many calls the entry stands for, where it is the sum of calls that came too fast to be written one by one: it is
-    /// the entry of the last of them, with the tool `*` where they named several.
+    /// How many calls the entry stands for, where it is the sum of calls that came too fast to be
+    /// written one by one: it is the entry of the last of them, with the tool `*` where they
+    /// named several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub count: Option<u64>,
     /// When the first of them was judged.

@@ -66,31 +66,38 @@ impl ToolName {
     }
 }
 
-/// The server's name in the name of a tool, and its own name there; none if the name has no [`SEPARATOR`].
+/// The server's name in the name of a tool, and its own name there; none if the name has no
+/// [`SEPARATOR`].
 ///
-/// Which tool is called is looked up, never read out of its name. This is for what is said of tools that nobody has listed
-/// yet. It finds what [`ToolName::of`] was given, and nothing else: no server's name holds the separator or ends in `_`
-/// (SECURITY §3D D2).
+/// Which tool is called is looked up, never read out of its name. This is for what is said of tools
+/// that nobody has listed yet. It finds what [`ToolName::of`] was given, and nothing else: no
+/// server's name holds the separator or ends in `_` (SECURITY §3D D2).
 pub fn parts(name: &str) -> Option<(&str, &str)> {
     name.split_once(SEPARATOR)
 }
 
 /// One judged call: a UUID of version 7, so ids sort by time (003-65).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct ActionId(uuid::Uuid);
 
 impl ActionId {
-    /// A new id. Ids of one process rise strictly: the bits below the milliseconds begin as parts of a millisecond
-    /// (RFC 9562 §6.2, method 3).
+    /// A new id. Ids of one process rise strictly: the bits below the milliseconds begin as parts
+    /// of a millisecond (RFC 9562 §6.2, method 3).
     pub fn generate() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let Some(random) = random::bytes::<8>() else { return Self(uuid::Uuid::now_v7()) };
+        let Some(random) = random::bytes::<8>() else {
+            return Self(uuid::Uuid::now_v7());
+        };
         let nanoseconds = u64::try_from(Clock.wall().as_nanosecond()).unwrap_or(0);
         let (millis, rest) = (nanoseconds / 1_000_000, nanoseconds % 1_000_000);
         let now = (millis << 12) | (rest * 4096 / 1_000_000);
         let after = |last: u64| Some(now.max(last + 1));
-        let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or(0);
+        let last = LAST
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, after)
+            .unwrap_or(0);
         let at = now.max(last + 1);
         let mut bytes = [0; 10];
         bytes[..2].copy_from_slice(&u16::try_from(at & 0xfff).unwrap_or(0).to_be_bytes());
@@ -134,12 +141,16 @@ impl fmt::Display for ActionId {
 
 /// 128 random bits in hex: session ids and other ids that must not be guessed.
 pub fn unguessable() -> String {
-    let Some(bytes) = random::bytes::<16>() else { return uuid::Uuid::now_v7().simple().to_string() };
-    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-        text
-    })
+    let Some(bytes) = random::bytes::<16>() else {
+        return uuid::Uuid::now_v7().simple().to_string();
+    };
+    bytes
+        .iter()
+        .fold(String::with_capacity(32), |mut text, byte| {
+            text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+            text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+            text
+        })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Random bytes of the system, fetched for many ids at once: a call needs two, and each fetch is a system call.
+//! Random bytes of the system, fetched for many ids at once: a call needs two, and each fetch is a
+//! system call.
 
 use std::cell::RefCell;
 
@@ -40,9 +41,18 @@ mod tests {
     #[test]
     fn no_bytes_are_given_twice() {
         let threads: Vec<_> = (0..4)
-            .map(|_| std::thread::spawn(|| (0..FETCHED).filter_map(|_| bytes::<16>()).collect::<Vec<_>>()))
+            .map(|_| {
+                std::thread::spawn(|| {
+                    (0..FETCHED)
+                        .filter_map(|_| bytes::<16>())
+                        .collect::<Vec<_>>()
+                })
+            })
             .collect();
-        let given: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let given: Vec<_> = threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
         assert_eq!(given.len(), 4 * FETCHED);
         assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len());
     }

@@ -1,4 +1,5 @@
-//! How fast something may follow itself: so many in so much time, evenly spread, with all of them at once at most.
+//! How fast something may follow itself: so many in so much time, evenly spread, with all of them
+//! at once at most.
 
 use super::diagnostic::Problems;
 use super::times::between;
@@ -26,9 +27,14 @@ impl RateSettings {
     pub fn compile(self, problems: &mut Problems) -> Option<Rate> {
         let per = between("per", Some(&self.per), PERS, problems)?;
         if self.calls == 0 {
-            problems.under("calls", |problems| problems.error("no call would ever pass", "allow at least one"));
+            problems.under("calls", |problems| {
+                problems.error("no call would ever pass", "allow at least one");
+            });
         }
-        Some(Rate { calls: self.calls, per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX) })
+        Some(Rate {
+            calls: self.calls,
+            per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX),
+        })
     }
 }
 
@@ -73,7 +79,10 @@ impl Eq for Meter {}
 impl Meter {
     /// Nothing is used yet.
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, due: AtomicU64::new(0) }
+        Self {
+            rate,
+            due: AtomicU64::new(0),
+        }
     }
 
     /// What may be used.
@@ -83,18 +92,24 @@ impl Meter {
 
     /// Goes on where `before` is: what was used of that is used of this.
     pub fn go_on(&self, before: &Self) {
-        self.due.fetch_max(before.due.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.due
+            .fetch_max(before.due.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Uses one at `now`, on the steady clock; else says how long it takes until one fits.
     pub fn take(&self, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
-        let step = nanos(Duration::from_millis(self.rate.per)).div_ceil(self.rate.calls.max(1)).max(1);
+        let step = nanos(Duration::from_millis(self.rate.per))
+            .div_ceil(self.rate.calls.max(1))
+            .max(1);
         let burst = step.saturating_mul(self.rate.calls.saturating_sub(1));
-        let used = self.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
-            (due.saturating_sub(burst) <= now).then(|| due.max(now).saturating_add(step))
-        });
-        used.map(drop).map_err(|due| Duration::from_nanos(due.saturating_sub(burst).saturating_sub(now)))
+        let used = self
+            .due
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
+                (due.saturating_sub(burst) <= now).then(|| due.max(now).saturating_add(step))
+            });
+        used.map(drop)
+            .map_err(|due| Duration::from_nanos(due.saturating_sub(burst).saturating_sub(now)))
     }
 
     /// Whether nothing of it is used at `now`.
@@ -114,12 +129,18 @@ mod tests {
     /// SECURITY §3I: all at once, then evenly, and a caller that comes too early is told when.
     #[test]
     fn a_meter_gives_all_at_once_and_then_evenly() {
-        let meter = Meter::new(Rate { calls: 6_000, per: 1_000 });
+        let meter = Meter::new(Rate {
+            calls: 6_000,
+            per: 1_000,
+        });
         let start = Duration::from_secs(1_000_000);
         assert!(meter.is_unused(start));
         assert!((0..6_000).all(|_| meter.take(start).is_ok()));
         let wait = meter.take(start).unwrap_err();
-        assert!(wait > Duration::ZERO && wait <= Duration::from_micros(167), "{wait:?}");
+        assert!(
+            wait > Duration::ZERO && wait <= Duration::from_micros(167),
+            "{wait:?}"
+        );
         assert!(meter.take(start + wait).is_ok() && meter.take(start + wait).is_err());
         let later = start + Duration::from_millis(500);
         let fit = (0..6_000).filter(|_| meter.take(later).is_ok()).count();

@@ -1,10 +1,12 @@
-//! What is at a caller's other end: which schemas its model takes, and how many tools with what names its program takes.
+//! What is at a caller's other end: which schemas its model takes, and how many tools with what
+//! names its program takes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
 
-/// A family of rules for schemas (POLICY §8). What each one takes is in `src/schema/limits/providers.json`.
+/// A family of rules for schemas (POLICY §8). What each one takes is in
+/// `src/schema/limits/providers.json`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -87,7 +89,11 @@ pub struct Caps {
 
 impl Default for Caps {
     fn default() -> Self {
-        Self { tools: usize::MAX, name: usize::MAX, plain: false }
+        Self {
+            tools: usize::MAX,
+            name: usize::MAX,
+            plain: false,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
+//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test
+//! compares.
 
 use super::ids::{ActionId, ToolName};
 use super::task::State;
@@ -76,7 +77,8 @@ pub enum Refusal {
         /// Its reason, in plain text of at most 200 characters; empty for none.
         reason: String,
     },
-    /// A step or hook that has to change or see the call did not do its part, so nothing was sent (POLICY §1, decision 10).
+    /// A step or hook that has to change or see the call did not do its part, so nothing was sent
+    /// (POLICY §1, decision 10).
     HookBroken {
         /// The step or hook, for operators.
         by: String,
@@ -125,7 +127,8 @@ pub enum Refusal {
     },
     /// The task has used up something that it has a limit for (003-40).
     BudgetExceeded {
-        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration`, `failures` or `failures_in_a_row`.
+        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration`, `failures` or
+        /// `failures_in_a_row`.
         dimension: &'static str,
         /// What is left of what else has a limit, in words.
         left: String,
@@ -141,7 +144,8 @@ pub enum Refusal {
     ApprovalPending {
         /// A person with one of these roles may decide.
         roles: Vec<String>,
-        /// The hold, by the call that asked first, and until when, RFC 3339 in UTC; none for a call that nobody makes.
+        /// The hold, by the call that asked first, and until when, RFC 3339 in UTC; none for a
+        /// call that nobody makes.
         hold: Option<(ActionId, String)>,
     },
     /// A person has said no.
@@ -171,7 +175,8 @@ pub enum Refusal {
     SecretDenied,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
-    /// The call was sent, and the tool server refused it before it did anything: so a contract or an operator knows.
+    /// The call was sent, and the tool server refused it before it did anything: so a contract or
+    /// an operator knows.
     UpstreamRefused,
     /// The call was sent and no answer to it came.
     OutcomeUnknown,
@@ -206,8 +211,16 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the caller has none of the roles that the contract asks for",
         "ask an operator for one of the roles, or use another tool",
     ),
-    ("tenant_mismatch", "the call names another tenant than the caller's", "use the caller's own tenant"),
-    ("resource_denied", "the call names a resource outside the caller's reach", "use a resource of the caller's own"),
+    (
+        "tenant_mismatch",
+        "the call names another tenant than the caller's",
+        "use the caller's own tenant",
+    ),
+    (
+        "resource_denied",
+        "the call names a resource outside the caller's reach",
+        "use a resource of the caller's own",
+    ),
     (
         "hook_blocked",
         "a hook of the operator's does not let the call pass, or did not do its part",
@@ -283,8 +296,16 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the call was only planned: it would be sent now, and was not",
         "to run it, send the same call with the state `execute`",
     ),
-    ("fenced", "another holder of the session has gone on since", "stop: another one works on this session"),
-    ("session_busy", "other calls of the session have to end first", "send the same call again after the given time"),
+    (
+        "fenced",
+        "another holder of the session has gone on since",
+        "stop: another one works on this session",
+    ),
+    (
+        "session_busy",
+        "other calls of the session have to end first",
+        "send the same call again after the given time",
+    ),
     (
         "secret_denied",
         "a secret reference stands where none may, is not well-formed, or its secret cannot be had",
@@ -305,9 +326,21 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the call was sent and no answer to it came: it may have run",
         "don't repeat it, with a new key least of all; ask an operator, naming the action id",
     ),
-    ("upstream_failed", "the tool server broke off a call that changes nothing", "send the same call again"),
-    ("cancelled", "the agent cancelled the call or went away", "nothing; call again if the answer is still wanted"),
-    ("overloaded", "too many calls are in flight", "send the same call again after the given time"),
+    (
+        "upstream_failed",
+        "the tool server broke off a call that changes nothing",
+        "send the same call again",
+    ),
+    (
+        "cancelled",
+        "the agent cancelled the call or went away",
+        "nothing; call again if the answer is still wanted",
+    ),
+    (
+        "overloaded",
+        "too many calls are in flight",
+        "send the same call again after the given time",
+    ),
     (
         "internal_error",
         "toolgate itself broke before anything was sent",
@@ -361,13 +394,20 @@ impl Refusal {
 
     /// The code of a contract's rule; none for toolgate's own.
     pub fn contract_code(&self) -> Option<&Arc<str>> {
-        if let Self::Rule { code, .. } = self { Some(code) } else { None }
+        if let Self::Rule { code, .. } = self {
+            Some(code)
+        } else {
+            None
+        }
     }
 
     /// toolgate's own code, as listed in [`CODES`]; none for a contract's.
     pub fn own_code(&self) -> Option<&'static str> {
         let code = self.contract_code().is_none().then(|| self.code())?;
-        CODES.iter().map(|(known, ..)| *known).find(|known| *known == code)
+        CODES
+            .iter()
+            .map(|(known, ..)| *known)
+            .find(|known| *known == code)
     }
 
     /// JSON pointer to the argument at fault.
@@ -384,7 +424,10 @@ impl Refusal {
     }
 
     /// The hold that it is about, by which operators know it.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a hold")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other refusal is of a hold"
+    )]
     pub fn hold(&self) -> Option<ActionId> {
         match self {
             Self::ApprovalPending { hold, .. } => hold.as_ref().map(|(id, _)| *id),
@@ -394,7 +437,10 @@ impl Refusal {
     }
 
     /// What was used up, as budgets name it.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a budget")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other refusal is of a budget"
+    )]
     pub fn dimension(&self) -> Option<&'static str> {
         match self {
             Self::BudgetExceeded { dimension, .. } => Some(dimension),
@@ -408,7 +454,10 @@ impl Refusal {
     pub fn is_verdict(&self) -> bool {
         let is_none = matches!(
             self,
-            Self::LoopDetected { .. } | Self::InternalError | Self::ExecutedButNotRecorded | Self::OutcomeUnknown
+            Self::LoopDetected { .. }
+                | Self::InternalError
+                | Self::ExecutedButNotRecorded
+                | Self::OutcomeUnknown
         );
         !is_none && matches!(self.retry(), Retry::Never | Retry::NewKey)
     }
@@ -426,10 +475,12 @@ impl Refusal {
             | Self::Planned => Retry::SameKey,
             Self::ApprovalPending { .. } => Retry::WhenApproved,
             Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
-            Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => Retry::AfterMs(*after_ms),
-            Self::IdempotencyKeyRequired { .. } | Self::IdempotencyConflict | Self::IdempotencyKeyExpired => {
-                Retry::NewKey
+            Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => {
+                Retry::AfterMs(*after_ms)
             }
+            Self::IdempotencyKeyRequired { .. }
+            | Self::IdempotencyConflict
+            | Self::IdempotencyKeyExpired => Retry::NewKey,
             Self::ToolNotAllowlisted
             | Self::SchemaInvalid { .. }
             | Self::RbacDenied { .. }

@@ -1,6 +1,7 @@
 //! What comes back for a call, and what can break on the way.
 
-/// Something broke between us and a tool server. Operators read it; the agent reads the refusal made of it.
+/// Something broke between us and a tool server. Operators read it; the agent reads the refusal
+/// made of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Fault {
@@ -15,7 +16,8 @@ pub struct Fault {
 /// Whether a message may have had an effect. Decides if it may be sent again (SEMANTICS §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Proof that it had none: no byte left, or the server's protocol says that it took nothing of it.
+    /// Proof that it had none: no byte left, or the server's protocol says that it took nothing of
+    /// it.
     Nothing,
     /// No proof: whatever the server's words were, HTTP statuses among them.
     Maybe,
@@ -26,26 +28,43 @@ pub enum Sent {
 impl Fault {
     /// Broke before any byte left.
     pub fn unsent(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sent: Sent::Nothing, status: None }
+        Self {
+            what: what.into(),
+            sent: Sent::Nothing,
+            status: None,
+        }
     }
 
     /// Broke after a byte may have left.
     pub fn after_sending(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sent: Sent::Maybe, status: None }
+        Self {
+            what: what.into(),
+            sent: Sent::Maybe,
+            status: None,
+        }
     }
 
     /// Answered with a result that the strict reader refuses.
     pub fn unreadable(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sent: Sent::Answered, status: None }
+        Self {
+            what: what.into(),
+            sent: Sent::Answered,
+            status: None,
+        }
     }
 
     /// The same, of what had to be done before the message could leave: nothing of the message has.
     #[must_use]
     pub fn before_sending(self) -> Self {
-        Self { sent: Sent::Nothing, status: None, ..self }
+        Self {
+            sent: Sent::Nothing,
+            status: None,
+            ..self
+        }
     }
 
-    /// Whether it says something of the server as a whole, which may be down, new, or refuse everybody.
+    /// Whether it says something of the server as a whole, which may be down, new, or refuse
+    /// everybody.
     pub fn is_outage(&self) -> bool {
         self.sent == Sent::Nothing || matches!(self.status, Some(401 | 404 | 429 | 503))
     }

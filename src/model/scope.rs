@@ -12,12 +12,21 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The tool that `name` means here: as policies name it, where it would live, and its name there.
+    /// The tool that `name` means here: as policies name it, where it would live, and its name
+    /// there.
     pub fn tool(&self, name: &str) -> (ToolName, Option<ServerName>, String) {
         match self {
-            Self::One(server) => (ToolName::of(server, name), Some(server.clone()), name.to_owned()),
+            Self::One(server) => (
+                ToolName::of(server, name),
+                Some(server.clone()),
+                name.to_owned(),
+            ),
             Self::All => match ids::parts(name) {
-                Some((server, own)) => (ToolName::new(name), Some(ServerName::new(server)), own.to_owned()),
+                Some((server, own)) => (
+                    ToolName::new(name),
+                    Some(ServerName::new(server)),
+                    own.to_owned(),
+                ),
                 None => (ToolName::new(name), None, name.to_owned()),
             },
         }

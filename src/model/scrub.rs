@@ -1,8 +1,9 @@
-//! Takes secrets out of bytes: the values themselves, and what base64, hexadecimal, percent and backslash escapes make of
-//! them, however the bytes were cut into chunks (002-31, SECURITY §3F F2).
+//! Takes secrets out of bytes: the values themselves, and what base64, hexadecimal, percent and
+//! backslash escapes make of them, however the bytes were cut into chunks (002-31, SECURITY §3F
+//! F2).
 //!
-//! A server that means to smuggle a value out finds a form that is not looked for. Where a secret may go is the control;
-//! this keeps what is merely repeated from agents, logs and the journal.
+//! A server that means to smuggle a value out finds a form that is not looked for. Where a secret
+//! may go is the control; this keeps what is merely repeated from agents, logs and the journal.
 
 mod automaton;
 mod forms;
@@ -19,8 +20,8 @@ pub use forms::SHORTEST;
 pub use known::{Cleaner, KNOWN, Known, TooMuch};
 pub use stream::Stream;
 
-/// What is looked through: the bytes as they are, and as they read once escapes are taken away, up to two layers deep; where
-/// backslashes stand before them, deeper.
+/// What is looked through: the bytes as they are, and as they read once escapes are taken away, up
+/// to two layers deep; where backslashes stand before them, deeper.
 const VIEWS: [&[Lens]; 8] = [
     &[],
     &[Lens::Escapes],
@@ -58,16 +59,22 @@ impl Scrubber {
             placeholders.push(format!("<secret_ref:{name}>"));
         }
         words.link();
-        Self { words, placeholders }
+        Self {
+            words,
+            placeholders,
+        }
     }
 
     /// What stands in the place of what was found.
     pub fn placeholder(&self, found: &Found) -> &str {
-        self.placeholders.get(found.secret).map_or("<secret_ref>", String::as_str)
+        self.placeholders
+            .get(found.secret)
+            .map_or("<secret_ref>", String::as_str)
     }
 
-    /// Every secret in the pieces, which are read as one text; offsets count from the first byte of the first piece. In
-    /// order, and no two overlap. An escape does not reach from one piece into the next.
+    /// Every secret in the pieces, which are read as one text; offsets count from the first byte of
+    /// the first piece. In order, and no two overlap. An escape does not reach from one piece
+    /// into the next.
     pub fn find(&self, pieces: &[impl AsRef<[u8]>]) -> Vec<Found> {
         let has = |byte: u8| pieces.iter().any(|piece| piece.as_ref().contains(&byte));
         let (escapes, percent) = (has(b'\\'), has(b'%'));
@@ -111,7 +118,8 @@ impl Scrubber {
 
     /// The text without secrets; none if there are none in it.
     pub fn scrub_text(&self, text: &str) -> Option<String> {
-        self.scrub(text.as_bytes()).map(|clean| String::from_utf8_lossy(&clean).into_owned())
+        self.scrub(text.as_bytes())
+            .map(|clean| String::from_utf8_lossy(&clean).into_owned())
     }
 
     /// Begins to take secrets out of bytes that come in chunks.

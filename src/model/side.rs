@@ -1,4 +1,5 @@
-//! The side doors: everything that MCP lets agents and tool servers do besides calling tools (SECURITY §3C C3, C6, C7).
+//! The side doors: everything that MCP lets agents and tool servers do besides calling tools
+//! (SECURITY §3C C3, C6, C7).
 
 /// A kind of message besides a tool call that layers say who may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +32,8 @@ impl SideDoor {
         Self::Logging,
     ];
 
-    /// Its key in a layer, and its word in metrics: also the capability's name, but for completions the plural.
+    /// Its key in a layer, and its word in metrics: also the capability's name, but for completions
+    /// the plural.
     pub fn word(self) -> &'static str {
         match self {
             Self::Resources => "resources",
@@ -57,7 +59,8 @@ impl SideDoor {
         matches!(self, Self::Sampling | Self::Elicitation | Self::Roots)
     }
 
-    /// The side door that a request or a notification goes through, in either direction; none for everything else.
+    /// The side door that a request or a notification goes through, in either direction; none for
+    /// everything else.
     pub fn of_method(method: &str) -> Option<Self> {
         Some(match method {
             "resources/list"

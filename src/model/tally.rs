@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Tally(AtomicU64);
 
-/// Members whose names only look like known ones, refused or taken out, in messages of agents and tool servers.
+/// Members whose names only look like known ones, refused or taken out, in messages of agents and
+/// tool servers.
 pub static LOOK_ALIKES: Tally = Tally::new();
 
 /// Messages of agents with a `_meta` that is longer than the configuration lets go on.
@@ -14,7 +15,8 @@ pub static LONG_META: Tally = Tally::new();
 
 /// Progress that tool servers told of with another token than the request's.
 pub static FOREIGN_PROGRESS: Tally = Tally::new();
-/// Tasks that tool servers made of calls whose agents did not ask for one, where such are not handed on.
+/// Tasks that tool servers made of calls whose agents did not ask for one, where such are not
+/// handed on.
 pub static UNASKED_TASKS: Tally = Tally::new();
 
 impl Tally {
@@ -22,7 +24,8 @@ impl Tally {
         Self(AtomicU64::new(0))
     }
 
-    /// Counts `more` of them. True when it is time to say so again: at each power of two, so that no log is filled.
+    /// Counts `more` of them. True when it is time to say so again: at each power of two, so that
+    /// no log is filled.
     pub fn add(&self, more: usize) -> bool {
         let more = u64::try_from(more).unwrap_or(u64::MAX);
         let before = self.0.fetch_add(more, Ordering::Relaxed);

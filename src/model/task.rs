@@ -35,8 +35,8 @@ impl State {
         Self::ALL.into_iter().find(|state| state.word() == word)
     }
 
-    /// Whether a task whose agent says where it is may come here from `before`: to `execute` with a plan, to `summarize`
-    /// with a result, and back to asking from anywhere.
+    /// Whether a task whose agent says where it is may come here from `before`: to `execute` with a
+    /// plan, to `summarize` with a result, and back to asking from anywhere.
     pub fn may_follow(self, before: Option<Self>) -> bool {
         match self {
             Self::Collect | Self::Plan => true,

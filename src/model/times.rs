@@ -6,7 +6,8 @@ use std::time::Duration;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`, is noted.
+/// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`,
+/// is noted.
 pub fn between(
     key: &str,
     text: Option<&str>,
@@ -18,7 +19,10 @@ pub fn between(
     problems.under(key, |problems| match read {
         Some(time) if time >= least && time <= most => Some(time),
         Some(_) => {
-            problems.error("is out of bounds", format!("between {} and {}", written(least), written(most)));
+            problems.error(
+                "is out of bounds",
+                format!("between {} and {}", written(least), written(most)),
+            );
             None
         }
         None => {
@@ -30,8 +34,11 @@ pub fn between(
 
 /// A number of days, each of 24 hours.
 fn days(text: &str) -> Option<Duration> {
-    let days: u32 =
-        text.strip_suffix('d').filter(|days| days.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    let days: u32 = text
+        .strip_suffix('d')
+        .filter(|days| days.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()?;
     Some(Duration::from_hours(24 * u64::from(days)))
 }
 
@@ -40,5 +47,9 @@ fn written(time: Duration) -> String {
     if days > 1 && time.as_secs().is_multiple_of(DAY) {
         return format!("{days}d");
     }
-    if time.subsec_millis() > 0 { format!("{}ms", time.as_millis()) } else { format!("{}s", time.as_secs()) }
+    if time.subsec_millis() > 0 {
+        format!("{}ms", time.as_millis())
+    } else {
+        format!("{}s", time.as_secs())
+    }
 }

@@ -1,5 +1,6 @@
-//! What an operator may do at the operators' door besides deciding about held calls, and the roles that may. Each is its own
-//! role: who says what became of a call can make it run again, and who reads what was held sees what agents write.
+//! What an operator may do at the operators' door besides deciding about held calls, and the roles
+//! that may. Each is its own role: who says what became of a call can make it run again, and who
+//! reads what was held sees what agents write.
 
 /// Roles that one verb takes, at most; the same as for the approvers of a contract.
 pub const MOST_ROLES: usize = 16;
@@ -11,7 +12,8 @@ pub enum Verb {
     Resolve,
     /// Take tools away from all agents, and give them back.
     Switch,
-    /// Read what others are not shown, such as the arguments of calls that other operators decide about.
+    /// Read what others are not shown, such as the arguments of calls that other operators decide
+    /// about.
     Audit,
 }
 
@@ -77,6 +79,10 @@ impl Verbs {
 impl Default for Verbs {
     fn default() -> Self {
         let [resolve, switch, audit] = Verb::ALL.map(|verb| vec![verb.role().to_owned()]);
-        Self { resolve, switch, audit }
+        Self {
+            resolve,
+            switch,
+            audit,
+        }
     }
 }

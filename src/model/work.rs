@@ -1,10 +1,12 @@
-//! How much CPU a message may take, counted where it is taken (SECURITY §1: no message takes more than 100 ms of it).
+//! How much CPU a message may take, counted where it is taken (SECURITY §1: no message takes more
+//! than 100 ms of it).
 //!
-//! What judges a message spends units as it goes, each about 10 ns on a slow core. Spent out, the work is broken off wherever
-//! it stands, also in the middle of a validator that knows nothing of units: nothing that an author of a schema, an argument
-//! or a result writes can make it go on. A count of units is the same on every machine and in every build, a clock is not.
-//! Only for what neither can be counted nor broken off (regular expressions on long texts), off the threads that serve,
-//! a clock counts.
+//! What judges a message spends units as it goes, each about 10 ns on a slow core. Spent out, the
+//! work is broken off wherever it stands, also in the middle of a validator that knows nothing of
+//! units: nothing that an author of a schema, an argument or a result writes can make it go on. A
+//! count of units is the same on every machine and in every build, a clock is not. Only for what
+//! neither can be counted nor broken off (regular expressions on long texts), off the threads that
+//! serve, a clock counts.
 
 use super::clock::Clock;
 use std::cell::Cell;
@@ -12,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Units that a message may take where calls are served: about 10 ms.
 pub const INLINE: u64 = 1_000_000;
-/// Units that a message may take on the pool for heavy ones: about 1 s, so that its threads come back.
+/// Units that a message may take on the pool for heavy ones: about 1 s, so that its threads come
+/// back.
 pub const HEAVY: u64 = 100_000_000;
 
 /// Units that a part may take at worst which cannot be broken off: about 5 s.
@@ -29,8 +32,8 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent;
 
-/// Does `work` if it takes no more than `units`, nor more than what is left of the work that it is a part of. Broken off,
-/// nothing of it may be used.
+/// Does `work` if it takes no more than `units`, nor more than what is left of the work that it is
+/// a part of. Broken off, nothing of it may be used.
 pub fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, Spent> {
     let around = LEFT.get();
     let most = around.map_or(units, |left| left.min(units));
@@ -38,7 +41,13 @@ pub fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, Spent> {
     LEFT.set(Some(most));
     let done = catch_unwind(AssertUnwindSafe(work));
     drop(restore);
-    done.or_else(|payload| if payload.is::<Spent>() { Err(Spent) } else { resume_unwind(payload) })
+    done.or_else(|payload| {
+        if payload.is::<Spent>() {
+            Err(Spent)
+        } else {
+            resume_unwind(payload)
+        }
+    })
 }
 
 /// Takes what was spent from the work around it.
@@ -54,17 +63,23 @@ impl Drop for Restore {
     }
 }
 
-/// Does what cannot be broken off and takes `worst` units, mostly much less. Where much is left it is paid for as it turns
-/// out to be, by the clock of the thread; work that may take longer than `LONGEST` is not begun.
+/// Does what cannot be broken off and takes `worst` units, mostly much less. Where much is left it
+/// is paid for as it turns out to be, by the clock of the thread; work that may take longer than
+/// `LONGEST` is not begun.
 pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
-    let Some(left) = LEFT.get() else { return work() };
+    let Some(left) = LEFT.get() else {
+        return work();
+    };
     if left <= INLINE || worst <= INLINE / 100 || worst > LONGEST {
         spend(if worst > LONGEST { u64::MAX } else { worst });
         return work();
     }
     let before = Clock.of_thread();
     let done = work();
-    spend(u64::try_from(Clock.of_thread().saturating_sub(before).as_nanos() / NANOSECONDS).unwrap_or(u64::MAX));
+    spend(
+        u64::try_from(Clock.of_thread().saturating_sub(before).as_nanos() / NANOSECONDS)
+            .unwrap_or(u64::MAX),
+    );
     done
 }
 
@@ -73,7 +88,8 @@ pub fn is_counted() -> bool {
     LEFT.get().is_some()
 }
 
-/// Spends units, before what they stand for is done. Breaks the work off when there are not as many.
+/// Spends units, before what they stand for is done. Breaks the work off when there are not as
+/// many.
 #[inline]
 pub fn spend(units: u64) {
     if let Some(left) = LEFT.get() {
@@ -126,7 +142,8 @@ mod tests {
     /// A panic is no spending: it goes on as it would without anybody who counts.
     #[test]
     fn a_panic_stays_a_panic() {
-        let ended = catch_unwind(|| within(10, || assert!(std::hint::black_box(false), "it panics")));
+        let ended =
+            catch_unwind(|| within(10, || assert!(std::hint::black_box(false), "it panics")));
         assert!(ended.is_err() && !is_counted());
     }
 }

@@ -76,22 +76,54 @@ pub struct Compiled {
     pub policy: Option<Policy>,
     /// Everything there is to say, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
-    /// SHA-256 over the bytes of all files that could be read, and over whether others may write them.
+    /// SHA-256 over the bytes of all files that could be read, and over whether others may write
+    /// them.
     pub fingerprint: [u8; 32],
 }
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, bound, hooks, .. } = basis;
-    let Basis { approvers, methods, session_header, meta_max_bytes, pins, secrets, policies, written, .. } = basis;
+    let Basis {
+        mode,
+        servers,
+        disabled,
+        timeouts,
+        agents,
+        identity,
+        assigned,
+        bound,
+        hooks,
+        ..
+    } = basis;
+    let Basis {
+        approvers,
+        methods,
+        session_header,
+        meta_max_bytes,
+        pins,
+        secrets,
+        policies,
+        written,
+        ..
+    } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
-    let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
+    let mut stock = Stock {
+        servers,
+        timeouts,
+        agents,
+        groups,
+        secrets,
+        ..Stock::default()
+    };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
-    let pins = pins.map(|source| stock.pins(&source, &mut bytes, &mut said)).unwrap_or_default();
+    let pins = pins
+        .map(|source| stock.pins(&source, &mut bytes, &mut said))
+        .unwrap_or_default();
     for path in files(&policies, &mut stock.diagnostics) {
         let open = locate::too_open(&path);
-        // A right that is taken away or given changes what the file is worth, though not a byte of it.
+        // A right that is taken away or given changes what the file is worth, though not a byte of
+        // it.
         bytes.update([u8::from(!open.is_empty())]);
         stock.diagnostics.extend(open);
         match Document::read(&path) {
@@ -114,10 +146,16 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let layers = stock.layers((mode, &identity), &disabled, assigned);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
-    let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
+    let usable = diagnostics
+        .iter()
+        .all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
         let allowlist = allowlist::Rule::new(mode, layers, contracts).without_servers(disabled);
-        let (tasks, repetition, secrets) = (stock.tasks, stock.repetition.unwrap_or_default(), stock.secrets);
+        let (tasks, repetition, secrets) = (
+            stock.tasks,
+            stock.repetition.unwrap_or_default(),
+            stock.secrets,
+        );
         let version = version(mode, &said);
         let written = version.clone();
         Policy {
@@ -136,12 +174,20 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             secrets,
         }
     });
-    Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
+    Compiled {
+        policy,
+        diagnostics,
+        fingerprint: bytes.finalize().into(),
+    }
 }
 
-/// The policy files under `paths` that can be read, to give what is found about contracts later its place.
+/// The policy files under `paths` that can be read, to give what is found about contracts later its
+/// place.
 pub fn documents(paths: &[PathBuf]) -> Vec<Document> {
-    files(paths, &mut Vec::new()).iter().filter_map(|path| Document::read(path).ok()).collect()
+    files(paths, &mut Vec::new())
+        .iter()
+        .filter_map(|path| Document::read(path).ok())
+        .collect()
 }
 
 /// Sorts by place and says nothing twice.
@@ -184,18 +230,32 @@ struct Stock {
 impl Stock {
     /// The contracts so far.
     fn contracts(&self) -> Contracts {
-        let contracts = self.contracts.iter().map(|(name, held)| (name.clone(), held.rules.clone()));
+        let contracts = self
+            .contracts
+            .iter()
+            .map(|(name, held)| (name.clone(), held.rules.clone()));
         contracts.collect::<HashMap<_, _>>().into()
     }
 
     /// Reads the pin file. Its digests are part of what the policy says.
-    fn pins(&mut self, source: &pins::Source, bytes: &mut Sha256, said: &mut Vec<Vec<u8>>) -> guards::pins::Rule {
+    fn pins(
+        &mut self,
+        source: &pins::Source,
+        bytes: &mut Sha256,
+        said: &mut Vec<Vec<u8>>,
+    ) -> guards::pins::Rule {
         let mut found = pins::read(&source.file, &self.servers);
         bytes.update([1, u8::from(found.is_broken())]);
         bytes.update(Sha256::digest(&found.text));
         self.diagnostics.append(&mut found.diagnostics);
-        let digests = found.pins.iter().map(|((server, tool), pin)| json!([server, tool, pin.digest]));
-        said.push(canonical(&json!([source.require, digests.collect::<Vec<_>>()])));
+        let digests = found
+            .pins
+            .iter()
+            .map(|((server, tool), pin)| json!([server, tool, pin.digest]));
+        said.push(canonical(&json!([
+            source.require,
+            digests.collect::<Vec<_>>()
+        ])));
         found.into_rule(source.require)
     }
 
@@ -204,11 +264,19 @@ impl Stock {
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
         let mut written = None;
-        if let Some(File { contracts, layers, groups, budgets, repetition }) = shape::read::<File>(tree, &mut problems)
+        if let Some(File {
+            contracts,
+            layers,
+            groups,
+            budgets,
+            repetition,
+        }) = shape::read::<File>(tree, &mut problems)
         {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
-                    problems.under(name.clone(), |problems| self.add_contract(&document, &name, &contract, problems));
+                    problems.under(name.clone(), |problems| {
+                        self.add_contract(&document, &name, &contract, problems);
+                    });
                 }
             });
             problems.under(budget::TaskSettings::NAME, |problems| {
@@ -216,16 +284,23 @@ impl Stock {
                 self.tasks.extend(budgets.compile(problems));
             });
             if let Some(written) = repetition {
-                problems.under(repetition::Settings::NAME, |problems| self.add_repetition(written, problems));
+                problems.under(repetition::Settings::NAME, |problems| {
+                    self.add_repetition(written, problems);
+                });
             }
             written = Some(layers::Written { layers, groups });
         }
-        let found = problems.into_found().into_iter().map(|problem| document.locate(names::tell(problem)));
+        let found = problems
+            .into_found()
+            .into_iter()
+            .map(|problem| document.locate(names::tell(problem)));
         self.diagnostics.extend(found);
-        self.written.extend(written.map(|written| (document, written)));
+        self.written
+            .extend(written.map(|written| (document, written)));
     }
 
-    /// The layers of all files, once they are read: a group may stand in another file than the layer that names it.
+    /// The layers of all files, once they are read: a group may stand in another file than the
+    /// layer that names it.
     fn layers(
         &mut self,
         (mode, identity): (Mode, &identity::Rule),
@@ -233,23 +308,50 @@ impl Stock {
         assigned: Vec<layers::Assigned>,
     ) -> Layers {
         let written = std::mem::take(&mut self.written);
-        let servers = self.servers.iter().map(|server| (server.clone(), disabled.contains(server))).collect();
-        let groups = written.iter().flat_map(|(_, written)| written.groups.clone()).collect();
-        let around = Around { groups, servers, tools: self.contracts.keys().cloned().collect() };
+        let servers = self
+            .servers
+            .iter()
+            .map(|server| (server.clone(), disabled.contains(server)))
+            .collect();
+        let groups = written
+            .iter()
+            .flat_map(|(_, written)| written.groups.clone())
+            .collect();
+        let around = Around {
+            groups,
+            servers,
+            tools: self.contracts.keys().cloned().collect(),
+        };
         let mut judge = layers::Judge::new(&around, mode, identity, &self.agents);
         let mut all = Layers::default();
         for (document, written) in &written {
             let mut problems = Problems::default();
             judge.judge(written, &mut problems);
-            all.extend(problems.under(allowlist::Settings::NAME, |problems| written.layers.compile(&around, problems)));
-            self.diagnostics.extend(problems.into_found().into_iter().map(|problem| document.locate(problem)));
+            all.extend(problems.under(allowlist::Settings::NAME, |problems| {
+                written.layers.compile(&around, problems)
+            }));
+            self.diagnostics.extend(
+                problems
+                    .into_found()
+                    .into_iter()
+                    .map(|problem| document.locate(problem)),
+            );
         }
         for (document, written) in &written {
             let mut problems = Problems::default();
             judge.judge_use(written, &mut problems);
-            self.diagnostics.extend(problems.into_found().into_iter().map(|problem| document.locate(problem)));
+            self.diagnostics.extend(
+                problems
+                    .into_found()
+                    .into_iter()
+                    .map(|problem| document.locate(problem)),
+            );
         }
-        self.diagnostics.extend(assigned.into_iter().filter_map(|one| judge.judge_assigned(one)));
+        self.diagnostics.extend(
+            assigned
+                .into_iter()
+                .filter_map(|one| judge.judge_assigned(one)),
+        );
         all
     }
 
@@ -258,7 +360,9 @@ impl Stock {
             for (index, tool) in written.except.iter().enumerate() {
                 if server_of(tool, &self.servers).is_none() {
                     let message = format!("`{tool}` is no tool of a declared server");
-                    problems.under(index.to_string(), |problems| problems.error(message, "name it `server__tool`"));
+                    problems.under(index.to_string(), |problems| {
+                        problems.error(message, "name it `server__tool`");
+                    });
                 }
             }
         });
@@ -267,15 +371,29 @@ impl Stock {
         }
     }
 
-    fn add_contract(&mut self, document: &Document, name: &str, contract: &Contract, problems: &mut Problems) {
+    fn add_contract(
+        &mut self,
+        document: &Document,
+        name: &str,
+        contract: &Contract,
+        problems: &mut Problems,
+    ) {
         if !contract::judge_name(name, &self.servers, problems) {
             return;
         }
         names::judge_shared(name, contract, problems);
         self.pairs.extend(pairs::of(document, name, contract));
         let server = server_of(name, &self.servers);
-        let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
-        let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
+        let timeout = server
+            .and_then(|server| self.timeouts.get(server))
+            .copied()
+            .unwrap_or_default();
+        let rules = Arc::new(contract::compile(
+            contract,
+            &self.servers,
+            timeout,
+            problems,
+        ));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {
             problems.under(secrets::Settings::NAME, |problems| {
                 rules.secrets.judge((server, tool), &self.secrets, problems);
@@ -283,12 +401,19 @@ impl Stock {
         }
         let place = place(document, name);
         if let Some(first) = self.contracts.get(name) {
-            let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);
-            problems.error(format!("`{name}` has a second contract"), format!("the first is at {at}; merge them"));
+            let at = format!(
+                "{}:{}:{}",
+                first.place.file, first.place.line, first.place.column
+            );
+            problems.error(
+                format!("`{name}` has a second contract"),
+                format!("the first is at {at}; merge them"),
+            );
             self.diagnostics.push(first.place.clone());
             return;
         }
-        self.contracts.insert(ToolName::new(name), Held { rules, place });
+        self.contracts
+            .insert(ToolName::new(name), Held { rules, place });
     }
 }
 
@@ -297,11 +422,24 @@ fn place(document: &Document, name: &str) -> Diagnostic {
     let mut problems = Problems::default();
     problems.under("contracts", |problems| {
         problems.under(name, |problems| {
-            problems.error(format!("`{name}` has several contracts"), "keep one contract a tool, in one file");
+            problems.error(
+                format!("`{name}` has several contracts"),
+                "keep one contract a tool, in one file",
+            );
         });
     });
-    let mut found = problems.into_found().into_iter().map(|problem| document.locate(problem));
-    found.next().unwrap_or_else(|| about(Path::new(document.file()), Severity::Error, "several contracts", ""))
+    let mut found = problems
+        .into_found()
+        .into_iter()
+        .map(|problem| document.locate(problem));
+    found.next().unwrap_or_else(|| {
+        about(
+            Path::new(document.file()),
+            Severity::Error,
+            "several contracts",
+            "",
+        )
+    })
 }
 
 /// The YAML files under `paths`, sorted. Test packs (`tests/`) and hidden files are no policy.
@@ -327,24 +465,52 @@ fn files(paths: &[PathBuf], diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     found.dedup();
     if found.len() > MAX_FILES {
         let message = format!("more than {MAX_FILES} policy files");
-        diagnostics.push(about(&found[MAX_FILES], Severity::Error, &message, "merge some of them"));
+        diagnostics.push(about(
+            &found[MAX_FILES],
+            Severity::Error,
+            &message,
+            "merge some of them",
+        ));
         found.truncate(MAX_FILES);
     }
     found
 }
 
-fn gather(directory: &Path, depth: usize, found: &mut Vec<PathBuf>, diagnostics: &mut Vec<Diagnostic>) {
+fn gather(
+    directory: &Path,
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) if depth < MAX_DEPTH => entries,
-        Ok(_) => return diagnostics.push(about(directory, Severity::Error, "directories go too deep", "flatten them")),
+        Ok(_) => {
+            return diagnostics.push(about(
+                directory,
+                Severity::Error,
+                "directories go too deep",
+                "flatten them",
+            ));
+        }
         Err(error) => {
             let message = format!("cannot be read: {error}");
-            return diagnostics.push(about(directory, Severity::Error, &message, "let this account read it"));
+            return diagnostics.push(about(
+                directory,
+                Severity::Error,
+                &message,
+                "let this account read it",
+            ));
         }
     };
     for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let yaml = path
+            .extension()
+            .is_some_and(|ending| ending == "yaml" || ending == "yml");
         if name.starts_with('.') || found.len() > MAX_FILES {
             continue;
         }
@@ -358,7 +524,14 @@ fn gather(directory: &Path, depth: usize, found: &mut Vec<PathBuf>, diagnostics:
 
 fn about(path: &Path, severity: Severity, message: &str, hint: &str) -> Diagnostic {
     let hint = (!hint.is_empty()).then(|| hint.to_owned());
-    Diagnostic { severity, file: path.display().to_string(), line: 0, column: 0, message: message.to_owned(), hint }
+    Diagnostic {
+        severity,
+        file: path.display().to_string(),
+        line: 0,
+        column: 0,
+        message: message.to_owned(),
+        hint,
+    }
 }
 
 fn canonical(tree: &Value) -> Vec<u8> {
@@ -367,7 +540,10 @@ fn canonical(tree: &Value) -> Vec<u8> {
 
 /// The order of files, their comments and their layout don't count.
 fn version(mode: Mode, said: &[Vec<u8>]) -> String {
-    let mut parts: Vec<[u8; 32]> = said.iter().map(|text| Sha256::digest(text).into()).collect();
+    let mut parts: Vec<[u8; 32]> = said
+        .iter()
+        .map(|text| Sha256::digest(text).into())
+        .collect();
     parts.sort_unstable();
     let mut whole = Sha256::new();
     whole.update([u8::from(mode == Mode::Observe)]);
@@ -379,13 +555,18 @@ fn version(mode: Mode, said: &[Vec<u8>]) -> String {
 
 /// A version as people read it: the first twelve digits.
 pub(super) fn shown(digest: &[u8]) -> String {
-    digest.iter().take(6).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    digest
+        .iter()
+        .take(6)
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// The server that a tool's full name begins with, if it is declared.
 pub(crate) fn server_of<'s>(name: &str, servers: &'s [ServerName]) -> Option<&'s ServerName> {
     let (server, tool) = ids::parts(name)?;
-    servers.iter().find(|known| known.as_str() == server && !tool.is_empty())
+    servers
+        .iter()
+        .find(|known| known.as_str() == server && !tool.is_empty())
 }
 
 #[cfg(test)]

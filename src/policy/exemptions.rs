@@ -1,5 +1,6 @@
-//! An exemption file: which calls may have been executed although they are forbidden, who answers for each, and until when
-//! (003-104). No gate reads it: it explains what has happened, and permits nothing.
+//! An exemption file: which calls may have been executed although they are forbidden, who answers
+//! for each, and until when (003-104). No gate reads it: it explains what has happened, and permits
+//! nothing.
 
 use super::locate::{self, Document};
 use super::shape;
@@ -14,8 +15,8 @@ use std::path::Path;
 /// Exemptions of a file at most: each call is compared with all of them.
 const MAX_EXEMPTIONS: usize = 1000;
 
-/// Calls that were executed although they are forbidden, and who answers for them. `toolgate test --replay ledger --violations
-/// --exemptions FILE` reads it; nothing is permitted by it.
+/// Calls that were executed although they are forbidden, and who answers for them. `toolgate test
+/// --replay ledger --violations --exemptions FILE` reads it; nothing is permitted by it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate exemptions", rename = "ExemptionFile")]
@@ -24,7 +25,8 @@ pub struct File {
     pub exemptions: Vec<Written>,
 }
 
-/// One exemption: of one call by its `action`, or of all calls of a `tool` that are forbidden with a `code`.
+/// One exemption: of one call by its `action`, or of all calls of a `tool` that are forbidden with
+/// a `code`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Exemption")]
@@ -75,7 +77,8 @@ pub struct Exemptions {
 }
 
 impl Exemptions {
-    /// Reads the file at `path`: everything there is to say of it, and what it says if there is no error among it.
+    /// Reads the file at `path`: everything there is to say of it, and what it says if there is no
+    /// error among it.
     pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
         let document = match Document::read(path) {
             Ok(document) => document,
@@ -91,16 +94,30 @@ impl Exemptions {
         let found = problems.into_found().into_iter();
         let mut found: Vec<Diagnostic> = found.map(|problem| document.locate(problem)).collect();
         found.extend(locate::too_open(path));
-        let usable = found.iter().all(|problem| problem.severity != Severity::Error);
+        let usable = found
+            .iter()
+            .all(|problem| problem.severity != Severity::Error);
         (usable.then_some(Self { all, document }), found)
     }
 
     /// A warning about the exemption at `index`, or about its `key`.
-    pub fn about(&self, index: usize, key: Option<&str>, (message, hint): (&str, &str)) -> Diagnostic {
-        let steps = ["exemptions", &index.to_string()].map(str::to_owned).into_iter();
+    pub fn about(
+        &self,
+        index: usize,
+        key: Option<&str>,
+        (message, hint): (&str, &str),
+    ) -> Diagnostic {
+        let steps = ["exemptions", &index.to_string()]
+            .map(str::to_owned)
+            .into_iter();
         let path = steps.chain(key.map(str::to_owned)).collect();
         let (message, hint) = (message.to_owned(), Some(hint.to_owned()));
-        self.document.locate(Problem { severity: Severity::Warning, path, message, hint })
+        self.document.locate(Problem {
+            severity: Severity::Warning,
+            path,
+            message,
+            hint,
+        })
     }
 }
 
@@ -121,20 +138,30 @@ impl Exemption {
 
 /// What is left of a file whose shape is wrong, with the places in the file.
 fn rest(tree: &Value) -> Vec<(usize, Written)> {
-    let listed = tree["exemptions"].as_array().into_iter().flatten().enumerate();
-    listed.filter_map(|(index, written)| Some((index, serde_json::from_value(written.clone()).ok()?))).collect()
+    let listed = tree["exemptions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate();
+    listed
+        .filter_map(|(index, written)| Some((index, serde_json::from_value(written.clone()).ok()?)))
+        .collect()
 }
 
 fn judge(written: Vec<(usize, Written)>, problems: &mut Problems) -> Vec<Exemption> {
     if written.len() > MAX_EXEMPTIONS {
-        problems
-            .error(format!("more than {MAX_EXEMPTIONS} exemptions"), "name a tool and a code for calls that are alike");
+        problems.error(
+            format!("more than {MAX_EXEMPTIONS} exemptions"),
+            "name a tool and a code for calls that are alike",
+        );
         return Vec::new();
     }
     let mut all: Vec<Exemption> = Vec::new();
     for (index, written) in written {
         problems.under(index.to_string(), |problems| {
-            let Some(exemption) = read(written, problems) else { return };
+            let Some(exemption) = read(written, problems) else {
+                return;
+            };
             if all.iter().any(|other| other.of == exemption.of) {
                 problems.warning("these calls are exempted before", "keep one of them");
             }
@@ -145,35 +172,62 @@ fn judge(written: Vec<(usize, Written)>, problems: &mut Problems) -> Vec<Exempti
 }
 
 fn read(written: Written, problems: &mut Problems) -> Option<Exemption> {
-    let Written { action, tool, code, owner, until, because } = written;
+    let Written {
+        action,
+        tool,
+        code,
+        owner,
+        until,
+        because,
+    } = written;
     for (key, text) in [("owner", &owner), ("because", &because)] {
         if text.trim().is_empty() {
-            problems.under(key, |problems| problems.error("is blank", "say who answers for it, and why"));
+            problems.under(key, |problems| {
+                problems.error("is blank", "say who answers for it, and why");
+            });
         }
     }
     let until = problems.under("until", |problems| day(&until, problems));
     let of = match (action, tool, code) {
         (Some(action), None, None) => problems.under("action", |problems| one(&action, problems)),
-        (None, Some(tool), Some(code)) => problems.under("tool", |problems| like(&tool, code, problems)),
+        (None, Some(tool), Some(code)) => {
+            problems.under("tool", |problems| like(&tool, code, problems))
+        }
         _ => {
-            problems.error("says not which calls", "name one by its `action`, or those alike by `tool` and `code`");
+            problems.error(
+                "says not which calls",
+                "name one by its `action`, or those alike by `tool` and `code`",
+            );
             None
         }
     };
-    Some(Exemption { of: of?, owner, until: until?, because })
+    Some(Exemption {
+        of: of?,
+        owner,
+        until: until?,
+        because,
+    })
 }
 
 fn one(action: &str, problems: &mut Problems) -> Option<Calls> {
     let read = action.parse().ok().map(Calls::One);
     if read.is_none() {
-        problems.error("is no action id", "write it as `toolgate ledger list` shows it, whole");
+        problems.error(
+            "is no action id",
+            "write it as `toolgate ledger list` shows it, whole",
+        );
     }
     read
 }
 
 fn like(tool: &str, code: String, problems: &mut Problems) -> Option<Calls> {
-    if !ids::parts(tool).is_some_and(|(server, own)| !server.is_empty() && !own.is_empty()) || tool.contains('*') {
-        problems.error(format!("`{tool}` is no name of one tool"), "name it `server__tool`");
+    if !ids::parts(tool).is_some_and(|(server, own)| !server.is_empty() && !own.is_empty())
+        || tool.contains('*')
+    {
+        problems.error(
+            format!("`{tool}` is no name of one tool"),
+            "name it `server__tool`",
+        );
         return None;
     }
     Some(Calls::Like(ToolName::new(tool), code))
@@ -181,9 +235,15 @@ fn like(tool: &str, code: String, problems: &mut Problems) -> Option<Calls> {
 
 /// RFC 3339 `full-date`, and nothing else that a date may be written as.
 fn day(text: &str, problems: &mut Problems) -> Option<Date> {
-    let read = text.parse().ok().filter(|date: &Date| date.to_string() == text);
+    let read = text
+        .parse()
+        .ok()
+        .filter(|date: &Date| date.to_string() == text);
     if read.is_none() {
-        problems.error("is no day", "write the last day on which it holds, such as 2026-12-31");
+        problems.error(
+            "is no day",
+            "write the last day on which it holds, such as 2026-12-31",
+        );
     }
     read
 }
@@ -193,7 +253,8 @@ mod tests {
     use super::{ActionId, Calls, Exemption, ToolName};
     use jiff::civil::date;
 
-    /// 003-104: an exemption holds to the end of its last day, and is of the calls it names and of no other.
+    /// 003-104: an exemption holds to the end of its last day, and is of the calls it names and of
+    /// no other.
     #[test]
     fn an_exemption_is_of_its_calls_until_its_day_is_over() {
         let (action, other) = (ActionId::generate(), ActionId::generate());
@@ -204,10 +265,17 @@ mod tests {
             because: "a trial".to_owned(),
         };
         let one = of(Calls::One(action));
-        for (today, expired) in [(date(2026, 12, 30), false), (date(2026, 12, 31), false), (date(2027, 1, 1), true)] {
+        for (today, expired) in [
+            (date(2026, 12, 30), false),
+            (date(2026, 12, 31), false),
+            (date(2027, 1, 1), true),
+        ] {
             assert_eq!(one.has_expired(today), expired, "{today}");
         }
-        let like = of(Calls::Like(ToolName::new("bank__pay"), "too_much".to_owned()));
+        let like = of(Calls::Like(
+            ToolName::new("bank__pay"),
+            "too_much".to_owned(),
+        ));
         let (action, other) = (action.to_string(), other.to_string());
         for (id, tool, code, fits_one, fits_like) in [
             (&*action, "bank__pay", "too_much", true, true),

@@ -1,6 +1,9 @@
-//! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
+//! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces
+//! yet are, too.
 
-use crate::guards::{allowlist, approval, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{
+    allowlist, approval, arguments, budget, confirms, idempotency, output, permission,
+};
 use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
@@ -13,8 +16,9 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate policy", rename = "PolicyFile")]
 pub struct File {
-    /// One contract a tool, by the tool's name: `server__tool`, or one for several of a server's tools, by a pattern:
-    /// `server__get_*`. The most specific counts. A tool without a contract is not available.
+    /// One contract a tool, by the tool's name: `server__tool`, or one for several of a server's
+    /// tools, by a pattern: `server__get_*`. The most specific counts. A tool without a
+    /// contract is not available.
     pub contracts: BTreeMap<String, Contract>,
     /// Who may see which tools.
     pub layers: allowlist::Settings,
@@ -36,7 +40,8 @@ pub struct Contract {
     /// What it must not be used for; for readers.
     #[schemars(length(max = 200))]
     pub not_for: Option<String>,
-    /// what a call does: `read`, `write`, `delete`, `pay`, `grant`, `notify`; anything but only `read` is a side effect
+    /// what a call does: `read`, `write`, `delete`, `pay`, `grant`, `notify`; anything but only
+    /// `read` is a side effect
     #[schemars(length(min = 1))]
     pub actions: Vec<String>,
     /// Who may call, and on what.
@@ -51,27 +56,32 @@ pub struct Contract {
     /// An optional argument that is `""` counts as absent, and is not sent.
     #[serde(default)]
     pub strip_empty_optionals: bool,
-    /// What becomes of the arguments before the call is sent, step by step; the result is judged again.
+    /// What becomes of the arguments before the call is sent, step by step; the result is judged
+    /// again.
     #[serde(default)]
     pub rewrite: rewrite::Settings,
-    /// Which calls are one and the same. Calls with side effects are told apart without it, too: by all their arguments.
+    /// Which calls are one and the same. Calls with side effects are told apart without it, too:
+    /// by all their arguments.
     pub idempotency: Option<idempotency::Settings>,
     /// Which draft must be there before a call: one that its task has made.
     pub confirms: Option<confirms::Settings>,
     /// What calls may use and what they cost.
     #[serde(default)]
     pub budget: budget::Settings,
-    /// When a person has to allow a call. Without it: always for what is `irreversible`, deletes, pays or grants.
+    /// When a person has to allow a call. Without it: always for what is `irreversible`, deletes,
+    /// pays or grants.
     pub approval: Option<approval::Settings>,
     /// What errors of the tool server mean.
     #[serde(default)]
     pub output: output::Settings,
-    /// What a call changes and how to take it back: needed where it changes something, unless it is `irreversible`.
+    /// What a call changes and how to take it back: needed where it changes something, unless it
+    /// is `irreversible`.
     pub side_effect: Option<SideEffect>,
     /// The effect cannot be taken back.
     #[serde(default)]
     pub irreversible: bool,
-    /// Several parts of the contract, of which an argument chooses one. The rest of the contract holds for all of them.
+    /// Several parts of the contract, of which an argument chooses one. The rest of the contract
+    /// holds for all of them.
     pub variants: Option<Variants>,
     /// which arguments may hold secret references, by JSON pointer; `[]` for none
     pub secrets: secrets::Settings,
@@ -80,13 +90,14 @@ pub struct Contract {
     /// Arguments that the ledger keeps as sent.
     #[serde(default)]
     pub audit: Vec<String>,
-    /// What an entry of the ledger must have, by the documents' names; a list has all that every entry has.
+    /// What an entry of the ledger must have, by the documents' names; a list has all that every
+    /// entry has.
     pub audit_fields: Option<Vec<String>>,
     /// Only callers with `owner: true` see the tool.
     #[serde(default)]
     pub owner_only: bool,
-    /// Only callers whose model is of one of these providers see the tool: `provider`, or `provider/model`. A caller without
-    /// a model is of none.
+    /// Only callers whose model is of one of these providers see the tool: `provider`, or
+    /// `provider/model`. A caller without a model is of none.
     #[schemars(length(min = 1))]
     pub providers_allowed: Option<Vec<String>>,
 }
@@ -103,8 +114,8 @@ pub struct Variants {
     pub cases: BTreeMap<String, Case>,
 }
 
-/// One part. `permission`, `arguments` and `rules` hold besides the contract's, `budget` key by key before it, the rest
-/// instead of it.
+/// One part. `permission`, `arguments` and `rules` hold besides the contract's, `budget` key by key
+/// before it, the rest instead of it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -124,7 +135,8 @@ pub struct Case {
     pub idempotency: Option<idempotency::Settings>,
     /// Which draft must be there before such a call.
     pub confirms: Option<confirms::Settings>,
-    /// What such calls may use and what they cost; with `max_calls_per_task` or `rate` they are counted by themselves.
+    /// What such calls may use and what they cost; with `max_calls_per_task` or `rate` they are
+    /// counted by themselves.
     pub budget: Option<budget::Settings>,
     /// When a person has to allow such a call.
     pub approval: Option<approval::Settings>,
@@ -155,8 +167,8 @@ pub struct SideEffect {
 pub struct Rollback {
     /// the tool to call: `server__tool`
     pub tool: String,
-    /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for one of the arguments of
-    /// the call that is taken back, `action#` for its action id.
+    /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for
+    /// one of the arguments of the call that is taken back, `action#` for its action id.
     #[serde(default)]
     pub arguments: serde_json::Map<String, Value>,
 }
@@ -175,17 +187,24 @@ pub fn take_later(tree: &mut Value, problems: &mut Problems) {
 }
 
 fn take(at: &mut Value, path: &[&str], problems: &mut Problems) {
-    let (Value::Object(map), Some((step, rest))) = (at, path.split_first()) else { return };
+    let (Value::Object(map), Some((step, rest))) = (at, path.split_first()) else {
+        return;
+    };
     if rest.is_empty() {
         if map.remove(*step).is_some() {
             problems.under(*step, |problems| {
-                problems
-                    .error(format!("`{step}` is not enforced by this version"), "take it away, or use a later version");
+                problems.error(
+                    format!("`{step}` is not enforced by this version"),
+                    "take it away, or use a later version",
+                );
             });
         }
         return;
     }
-    for (key, below) in map.iter_mut().filter(|(key, _)| *step == "*" || *step == key.as_str()) {
+    for (key, below) in map
+        .iter_mut()
+        .filter(|(key, _)| *step == "*" || *step == key.as_str())
+    {
         problems.under(key.clone(), |problems| take(below, rest, problems));
     }
 }

@@ -1,5 +1,6 @@
-//! Do the layers name what exists? What fails open is an error: a `deny` that can match nothing, a layer that nobody has, a
-//! caller whose profile has no layer. What fails closed is a warning: an `allow` that can match nothing (POLICY §2.1, §2.2).
+//! Do the layers name what exists? What fails open is an error: a `deny` that can match nothing, a
+//! layer that nobody has, a caller whose profile has no layer. What fails closed is a warning: an
+//! `allow` that can match nothing (POLICY §2.1, §2.2).
 
 use super::shape::suggest;
 use crate::guards::allowlist::side;
@@ -47,9 +48,17 @@ pub struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// With what the configuration knows.
-    pub fn new(around: &'a Around, mode: Mode, identity: &identity::Rule, agents: &[AgentId]) -> Self {
+    pub fn new(
+        around: &'a Around,
+        mode: Mode,
+        identity: &identity::Rule,
+        agents: &[AgentId],
+    ) -> Self {
         let mut names: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-        names.insert(Kind::Agent.word(), agents.iter().map(ToString::to_string).collect());
+        names.insert(
+            Kind::Agent.word(),
+            agents.iter().map(ToString::to_string).collect(),
+        );
         let mut models = BTreeSet::new();
         for caller in identity.callers() {
             let given = [
@@ -64,18 +73,31 @@ impl<'a> Judge<'a> {
             models.extend(caller.provider().map(str::to_owned));
         }
         let (groups, denied, allowed) = Default::default();
-        Self { around, mode, names, models, groups, denied, allowed, layers: BTreeSet::new() }
+        Self {
+            around,
+            mode,
+            names,
+            models,
+            groups,
+            denied,
+            allowed,
+            layers: BTreeSet::new(),
+        }
     }
 
     /// Judges one file.
     pub fn judge(&mut self, written: &Written, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for (name, patterns) in &written.groups {
-                problems.under(name.clone(), |problems| self.judge_group(name, patterns, problems));
+                problems.under(name.clone(), |problems| {
+                    self.judge_group(name, patterns, problems);
+                });
             }
         });
         problems.under(Settings::NAME, |problems| {
-            written.layers.each(problems, &mut |layer, problems| self.judge_layer(layer, problems));
+            written.layers.each(problems, &mut |layer, problems| {
+                self.judge_layer(layer, problems);
+            });
         });
     }
 
@@ -85,7 +107,10 @@ impl<'a> Judge<'a> {
             for (name, patterns) in &written.groups {
                 problems.under(name.clone(), |problems| {
                     if !self.denied.contains(name) && !self.allowed.contains(name) {
-                        problems.warning("no layer names this group", format!("write `{GROUP}{name}` into a layer"));
+                        problems.warning(
+                            "no layer names this group",
+                            format!("write `{GROUP}{name}` into a layer"),
+                        );
                     }
                     self.judge_patterns(patterns, (self.denied.contains(name), false), problems);
                 });
@@ -95,7 +120,11 @@ impl<'a> Judge<'a> {
 
     /// What is wrong with what a caller is given.
     pub fn judge_assigned(&self, Assigned { kind, name, place }: Assigned) -> Option<Diagnostic> {
-        let known = self.layers.iter().filter(|(word, _)| *word == kind.word()).map(|(_, name)| name.clone());
+        let known = self
+            .layers
+            .iter()
+            .filter(|(word, _)| *word == kind.word())
+            .map(|(_, name)| name.clone());
         let known: Vec<String> = known.collect();
         if known.contains(&name) {
             return None;
@@ -106,19 +135,30 @@ impl<'a> Judge<'a> {
         } else {
             suggest(&name, &known)
         };
-        let message = format!("no policy file has a layer for the {word} `{name}`, so it restricts nothing");
-        Some(Diagnostic { message, hint: Some(hint), ..place })
+        let message =
+            format!("no policy file has a layer for the {word} `{name}`, so it restricts nothing");
+        Some(Diagnostic {
+            message,
+            hint: Some(hint),
+            ..place
+        })
     }
 
     fn judge_group(&mut self, name: &str, patterns: &[String], problems: &mut Problems) {
         if !self.groups.insert(name.to_owned()) {
-            problems.error(format!("the group `{name}` is in two policy files"), "keep one");
+            problems.error(
+                format!("the group `{name}` is in two policy files"),
+                "keep one",
+            );
         }
         if name.trim() != name || name.is_empty() || name.contains('*') {
             problems.error("is no name for a group", "use letters, digits, `_` and `-`");
         }
         if patterns.is_empty() {
-            problems.error("a group without patterns stands for nothing", "name a tool, or take the group away");
+            problems.error(
+                "a group without patterns stands for nothing",
+                "name a tool, or take the group away",
+            );
         }
         for (index, text) in patterns.iter().enumerate() {
             problems.under(index.to_string(), |problems| {
@@ -137,12 +177,18 @@ impl<'a> Judge<'a> {
             None => self.judge_name(layer, problems),
             Some(_) if !layer.kind.has_models() => {
                 let hint = "`profile`, `global` and `agent` have it";
-                problems.error(format!("a layer of `{word}` does not depend on the model"), hint);
+                problems.error(
+                    format!("a layer of `{word}` does not depend on the model"),
+                    hint,
+                );
             }
             Some(model) if !self.models.contains(model) => {
                 let known: Vec<String> = self.models.iter().cloned().collect();
-                let hint =
-                    if known.is_empty() { "give a caller its `model`".to_owned() } else { suggest(model, &known) };
+                let hint = if known.is_empty() {
+                    "give a caller its `model`".to_owned()
+                } else {
+                    suggest(model, &known)
+                };
                 problems.error(format!("no caller's model is of `{model}`"), hint);
             }
             Some(_) => {}
@@ -150,7 +196,8 @@ impl<'a> Judge<'a> {
         self.layers.insert((word, name.to_owned()));
         if layer.unavailable_only_allowlist == Unavailable::Strip && !layer.kind.may_strip() {
             problems.under("unavailable_only_allowlist", |problems| {
-                let hint = "only `profile`, `profile.by_model_provider` and `group` may; take it away";
+                let hint =
+                    "only `profile`, `profile.by_model_provider` and `group` may; take it away";
                 problems.error(format!("`{word}` is never stripped"), hint);
             });
         }
@@ -159,21 +206,33 @@ impl<'a> Judge<'a> {
         for (is_deny, list) in [(true, Some(layer.deny)), (false, layer.allow)] {
             problems.under(if is_deny { "deny" } else { "allow" }, |problems| {
                 self.judge_groups(is_deny, list.unwrap_or_default(), problems);
-                self.judge_patterns(list.unwrap_or_default(), (is_deny, layer.ignore_case), problems);
+                self.judge_patterns(
+                    list.unwrap_or_default(),
+                    (is_deny, layer.ignore_case),
+                    problems,
+                );
             });
         }
     }
 
-    /// A pattern of a side door that reaches no server is a typo. What cannot be compiled is reported where it is compiled.
+    /// A pattern of a side door that reaches no server is a typo. What cannot be compiled is
+    /// reported where it is compiled.
     fn judge_sides(&self, layer: &written::Written<'_>, problems: &mut Problems) {
         let servers = &self.around.servers;
-        let known: Vec<String> = servers.iter().map(|(server, _)| server.to_string()).collect();
+        let known: Vec<String> = servers
+            .iter()
+            .map(|(server, _)| server.to_string())
+            .collect();
         let hint = format!("declared servers: {}", known.join(", "));
         for (door, section) in &layer.sides {
             let Some(section) = section else { continue };
             let reaches = |pattern: &Pattern| {
                 let is_named = |server: &ServerName| {
-                    if door.is_of_servers() { pattern.matches(server.as_str()) } else { pattern.reaches(server) }
+                    if door.is_of_servers() {
+                        pattern.matches(server.as_str())
+                    } else {
+                        pattern.reaches(server)
+                    }
                 };
                 servers.iter().any(|(server, _)| is_named(server))
             };
@@ -186,20 +245,27 @@ impl<'a> Judge<'a> {
                     let found = format!("`{text}` is of no declared server");
                     problems.under(key, |problems| {
                         problems.under(index.to_string(), |problems| match key {
-                            "deny" => problems.error(format!("{found}, so it denies nothing"), hint.clone()),
-                            _ => problems.warning(format!("{found}, so it allows nothing"), hint.clone()),
+                            "deny" => problems
+                                .error(format!("{found}, so it denies nothing"), hint.clone()),
+                            _ => problems
+                                .warning(format!("{found}, so it allows nothing"), hint.clone()),
                         });
                     });
                 }
             };
             problems.under(door.word(), |problems| {
                 look("deny", &section.deny, problems);
-                look("allow", section.allow.as_deref().unwrap_or_default(), problems);
+                look(
+                    "allow",
+                    section.allow.as_deref().unwrap_or_default(),
+                    problems,
+                );
             });
         }
     }
 
-    /// A layer that nobody has restricts nobody. A profile or an environment may wait for its first caller: those name them.
+    /// A layer that nobody has restricts nobody. A profile or an environment may wait for its first
+    /// caller: those name them.
     fn judge_name(&self, layer: &written::Written<'_>, problems: &mut Problems) {
         let (word, name) = (layer.kind.word(), layer.name);
         let known = self.names.get(word).map(Vec::as_slice).unwrap_or_default();
@@ -207,13 +273,25 @@ impl<'a> Judge<'a> {
             return;
         }
         match layer.kind {
-            Kind::Agent => problems.error(format!("no caller is the agent `{name}`"), suggest(name, known)),
+            Kind::Agent => problems.error(
+                format!("no caller is the agent `{name}`"),
+                suggest(name, known),
+            ),
             Kind::Group if known.is_empty() => {
-                problems.error(format!("no caller has the group `{name}`"), format!("give one `group: {name}`"));
+                problems.error(
+                    format!("no caller has the group `{name}`"),
+                    format!("give one `group: {name}`"),
+                );
             }
-            Kind::Group => problems.error(format!("no caller has the group `{name}`"), suggest(name, known)),
+            Kind::Group => problems.error(
+                format!("no caller has the group `{name}`"),
+                suggest(name, known),
+            ),
             Kind::Profile | Kind::Environment => {
-                problems.warning(format!("no caller has the {word} `{name}`"), format!("give one `{word}: {name}`"));
+                problems.warning(
+                    format!("no caller has the {word} `{name}`"),
+                    format!("give one `{word}: {name}`"),
+                );
             }
             Kind::Global | Kind::Delegation => {}
         }
@@ -226,22 +304,40 @@ impl<'a> Judge<'a> {
         }
         problems.under("allow", |problems| match layer.unavailable_only_allowlist {
             Unavailable::Strip => {
-                let hint = "the list is left out until one of the servers is enabled; `deny` still holds";
-                problems.warning("names only tools of disabled servers, and no longer restricts", hint);
+                let hint =
+                    "the list is left out until one of the servers is enabled; `deny` still holds";
+                problems.warning(
+                    "names only tools of disabled servers, and no longer restricts",
+                    hint,
+                );
             }
             Unavailable::Keep => {
                 let hint = "enable one of the servers, or name other tools";
-                problems.warning("names only tools of disabled servers: nothing passes this layer", hint);
+                problems.warning(
+                    "names only tools of disabled servers: nothing passes this layer",
+                    hint,
+                );
             }
         });
     }
 
     fn judge_groups(&mut self, is_deny: bool, list: &[String], problems: &mut Problems) {
-        let known: Vec<String> = self.around.groups.keys().map(|name| format!("{GROUP}{name}")).collect();
+        let known: Vec<String> = self
+            .around
+            .groups
+            .keys()
+            .map(|name| format!("{GROUP}{name}"))
+            .collect();
         for (index, text) in list.iter().enumerate() {
-            let Some(name) = text.strip_prefix(GROUP) else { continue };
+            let Some(name) = text.strip_prefix(GROUP) else {
+                continue;
+            };
             if self.around.groups.contains_key(name) {
-                let named = if is_deny { &mut self.denied } else { &mut self.allowed };
+                let named = if is_deny {
+                    &mut self.denied
+                } else {
+                    &mut self.allowed
+                };
                 named.insert(name.to_owned());
                 continue;
             }
@@ -252,56 +348,105 @@ impl<'a> Judge<'a> {
                     suggest(text, &known)
                 };
                 if is_deny {
-                    problems.error(format!("there is no group `{name}`, so this denies nothing"), hint);
+                    problems.error(
+                        format!("there is no group `{name}`, so this denies nothing"),
+                        hint,
+                    );
                 } else {
-                    problems.warning(format!("there is no group `{name}`, so this allows nothing"), hint);
+                    problems.warning(
+                        format!("there is no group `{name}`, so this allows nothing"),
+                        hint,
+                    );
                 }
             });
         }
     }
 
-    fn judge_patterns(&self, list: &[String], (is_deny, any_case): (bool, bool), problems: &mut Problems) {
+    fn judge_patterns(
+        &self,
+        list: &[String],
+        (is_deny, any_case): (bool, bool),
+        problems: &mut Problems,
+    ) {
         let servers = &self.around.servers;
-        let known: Vec<String> = servers.iter().map(|(server, _)| server.to_string()).collect();
-        let hint = format!("tools are named `server__tool`; declared servers: {}", known.join(", "));
-        for (index, text) in list.iter().enumerate().filter(|(_, text)| !text.starts_with(GROUP)) {
+        let known: Vec<String> = servers
+            .iter()
+            .map(|(server, _)| server.to_string())
+            .collect();
+        let hint = format!(
+            "tools are named `server__tool`; declared servers: {}",
+            known.join(", ")
+        );
+        for (index, text) in list
+            .iter()
+            .enumerate()
+            .filter(|(_, text)| !text.starts_with(GROUP))
+        {
             // What cannot be compiled is reported where it is compiled.
-            let Some(pattern) = Pattern::compile(text, &mut Problems::default()) else { continue };
+            let Some(pattern) = Pattern::compile(text, &mut Problems::default()) else {
+                continue;
+            };
             let pattern = pattern.in_any_case(any_case);
             let is_lost = !servers.iter().any(|(server, _)| pattern.reaches(server));
             problems.under(index.to_string(), |problems| match (is_lost, is_deny) {
                 (true, true) => {
-                    problems.error(format!("`{text}` can match no tool, so it denies nothing"), hint.clone());
+                    problems.error(
+                        format!("`{text}` can match no tool, so it denies nothing"),
+                        hint.clone(),
+                    );
                 }
-                (true, false) => problems.warning(format!("`{text}` can match no tool"), hint.clone()),
+                (true, false) => {
+                    problems.warning(format!("`{text}` can match no tool"), hint.clone());
+                }
                 (false, _) => self.judge_tool(&pattern, is_deny, problems),
             });
         }
     }
 
-    /// A name without a contract is a typo, or stands for a tool that is refused anyway. A deny of tools to come is neither.
+    /// A name without a contract is a typo, or stands for a tool that is refused anyway. A deny of
+    /// tools to come is neither.
     fn judge_tool(&self, pattern: &Pattern, is_deny: bool, problems: &mut Problems) {
         if self.mode == Mode::Observe || self.around.tools.may_know(pattern) {
             return;
         }
         if pattern.is_wild() && !is_deny {
-            let message = format!("no tool that `{}` names has a contract, so it allows nothing", pattern.as_str());
-            problems.warning(message, "correct it, or write a contract for what it is meant for");
+            let message = format!(
+                "no tool that `{}` names has a contract, so it allows nothing",
+                pattern.as_str()
+            );
+            problems.warning(
+                message,
+                "correct it, or write a contract for what it is meant for",
+            );
         }
         if !pattern.is_wild() {
             let known: Vec<String> = self.around.tools.names().map(ToString::to_string).collect();
             let near = suggest(pattern.as_str(), &known);
-            let hint = if near.starts_with("did you mean") { near } else { "write a contract for it".to_owned() };
-            problems.warning(format!("the tool `{}` has no contract", pattern.as_str()), hint);
+            let hint = if near.starts_with("did you mean") {
+                near
+            } else {
+                "write a contract for it".to_owned()
+            };
+            problems.warning(
+                format!("the tool `{}` has no contract", pattern.as_str()),
+                hint,
+            );
         }
     }
 }
 
 /// Judges the names in `budgets`: with a typo they would limit nobody.
-pub fn judge_budgets(budgets: &TaskSettings, agents: &[AgentId], groups: &[String], problems: &mut Problems) {
+pub fn judge_budgets(
+    budgets: &TaskSettings,
+    agents: &[AgentId],
+    groups: &[String],
+    problems: &mut Problems,
+) {
     let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
-    let named: [(&str, Vec<&String>, &[String]); 2] =
-        [("agent", budgets.agent.keys().collect(), &agents), ("group", budgets.group.keys().collect(), groups)];
+    let named: [(&str, Vec<&String>, &[String]); 2] = [
+        ("agent", budgets.agent.keys().collect(), &agents),
+        ("group", budgets.group.keys().collect(), groups),
+    ];
     for (kind, names, known) in named {
         problems.under(kind, |problems| {
             for name in names.into_iter().filter(|name| !known.contains(name)) {
@@ -309,7 +454,9 @@ pub fn judge_budgets(budgets: &TaskSettings, agents: &[AgentId], groups: &[Strin
                     "agent" => format!("no caller is the agent `{name}`"),
                     _ => format!("no caller has the group `{name}`"),
                 };
-                problems.under(name.clone(), |problems| problems.error(message, suggest(name, known)));
+                problems.under(name.clone(), |problems| {
+                    problems.error(message, suggest(name, known));
+                });
             }
         });
     }

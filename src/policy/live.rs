@@ -1,5 +1,5 @@
-//! The policy in force. A change of the files is compiled whole: what is valid replaces it at once, what is not leaves
-//! it in force and says so.
+//! The policy in force. A change of the files is compiled whole: what is valid replaces it at once,
+//! what is not leaves it in force and says so.
 
 use super::Policy;
 use crate::failpoint;
@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// Editors and deployments write in several steps: a reading waits until nothing happens for this long …
+/// Editors and deployments write in several steps: a reading waits until nothing happens for this
+/// long …
 const SETTLE: Duration = Duration::from_millis(50);
 /// … but not for ever: at most this many times.
 const PATIENCE: usize = 20;
@@ -56,7 +57,8 @@ pub struct Status {
     pub version: String,
     /// Since when.
     pub since: Timestamp,
-    /// What the last reading said: with an error among it, the files say something else than what is in force.
+    /// What the last reading said: with an error among it, the files say something else than what
+    /// is in force.
     pub diagnostics: Vec<Diagnostic>,
     /// Reloads that swapped the policy.
     pub swapped: u64,
@@ -67,7 +69,9 @@ pub struct Status {
 impl Status {
     /// Do the files have errors, so that what is in force is older than they are?
     pub fn stale(&self) -> bool {
-        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 }
 
@@ -92,17 +96,45 @@ struct State {
 }
 
 impl Live {
-    /// Puts the policy of `first` in force; `read` reads the files again. None if `first` has no policy.
-    pub fn start(first: Reading, read: impl Fn() -> Reading + Send + Sync + 'static) -> Option<Arc<Self>> {
+    /// Puts the policy of `first` in force; `read` reads the files again. None if `first` has no
+    /// policy.
+    pub fn start(
+        first: Reading,
+        read: impl Fn() -> Reading + Send + Sync + 'static,
+    ) -> Option<Arc<Self>> {
         let scope = Mutex::new(Scope::of(&first));
-        let Reading { policy, diagnostics, fingerprint, watched, .. } = first;
+        let Reading {
+            policy,
+            diagnostics,
+            fingerprint,
+            watched,
+            ..
+        } = first;
         let policy = Arc::new(policy?);
         let version = policy.version.clone();
-        let status = Status { version, since: Clock.wall(), diagnostics, swapped: 0, failed: 0 };
+        let status = Status {
+            version,
+            since: Clock.wall(),
+            diagnostics,
+            swapped: 0,
+            failed: 0,
+        };
         let changes = watch::Sender::new(Arc::clone(&policy));
-        let state = Mutex::new(State { status, fingerprint, watched, disabled: Disabled::new() });
+        let state = Mutex::new(State {
+            status,
+            fingerprint,
+            watched,
+            disabled: Disabled::new(),
+        });
         let policy = ArcSwap::new(policy);
-        Some(Arc::new(Self { policy, read: Box::new(read), state, changes, poke: Notify::new(), scope }))
+        Some(Arc::new(Self {
+            policy,
+            read: Box::new(read),
+            state,
+            changes,
+            poke: Notify::new(),
+            scope,
+        }))
     }
 
     /// The policy in force. A call takes it once and keeps it.
@@ -130,7 +162,13 @@ impl Live {
         let mut state = self.state.lock();
         let reading = (self.read)();
         *self.scope.lock() = Scope::of(&reading);
-        let Reading { policy, diagnostics, fingerprint, watched, .. } = reading;
+        let Reading {
+            policy,
+            diagnostics,
+            fingerprint,
+            watched,
+            ..
+        } = reading;
         state.watched = watched;
         if fingerprint == state.fingerprint {
             return Outcome::Unchanged;
@@ -154,15 +192,19 @@ impl Live {
         if policy.version == state.status.version {
             return Outcome::Unchanged;
         }
-        tracing::info!(before = state.status.version, now = policy.version, "the policy was reloaded");
+        tracing::info!(
+            before = state.status.version,
+            now = policy.version,
+            "the policy was reloaded"
+        );
         state.status.swapped += 1;
         failpoint::reached("reload");
         self.put(&mut state, policy);
         Outcome::Swapped
     }
 
-    /// Puts the policy in force without these tools, at once, also while the files cannot be used (003-41). Waits for a
-    /// reload that is under way: not for an async task.
+    /// Puts the policy in force without these tools, at once, also while the files cannot be used
+    /// (003-41). Waits for a reload that is under way: not for an async task.
     pub fn take_away(&self, disabled: Disabled) {
         let mut state = self.state.lock();
         state.disabled.clone_from(&disabled);
@@ -181,8 +223,9 @@ impl Live {
         self.changes.send_replace(policy);
     }
 
-    /// Follows the files until dropped. Directories are watched, not files, so that a rename over a file and a swapped
-    /// `..data` link are seen. Where the system cannot watch, only [`Live::ask`] leads to a reload.
+    /// Follows the files until dropped. Directories are watched, not files, so that a rename over a
+    /// file and a swapped `..data` link are seen. Where the system cannot watch, only
+    /// [`Live::ask`] leads to a reload.
     pub async fn watch(self: Arc<Self>, metrics: Arc<Metrics>) {
         let poked = Arc::downgrade(&self);
         let seen = move |event: notify::Result<Event>| {
@@ -201,7 +244,10 @@ impl Live {
             }
             self.poke.notified().await;
             for _ in 0..PATIENCE {
-                if tokio::time::timeout(SETTLE, self.poke.notified()).await.is_err() {
+                if tokio::time::timeout(SETTLE, self.poke.notified())
+                    .await
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -211,12 +257,18 @@ impl Live {
                 Ok(Outcome::KeptLastGood) => metrics.reload(Reload::Kept),
                 // A file that was put back as it was is no longer stale.
                 Ok(Outcome::Unchanged) => metrics.policy_stale(self.status().stale()),
-                Err(_) => tracing::error!("reading the files again panicked; the last good policy stays in force"),
+                Err(_) => tracing::error!(
+                    "reading the files again panicked; the last good policy stays in force"
+                ),
             }
         }
     }
 
-    fn follow(&self, watcher: &mut notify::RecommendedWatcher, watching: &mut BTreeSet<(PathBuf, bool)>) {
+    fn follow(
+        &self,
+        watcher: &mut notify::RecommendedWatcher,
+        watching: &mut BTreeSet<(PathBuf, bool)>,
+    ) {
         let wanted = self.state.lock().watched.clone();
         for (directory, _) in watching.difference(&wanted) {
             // A directory that is gone is not watched any more.
@@ -224,7 +276,11 @@ impl Live {
         }
         watching.retain(|known| wanted.contains(known));
         for (directory, deep) in wanted {
-            let mode = if deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            let mode = if deep {
+                RecursiveMode::Recursive
+            } else {
+                RecursiveMode::NonRecursive
+            };
             if watching.contains(&(directory.clone(), deep)) {
                 continue;
             }
@@ -232,7 +288,9 @@ impl Live {
                 Ok(()) => {
                     watching.insert((directory, deep));
                 }
-                Err(error) => tracing::warn!(%error, directory = %directory.display(), "cannot be watched"),
+                Err(error) => {
+                    tracing::warn!(%error, directory = %directory.display(), "cannot be watched");
+                }
             }
         }
     }
@@ -248,33 +306,58 @@ struct Scope {
 
 impl Scope {
     fn of(reading: &Reading) -> Self {
-        let named = reading.files.iter().flat_map(|file| [file.clone(), Path::new(".").join(file)]);
-        let found = reading.files.iter().filter_map(|file| file.canonicalize().ok());
+        let named = reading
+            .files
+            .iter()
+            .flat_map(|file| [file.clone(), Path::new(".").join(file)]);
+        let found = reading
+            .files
+            .iter()
+            .filter_map(|file| file.canonicalize().ok());
         let files = named.chain(found).collect();
-        let deep = reading.watched.iter().filter(|(_, deep)| *deep).map(|(directory, _)| directory);
+        let deep = reading
+            .watched
+            .iter()
+            .filter(|(_, deep)| *deep)
+            .map(|(directory, _)| directory);
         // The system tells of a directory that is named from here by its whole name.
-        let deep = deep.flat_map(|directory| [Some(directory.clone()), directory.canonicalize().ok()]);
-        Self { files, deep: deep.flatten().collect() }
+        let deep =
+            deep.flat_map(|directory| [Some(directory.clone()), directory.canonicalize().ok()]);
+        Self {
+            files,
+            deep: deep.flatten().collect(),
+        }
     }
 
-    /// Whether it may matter. Reading a file must not lead to reading it again, nor a log that grows beside one.
+    /// Whether it may matter. Reading a file must not lead to reading it again, nor a log that
+    /// grows beside one.
     fn concerns(&self, event: &Event) -> bool {
         match event.kind {
-            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Data(_)) => {
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Modify(ModifyKind::Data(_)) => {
                 event.paths.iter().any(|path| self.counts(path))
             }
             EventKind::Access(_) => false,
             // What is made, moved or removed may be a link on the way to a file.
-            EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => {
-                true
-            }
+            EventKind::Any
+            | EventKind::Create(_)
+            | EventKind::Modify(_)
+            | EventKind::Remove(_)
+            | EventKind::Other => true,
         }
     }
 
     fn counts(&self, path: &Path) -> bool {
-        let is_below = self.deep.iter().any(|directory| path.starts_with(directory));
+        let is_below = self
+            .deep
+            .iter()
+            .any(|directory| path.starts_with(directory));
         let is_named = self.files.contains(path);
-        is_below || is_named || path.canonicalize().map_or(true, |path| self.files.contains(&path))
+        is_below
+            || is_named
+            || path
+                .canonicalize()
+                .map_or(true, |path| self.files.contains(&path))
     }
 }
 

@@ -12,7 +12,8 @@ use std::path::Path;
 /// Bytes of a configuration or policy file (SECURITY §8).
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Nested lists and maps: a schema of 32 levels (SECURITY §4) in a contract, and some room. Each costs stack.
+/// Nested lists and maps: a schema of 32 levels (SECURITY §4) in a contract, and some room. Each
+/// costs stack.
 const MAX_DEPTH: usize = 48;
 
 /// A YAML file as a tree, with the place of everything in it.
@@ -54,25 +55,36 @@ impl Document {
             hint: Some(hint.to_owned()),
         };
         let cannot = |error: std::io::Error| {
-            whole(format!("cannot be read: {error}"), "name a file that exists and that this account may read")
+            whole(
+                format!("cannot be read: {error}"),
+                "name a file that exists and that this account may read",
+            )
         };
         let opened = std::fs::File::open(path).map_err(cannot)?;
         if !opened.metadata().map_err(cannot)?.is_file() {
             return Err(whole("is not a file".to_owned(), "name a YAML file"));
         }
         let mut bytes = Vec::new();
-        opened.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        opened
+            .take(most + 1)
+            .read_to_end(&mut bytes)
+            .map_err(cannot)?;
         if bytes.len() as u64 > most {
-            return Err(whole(format!("is larger than {most} bytes"), "split it into several files"));
+            return Err(whole(
+                format!("is larger than {most} bytes"),
+                "split it into several files",
+            ));
         }
-        let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
         Self::parse(&file, text)
     }
 
     /// Reads `text`; diagnostics call it `file`.
     ///
     /// # Errors
-    /// The first place at which the text is not YAML, or not the YAML this reads: one document, no key twice.
+    /// The first place at which the text is not YAML, or not the YAML this reads: one document, no
+    /// key twice.
     pub fn parse(file: &str, text: String) -> Result<Self, Diagnostic> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
@@ -82,13 +94,23 @@ impl Document {
         budget.max_depth = MAX_DEPTH;
         options.budget = Some(budget);
         let root: Spanned<Node> = if is_blank(&text) {
-            Spanned { value: Node::Map(Vec::new()), referenced: Location::UNKNOWN, defined: Location::UNKNOWN }
+            Spanned {
+                value: Node::Map(Vec::new()),
+                referenced: Location::UNKNOWN,
+                defined: Location::UNKNOWN,
+            }
         } else {
-            serde_saphyr::from_str_with_options(&text, options).map_err(|error| not_yaml(file, &text, &error))?
+            serde_saphyr::from_str_with_options(&text, options)
+                .map_err(|error| not_yaml(file, &text, &error))?
         };
         let mut spots = HashMap::new();
         let tree = plant(root, None, &mut Vec::new(), &mut spots);
-        Ok(Self { file: file.to_owned(), text, tree, spots })
+        Ok(Self {
+            file: file.to_owned(),
+            text,
+            tree,
+            spots,
+        })
     }
 
     /// The file, as diagnostics call it.
@@ -106,7 +128,8 @@ impl Document {
         &self.tree
     }
 
-    /// Gives a problem its place: that of the value if it is a scalar, else of its key, else of what is around it.
+    /// Gives a problem its place: that of the value if it is a scalar, else of its key, else of
+    /// what is around it.
     pub fn locate(&self, problem: Problem) -> Diagnostic {
         let mut path: Vec<String> = problem.path.iter().flat_map(|step| steps(step)).collect();
         let spot = loop {
@@ -118,11 +141,27 @@ impl Document {
         };
         let (line, column) = match spot {
             None => (0, 0),
-            Some(Spot { key: Some(key), scalar: false, .. }) => key,
+            Some(Spot {
+                key: Some(key),
+                scalar: false,
+                ..
+            }) => key,
             Some(spot) => spot.value,
         };
-        let Problem { severity, path: _, message, hint } = problem;
-        Diagnostic { severity, file: self.file.clone(), line, column, message, hint }
+        let Problem {
+            severity,
+            path: _,
+            message,
+            hint,
+        } = problem;
+        Diagnostic {
+            severity,
+            file: self.file.clone(),
+            line,
+            column,
+            message,
+            hint,
+        }
     }
 
     /// The lines on which values stand whose path `wanted` accepts.
@@ -135,12 +174,16 @@ impl Document {
             });
             value.is_some_and(|value| wanted(path, value))
         };
-        self.spots.iter().filter(|(path, _)| of(path)).map(|(_, spot)| spot.value.0).collect()
+        self.spots
+            .iter()
+            .filter(|(path, _)| of(path))
+            .map(|(_, spot)| spot.value.0)
+            .collect()
     }
 }
 
-/// An error for each thing on the way to the file that others than its owner may change, which is as good as writing policy
-/// (SECURITY §9, §10).
+/// An error for each thing on the way to the file that others than its owner may change, which is
+/// as good as writing policy (SECURITY §9, §10).
 pub fn too_open(path: &Path) -> Vec<Diagnostic> {
     let found = owners::exposed(path).into_iter().map(|exposed| Diagnostic {
         severity: Severity::Error,
@@ -155,16 +198,22 @@ pub fn too_open(path: &Path) -> Vec<Diagnostic> {
 
 /// `rules[0]` and `[0]` name what `rules`, `0` name.
 fn steps(step: &str) -> Vec<String> {
-    match step.strip_suffix(']').and_then(|open| open.rsplit_once('[')) {
-        Some((list, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => {
-            [list, index].into_iter().filter(|part| !part.is_empty()).map(ToOwned::to_owned).collect()
-        }
+    match step
+        .strip_suffix(']')
+        .and_then(|open| open.rsplit_once('['))
+    {
+        Some((list, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => [list, index]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .map(ToOwned::to_owned)
+            .collect(),
         _ => vec![step.to_owned()],
     }
 }
 
 fn is_blank(text: &str) -> bool {
-    text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+    text.lines()
+        .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
 }
 
 fn not_yaml(file: &str, text: &str, error: &serde_saphyr::Error) -> Diagnostic {
@@ -172,20 +221,33 @@ fn not_yaml(file: &str, text: &str, error: &serde_saphyr::Error) -> Diagnostic {
     let message = error.without_snippet().to_string();
     let first = message.lines().next().unwrap_or_default();
     // The library repeats the place and advises on its own options.
-    let first =
-        [" at line ", ", set ", "; use "].iter().fold(first, |text, end| text.split(end).next().unwrap_or(text));
-    let written = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    let first = [" at line ", ", set ", "; use "]
+        .iter()
+        .fold(first, |text, end| text.split(end).next().unwrap_or(text));
+    let written = usize::try_from(line)
+        .ok()
+        .and_then(|line| text.lines().nth(line.checked_sub(1)?));
     let hint = if written.is_some_and(|written| written.contains("${")) {
         "put `${…}` in quotes: \"${NAME}\""
     } else {
         "correct the YAML; nothing behind this place was judged"
     };
     let message = format!("not YAML that can be read: {first}");
-    Diagnostic { severity: Severity::Error, file: file.to_owned(), line, column, message, hint: Some(hint.to_owned()) }
+    Diagnostic {
+        severity: Severity::Error,
+        file: file.to_owned(),
+        line,
+        column,
+        message,
+        hint: Some(hint.to_owned()),
+    }
 }
 
 fn place(location: Location) -> (u32, u32) {
-    (u32::try_from(location.line()).unwrap_or(0), u32::try_from(location.column()).unwrap_or(0))
+    (
+        u32::try_from(location.line()).unwrap_or(0),
+        u32::try_from(location.column()).unwrap_or(0),
+    )
 }
 
 fn plant(
@@ -195,7 +257,14 @@ fn plant(
     spots: &mut HashMap<Vec<String>, Spot>,
 ) -> Value {
     let scalar = !matches!(node.value, Node::List(_) | Node::Map(_));
-    spots.insert(path.clone(), Spot { key, value: place(node.referenced), scalar });
+    spots.insert(
+        path.clone(),
+        Spot {
+            key,
+            value: place(node.referenced),
+            scalar,
+        },
+    );
     match node.value {
         Node::Scalar(value) => value,
         Node::List(items) => {

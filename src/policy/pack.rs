@@ -1,4 +1,5 @@
-//! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2, 003-38).
+//! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2,
+//! 003-38).
 
 use super::compile::{self, Basis, Compiled};
 use super::locate::Document;
@@ -22,7 +23,8 @@ mod written;
 use read::Parts;
 pub use written::File;
 
-/// How long a call may take of a server that no configuration tells of; as long as of one that says nothing of it.
+/// How long a call may take of a server that no configuration tells of; as long as of one that says
+/// nothing of it.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// What a sample expects of a call that passes.
 pub const ALLOW: &str = "allow";
@@ -67,7 +69,8 @@ pub struct Posed {
     pub because: Option<String>,
 }
 
-/// A task as it is before a call: what it has used, and what its last calls were. The default has just begun.
+/// A task as it is before a call: what it has used, and what its last calls were. The default has
+/// just begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Before {
     /// Milliseconds since its first call.
@@ -107,7 +110,8 @@ pub enum Known<'a> {
 }
 
 impl Pack {
-    /// Reads the pack at `path`: everything there is to say of it, and the pack if there is no error among it.
+    /// Reads the pack at `path`: everything there is to say of it, and the pack if there is no
+    /// error among it.
     pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
         let document = match Document::read(path) {
             Ok(document) => document,
@@ -122,8 +126,13 @@ impl Pack {
         let mut found = Vec::new();
         let pack = read::compile((path, document), parts, (&mut problems, &mut found));
         found.extend(problems.into_found());
-        let usable = found.iter().all(|problem| problem.severity != Severity::Error);
-        let found = found.into_iter().map(|problem| pack.document.locate(problem)).collect();
+        let usable = found
+            .iter()
+            .all(|problem| problem.severity != Severity::Error);
+        let found = found
+            .into_iter()
+            .map(|problem| pack.document.locate(problem))
+            .collect();
         (usable.then_some(pack), found)
     }
 
@@ -141,27 +150,52 @@ impl Pack {
     pub fn tool(&self, tool: &ToolName) -> Known<'_> {
         match self.schemas.get(tool) {
             Some(schema) => Known::Schema(schema),
-            None if server_of(tool.as_str()).is_some_and(|server| self.listed.contains(server)) => Known::Absent,
+            None if server_of(tool.as_str()).is_some_and(|server| self.listed.contains(server)) => {
+                Known::Absent
+            }
             None => Known::Nothing,
         }
     }
 
     /// A problem of the sample at `index`, or of its `key`.
-    pub fn about(&self, index: usize, key: Option<&str>, (message, hint): (&str, &str)) -> Diagnostic {
-        let steps = ["samples", &index.to_string()].map(str::to_owned).into_iter();
+    pub fn about(
+        &self,
+        index: usize,
+        key: Option<&str>,
+        (message, hint): (&str, &str),
+    ) -> Diagnostic {
+        let steps = ["samples", &index.to_string()]
+            .map(str::to_owned)
+            .into_iter();
         let path = steps.chain(key.map(str::to_owned)).collect();
         let (message, hint) = (message.to_owned(), Some(hint.to_owned()));
-        self.document.locate(Problem { severity: Severity::Error, path, message, hint })
+        self.document.locate(Problem {
+            severity: Severity::Error,
+            path,
+            message,
+            hint,
+        })
     }
 
     /// Compiles the pack's own policies, as enforced, for the pack's own callers and servers.
     pub fn compile(&self) -> Compiled {
-        let named = self.samples.iter().filter_map(|sample| server_of(sample.tool.as_str())).map(ServerName::new);
+        let named = self
+            .samples
+            .iter()
+            .filter_map(|sample| server_of(sample.tool.as_str()))
+            .map(ServerName::new);
         let servers: BTreeSet<ServerName> = self.servers.iter().cloned().chain(named).collect();
-        let agents: BTreeSet<AgentId> = self.callers.values().map(|caller| caller.agent.clone()).collect();
+        let agents: BTreeSet<AgentId> = self
+            .callers
+            .values()
+            .map(|caller| caller.agent.clone())
+            .collect();
         let basis = Basis {
             mode: Mode::Enforce,
-            timeouts: servers.iter().map(|server| (server.clone(), TIMEOUT)).collect(),
+            timeouts: servers
+                .iter()
+                .map(|server| (server.clone(), TIMEOUT))
+                .collect(),
             servers: servers.into_iter().collect(),
             disabled: Vec::new(),
             agents: agents.into_iter().collect(),
@@ -185,31 +219,56 @@ impl Pack {
         compiled
     }
 
-    /// The pack's secrets, each bound to every argument of which a contract says that it may hold one.
+    /// The pack's secrets, each bound to every argument of which a contract says that it may hold
+    /// one.
     fn bindings(&self, policy: &Policy) -> Bindings {
-        let places: Vec<Place> = policy.allowlist.contracts().flat_map(|tool| places(policy, tool)).collect();
+        let places: Vec<Place> = policy
+            .allowlist
+            .contracts()
+            .flat_map(|tool| places(policy, tool))
+            .collect();
         let bind = |name: &String| {
             // Nothing is fetched for a call that nobody makes.
-            let binding =
-                Binding { name: name.clone(), source: Source::Variable(name.clone()), places: places.clone() };
+            let binding = Binding {
+                name: name.clone(),
+                source: Source::Variable(name.clone()),
+                places: places.clone(),
+            };
             (name.clone(), Arc::new(binding))
         };
         Bindings(self.secrets.iter().map(bind).collect())
     }
 }
 
-/// The arguments of a tool that may hold a reference, by its contract, whichever of its variants counts.
+/// The arguments of a tool that may hold a reference, by its contract, whichever of its variants
+/// counts.
 fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
-    let (Some((server, own)), Some(rules)) = (ids::parts(tool.as_str()), policy.allowlist.contract_of(tool)) else {
+    let (Some((server, own)), Some(rules)) = (
+        ids::parts(tool.as_str()),
+        policy.allowlist.contract_of(tool),
+    ) else {
         return Vec::new();
     };
-    let cases = rules.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules));
-    let pointers = std::iter::once(rules).chain(cases).flat_map(|rules| rules.secrets.pointers());
+    let cases = rules
+        .variants
+        .iter()
+        .flat_map(|variants| variants.cases().map(|(_, rules)| rules));
+    let pointers = std::iter::once(rules)
+        .chain(cases)
+        .flat_map(|rules| rules.secrets.pointers());
     let server = ServerName::new(server);
-    pointers.map(|pointer| Place { server: server.clone(), tool: own.to_owned(), pointer: pointer.clone() }).collect()
+    pointers
+        .map(|pointer| Place {
+            server: server.clone(),
+            tool: own.to_owned(),
+            pointer: pointer.clone(),
+        })
+        .collect()
 }
 
 /// The server that the name of a tool begins with.
 fn server_of(tool: &str) -> Option<&str> {
-    ids::parts(tool).map(|(server, _)| server).filter(|server| !server.is_empty())
+    ids::parts(tool)
+        .map(|(server, _)| server)
+        .filter(|server| !server.is_empty())
 }

@@ -1,5 +1,6 @@
-//! The pin file: which definitions of tools an operator has approved, each whole, so that a change can be shown. Written by
-//! `toolgate pins approve`, kept under version control, read again whenever it changes.
+//! The pin file: which definitions of tools an operator has approved, each whole, so that a change
+//! can be shown. Written by `toolgate pins approve`, kept under version control, read again
+//! whenever it changes.
 
 use super::locate::{self, Document};
 use super::shape;
@@ -64,7 +65,8 @@ pub type Pins = BTreeMap<(ServerName, String), Pin>;
 /// What became of a pin file.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The pins that can be used; a command that writes the file again asks first whether there is an error.
+    /// The pins that can be used; a command that writes the file again asks first whether there is
+    /// an error.
     pub pins: Pins,
     /// Everything there is to say.
     pub diagnostics: Vec<Diagnostic>,
@@ -75,7 +77,9 @@ pub struct Found {
 impl Found {
     /// Whether a pin may be missing.
     pub fn is_broken(&self) -> bool {
-        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
     /// As the gate asks it.
@@ -88,17 +92,22 @@ impl Found {
     }
 }
 
-/// Reads the pin file at `path`; a pin of a server that is not among `servers` is a warning. A flaw anywhere is an error:
-/// what cannot be read must not count as "nothing is pinned".
+/// Reads the pin file at `path`; a pin of a server that is not among `servers` is a warning. A flaw
+/// anywhere is an error: what cannot be read must not count as "nothing is pinned".
 pub fn read(path: &Path, servers: &[ServerName]) -> Found {
     let document = match Document::read_within(path, MAX_BYTES) {
         Ok(document) => document,
         Err(mut unreadable) => {
             if !path.exists() {
-                unreadable.hint =
-                    Some("write it with `toolgate pins approve --all`, after reading what it pins".to_owned());
+                unreadable.hint = Some(
+                    "write it with `toolgate pins approve --all`, after reading what it pins"
+                        .to_owned(),
+                );
             }
-            return Found { diagnostics: vec![unreadable], ..Found::default() };
+            return Found {
+                diagnostics: vec![unreadable],
+                ..Found::default()
+            };
         }
     };
     let mut problems = Problems::default();
@@ -109,32 +118,59 @@ pub fn read(path: &Path, servers: &[ServerName]) -> Found {
             problems.under(server.clone(), |problems| {
                 let server = ServerName::new(&server);
                 if !servers.contains(&server) {
-                    problems.warning(format!("no server `{server}` is declared"), "take its pins away");
+                    problems.warning(
+                        format!("no server `{server}` is declared"),
+                        "take its pins away",
+                    );
                 }
                 for (tool, written) in tools {
-                    let pin = problems.under(tool.clone(), |problems| judge(&tool, &written, problems));
+                    let pin =
+                        problems.under(tool.clone(), |problems| judge(&tool, &written, problems));
                     pins.extend(pin.map(|pin| ((server.clone(), tool), pin)));
                 }
             });
         }
     });
-    let mut diagnostics: Vec<_> = problems.into_found().into_iter().map(|problem| document.locate(problem)).collect();
+    let mut diagnostics: Vec<_> = problems
+        .into_found()
+        .into_iter()
+        .map(|problem| document.locate(problem))
+        .collect();
     diagnostics.extend(locate::too_open(path));
-    Found { pins, diagnostics, text: document.text().to_owned() }
+    Found {
+        pins,
+        diagnostics,
+        text: document.text().to_owned(),
+    }
 }
 
 fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> {
     let Written { digest, definition } = written;
     let definition = problems.under("definition", |problems| {
-        let limits = crate::mcp::json::Limits { bytes: MAX_DEFINITION, ..FROM_SERVER };
+        let limits = crate::mcp::json::Limits {
+            bytes: MAX_DEFINITION,
+            ..FROM_SERVER
+        };
         match Text::read(Bytes::copy_from_slice(definition.as_bytes()), &limits) {
-            Ok(read) if read.get("name").is_some_and(|name| name.as_str().as_deref() == Some(tool)) => Some(read),
+            Ok(read)
+                if read
+                    .get("name")
+                    .is_some_and(|name| name.as_str().as_deref() == Some(tool)) =>
+            {
+                Some(read)
+            }
             Ok(_) => {
-                problems.error("is not the definition of this tool", "approve the tool again");
+                problems.error(
+                    "is not the definition of this tool",
+                    "approve the tool again",
+                );
                 None
             }
             Err(malformed) => {
-                problems.error(format!("is no JSON that can be read: {malformed}"), "approve the tool again");
+                problems.error(
+                    format!("is no JSON that can be read: {malformed}"),
+                    "approve the tool again",
+                );
                 None
             }
         }
@@ -142,23 +178,38 @@ fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> 
     let found = schema_hash(&definition.value());
     if digest.strip_prefix(SHA256) != Some(&*found) {
         let hint = "a pin is not written by hand: look at the change, and approve the tool again";
-        problems.under("digest", |problems| problems.error("is not that of the definition below", hint));
+        problems.under("digest", |problems| {
+            problems.error("is not that of the definition below", hint);
+        });
         return None;
     }
-    Some(Pin { digest: found, definition })
+    Some(Pin {
+        digest: found,
+        definition,
+    })
 }
 
 /// The text of a pin file that says this: the same pins, the same text.
 pub fn written(pins: &Pins) -> String {
     let mut text = HEAD.to_owned();
-    text.push_str(if pins.is_empty() { "pins: {}\n" } else { "pins:\n" });
+    text.push_str(if pins.is_empty() {
+        "pins: {}\n"
+    } else {
+        "pins:\n"
+    });
     let mut last = None;
     for ((server, tool), Pin { digest, definition }) in pins {
         if last != Some(server) {
             text = text + "  \"" + server.as_str() + "\":\n";
             last = Some(server);
         }
-        text = text + "    \"" + tool + "\":\n      digest: " + SHA256 + digest + "\n      definition: |\n";
+        text = text
+            + "    \""
+            + tool
+            + "\":\n      digest: "
+            + SHA256
+            + digest
+            + "\n      definition: |\n";
         for line in pretty(&definition.value()).lines() {
             text = text + "        " + line + "\n";
         }

@@ -1,5 +1,6 @@
-//! Does a tree have the shape of its structs? All problems at once, found with the JSON Schema of the very structs that
-//! read the tree afterwards, so that neither can know a key that the other does not.
+//! Does a tree have the shape of its structs? All problems at once, found with the JSON Schema of
+//! the very structs that read the tree afterwards, so that neither can know a key that the other
+//! does not.
 
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::steps;
@@ -11,34 +12,49 @@ use serde_json::Value;
 
 mod whole;
 
-/// A file that people write: it can be described, read and handed on to any task (002-08). What lacks one of these is no input
-/// of ours and does not compile as one.
+/// A file that people write: it can be described, read and handed on to any task (002-08). What
+/// lacks one of these is no input of ours and does not compile as one.
 pub trait AsWritten: JsonSchema + DeserializeOwned + Send + 'static {}
 
 impl<T: JsonSchema + DeserializeOwned + Send + 'static> AsWritten for T {}
 
 /// The JSON Schema (draft 2020-12) of `T`, as `toolgate schema` prints it.
 pub fn schema_of<T: AsWritten>() -> Value {
-    schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value()
+    schemars::SchemaGenerator::default()
+        .into_root_schema_for::<T>()
+        .to_value()
 }
 
-/// Reads `tree` as `T`. What is wrong is noted and left out, so that the rest can be judged as well; nothing comes back
-/// if there is no rest.
+/// Reads `tree` as `T`. What is wrong is noted and left out, so that the rest can be judged as
+/// well; nothing comes back if there is no rest.
 pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
     let schema = schema_of::<T>();
-    let validator = jsonschema::options().with_keyword(whole::KEYWORD, whole::keyword).build(&schema).ok();
+    let validator = jsonschema::options()
+        .with_keyword(whole::KEYWORD, whole::keyword)
+        .build(&schema)
+        .ok();
     let mut wrong = blanks(&tree, &mut Vec::new());
     wrong.extend(flaws(&schema, validator.as_ref(), &tree));
     for flaw in &wrong {
         note(problems, &flaw.path, &flaw.message, &flaw.hint);
         prune(&mut tree, flaw);
     }
-    if wrong.iter().any(|flaw| flaw.path.is_empty() && !flaw.missing) {
+    if wrong
+        .iter()
+        .any(|flaw| flaw.path.is_empty() && !flaw.missing)
+    {
         return None;
     }
     for flaw in flaws(&schema, validator.as_ref(), &tree) {
         let entry = flaw.path.into_iter().take(2).collect();
-        prune(&mut tree, &Flaw { path: entry, missing: false, ..flaw });
+        prune(
+            &mut tree,
+            &Flaw {
+                path: entry,
+                missing: false,
+                ..flaw
+            },
+        );
     }
     let read = serde_json::from_value(tree);
     // What the schema lets pass and the struct does not has no place, and the struct's words.
@@ -50,7 +66,10 @@ pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T>
 
 fn flaws(schema: &Value, validator: Option<&Validator>, tree: &Value) -> Vec<Flaw> {
     let mut found = Vec::new();
-    for error in validator.into_iter().flat_map(|validator| validator.iter_errors(tree)) {
+    for error in validator
+        .into_iter()
+        .flat_map(|validator| validator.iter_errors(tree))
+    {
         explain(schema, error, &mut found);
     }
     found
@@ -66,12 +85,15 @@ struct Flaw {
 
 fn note(problems: &mut Problems, path: &[String], message: &str, hint: &str) {
     match path.split_first() {
-        Some((first, rest)) => problems.under(first.clone(), |problems| note(problems, rest, message, hint)),
+        Some((first, rest)) => problems.under(first.clone(), |problems| {
+            note(problems, rest, message, hint);
+        }),
         None => problems.error(message, hint),
     }
 }
 
-/// Takes away what is wrong, or the list that holds it. What misses something stays, unless a list holds it.
+/// Takes away what is wrong, or the list that holds it. What misses something stays, unless a list
+/// holds it.
 fn prune(tree: &mut Value, flaw: &Flaw) {
     let mut at = tree;
     for (depth, step) in flaw.path.iter().enumerate() {
@@ -82,20 +104,32 @@ fn prune(tree: &mut Value, flaw: &Flaw) {
             map.shift_remove(step);
             return;
         }
-        let Some(below) = map.get_mut(step) else { return };
+        let Some(below) = map.get_mut(step) else {
+            return;
+        };
         at = below;
     }
 }
 
-/// A key without a value is never a choice: `allow:` must not mean "all". JSON Schemas may hold nulls.
+/// A key without a value is never a choice: `allow:` must not mean "all". JSON Schemas may hold
+/// nulls.
 fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
     let below: Vec<(String, &Value)> = match tree {
         Value::Null => {
             let hint = "write a value, or take the key away".to_owned();
-            return vec![Flaw { path: path.clone(), message: "empty value".to_owned(), hint, missing: false }];
+            return vec![Flaw {
+                path: path.clone(),
+                message: "empty value".to_owned(),
+                hint,
+                missing: false,
+            }];
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => return Vec::new(),
-        Value::Array(items) => items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| (index.to_string(), item))
+            .collect(),
         Value::Object(map) => map.iter().map(|(key, item)| (key.clone(), item)).collect(),
     };
     let mut found = Vec::new();
@@ -110,19 +144,33 @@ fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
     found
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the keywords that no struct of ours produces share one answer")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the keywords that no struct of ours produces share one answer"
+)]
 fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
     let path: Vec<String> = steps(error.instance_path().as_str());
     if error.instance().is_null() {
         return;
     }
-    let around =
-        |keyword_path: &str| keyword_path.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent)).cloned();
+    let around = |keyword_path: &str| {
+        keyword_path
+            .rsplit_once('/')
+            .and_then(|(parent, _)| schema.pointer(parent))
+            .cloned()
+    };
     let shape = around(error.schema_path().as_str());
-    let flaw = |message: String, hint: String| Flaw { path: path.clone(), message, hint, missing: false };
+    let flaw = |message: String, hint: String| Flaw {
+        path: path.clone(),
+        message,
+        hint,
+        missing: false,
+    };
     match error.kind() {
         ValidationErrorKind::AnyOf { .. } => {
-            let ValidationErrorKind::AnyOf { context } = error.into_parts().kind else { return };
+            let ValidationErrorKind::AnyOf { context } = error.into_parts().kind else {
+                return;
+            };
             // `Option<T>` is T or null, and null was sorted out above.
             for inner in context.into_iter().next().into_iter().flatten() {
                 explain(schema, inner, wrong);
@@ -139,27 +187,57 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
         }
         ValidationErrorKind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
-            let about = shape.as_ref().and_then(|shape| shape["properties"][key]["description"].as_str());
+            let about = shape
+                .as_ref()
+                .and_then(|shape| shape["properties"][key]["description"].as_str());
             let hint = format!("add `{key}`: {}", about.unwrap_or("it has no default"));
-            wrong.push(Flaw { missing: true, ..flaw(format!("missing `{key}`"), hint) });
+            wrong.push(Flaw {
+                missing: true,
+                ..flaw(format!("missing `{key}`"), hint)
+            });
         }
-        ValidationErrorKind::Type { kind } => wrong.push(flaw(format!("expected {}", types(kind)), String::new())),
-        ValidationErrorKind::Enum { options } => wrong.push(flaw(format!("expected one of {options}"), String::new())),
+        ValidationErrorKind::Type { kind } => {
+            wrong.push(flaw(format!("expected {}", types(kind)), String::new()));
+        }
+        ValidationErrorKind::Enum { options } => {
+            wrong.push(flaw(format!("expected one of {options}"), String::new()));
+        }
         ValidationErrorKind::OneOfNotValid { .. } => {
-            let options = shape.as_ref().and_then(|shape| shape["oneOf"].as_array()).into_iter().flatten();
-            let words: Vec<String> =
-                options.filter_map(|one| one["const"].as_str()).map(|one| format!("`{one}`")).collect();
-            wrong.push(flaw(format!("expected one of {}", words.join(", ")), String::new()));
+            let options = shape
+                .as_ref()
+                .and_then(|shape| shape["oneOf"].as_array())
+                .into_iter()
+                .flatten();
+            let words: Vec<String> = options
+                .filter_map(|one| one["const"].as_str())
+                .map(|one| format!("`{one}`"))
+                .collect();
+            wrong.push(flaw(
+                format!("expected one of {}", words.join(", ")),
+                String::new(),
+            ));
         }
         ValidationErrorKind::MaxLength { limit } => {
-            wrong.push(flaw(format!("longer than {limit} characters"), "shorten it".to_owned()));
+            wrong.push(flaw(
+                format!("longer than {limit} characters"),
+                "shorten it".to_owned(),
+            ));
         }
-        ValidationErrorKind::MinLength { .. } => wrong.push(flaw("is blank".to_owned(), "write something".to_owned())),
-        ValidationErrorKind::MinItems { .. } => wrong.push(flaw("is empty".to_owned(), "name at least one".to_owned())),
+        ValidationErrorKind::MinLength { .. } => {
+            wrong.push(flaw("is blank".to_owned(), "write something".to_owned()));
+        }
+        ValidationErrorKind::MinItems { .. } => {
+            wrong.push(flaw("is empty".to_owned(), "name at least one".to_owned()));
+        }
         ValidationErrorKind::Minimum { limit } => {
-            wrong.push(flaw(format!("is less than {limit}"), "write a larger number".to_owned()));
+            wrong.push(flaw(
+                format!("is less than {limit}"),
+                "write a larger number".to_owned(),
+            ));
         }
-        ValidationErrorKind::Custom { message, .. } => wrong.push(flaw(message.clone(), String::new())),
+        ValidationErrorKind::Custom { message, .. } => {
+            wrong.push(flaw(message.clone(), String::new()));
+        }
         kind => wrong.push(flaw(
             format!("breaks `{}` of its schema", kind.keyword()),
             "compare it with `toolgate schema`".to_owned(),
@@ -169,7 +247,10 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
 
 fn keys(shape: Option<&Value>) -> Vec<String> {
     let properties = shape.and_then(|shape| shape["properties"].as_object());
-    properties.into_iter().flat_map(|map| map.keys().cloned()).collect()
+    properties
+        .into_iter()
+        .flat_map(|map| map.keys().cloned())
+        .collect()
 }
 
 fn types(kind: &TypeKind) -> String {
@@ -177,7 +258,10 @@ fn types(kind: &TypeKind) -> String {
         TypeKind::Single(single) => vec![name(*single)],
         TypeKind::Multiple(several) => several.iter().map(name).collect(),
     };
-    of.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" or ")
+    of.into_iter()
+        .filter(|name| !name.is_empty())
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 fn name(of: JsonType) -> &'static str {
@@ -194,9 +278,14 @@ fn name(of: JsonType) -> &'static str {
 
 /// The nearest of the known words, or all of them.
 pub fn suggest(word: &str, known: &[String]) -> String {
-    let near = known.iter().map(|other| (distance(word, other), other)).min();
+    let near = known
+        .iter()
+        .map(|other| (distance(word, other), other))
+        .min();
     match near {
-        Some((far, other)) if far <= 1 + word.chars().count() / 4 => format!("did you mean `{other}`?"),
+        Some((far, other)) if far <= 1 + word.chars().count() / 4 => {
+            format!("did you mean `{other}`?")
+        }
         Some(_) => format!("known here: {}", known.join(", ")),
         None => "nothing may stand here".to_owned(),
     }

@@ -1,5 +1,5 @@
-//! `server/discover`, and the answer to `initialize` where several servers share one address: what the servers said of
-//! themselves, with the revisions that toolgate serves here.
+//! `server/discover`, and the answer to `initialize` where several servers share one address: what
+//! the servers said of themselves, with the revisions that toolgate serves here.
 
 use super::{Failed, Relay};
 use crate::mcp::answer::INTERNAL;
@@ -26,17 +26,29 @@ impl Relay {
     pub(super) fn discover(&self, caller: &Caller, scope: &Scope) -> Result<Text, Failed> {
         let (reached, policy) = (self.reached(scope), self.policy.current());
         let said = reached.iter().filter_map(|server| {
-            let (name, said) = (&server.settings.name, server.up()?.verdict.discovered.clone()?);
+            let (name, said) = (
+                &server.settings.name,
+                server.up()?.verdict.discovered.clone()?,
+            );
             let said = policy.introduced(name, &said);
             Some((name.to_string(), introduced(&policy, (caller, name), &said)))
         });
         let said: Vec<(String, Text)> = said.collect();
         let mut result = match (scope, said.as_slice()) {
             (Scope::One(_), [(_, said)]) => said.object().unwrap_or_default(),
-            (Scope::One(_), _) => return Err(Failed::Answer(INTERNAL, "the tool server is down".to_owned())),
+            (Scope::One(_), _) => {
+                return Err(Failed::Answer(
+                    INTERNAL,
+                    "the tool server is down".to_owned(),
+                ));
+            }
             (Scope::All, said) => together(said),
         };
-        let versions: Vec<&str> = self.revisions(scope).into_iter().map(Revision::as_str).collect();
+        let versions: Vec<&str> = self
+            .revisions(scope)
+            .into_iter()
+            .map(Revision::as_str)
+            .collect();
         result.set("supportedVersions", Text::of(&json!(versions)));
         result.set("resultType", Text::string("complete"));
         result.set("ttlMs", Text::of(&0.into()));
@@ -55,9 +67,13 @@ fn together(said: &[(String, Text)]) -> Object {
     result
 }
 
-/// The result of `initialize` for several servers: the oldest revision any of them chose, and all they can do.
+/// The result of `initialize` for several servers: the oldest revision any of them chose, and all
+/// they can do.
 pub fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
-    let chosen = said.iter().filter_map(|(_, said)| Revision::parse(&said.get("protocolVersion")?.as_str()?)).min();
+    let chosen = said
+        .iter()
+        .filter_map(|(_, said)| Revision::parse(&said.get("protocolVersion")?.as_str()?))
+        .min();
     let asked = Revision::parse(asked).filter(|asked| *asked <= Revision::NEWEST_LEGACY);
     let version = chosen.or(asked).unwrap_or(Revision::NEWEST_LEGACY);
     let mut result = Object::new();
@@ -73,7 +89,10 @@ pub fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
 fn capabilities(said: &[(String, Text)]) -> Value {
     let mut all = Map::new();
     for (_, said) in said {
-        if let Some(Value::Object(capabilities)) = said.get("capabilities").map(|capabilities| capabilities.value()) {
+        if let Some(Value::Object(capabilities)) = said
+            .get("capabilities")
+            .map(|capabilities| capabilities.value())
+        {
             join(&mut all, capabilities);
         }
     }

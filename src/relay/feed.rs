@@ -1,4 +1,5 @@
-//! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to again when it breaks off.
+//! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to
+//! again when it breaks off.
 
 use super::{Relay, Request};
 use crate::mcp::json::{Object, Text};
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 /// How long a server may take to say what it will tell.
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
-/// Resources of one server that an agent is told to read again after its feed broke off; of more it hears nothing.
+/// Resources of one server that an agent is told to read again after its feed broke off; of more it
+/// hears nothing.
 const MISSED: usize = 256;
 pub(super) const RESOURCES: &str = "resourceSubscriptions";
 /// Tasks that are asked after.
@@ -24,7 +26,10 @@ pub(super) const TASK_IDS: &str = "taskIds";
 /// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
 pub(super) const LISTS: [(&str, &str); 2] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
-    ("resourcesListChanged", "notifications/resources/list_changed"),
+    (
+        "resourcesListChanged",
+        "notifications/resources/list_changed",
+    ),
 ];
 
 /// One server's part in a subscription.
@@ -53,7 +58,8 @@ pub(super) enum News {
     },
     /// It is open again. The notifications say what the agent may have missed.
     Again(Vec<Message>),
-    /// The server does not want to be listened to any more. The notifications say what the agent may have missed.
+    /// The server does not want to be listened to any more. The notifications say what the agent
+    /// may have missed.
     Refused(Vec<Message>),
 }
 
@@ -71,15 +77,23 @@ enum Taken {
 }
 
 impl<'a> Feed<'a> {
-    /// Subscribes to `wanted` at a server. One that does not answer is tried again by [`Self::step`]; the error is the
-    /// answer of one that refuses.
+    /// Subscribes to `wanted` at a server. One that does not answer is tried again by
+    /// [`Self::step`]; the error is the answer of one that refuses.
     pub(super) async fn begin(
         (relay, request): (&'a Relay, &'a Request),
         server: Arc<Server>,
         wanted: &Object,
     ) -> Result<Self, Message> {
         let (told, backoff) = (Object::new(), Backoff::default());
-        let mut feed = Self { relay, request, server, told, open: None, backoff, reported: false };
+        let mut feed = Self {
+            relay,
+            request,
+            server,
+            told,
+            open: None,
+            backoff,
+            reported: false,
+        };
         if feed.server.up().is_none() {
             return Ok(feed);
         }
@@ -116,7 +130,11 @@ impl<'a> Feed<'a> {
     async fn again(&mut self, wanted: &Object) -> News {
         loop {
             // All who wait for the server start from the same moment, so the pause comes after it.
-            let _ = self.server.state().wait_for(|state| matches!(state, State::Up(_))).await;
+            let _ = self
+                .server
+                .state()
+                .wait_for(|state| matches!(state, State::Up(_)))
+                .await;
             self.backoff.pause().await;
             match self.subscribe(wanted).await {
                 Ok(Taken::Acknowledged(open, told)) => {
@@ -151,10 +169,21 @@ impl<'a> Feed<'a> {
 
     /// What of `wanted` this server can tell: a task has one server.
     async fn wanted_here(&self, wanted: &Object) -> Object {
-        let mut here = self.relay.open_here(self.request, &self.server.settings.name, wanted).await;
-        let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else { return here };
+        let mut here = self
+            .relay
+            .open_here(self.request, &self.server.settings.name, wanted)
+            .await;
+        let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else {
+            return here;
+        };
         let (tasks, caller) = (&self.request.links.tasks, &self.request.caller);
-        let is_here = |id: &Text| tasks.owned(caller, id, |owned| owned.server == self.server.settings.name).is_some();
+        let is_here = |id: &Text| {
+            tasks
+                .owned(caller, id, |owned| {
+                    owned.server == self.server.settings.name
+                })
+                .is_some()
+        };
         here.set(TASK_IDS, Text::array(ids.into_iter().filter(is_here)));
         here
     }
@@ -162,18 +191,32 @@ impl<'a> Feed<'a> {
     async fn subscribe(&self, wanted: &Object) -> Result<Taken, Fault> {
         let wanted = &self.wanted_here(wanted).await;
         let params = self.relay.subscription(self.request, wanted);
-        let told = self.relay.with_meta(self.request, &self.server.settings.name, Some(&params));
-        let message = Message { body: Some(told.unwrap_or(params)), ..self.request.message.clone() };
+        let told = self
+            .relay
+            .with_meta(self.request, &self.server.settings.name, Some(&params));
+        let message = Message {
+            body: Some(told.unwrap_or(params)),
+            ..self.request.message.clone()
+        };
         let begun = async {
             let link = self.request.links.link(&self.server.settings.name).await?;
             let exchange = link.request(message, Vec::new()).await?;
             // From the start: one that is given up tells the server so.
-            let mut open = Open { link, exchange, over: false };
+            let mut open = Open {
+                link,
+                exchange,
+                over: false,
+            };
             loop {
                 match open.exchange.next().await? {
                     Some(Inbound::Comment(_) | Inbound::Interrupted(_)) => {}
-                    Some(Inbound::Message(ack)) if ack.method == "notifications/subscriptions/acknowledged" => {
-                        let told = ack.body.as_ref().and_then(|params| params.get("notifications"));
+                    Some(Inbound::Message(ack))
+                        if ack.method == "notifications/subscriptions/acknowledged" =>
+                    {
+                        let told = ack
+                            .body
+                            .as_ref()
+                            .and_then(|params| params.get("notifications"));
                         let told = told.as_ref().and_then(Text::object).unwrap_or_default();
                         return Ok(Taken::Acknowledged(open, within(wanted, &told)));
                     }
@@ -182,13 +225,19 @@ impl<'a> Feed<'a> {
                         return Ok(Taken::Refused(answer));
                     }
                     Some(Inbound::Message(_)) | None => {
-                        return Err(Fault::after_sending("the tool server did not acknowledge the subscription"));
+                        return Err(Fault::after_sending(
+                            "the tool server did not acknowledge the subscription",
+                        ));
                     }
                 }
             }
         };
         let begun = tokio::time::timeout(ACKNOWLEDGE, begun).await;
-        begun.unwrap_or_else(|_| Err(Fault::after_sending(format!("no acknowledgement within {ACKNOWLEDGE:?}"))))
+        begun.unwrap_or_else(|_| {
+            Err(Fault::after_sending(format!(
+                "no acknowledgement within {ACKNOWLEDGE:?}"
+            )))
+        })
     }
 }
 
@@ -199,7 +248,9 @@ impl Open {
             Ok(Some(Inbound::Interrupted(_))) => return News::Breath(Comment::default()),
             // On standard input a server may end it so (PROTOCOL §1.7).
             Ok(Some(Inbound::Message(note))) if note.method == "notifications/cancelled" => true,
-            Ok(Some(Inbound::Message(note))) if note.kind == Kind::Notification => return News::Said(note),
+            Ok(Some(Inbound::Message(note))) if note.kind == Kind::Notification => {
+                return News::Said(note);
+            }
             Ok(Some(Inbound::Message(answer))) => !answer.is_error,
             Ok(None) | Err(_) => false,
         };
@@ -211,7 +262,8 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.over {
-            self.link.cancel(&self.exchange.id, "the agent no longer listens");
+            self.link
+                .cancel(&self.exchange.id, "the agent no longer listens");
         }
     }
 }
@@ -220,11 +272,20 @@ impl Drop for Open {
 fn within(wanted: &Object, told: &Object) -> Object {
     let mut kept = Object::new();
     for (key, value) in told.iter() {
-        let Some(asked) = wanted.get(key) else { continue };
+        let Some(asked) = wanted.get(key) else {
+            continue;
+        };
         match (asked.elements(), value.elements()) {
             (Some(asked), Some(values)) => {
                 let asked: HashSet<&[u8]> = asked.iter().map(Text::as_bytes).collect();
-                kept.set(key, Text::array(values.into_iter().filter(|value| asked.contains(value.as_bytes()))));
+                kept.set(
+                    key,
+                    Text::array(
+                        values
+                            .into_iter()
+                            .filter(|value| asked.contains(value.as_bytes())),
+                    ),
+                );
             }
             _ => kept.set(key, value.clone()),
         }
@@ -239,7 +300,11 @@ pub(super) fn join(all: &mut Object, told: &Object) {
         let joined = match (known.and_then(Text::elements), value.elements()) {
             (Some(mut known), Some(values)) => {
                 let before: HashSet<_> = known.iter().map(Text::bytes).collect();
-                known.extend(values.into_iter().filter(|value| !before.contains(value.as_bytes())));
+                known.extend(
+                    values
+                        .into_iter()
+                        .filter(|value| !before.contains(value.as_bytes())),
+                );
                 Text::array(known)
             }
             _ if known.is_some_and(Text::is_true) => continue,
@@ -251,12 +316,25 @@ pub(super) fn join(all: &mut Object, told: &Object) {
 
 /// What an agent that heard nothing for a while has to look at again.
 fn missed(told: &Object) -> Vec<Message> {
-    let lists = LISTS.iter().filter(|(key, _)| told.get(key).is_some_and(Text::is_true));
-    let mut notes: Vec<_> = lists.map(|(_, method)| Message::notification(method, None)).collect();
-    for uri in told.get(RESOURCES).and_then(Text::elements).unwrap_or_default().iter().take(MISSED) {
+    let lists = LISTS
+        .iter()
+        .filter(|(key, _)| told.get(key).is_some_and(Text::is_true));
+    let mut notes: Vec<_> = lists
+        .map(|(_, method)| Message::notification(method, None))
+        .collect();
+    for uri in told
+        .get(RESOURCES)
+        .and_then(Text::elements)
+        .unwrap_or_default()
+        .iter()
+        .take(MISSED)
+    {
         if let Some(uri) = uri.as_str() {
             let params = Text::of(&json!({ "uri": uri }));
-            notes.push(Message::notification("notifications/resources/updated", Some(params)));
+            notes.push(Message::notification(
+                "notifications/resources/updated",
+                Some(params),
+            ));
         }
     }
     notes

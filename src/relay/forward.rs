@@ -18,7 +18,8 @@ use crate::upstream::pump::{Outbound, Passage, Passed};
 
 /// Lists of what models and people choose from by its words.
 const LISTS: [&str; 3] = ["prompts/list", "resources/list", "resources/templates/list"];
-/// What a server that has forgotten the session may be asked once more: it changes nothing, or the same twice.
+/// What a server that has forgotten the session may be asked once more: it changes nothing, or the
+/// same twice.
 const REPEATABLE: [&str; 14] = [
     "ping",
     "prompts/list",
@@ -41,7 +42,8 @@ const ASKING: [&str; 2] = ["prompts/get", "resources/read"];
 const PATIENT: &str = "tasks/result";
 
 impl Relay {
-    /// Sends `message` to `server` and carries everything back; the answer is returned under the server's id.
+    /// Sends `message` to `server` and carries everything back; the answer is returned under the
+    /// server's id.
     pub(super) async fn forward(
         &self,
         request: &Request,
@@ -51,9 +53,9 @@ impl Relay {
         self.forward_task(request, server, message, None).await
     }
 
-    /// The same for what is asked of a task, if it is: with what its contract makes of what the server says on the way. What
-    /// goes through a side door is judged here, for one server and under its own names: nothing of it reaches a server in
-    /// another way.
+    /// The same for what is asked of a task, if it is: with what its contract makes of what the
+    /// server says on the way. What goes through a side door is judged here, for one server and
+    /// under its own names: nothing of it reaches a server in another way.
     pub(super) async fn forward_task(
         &self,
         request: &Request,
@@ -61,9 +63,20 @@ impl Relay {
         message: Message,
         task: Option<&Owned>,
     ) -> Result<Message, Failed> {
-        let Request { caller, revision, session, .. } = request;
+        let Request {
+            caller,
+            revision,
+            session,
+            ..
+        } = request;
         let (asked, session) = (message.clone(), session.as_deref());
-        let passing = Passing { caller, server, revision, session, message: &asked };
+        let passing = Passing {
+            caller,
+            server,
+            revision,
+            session,
+            message: &asked,
+        };
         let Some(judged) = self.sides.judge(passing) else {
             return self.carry(request, server, message, task).await;
         };
@@ -73,7 +86,10 @@ impl Relay {
         }
         let answer = self.carry(request, server, message, task).await;
         self.sides.tell(&judged, became(&answer));
-        Ok(self.sides.listed((caller, server), &asked.method, answer?).await)
+        Ok(self
+            .sides
+            .listed((caller, server), &asked.method, answer?)
+            .await)
     }
 
     async fn carry(
@@ -83,22 +99,58 @@ impl Relay {
         mut message: Message,
         task: Option<&Owned>,
     ) -> Result<Message, Failed> {
-        let Request { caller, outlet, links, waiting, .. } = request;
+        let Request {
+            caller,
+            outlet,
+            links,
+            waiting,
+            ..
+        } = request;
         if let Some(params) = self.with_meta(request, server, message.body.as_ref()) {
             message.body = Some(params);
         }
         let asks = ASKING.contains(&message.method.as_str());
-        let (method, params) = (request.message.method.as_str(), request.message.body.as_ref());
-        let bound = Bound { caller, server, method, params };
-        let message = if asks { self.opened(bound, message)? } else { message };
-        let (shaping, task_token) = task.map(|task| (&*task.shaping, task.token.as_ref())).unzip();
+        let (method, params) = (
+            request.message.method.as_str(),
+            request.message.body.as_ref(),
+        );
+        let bound = Bound {
+            caller,
+            server,
+            method,
+            params,
+        };
+        let message = if asks {
+            self.opened(bound, message)?
+        } else {
+            message
+        };
+        let (shaping, task_token) = task
+            .map(|task| (&*task.shaping, task.token.as_ref()))
+            .unzip();
         let task_token = task_token.flatten();
-        let passage = Passage { caller, outlet, links, waiting, stop_when_gone: true, shaping, task_token };
+        let passage = Passage {
+            caller,
+            outlet,
+            links,
+            waiting,
+            stop_when_gone: true,
+            shaping,
+            task_token,
+        };
         let is_list = LISTS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
-        let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
+        let timeout = known
+            .filter(|_| message.method != PATIENT)
+            .map(|server| server.settings.timeout);
         let changes = !REPEATABLE.contains(&message.method.as_str());
-        let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout, changes });
+        let exchange = passage.exchange(Outbound {
+            server,
+            message,
+            params: Vec::new(),
+            timeout,
+            changes,
+        });
         let ended = tokio::select! {
             ended = exchange => ended,
             () = self.closing.cancelled(), if timeout.is_none() => return Err(Failed::Gone),
@@ -108,7 +160,10 @@ impl Relay {
                 let from = (&**caller, server, request.revision);
                 match asks_too_much(&*self.sides, from, &answer) {
                     Some(words) => Ok(withheld(&answer, words)),
-                    None if is_list => Ok(Message { body: answer.body.as_ref().map(readable_words), ..answer }),
+                    None if is_list => Ok(Message {
+                        body: answer.body.as_ref().map(readable_words),
+                        ..answer
+                    }),
                     None if asks => Ok(self.seal.sealed(bound, answer)),
                     None => Ok(answer),
                 }
@@ -123,21 +178,32 @@ impl Relay {
         }
     }
 
-    /// The message as its server knows it: with its own state in place of what was given to the agent. Another is refused,
-    /// or in observe mode goes on as it is, to a server that knows nothing of it.
+    /// The message as its server knows it: with its own state in place of what was given to the
+    /// agent. Another is refused, or in observe mode goes on as it is, to a server that knows
+    /// nothing of it.
     fn opened(&self, bound: Bound<'_>, message: Message) -> Result<Message, Failed> {
         match self.seal.opened(bound, &message) {
             Ok(opened) => Ok(opened.unwrap_or(message)),
             Err(foreign) => {
                 let (agent, server) = (&bound.caller.agent, bound.server);
                 tracing::warn!(%agent, %server, "an agent brought a `requestState` that is not of this request");
-                if self.policy.current().mode == Mode::Observe { Ok(message) } else { Err(foreign.into()) }
+                if self.policy.current().mode == Mode::Observe {
+                    Ok(message)
+                } else {
+                    Err(foreign.into())
+                }
             }
         }
     }
 
-    /// The parameters with what the server may be told of the agent; none if they are as it wrote them.
-    pub(super) fn with_meta(&self, request: &Request, server: &ServerName, params: Option<&Text>) -> Option<Text> {
+    /// The parameters with what the server may be told of the agent; none if they are as it wrote
+    /// them.
+    pub(super) fn with_meta(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        params: Option<&Text>,
+    ) -> Option<Text> {
         let meta = params?.get("_meta")?;
         let told = capabilities::meta(&self.sides.policy(), (&request.caller, server), &meta)?;
         let mut params = params?.object()?;
@@ -154,7 +220,8 @@ pub(super) fn became(answer: &Result<Message, Failed>) -> Became<'_> {
     }
 }
 
-/// What an agent reads to which a side door is closed: what it would read if there were nothing behind it.
+/// What an agent reads to which a side door is closed: what it would read if there were nothing
+/// behind it.
 fn closed(era: Era, method: &str) -> Result<Message, Failed> {
     if let Some((key, _)) = lists::members(method) {
         return Ok(empty(era, key));

@@ -1,5 +1,6 @@
-//! `subscriptions/listen`: one stream to the agent, fed by one listen at each server reached. That tools changed is said
-//! by toolgate itself, once the new list can be asked for, and also when its policy changed.
+//! `subscriptions/listen`: one stream to the agent, fed by one listen at each server reached. That
+//! tools changed is said by toolgate itself, once the new list can be asked for, and also when its
+//! policy changed.
 
 use super::feed::{Feed, News, join};
 use super::wanted::TOOLS;
@@ -28,7 +29,8 @@ impl Relay {
         if !self.acknowledge(request, tools, honoured.clone()).await {
             return Err(Failed::Gone);
         }
-        let mut next: FuturesUnordered<_> = feeds.into_iter().map(|feed| feed.step(&honoured)).collect();
+        let mut next: FuturesUnordered<_> =
+            feeds.into_iter().map(|feed| feed.step(&honoured)).collect();
         loop {
             tokio::select! {
                 () = request.outlet.closed() => break,
@@ -66,8 +68,14 @@ impl Relay {
     }
 
     /// What a server says, as the agent may hear it.
-    async fn heard(&self, request: &Request, server: &ServerName, note: Message) -> Option<Message> {
-        if note.method == "notifications/tools/list_changed" || !self.admits(request, server, &note) {
+    async fn heard(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        note: Message,
+    ) -> Option<Message> {
+        if note.method == "notifications/tools/list_changed" || !self.admits(request, server, &note)
+        {
             return None;
         }
         let may = |owned: &Owned| owned.server == *server && self.may_ask(request, owned);
@@ -75,26 +83,55 @@ impl Relay {
     }
 
     /// What of it the agent may hear, by the policy as it is by now.
-    fn admitted(&self, request: &Request, server: &ServerName, missed: Vec<Message>) -> Vec<Message> {
-        missed.into_iter().filter(|note| self.admits(request, server, note)).collect()
+    fn admitted(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        missed: Vec<Message>,
+    ) -> Vec<Message> {
+        missed
+            .into_iter()
+            .filter(|note| self.admits(request, server, note))
+            .collect()
     }
 
     /// May the agent hear this of a server that it listens to, and all that it asks?
     fn admits(&self, request: &Request, server: &ServerName, note: &Message) -> bool {
         let (caller, revision) = (&*request.caller, request.revision);
-        hears(&*self.sides, &Spoken { caller, server, revision, message: note }).is_ok()
+        hears(
+            &*self.sides,
+            &Spoken {
+                caller,
+                server,
+                revision,
+                message: note,
+            },
+        )
+        .is_ok()
     }
 
-    /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell. Those that come
-    /// later, or come back, are asked for that and for no more: it is what the agent was promised.
-    async fn feeds<'a>(&'a self, request: &'a Request, wanted: &Object) -> Result<(Vec<Feed<'a>>, Object), Failed> {
+    /// Listens at every server for what toolgate cannot say itself; returns what the servers will
+    /// tell. Those that come later, or come back, are asked for that and for no more: it is
+    /// what the agent was promised.
+    async fn feeds<'a>(
+        &'a self,
+        request: &'a Request,
+        wanted: &Object,
+    ) -> Result<(Vec<Feed<'a>>, Object), Failed> {
         let mut honoured = Object::new();
         if wanted.is_empty() {
             return Ok((Vec::new(), honoured));
         }
-        let held = self.servers.all().iter().filter(|server| request.scope.holds(&server.settings.name));
+        let held = self
+            .servers
+            .all()
+            .iter()
+            .filter(|server| request.scope.holds(&server.settings.name));
         let held: Vec<_> = held.cloned().collect();
-        let begun = iter(held.into_iter().map(|server| Feed::begin((self, request), server, wanted)));
+        let begun = iter(
+            held.into_iter()
+                .map(|server| Feed::begin((self, request), server, wanted)),
+        );
         let mut feeds = Vec::new();
         for begun in begun.buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
             match (begun, &request.scope) {
@@ -119,15 +156,27 @@ impl Relay {
         }
         let mut params = Object::new();
         params.set("notifications", honoured.text());
-        let ack = Message::notification("notifications/subscriptions/acknowledged", Some(params.text()));
-        request.outlet.send(Outgoing::Message(Box::new(labelled(ack, request)))).await.is_ok()
+        let ack = Message::notification(
+            "notifications/subscriptions/acknowledged",
+            Some(params.text()),
+        );
+        request
+            .outlet
+            .send(Outgoing::Message(Box::new(labelled(ack, request))))
+            .await
+            .is_ok()
     }
 }
 
 /// Tells the agent; false if it has gone.
 async fn tell(request: &Request, notes: Vec<Message>) -> bool {
     for note in notes {
-        if request.outlet.send(Outgoing::Message(Box::new(labelled(note, request)))).await.is_err() {
+        if request
+            .outlet
+            .send(Outgoing::Message(Box::new(labelled(note, request))))
+            .await
+            .is_err()
+        {
             return false;
         }
     }
@@ -136,9 +185,18 @@ async fn tell(request: &Request, notes: Vec<Message>) -> bool {
 
 /// Every message of a subscription carries the agent's id of it (PROTOCOL §1.8).
 fn labelled(mut message: Message, request: &Request) -> Message {
-    let Some(id) = request.message.id.clone() else { return message };
-    let mut params = message.body.as_ref().and_then(Text::object).unwrap_or_default();
-    let mut meta = params.get("_meta").and_then(Text::object).unwrap_or_default();
+    let Some(id) = request.message.id.clone() else {
+        return message;
+    };
+    let mut params = message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let mut meta = params
+        .get("_meta")
+        .and_then(Text::object)
+        .unwrap_or_default();
     meta.set(SUBSCRIPTION, id);
     params.set("_meta", meta.text());
     message.body = Some(params.text());
@@ -153,8 +211,14 @@ fn ended(request: &Request) -> Message {
 
 fn error_of(answer: &Message) -> (i64, String) {
     let error = answer.body.as_ref();
-    let code = error.and_then(|error| error.get("code")).and_then(|code| code.value().as_i64());
-    let words =
-        error.and_then(|error| error.get("message")).and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
-    (code.unwrap_or(crate::mcp::answer::INTERNAL), words.unwrap_or_default())
+    let code = error
+        .and_then(|error| error.get("code"))
+        .and_then(|code| code.value().as_i64());
+    let words = error
+        .and_then(|error| error.get("message"))
+        .and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
+    (
+        code.unwrap_or(crate::mcp::answer::INTERNAL),
+        words.unwrap_or_default(),
+    )
 }

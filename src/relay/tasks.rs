@@ -1,4 +1,5 @@
-//! What agents ask of tasks: each of its own alone (SECURITY §3C C4), and what they read of it as its contract makes it.
+//! What agents ask of tasks: each of its own alone (SECURITY §3C C4), and what they read of it as
+//! its contract makes it.
 
 use super::forward::became;
 use super::{Failed, Relay, Request};
@@ -31,74 +32,147 @@ impl Relay {
     pub(super) async fn of_task(&self, request: &Request) -> Result<Message, Failed> {
         let message = &request.message;
         if !declared_tasks(request) {
-            let data = Text::of(&json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
+            let data =
+                Text::of(&json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
             let words = "declare the tasks extension in the request's capabilities";
             return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
         }
-        let id = message.body.as_ref().and_then(|params| params.get("taskId"));
-        let task = id.and_then(|id| self.own_task(request, &id)).ok_or_else(no_such_task)?;
-        let Request { caller, revision, session, .. } = request;
-        let passing = Passing { caller, server: &task.server, revision, session: session.as_deref(), message };
+        let id = message
+            .body
+            .as_ref()
+            .and_then(|params| params.get("taskId"));
+        let task = id
+            .and_then(|id| self.own_task(request, &id))
+            .ok_or_else(no_such_task)?;
+        let Request {
+            caller,
+            revision,
+            session,
+            ..
+        } = request;
+        let passing = Passing {
+            caller,
+            server: &task.server,
+            revision,
+            session: session.as_deref(),
+            message,
+        };
         let changes = CHANGING.contains(&message.method.as_str());
-        let judged = changes.then(|| self.sides.of_task(passing, &task.tool, self.is_unheld(request, &task)));
+        let judged = changes.then(|| {
+            self.sides
+                .of_task(passing, &task.tool, self.is_unheld(request, &task))
+        });
         if let Some(judged) = judged.as_ref().filter(|judged| judged.is_refused()) {
             self.sides.tell(judged, Became::Ended);
             return Err(Failed::Answer(INVALID_PARAMS, HELD.to_owned()));
         }
-        let answer = self.forward_task(request, &task.server, message.clone(), Some(&task)).await;
+        let answer = self
+            .forward_task(request, &task.server, message.clone(), Some(&task))
+            .await;
         if let Some(judged) = &judged {
             self.sides.tell(judged, became(&answer));
         }
         let ended = message.method == "tasks/result";
-        let shape =
-            move |shaping: &dyn Shaping, said| if ended { shaping.result(said) } else { shaping.standing(said) };
+        let shape = move |shaping: &dyn Shaping, said| {
+            if ended {
+                shaping.result(said)
+            } else {
+                shaping.standing(said)
+            }
+        };
         Ok(shaped(&*task.shaping, shape, answer?).await)
     }
 
-    /// Does it bring something to a tool whose calls people decide on, past them? By the contract as it was when the tool
-    /// was called, or as it is.
+    /// Does it bring something to a tool whose calls people decide on, past them? By the contract
+    /// as it was when the tool was called, or as it is.
     fn is_unheld(&self, request: &Request, task: &Owned) -> bool {
         let brings = |name: &str| !BARE.contains(&name);
-        let mut members = request.message.body.as_ref().and_then(Text::members).into_iter().flatten();
+        let mut members = request
+            .message
+            .body
+            .as_ref()
+            .and_then(Text::members)
+            .into_iter()
+            .flatten();
         let is_held = || {
             let policy = self.policy.current();
-            let now = policy.allowlist.admit(&request.caller, &task.tool).map(|admitted| admitted.rules().clone());
+            let now = policy
+                .allowlist
+                .admit(&request.caller, &task.tool)
+                .map(|admitted| admitted.rules().clone());
             // Which variant the call was is known only of the contract as it was.
-            let is_now = now.is_ok_and(|rules| rules.variants.is_none() && rules.approval.is_some());
+            let is_now =
+                now.is_ok_and(|rules| rules.variants.is_none() && rules.approval.is_some());
             task.shaping.is_held() || is_now
         };
-        request.message.method == "tasks/update" && members.any(|(name, _)| brings(&name)) && is_held()
+        request.message.method == "tasks/update"
+            && members.any(|(name, _)| brings(&name))
+            && is_held()
     }
 
-    /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may call the tool.
+    /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may
+    /// call the tool.
     pub(super) fn own_task(&self, request: &Request, id: &Text) -> Option<Owned> {
-        request.links.tasks.owned(&request.caller, id, |owned| self.may_ask(request, owned))
+        request
+            .links
+            .tasks
+            .owned(&request.caller, id, |owned| self.may_ask(request, owned))
     }
 
     pub(super) fn may_ask(&self, request: &Request, owned: &Owned) -> bool {
-        let admitted = || self.policy.current().allowlist.admit(&request.caller, &owned.tool).is_ok();
+        let admitted = || {
+            self.policy
+                .current()
+                .allowlist
+                .admit(&request.caller, &owned.tool)
+                .is_ok()
+        };
         request.scope.holds(&owned.server) && admitted()
     }
 
-    /// Of a list of tasks, those of the caller, each once. All of them together cost what one message may.
-    pub(super) async fn own_tasks(&self, request: &Request, answer: Message) -> Result<Message, Failed> {
-        let result = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object);
-        let Some(mut result) = result else { return Ok(answer) };
-        let Some(tasks) = result.get("tasks").and_then(Text::elements) else { return Ok(answer) };
+    /// Of a list of tasks, those of the caller, each once. All of them together cost what one
+    /// message may.
+    pub(super) async fn own_tasks(
+        &self,
+        request: &Request,
+        answer: Message,
+    ) -> Result<Message, Failed> {
+        let result = answer
+            .body
+            .as_ref()
+            .filter(|_| !answer.is_error)
+            .and_then(Text::object);
+        let Some(mut result) = result else {
+            return Ok(answer);
+        };
+        let Some(tasks) = result.get("tasks").and_then(Text::elements) else {
+            return Ok(answer);
+        };
         let (mut own, mut seen) = (Vec::new(), HashSet::new());
         for (index, task) in tasks.into_iter().enumerate().take(MOST) {
             if index % AT_ONCE == AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
             let id = task.get("taskId").filter(|id| seen.insert(id.bytes()));
-            let Some(owned) = id.and_then(|id| self.own_task(request, &id)) else { continue };
+            let Some(owned) = id.and_then(|id| self.own_task(request, &id)) else {
+                continue;
+            };
             let said = Message::response(None, task, false);
-            if asks_too_much(&*self.sides, (&request.caller, &owned.server, request.revision), &said).is_none() {
+            if asks_too_much(
+                &*self.sides,
+                (&request.caller, &owned.server, request.revision),
+                &said,
+            )
+            .is_none()
+            {
                 own.push((owned, said));
             }
         }
         let all = |own: Vec<(Owned, Message)>| {
-            Text::array(own.into_iter().filter_map(|(owned, said)| owned.shaping.standing(said).body))
+            Text::array(
+                own.into_iter()
+                    .filter_map(|(owned, said)| owned.shaping.standing(said).body),
+            )
         };
         let there = || {
             let own = own.clone();
@@ -108,16 +182,29 @@ impl Relay {
             let words = "the list takes too much to check and to redact; ask for each task by itself (tasks/get)";
             Failed::Answer(INTERNAL, words.to_owned())
         };
-        let listed = heavy::done(&request.caller.agent, || all(own.clone()), there).await.map_err(too_much)?;
+        let listed = heavy::done(&request.caller.agent, || all(own.clone()), there)
+            .await
+            .map_err(too_much)?;
         result.set("tasks", listed);
-        Ok(Message { body: Some(result.text()), ..answer })
+        Ok(Message {
+            body: Some(result.text()),
+            ..answer
+        })
     }
 }
 
 /// The tasks extension speaks only to agents that declared it on the request (PROTOCOL §6.1).
 fn declared_tasks(request: &Request) -> bool {
-    let path = ["io.modelcontextprotocol/clientCapabilities", "extensions", TASKS];
-    let meta = request.message.body.as_ref().and_then(|params| params.get("_meta"));
+    let path = [
+        "io.modelcontextprotocol/clientCapabilities",
+        "extensions",
+        TASKS,
+    ];
+    let meta = request
+        .message
+        .body
+        .as_ref()
+        .and_then(|params| params.get("_meta"));
     request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
 }
 

@@ -1,5 +1,5 @@
-//! What an agent wants to hear of: what the revision knows, and of that its own tasks, and what a server may tell it (SECURITY
-//! §3C C4, §5).
+//! What an agent wants to hear of: what the revision knows, and of that its own tasks, and what a
+//! server may tell it (SECURITY §3C C4, §5).
 
 use super::feed::{LISTS, RESOURCES, TASK_IDS};
 use super::{Relay, Request};
@@ -17,23 +17,34 @@ const MOST: usize = 1_000;
 const AT_ONCE: usize = 16;
 
 impl Relay {
-    /// What a subscription asks for that some server may tell the agent, and whether it is to hear of tools. What it wanted is
-    /// recorded.
+    /// What a subscription asks for that some server may tell the agent, and whether it is to hear
+    /// of tools. What it wanted is recorded.
     pub(super) async fn wanted(&self, request: &Request) -> (Object, bool) {
-        let asked = request.message.body.as_ref().and_then(|params| params.get("notifications"));
+        let asked = request
+            .message
+            .body
+            .as_ref()
+            .and_then(|params| params.get("notifications"));
         let asked = asked.as_ref().and_then(Text::object).unwrap_or_default();
         let mut wanted = self.known(&asked);
         let tools = wanted.remove(TOOLS).is_some();
         if let Some(ids) = wanted.get(TASK_IDS).and_then(Text::elements) {
-            let own: Vec<_> = ids.into_iter().filter(|id| self.own_task(request, id).is_some()).collect();
+            let own: Vec<_> = ids
+                .into_iter()
+                .filter(|id| self.own_task(request, id).is_some())
+                .collect();
             put(&mut wanted, TASK_IDS, own);
         }
-        let reached: Vec<_> = self.reached(&request.scope).iter().map(|server| server.settings.name.clone()).collect();
+        let reached: Vec<_> = self
+            .reached(&request.scope)
+            .iter()
+            .map(|server| server.settings.name.clone())
+            .collect();
         (self.open(request, &wanted, (&reached, true)).await.0, tools)
     }
 
-    /// The members that the revision knows, in the form that it gives them: servers may take others for them. In observe mode
-    /// others stay.
+    /// The members that the revision knows, in the form that it gives them: servers may take others
+    /// for them. In observe mode others stay.
     fn known(&self, asked: &Object) -> Object {
         let mut known = Object::new();
         for (key, value) in asked.iter() {
@@ -45,16 +56,24 @@ impl Relay {
                 let texts = texts.filter(|one| one.as_str().is_some() && seen.insert(one.bytes()));
                 let texts: Vec<Text> = texts.take(MOST).collect();
                 put(&mut known, key, texts);
-            } else if (is_flag && value.is_true()) || (!is_flag && self.policy.current().mode == Mode::Observe) {
+            } else if (is_flag && value.is_true())
+                || (!is_flag && self.policy.current().mode == Mode::Observe)
+            {
                 known.set(key, value.clone());
             }
         }
         known
     }
 
-    /// The parameters by which a server is subscribed to: what is wanted of it, and what it is told of the agent.
+    /// The parameters by which a server is subscribed to: what is wanted of it, and what it is told
+    /// of the agent.
     pub(super) fn subscription(&self, request: &Request, wanted: &Object) -> Text {
-        let asked = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+        let asked = request
+            .message
+            .body
+            .as_ref()
+            .and_then(Text::object)
+            .unwrap_or_default();
         let mut params = Object::new();
         let observes = self.policy.current().mode == Mode::Observe;
         for (key, value) in asked.iter().filter(|(key, _)| *key == "_meta" || observes) {
@@ -65,24 +84,48 @@ impl Relay {
     }
 
     /// What of it this server may tell the agent.
-    pub(super) async fn open_here(&self, request: &Request, server: &ServerName, wanted: &Object) -> Object {
-        self.open(request, wanted, (std::slice::from_ref(server), false)).await.0
+    pub(super) async fn open_here(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        wanted: &Object,
+    ) -> Object {
+        self.open(request, wanted, (std::slice::from_ref(server), false))
+            .await
+            .0
     }
 
     /// May the agent still hear all that it was promised?
     pub(super) async fn still_holds(&self, request: &Request, promised: &Object) -> bool {
-        let ids = promised.get(TASK_IDS).and_then(Text::elements).unwrap_or_default();
+        let ids = promised
+            .get(TASK_IDS)
+            .and_then(Text::elements)
+            .unwrap_or_default();
         let is_own = || ids.iter().all(|id| self.own_task(request, id).is_some());
-        if !self.policy.current().identity.callers().contains(&request.caller) || !is_own() {
+        if !self
+            .policy
+            .current()
+            .identity
+            .callers()
+            .contains(&request.caller)
+            || !is_own()
+        {
             return false;
         }
-        let names = self.servers.all().iter().map(|server| &server.settings.name);
-        let held: Vec<_> = names.filter(|name| request.scope.holds(name)).cloned().collect();
+        let names = self
+            .servers
+            .all()
+            .iter()
+            .map(|server| &server.settings.name);
+        let held: Vec<_> = names
+            .filter(|name| request.scope.holds(name))
+            .cloned()
+            .collect();
         self.open(request, promised, (&held, false)).await.1
     }
 
-    /// What of it at least one of the servers may tell the agent, in one pass, and whether that is all of it; with `records`,
-    /// each is recorded.
+    /// What of it at least one of the servers may tell the agent, in one pass, and whether that is
+    /// all of it; with `records`, each is recorded.
     async fn open(
         &self,
         request: &Request,
@@ -105,7 +148,8 @@ impl Relay {
                         tokio::task::yield_now().await;
                     }
                     let params = Text::members_of(&[("uri", uri.clone())]);
-                    let note = Message::notification("notifications/resources/updated", Some(params));
+                    let note =
+                        Message::notification("notifications/resources/updated", Some(params));
                     if self.is_open(request, (servers, records), &note) {
                         uris.push(uri);
                     } else {
@@ -120,11 +164,19 @@ impl Relay {
         (open, whole)
     }
 
-    /// May one of the servers say it? The first that may is recorded, or else that the first may not.
-    fn is_open(&self, request: &Request, (servers, records): (&[ServerName], bool), note: &Message) -> bool {
+    /// May one of the servers say it? The first that may is recorded, or else that the first may
+    /// not.
+    fn is_open(
+        &self,
+        request: &Request,
+        (servers, records): (&[ServerName], bool),
+        note: &Message,
+    ) -> bool {
         let (mut first, mut is_open) = (None, false);
         for server in servers {
-            let Some(judged) = self.judge(request, server, note) else { continue };
+            let Some(judged) = self.judge(request, server, note) else {
+                continue;
+            };
             is_open = !judged.is_refused();
             if is_open || first.is_none() {
                 first = Some(judged);
@@ -139,9 +191,25 @@ impl Relay {
         is_open
     }
 
-    fn judge<'a>(&self, request: &'a Request, server: &'a ServerName, message: &'a Message) -> Option<Judged<'a>> {
-        let Request { caller, revision, session, .. } = request;
-        self.sides.judge(Passing { caller, server, revision, session: session.as_deref(), message })
+    fn judge<'a>(
+        &self,
+        request: &'a Request,
+        server: &'a ServerName,
+        message: &'a Message,
+    ) -> Option<Judged<'a>> {
+        let Request {
+            caller,
+            revision,
+            session,
+            ..
+        } = request;
+        self.sides.judge(Passing {
+            caller,
+            server,
+            revision,
+            session: session.as_deref(),
+            message,
+        })
     }
 }
 

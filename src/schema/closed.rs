@@ -1,8 +1,9 @@
-//! Closes what a contract constrains: where it names properties, nothing else may come than what it or the tool's own
-//! schema names, even where that schema is open (SECURITY §3A A3).
+//! Closes what a contract constrains: where it names properties, nothing else may come than what it
+//! or the tool's own schema names, even where that schema is open (SECURITY §3A A3).
 //!
-//! A tool that takes `file` for `path` would otherwise be reached with the argument that nobody judged. A contract whose
-//! schema says itself what else may come (`additionalProperties` and its like) is left alone in that place.
+//! A tool that takes `file` for `path` would otherwise be reached with the argument that nobody
+//! judged. A contract whose schema says itself what else may come (`additionalProperties` and its
+//! like) is left alone in that place.
 
 use super::explain;
 use super::names::{Names, STEPS, UNITS, is_nested};
@@ -10,18 +11,28 @@ use super::validate::Violation;
 use crate::model::work;
 use serde_json::{Map, Value};
 
-/// Refuses a key of `value` that neither `known` nor `contract` names, wherever `contract` names any.
+/// Refuses a key of `value` that neither `known` nor `contract` names, wherever `contract` names
+/// any.
 pub fn judge(known: &[&Names], contract: &[&Names], value: &Value) -> Result<(), Violation> {
     if contract.iter().all(|names| names.is_empty()) {
         return Ok(());
     }
-    let mut search = Search { known, contract, left: STEPS, path: Vec::new() };
+    let mut search = Search {
+        known,
+        contract,
+        left: STEPS,
+        path: Vec::new(),
+    };
     let root = |parts: &[&Names]| parts.iter().map(|names| names.root()).collect();
-    let at = At { known: root(known), contract: root(contract) };
+    let at = At {
+        known: root(known),
+        contract: root(contract),
+    };
     search.look(&at, value)
 }
 
-/// What applies to one value: places of each part of what is known, and of each part of the contract.
+/// What applies to one value: places of each part of what is known, and of each part of the
+/// contract.
 struct At {
     known: Vec<Vec<usize>>,
     contract: Vec<Vec<usize>>,
@@ -36,7 +47,15 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn look(&mut self, at: &At, value: &Value) -> Result<(), Violation> {
-        work::spend(UNITS * (4 + at.known.iter().chain(&at.contract).map(Vec::len).sum::<usize>()) as u64);
+        work::spend(
+            UNITS
+                * (4 + at
+                    .known
+                    .iter()
+                    .chain(&at.contract)
+                    .map(Vec::len)
+                    .sum::<usize>()) as u64,
+        );
         if at.contract.iter().all(Vec::is_empty) {
             return Ok(());
         }
@@ -46,21 +65,36 @@ impl Search<'_> {
                 if self.closes(at) {
                     self.all_named(at, members)?;
                 }
-                members.iter().try_for_each(|(key, member)| self.below(key, at, member))
+                members
+                    .iter()
+                    .try_for_each(|(key, member)| self.below(key, at, member))
             }
             Value::Array(elements) => {
                 self.spend(at, elements.len())?;
                 let numbered = elements.iter().enumerate();
-                numbered.into_iter().try_for_each(|(index, element)| self.below(&index.to_string(), at, element))
+                numbered
+                    .into_iter()
+                    .try_for_each(|(index, element)| self.below(&index.to_string(), at, element))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
 
     fn spend(&mut self, at: &At, values: usize) -> Result<(), Violation> {
-        let places = at.known.iter().chain(&at.contract).map(Vec::len).sum::<usize>();
-        let expected = || Violation { pointer: String::new(), expected: "arguments with fewer values".to_owned() };
-        self.left = self.left.checked_sub(places.saturating_mul(values)).ok_or_else(expected)?;
+        let places = at
+            .known
+            .iter()
+            .chain(&at.contract)
+            .map(Vec::len)
+            .sum::<usize>();
+        let expected = || Violation {
+            pointer: String::new(),
+            expected: "arguments with fewer values".to_owned(),
+        };
+        self.left = self
+            .left
+            .checked_sub(places.saturating_mul(values))
+            .ok_or_else(expected)?;
         work::spend(UNITS * (places.saturating_mul(values) + values) as u64);
         Ok(())
     }
@@ -68,16 +102,27 @@ impl Search<'_> {
     /// Whether the contract names properties here, and does not say what else may come.
     fn closes(&self, at: &At) -> bool {
         let parts = || self.contract.iter().zip(&at.contract);
-        parts().any(|(names, places)| names.names_any(places)) && !parts().any(|(names, places)| names.is_open(places))
+        parts().any(|(names, places)| names.names_any(places))
+            && !parts().any(|(names, places)| names.is_open(places))
     }
 
     fn all_named(&self, at: &At, members: &Map<String, Value>) -> Result<(), Violation> {
-        let parts = || self.contract.iter().zip(&at.contract).chain(self.known.iter().zip(&at.known));
+        let parts = || {
+            self.contract
+                .iter()
+                .zip(&at.contract)
+                .chain(self.known.iter().zip(&at.known))
+        };
         let named = |key: &&String| parts().any(|(names, places)| names.names(places, key));
-        let Some(key) = members.keys().find(|key| !named(key)) else { return Ok(()) };
+        let Some(key) = members.keys().find(|key| !named(key)) else {
+            return Ok(());
+        };
         let path: Vec<String> = self.path.iter().chain([key]).cloned().collect();
         let expected = "only what the tool's schema or its contract names".to_owned();
-        Err(Violation { pointer: explain::pointer(&path), expected })
+        Err(Violation {
+            pointer: explain::pointer(&path),
+            expected,
+        })
     }
 
     fn below(&mut self, step: &str, at: &At, value: &Value) -> Result<(), Violation> {
@@ -85,9 +130,16 @@ impl Search<'_> {
             return Ok(());
         }
         let under = |parts: &[&Names], places: &[Vec<usize>]| {
-            parts.iter().zip(places).map(|(names, places)| names.below(places, step)).collect()
+            parts
+                .iter()
+                .zip(places)
+                .map(|(names, places)| names.below(places, step))
+                .collect()
         };
-        let below = At { known: under(self.known, &at.known), contract: under(self.contract, &at.contract) };
+        let below = At {
+            known: under(self.known, &at.known),
+            contract: under(self.contract, &at.contract),
+        };
         self.path.push(step.to_owned());
         self.look(&below, value)?;
         self.path.pop();

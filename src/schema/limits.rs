@@ -1,4 +1,5 @@
-//! What providers and programs take: dated data, read from the files beside this one, never code (POLICY §8).
+//! What providers and programs take: dated data, read from the files beside this one, never code
+//! (POLICY §8).
 
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::reads::{Caps, Profile};
@@ -57,34 +58,61 @@ impl Alphabet {
     /// The same, for a program.
     #[must_use]
     pub fn within(&self, caps: &Caps) -> Self {
-        let plain = |letters: &str| if caps.plain { letters.replace('.', "") } else { letters.to_owned() };
+        let plain = |letters: &str| {
+            if caps.plain {
+                letters.replace('.', "")
+            } else {
+                letters.to_owned()
+            }
+        };
         let (first, rest) = (plain(&self.first), plain(&self.rest));
-        Self { first, rest, longest: self.longest.min(caps.name), top_only: self.top_only }
+        Self {
+            first,
+            rest,
+            longest: self.longest.min(caps.name),
+            top_only: self.top_only,
+        }
     }
 
     /// Whether `name` can stay as it is.
     pub fn takes(&self, name: &str) -> bool {
         let mut letters = name.chars();
         name.len() <= self.longest
-            && letters.next().is_some_and(|letter| holds(&self.first, letter))
+            && letters
+                .next()
+                .is_some_and(|letter| holds(&self.first, letter))
             && letters.all(|letter| holds(&self.rest, letter))
     }
 
-    /// `name` as it can be shown: itself, or what is left of it and eight digits of its SHA-256, so that two names never
-    /// become one by chance.
+    /// `name` as it can be shown: itself, or what is left of it and eight digits of its SHA-256, so
+    /// that two names never become one by chance.
     pub fn fit(&self, name: &str) -> String {
         if self.takes(name) {
             return name.to_owned();
         }
         let digest = super::validate::schema_hash(&name.into());
-        let letters = name.chars().map(|letter| if holds(&self.rest, letter) { letter } else { '_' });
+        let letters = name.chars().map(|letter| {
+            if holds(&self.rest, letter) {
+                letter
+            } else {
+                '_'
+            }
+        });
         let mut fitting: String = letters.collect();
-        if !fitting.chars().next().is_some_and(|letter| holds(&self.first, letter)) {
+        if !fitting
+            .chars()
+            .next()
+            .is_some_and(|letter| holds(&self.first, letter))
+        {
             fitting.insert(0, 'x');
         }
         let tail = &digest[..TAIL.min(self.longest)];
         fitting.truncate(self.longest.saturating_sub(TAIL + 1));
-        if fitting.is_empty() { tail.to_owned() } else { format!("{fitting}_{tail}") }
+        if fitting.is_empty() {
+            tail.to_owned()
+        } else {
+            format!("{fitting}_{tail}")
+        }
     }
 }
 
@@ -143,10 +171,13 @@ struct Program {
 
 fn read<T: serde::de::DeserializeOwned + Default>(text: &'static str) -> T {
     let text = Text::read(Bytes::from_static(text.as_bytes()), &FROM_SERVER);
-    text.ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    text.ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
 }
 
-static PROVIDERS: LazyLock<Providers> = LazyLock::new(|| read(include_str!("limits/providers.json")));
+static PROVIDERS: LazyLock<Providers> =
+    LazyLock::new(|| read(include_str!("limits/providers.json")));
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| read(include_str!("limits/programs.json")));
 /// For a profile without data: takes nothing.
 static NOTHING: LazyLock<Limits> = LazyLock::new(Limits::default);
@@ -164,15 +195,27 @@ pub fn as_of() -> &'static str {
 /// The profile for a model, written `provider/model` (001-19).
 pub fn of_model(model: &str) -> Profile {
     let model = model.to_ascii_lowercase();
-    let found = PROVIDERS.models.iter().find(|(pattern, _)| matches(pattern, &model));
+    let found = PROVIDERS
+        .models
+        .iter()
+        .find(|(pattern, _)| matches(pattern, &model));
     found.map_or(Profile::Portable, |(_, profile)| *profile)
 }
 
 /// What the program of that name takes; none if it is unknown.
 pub fn of_program(name: &str) -> Option<Caps> {
-    let Program { tools, name, around, plain } = PROGRAMS.named.get(name)?;
+    let Program {
+        tools,
+        name,
+        around,
+        plain,
+    } = PROGRAMS.named.get(name)?;
     let name = name.map_or(usize::MAX, |longest| longest.saturating_sub(*around));
-    Some(Caps { tools: tools.unwrap_or(usize::MAX), name, plain: *plain })
+    Some(Caps {
+        tools: tools.unwrap_or(usize::MAX),
+        name,
+        plain: *plain,
+    })
 }
 
 /// The programs that are known.
@@ -183,9 +226,13 @@ pub fn programs() -> Vec<String> {
 /// Whether `text` is what `pattern` says, in which `*` stands for any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
     for part in parts {
-        let Some(at) = rest.find(part) else { return false };
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
         rest = &rest[at + part.len()..];
     }
     pattern.ends_with('*') || rest.is_empty()
@@ -202,10 +249,14 @@ mod tests {
             assert!(PROVIDERS.profiles.contains_key(&profile), "{profile}");
         }
         let day = regex::Regex::new("^20[0-9]{2}-[0-1][0-9]-[0-3][0-9]$").unwrap();
-        let programs_of: serde_json::Value = serde_json::from_str(include_str!("limits/programs.json")).unwrap();
+        let programs_of: serde_json::Value =
+            serde_json::from_str(include_str!("limits/programs.json")).unwrap();
         assert!(day.is_match(as_of()) && day.is_match(programs_of["as_of"].as_str().unwrap()));
         assert_eq!(programs(), ["claude-code", "cursor", "vscode", "windsurf"]);
-        assert_eq!(of_program("cursor").map(|caps| (caps.tools, caps.name)), Some((40, 51)));
+        assert_eq!(
+            of_program("cursor").map(|caps| (caps.tools, caps.name)),
+            Some((40, 51))
+        );
         assert_eq!(of_program("emacs"), None);
     }
 
@@ -239,12 +290,21 @@ mod tests {
     fn names_are_fitted_and_stay_apart() {
         let plain = &of(Profile::Portable).tool_name;
         assert_eq!(plain.fit("fs__read_file"), "fs__read_file");
-        let fitted: Vec<String> = ["a.b", "a_b", "a-b", "1.b", &"n".repeat(80)].map(|name| plain.fit(name)).into();
+        let fitted: Vec<String> = ["a.b", "a_b", "a-b", "1.b", &"n".repeat(80)]
+            .map(|name| plain.fit(name))
+            .into();
         for name in &fitted {
             assert!(plain.takes(name), "{name}");
         }
-        assert!(fitted[0].starts_with("a_b_") && fitted[1] == "a_b" && fitted[2] == "a-b", "{fitted:?}");
-        let short = plain.within(&Caps { name: 12, plain: true, ..Caps::default() });
+        assert!(
+            fitted[0].starts_with("a_b_") && fitted[1] == "a_b" && fitted[2] == "a-b",
+            "{fitted:?}"
+        );
+        let short = plain.within(&Caps {
+            name: 12,
+            plain: true,
+            ..Caps::default()
+        });
         assert!(short.takes(&short.fit("billing__create_invoice")));
         assert!(holds("A-Za-z0-9_.-", '-') && holds("A-Za-z_", '_') && !holds("A-Za-z_", '-'));
     }

@@ -1,8 +1,8 @@
-//! JSON as the validator reads it, each look at it paid for: an evaluation ends where its units are spent, whatever the
-//! schema multiplies (FINDINGS F3).
+//! JSON as the validator reads it, each look at it paid for: an evaluation ends where its units are
+//! spent, whatever the schema multiplies (FINDINGS F3).
 //!
-//! What the validator does between two looks (subschemas that combine others and look at nothing) is paid for with the
-//! value they apply to: [`super::weight`] says how much that can be.
+//! What the validator does between two looks (subschemas that combine others and look at nothing)
+//! is paid for with the value they apply to: [`super::weight`] says how much that can be.
 
 use crate::model::work::spend;
 use jsonschema::JsonType;
@@ -106,7 +106,11 @@ impl<'a> Node<'a, Metered> for Paid<'a> {
 
     fn as_number(&self) -> Option<&'a Number> {
         spend(LOOK);
-        if let Value::Number(number) = self.0 { Some(number) } else { None }
+        if let Value::Number(number) = self.0 {
+            Some(number)
+        } else {
+            None
+        }
     }
 
     fn as_boolean(&self) -> Option<bool> {
@@ -194,7 +198,11 @@ impl<'a> Array<'a, Metered> for Elements<'a> {
     }
 
     fn is_unique(&self) -> bool {
-        let (each, times) = if self.0.len() <= PAIRWISE { (COMPARE, self.0.len() as u64) } else { (HASH, 1) };
+        let (each, times) = if self.0.len() <= PAIRWISE {
+            (COMPARE, self.0.len() as u64)
+        } else {
+            (HASH, 1)
+        };
         self.0.iter().for_each(|element| pay(element, each, times));
         unique::is_unique(self.0)
     }
@@ -217,7 +225,9 @@ impl<'a> Iterator for EachElement<'a> {
 pub(super) fn pay(value: &Value, each: u64, times: u64) {
     spend(each.saturating_mul(times));
     match value {
-        Value::Array(elements) => elements.iter().for_each(|element| pay(element, each, times)),
+        Value::Array(elements) => elements
+            .iter()
+            .for_each(|element| pay(element, each, times)),
         Value::Object(members) => {
             for (name, member) in members {
                 spend((SEARCH + text_units(name)).saturating_mul(times));
@@ -234,7 +244,11 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     spend(COMPARE);
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| equal(left, right))
         }
         (Value::Object(left), Value::Object(right)) => {
             let same = |(name, value): (&String, &Value)| {

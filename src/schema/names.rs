@@ -1,7 +1,7 @@
 //! The names that a schema declares, to find a key that is one of them in another case.
 //!
-//! A tool written on a JSON library that ignores case reads `Path` where the contract judged `path`, so such a key is
-//! refused even where the schema is open (SECURITY §3A, A3).
+//! A tool written on a JSON library that ignores case reads `Path` where the contract judged
+//! `path`, so such a key is refused even where the schema is open (SECURITY §3A, A3).
 
 use super::explain;
 use super::survey::{Step, Survey};
@@ -37,21 +37,41 @@ struct Place {
 }
 
 /// Keywords that say so.
-const OPENING: &[&str] = &["additionalProperties", "unevaluatedProperties", "patternProperties"];
+const OPENING: &[&str] = &[
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+];
 
-/// The names under `required`, and those that `dependentRequired` and draft-07's `dependencies` ask for.
+/// The names under `required`, and those that `dependentRequired` and draft-07's `dependencies` ask
+/// for.
 fn required(schema: &Value) -> HashSet<String> {
-    let beside =
-        ["dependentRequired", "dependencies"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_object());
-    let lists = schema.get("required").into_iter().chain(beside.flat_map(serde_json::Map::values));
-    lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    let beside = ["dependentRequired", "dependencies"]
+        .into_iter()
+        .filter_map(|keyword| schema.get(keyword)?.as_object());
+    let lists = schema
+        .get("required")
+        .into_iter()
+        .chain(beside.flat_map(serde_json::Map::values));
+    lists
+        .filter_map(Value::as_array)
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 impl Names {
     pub(super) fn of(survey: &Survey<'_>) -> Self {
         let place = |node: &super::survey::Node<'_>| {
-            let open = OPENING.iter().any(|keyword| node.schema.get(keyword).is_some());
-            let mut place = Place { open, required: required(node.schema), ..Place::default() };
+            let open = OPENING
+                .iter()
+                .any(|keyword| node.schema.get(keyword).is_some());
+            let mut place = Place {
+                open,
+                required: required(node.schema),
+                ..Place::default()
+            };
             for &(step, target) in &node.steps {
                 match step {
                     Step::Same => place.same.push(target),
@@ -65,17 +85,24 @@ impl Names {
             }
             place
         };
-        Self { places: survey.nodes.iter().map(place).collect() }
+        Self {
+            places: survey.nodes.iter().map(place).collect(),
+        }
     }
 
     /// The names on these paths from the root, such as `["customer", "id"]`.
     pub fn on<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Self {
-        let mut names = Self { places: vec![Place::default()] };
+        let mut names = Self {
+            places: vec![Place::default()],
+        };
         for path in paths {
             let mut at = 0;
             for name in path {
                 let next = names.places.len();
-                let found = *names.places[at].properties.entry(name.clone()).or_insert(next);
+                let found = *names.places[at]
+                    .properties
+                    .entry(name.clone())
+                    .or_insert(next);
                 names.places[at].folded.insert(folded(name), name.clone());
                 if found == next {
                     names.places.push(Place::default());
@@ -92,20 +119,31 @@ impl Names {
         for step in path {
             places = self.widen(self.under(&places, step));
         }
-        let any = places.iter().any(|&place| !self.places[place].properties.is_empty());
-        (any, places.iter().any(|&place| self.places[place].properties.contains_key(name)))
+        let any = places
+            .iter()
+            .any(|&place| !self.places[place].properties.is_empty());
+        (
+            any,
+            places
+                .iter()
+                .any(|&place| self.places[place].properties.contains_key(name)),
+        )
     }
 
-    /// Whether `path` leads nowhere: some object on it declares names, and not the next step. What says nothing of its
-    /// names may hold any.
+    /// Whether `path` leads nowhere: some object on it declares names, and not the next step. What
+    /// says nothing of its names may hold any.
     pub fn lack(&self, path: &[String]) -> bool {
-        path.iter().enumerate().any(|(depth, step)| self.declares(&path[..depth], step) == (true, false))
+        path.iter()
+            .enumerate()
+            .any(|(depth, step)| self.declares(&path[..depth], step) == (true, false))
     }
 
-    /// Whether the whole value may have to have the member `name`: a schema that applies to it says so, always or beside
-    /// something else.
+    /// Whether the whole value may have to have the member `name`: a schema that applies to it says
+    /// so, always or beside something else.
     pub fn requires(&self, name: &str) -> bool {
-        self.root().iter().any(|&place| self.places[place].required.contains(name))
+        self.root()
+            .iter()
+            .any(|&place| self.places[place].required.contains(name))
     }
 
     /// Whether no name is declared anywhere.
@@ -115,7 +153,11 @@ impl Names {
 
     /// The places that apply to the whole value.
     pub(super) fn root(&self) -> Vec<usize> {
-        if self.places.is_empty() { Vec::new() } else { self.widen(vec![0]) }
+        if self.places.is_empty() {
+            Vec::new()
+        } else {
+            self.widen(vec![0])
+        }
     }
 
     /// The places that apply to a member or an element of what `places` apply to.
@@ -125,12 +167,16 @@ impl Names {
 
     /// Whether one of `places` names properties.
     pub(super) fn names_any(&self, places: &[usize]) -> bool {
-        places.iter().any(|&place| !self.places[place].properties.is_empty())
+        places
+            .iter()
+            .any(|&place| !self.places[place].properties.is_empty())
     }
 
     /// Whether one of `places` names this property.
     pub(super) fn names(&self, places: &[usize], key: &str) -> bool {
-        places.iter().any(|&place| self.places[place].properties.contains_key(key))
+        places
+            .iter()
+            .any(|&place| self.places[place].properties.contains_key(key))
     }
 
     /// Whether one of `places` says itself what else may come.
@@ -143,32 +189,53 @@ impl Names {
         if self.places.iter().all(|place| place.folded.is_empty()) {
             return Ok(());
         }
-        let mut search = Search { names: self, left: STEPS, path: Vec::new() };
+        let mut search = Search {
+            names: self,
+            left: STEPS,
+            path: Vec::new(),
+        };
         search.look(&self.widen(vec![0]), value)
     }
 
     /// `places` and all that apply to the same value.
     fn widen(&self, mut places: Vec<usize>) -> Vec<usize> {
-        if places.iter().all(|&place| self.places[place].same.is_empty()) {
+        if places
+            .iter()
+            .all(|&place| self.places[place].same.is_empty())
+        {
             return places;
         }
         let mut seen: HashSet<usize> = places.iter().copied().collect();
         let mut next = 0;
         while let Some(&place) = places.get(next) {
-            places.extend(self.places[place].same.iter().filter(|&&same| seen.insert(same)));
+            places.extend(
+                self.places[place]
+                    .same
+                    .iter()
+                    .filter(|&&same| seen.insert(same)),
+            );
             next += 1;
         }
         places
     }
 
     fn under(&self, places: &[usize], key: &str) -> Vec<usize> {
-        let named: Vec<usize> =
-            places.iter().filter_map(|&place| self.places[place].properties.get(key).copied()).collect();
-        if named.is_empty() { self.inside(places) } else { named }
+        let named: Vec<usize> = places
+            .iter()
+            .filter_map(|&place| self.places[place].properties.get(key).copied())
+            .collect();
+        if named.is_empty() {
+            self.inside(places)
+        } else {
+            named
+        }
     }
 
     fn inside(&self, places: &[usize]) -> Vec<usize> {
-        places.iter().flat_map(|&place| self.places[place].inside.iter().copied()).collect()
+        places
+            .iter()
+            .flat_map(|&place| self.places[place].inside.iter().copied())
+            .collect()
     }
 }
 
@@ -187,7 +254,9 @@ impl Search<'_> {
         match value {
             Value::Object(members) => {
                 self.spend(places.len() * members.len())?;
-                members.iter().try_for_each(|(key, member)| self.member(places, key, member))
+                members
+                    .iter()
+                    .try_for_each(|(key, member)| self.member(places, key, member))
             }
             Value::Array(elements) => {
                 self.spend(places.len() + elements.len())?;
@@ -196,14 +265,19 @@ impl Search<'_> {
                     .iter()
                     .enumerate()
                     .filter(|(_, element)| is_nested(element))
-                    .try_for_each(|(index, element)| self.below(&index.to_string(), &inside, element))
+                    .try_for_each(|(index, element)| {
+                        self.below(&index.to_string(), &inside, element)
+                    })
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), Violation> {
-        let expected = || Violation { pointer: String::new(), expected: "arguments with fewer values".to_owned() };
+        let expected = || Violation {
+            pointer: String::new(),
+            expected: "arguments with fewer values".to_owned(),
+        };
         self.left = self.left.checked_sub(steps).ok_or_else(expected)?;
         work::spend(UNITS * steps as u64);
         Ok(())
@@ -213,11 +287,16 @@ impl Search<'_> {
         let declared = |place: &usize| self.names.places[*place].properties.contains_key(key);
         if !places.iter().any(declared) {
             let folded = folded(key);
-            let name = places.iter().find_map(|&place| self.names.places[place].folded.get(&folded));
+            let name = places
+                .iter()
+                .find_map(|&place| self.names.places[place].folded.get(&folded));
             if let Some(name) = name {
                 self.path.push(key.to_owned());
                 let expected = format!("the property `{}`, spelt exactly so", explain::shown(name));
-                return Err(Violation { pointer: explain::pointer(&self.path), expected });
+                return Err(Violation {
+                    pointer: explain::pointer(&self.path),
+                    expected,
+                });
             }
         }
         if !is_nested(member) {

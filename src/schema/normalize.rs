@@ -1,8 +1,10 @@
-//! Schemas as a model's provider takes them (POLICY §3, §8), and the way back from what a model writes by them.
+//! Schemas as a model's provider takes them (POLICY §3, §8), and the way back from what a model
+//! writes by them.
 //!
-//! The normalized schema is a hint to the model and is never enforced: a call is read back and judged by the original.
-//! So it may take more than the original, never silently less; what it can no longer say stands in its losses, and a tool
-//! of which something required cannot be said is not offered in that profile.
+//! The normalized schema is a hint to the model and is never enforced: a call is read back and
+//! judged by the original. So it may take more than the original, never silently less; what it can
+//! no longer say stands in its losses, and a tool of which something required cannot be said is not
+//! offered in that profile.
 
 mod back;
 mod fit;
@@ -28,11 +30,12 @@ use crate::model::work::{self, Spent};
 use read::{Reader, TooMany};
 use serde_json::Value;
 
-/// How often one definition may be within itself, and how many subschemas may come of it, each 32 bytes of text being one
-/// more; the next is tried when that is too much.
+/// How often one definition may be within itself, and how many subschemas may come of it, each 32
+/// bytes of text being one more; the next is tried when that is too much.
 const TRIES: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
 
-/// What one subschema takes, in units of work, and a name in `required`; and all of them: about 40 ms.
+/// What one subschema takes, in units of work, and a name in `required`; and all of them: about 40
+/// ms.
 const NODE: u64 = 150;
 const NAME: u64 = 10;
 const UNITS: u64 = 4 * work::INLINE;
@@ -98,11 +101,16 @@ impl Unfit {
     }
 }
 
-/// `schema` as `profile` shows it. Takes time in proportion to the schema with its references written out, within bounds.
+/// `schema` as `profile` shows it. Takes time in proportion to the schema with its references
+/// written out, within bounds.
 pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
     let survey = preflight::survey(schema)?;
     if profile == Profile::None {
-        return Ok(Normal { schema: schema.clone(), back: Back::default(), losses: Losses::default() });
+        return Ok(Normal {
+            schema: schema.clone(),
+            back: Back::default(),
+            losses: Losses::default(),
+        });
     }
     let mut unfit = Unfit::NotAnObject;
     let tried = work::within(UNITS, || {
@@ -118,18 +126,28 @@ pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
         Ok(Some(ended)) => ended,
         Ok(None) => Err(unfit),
         Err(Spent) => {
-            // Whatever it is a part of may be what is spent: it is broken off then, and nothing is known of the schema.
+            // Whatever it is a part of may be what is spent: it is broken off then, and nothing is
+            // known of the schema.
             work::spend(1);
-            Err(Unfit::TooLarge { what: "subschemas", most: SUBSCHEMAS })
+            Err(Unfit::TooLarge {
+                what: "subschemas",
+                most: SUBSCHEMAS,
+            })
         }
     }
 }
 
-fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)) -> Result<Normal, Unfit> {
+fn once(
+    survey: &Survey<'_>,
+    profile: Profile,
+    (recursion, most): (usize, usize),
+) -> Result<Normal, Unfit> {
     let limits: &Limits = limits::of(profile);
     let mut reader = Reader::new(survey, recursion, most);
-    let node =
-        reader.root().map_err(|TooMany| Unfit::TooLarge { what: "subschemas, or 48 within each other", most })?;
+    let node = reader.root().map_err(|TooMany| Unfit::TooLarge {
+        what: "subschemas, or 48 within each other",
+        most,
+    })?;
     let mut losses = reader.losses;
     let mut node = root::object(node.ok_or(Unfit::NotAnObject)?, &mut losses)?;
     fit::fit(&mut node, limits, &loss::Place::ROOT, &mut losses);
@@ -151,8 +169,15 @@ fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)
     }
     let schema = write::write(&node);
     measure::judge(&schema, limits)?;
-    let back = back::Back::of(&node).map_err(|back::Clash| Unfit::NameClash)?.pruned().unwrap_or_default();
-    Ok(Normal { schema, back, losses })
+    let back = back::Back::of(&node)
+        .map_err(|back::Clash| Unfit::NameClash)?
+        .pruned()
+        .unwrap_or_default();
+    Ok(Normal {
+        schema,
+        back,
+        losses,
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Judges a tool's input schema before it is compiled: shape, dialect, bounds (SECURITY §4).
 //!
-//! A schema comes from a tool server, so it can be made to hang or to bloat the process that compiles it, or to fetch
-//! from where its author likes. What exceeds a bound quarantines the tool: a schema that was not understood judges
-//! nothing.
+//! A schema comes from a tool server, so it can be made to hang or to bloat the process that
+//! compiles it, or to fetch from where its author likes. What exceeds a bound quarantines the tool:
+//! a schema that was not understood judges nothing.
 
 use super::survey::{Step, Survey};
 use serde_json::Value;
@@ -14,7 +14,8 @@ const MAX_DEPTH: usize = 32;
 /// Subschemas when every reference is written out (SECURITY §4).
 const MAX_EXPANSIONS: u64 = 10_000;
 
-/// Why a tool's schema cannot be trusted to judge arguments, so that the tool is not offered at all.
+/// Why a tool's schema cannot be trusted to judge arguments, so that the tool is not offered at
+/// all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Quarantine {
     /// Not a JSON object.
@@ -105,9 +106,13 @@ pub(super) enum Dialect {
 
 /// The dialect that `$schema` names.
 pub(super) fn dialect(schema: &Value) -> Option<Dialect> {
-    let Some(named) = schema.get("$schema") else { return Some(Dialect::Draft202012) };
+    let Some(named) = schema.get("$schema") else {
+        return Some(Dialect::Draft202012);
+    };
     let named = named.as_str()?;
-    let place = named.strip_prefix("https://").or_else(|| named.strip_prefix("http://"))?;
+    let place = named
+        .strip_prefix("https://")
+        .or_else(|| named.strip_prefix("http://"))?;
     match place.strip_suffix('#').unwrap_or(place) {
         "json-schema.org/draft/2020-12/schema" => Some(Dialect::Draft202012),
         "json-schema.org/draft-07/schema" => Some(Dialect::Draft07),
@@ -142,8 +147,12 @@ pub(super) fn survey(schema: &Value) -> Result<Survey<'_>, Quarantine> {
 
 fn within(value: &Value, depth: usize) -> bool {
     match value {
-        Value::Array(elements) => depth > 0 && elements.iter().all(|element| within(element, depth - 1)),
-        Value::Object(members) => depth > 0 && members.values().all(|member| within(member, depth - 1)),
+        Value::Array(elements) => {
+            depth > 0 && elements.iter().all(|element| within(element, depth - 1))
+        }
+        Value::Object(members) => {
+            depth > 0 && members.values().all(|member| within(member, depth - 1))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
@@ -153,7 +162,10 @@ struct Room(usize);
 
 impl std::io::Write for Room {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        self.0 = self
+            .0
+            .checked_sub(bytes.len())
+            .ok_or(std::io::ErrorKind::StorageFull)?;
         Ok(bytes.len())
     }
 
@@ -162,7 +174,8 @@ impl std::io::Write for Room {
     }
 }
 
-/// How many subschemas there are when every reference is written out; a reference to what is being written counts one.
+/// How many subschemas there are when every reference is written out; a reference to what is being
+/// written counts one.
 fn expansions(survey: &Survey<'_>) -> u64 {
     let mut counts: Vec<Option<u64>> = vec![None; survey.nodes.len()];
     let mut open = vec![false; survey.nodes.len()];
@@ -178,7 +191,11 @@ fn expansions(survey: &Survey<'_>) -> u64 {
             }
             continue;
         };
-        let known = if step == Step::Kept { Some(0) } else { counts[target].or(open[target].then_some(1)) };
+        let known = if step == Step::Kept {
+            Some(0)
+        } else {
+            counts[target].or(open[target].then_some(1))
+        };
         stack.push((node, next + 1, total.saturating_add(known.unwrap_or(0))));
         if known.is_none() {
             open[target] = true;

@@ -1,5 +1,6 @@
-//! Walks a schema once and lays its subschemas out as a graph, so that bounds and names are read off without following
-//! a reference twice. Values under `enum`, `const`, `default` and `examples` are data: nothing in them is a keyword.
+//! Walks a schema once and lays its subschemas out as a graph, so that bounds and names are read
+//! off without following a reference twice. Values under `enum`, `const`, `default` and `examples`
+//! are data: nothing in them is a keyword.
 
 use super::preflight::Quarantine;
 use serde_json::{Map, Value};
@@ -13,7 +14,8 @@ const MAX_PATTERNS: usize = 64;
 const MAX_PATTERN_BYTES: usize = 512;
 /// Members of one `enum` (SECURITY §4).
 const MAX_ENUM: usize = 1_000;
-/// Members of one `enum` that are objects or arrays, which are compared one by one (60 000 values: 6 µs each).
+/// Members of one `enum` that are objects or arrays, which are compared one by one (60 000 values:
+/// 6 µs each).
 const MAX_ENUM_NESTED: usize = 100;
 /// Members of one `oneOf` or `anyOf` (SECURITY §4).
 const MAX_ALTERNATIVES: usize = 64;
@@ -54,7 +56,8 @@ pub(super) struct Survey<'a> {
     by_address: HashMap<*const Value, usize>,
     anchors: HashMap<(usize, &'a str), usize>,
     references: Vec<(usize, &'a str)>,
-    /// Where each `$ref` leads; not where what stands for a place that only a validator knows does.
+    /// Where each `$ref` leads; not where what stands for a place that only a validator knows
+    /// does.
     targets: HashMap<usize, usize>,
     dynamic: usize,
 }
@@ -72,9 +75,11 @@ fn shape(keyword: &str) -> Option<(Shape, Step<'static>)> {
         "not" | "if" | "then" | "else" => (Shape::One, Step::Same),
         "allOf" | "anyOf" | "oneOf" => (Shape::List, Step::Same),
         "dependentSchemas" | "dependencies" => (Shape::Named, Step::Same),
-        "contains" | "additionalItems" | "unevaluatedItems" | "additionalProperties" | "unevaluatedProperties" => {
-            (Shape::One, Step::Inside)
-        }
+        "contains"
+        | "additionalItems"
+        | "unevaluatedItems"
+        | "additionalProperties"
+        | "unevaluatedProperties" => (Shape::One, Step::Inside),
         "items" => (Shape::OneOrList, Step::Inside),
         "prefixItems" => (Shape::List, Step::Inside),
         "patternProperties" => (Shape::Named, Step::Inside),
@@ -88,7 +93,9 @@ fn shape(keyword: &str) -> Option<(Shape, Step<'static>)> {
 /// The subschemas of one keyword's value.
 fn below<'a>(shape: &Shape, step: Step<'a>, value: &'a Value) -> Vec<(Step<'a>, &'a Value)> {
     let mut found: Vec<(Step<'a>, &'a Value)> = match (shape, value) {
-        (Shape::List | Shape::OneOrList, Value::Array(list)) => list.iter().map(|item| (step, item)).collect(),
+        (Shape::List | Shape::OneOrList, Value::Array(list)) => {
+            list.iter().map(|item| (step, item)).collect()
+        }
         (Shape::One | Shape::OneOrList, _) => vec![(step, value)],
         (Shape::Named, Value::Object(members)) => {
             let named = |(name, member): (&'a String, &'a Value)| match step {
@@ -111,7 +118,12 @@ impl<'a> Survey<'a> {
         while let Some((from, reference)) = survey.references.pop() {
             let target = survey.resolve(from, reference)?;
             survey.nodes[from].steps.push((Step::Same, target));
-            if survey.nodes[from].schema.get("$ref").and_then(Value::as_str) == Some(reference) {
+            if survey.nodes[from]
+                .schema
+                .get("$ref")
+                .and_then(Value::as_str)
+                == Some(reference)
+            {
                 survey.targets.insert(from, target);
             }
         }
@@ -121,7 +133,9 @@ impl<'a> Survey<'a> {
     /// What the `$ref` of this subschema means.
     pub(super) fn target(&self, schema: &Value) -> Option<&'a Value> {
         let node = self.by_address.get(&std::ptr::from_ref(schema))?;
-        self.targets.get(node).map(|&target| self.nodes[target].schema)
+        self.targets
+            .get(node)
+            .map(|&target| self.nodes[target].schema)
     }
 
     fn visit(&mut self, schema: &'a Value, resource: usize) -> Result<usize, Quarantine> {
@@ -133,7 +147,11 @@ impl<'a> Survey<'a> {
             return Err(Quarantine::TooManySubschemas);
         }
         self.by_address.insert(std::ptr::from_ref(schema), index);
-        self.nodes.push(Node { schema, steps: Vec::new(), resource });
+        self.nodes.push(Node {
+            schema,
+            steps: Vec::new(),
+            resource,
+        });
         if let Value::Object(members) = schema {
             self.identify(members, index, resource)?;
             let resource = self.nodes[index].resource;
@@ -152,11 +170,17 @@ impl<'a> Survey<'a> {
     }
 
     /// Notes `$id`, `$anchor` and a dialect of its own.
-    fn identify(&mut self, members: &'a Map<String, Value>, index: usize, resource: usize) -> Result<(), Quarantine> {
+    fn identify(
+        &mut self,
+        members: &'a Map<String, Value>,
+        index: usize,
+        resource: usize,
+    ) -> Result<(), Quarantine> {
         let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
         if index > 0
             && members.contains_key("$schema")
-            && super::preflight::dialect(self.nodes[index].schema) != super::preflight::dialect(self.nodes[0].schema)
+            && super::preflight::dialect(self.nodes[index].schema)
+                != super::preflight::dialect(self.nodes[0].schema)
         {
             return Err(Quarantine::UnknownDialect);
         }
@@ -176,9 +200,14 @@ impl<'a> Survey<'a> {
 
     fn bounds(&mut self, keyword: &str, value: &'a Value) -> Result<(), Quarantine> {
         match (keyword, value) {
-            ("enum", Value::Array(members)) if members.len() > MAX_ENUM => return Err(Quarantine::EnumTooLong),
+            ("enum", Value::Array(members)) if members.len() > MAX_ENUM => {
+                return Err(Quarantine::EnumTooLong);
+            }
             ("enum", Value::Array(members))
-                if members.iter().filter(|member| member.is_object() || member.is_array()).count()
+                if members
+                    .iter()
+                    .filter(|member| member.is_object() || member.is_array())
+                    .count()
                     > MAX_ENUM_NESTED =>
             {
                 return Err(Quarantine::EnumTooLong);
@@ -195,16 +224,32 @@ impl<'a> Survey<'a> {
         if self.patterns.len() + self.key_patterns.len() > MAX_PATTERNS {
             return Err(Quarantine::TooManyPatterns);
         }
-        let longest = self.patterns.iter().chain(&self.key_patterns).map(|pattern| pattern.len()).max();
-        if longest > Some(MAX_PATTERN_BYTES) { Err(Quarantine::PatternTooLong) } else { Ok(()) }
+        let longest = self
+            .patterns
+            .iter()
+            .chain(&self.key_patterns)
+            .map(|pattern| pattern.len())
+            .max();
+        if longest > Some(MAX_PATTERN_BYTES) {
+            Err(Quarantine::PatternTooLong)
+        } else {
+            Ok(())
+        }
     }
 
-    fn reference(&mut self, keyword: &str, value: &'a Value, index: usize) -> Result<(), Quarantine> {
+    fn reference(
+        &mut self,
+        keyword: &str,
+        value: &'a Value,
+        index: usize,
+    ) -> Result<(), Quarantine> {
         let dynamic = matches!(keyword, "$dynamicRef" | "$recursiveRef");
         if !dynamic && keyword != "$ref" {
             return Ok(());
         }
-        let Value::String(target) = value else { return Err(Quarantine::RemoteReference) };
+        let Value::String(target) = value else {
+            return Err(Quarantine::RemoteReference);
+        };
         if !target.starts_with('#') {
             return Err(Quarantine::RemoteReference);
         }
@@ -224,10 +269,17 @@ impl<'a> Survey<'a> {
             return Ok(resource);
         }
         if !fragment.starts_with('/') {
-            return self.anchors.get(&(resource, fragment)).copied().ok_or(Quarantine::DanglingReference);
+            return self
+                .anchors
+                .get(&(resource, fragment))
+                .copied()
+                .ok_or(Quarantine::DanglingReference);
         }
         let pointer = unescape(fragment).ok_or(Quarantine::DanglingReference)?;
-        let target = self.nodes[resource].schema.pointer(&pointer).ok_or(Quarantine::DanglingReference)?;
+        let target = self.nodes[resource]
+            .schema
+            .pointer(&pointer)
+            .ok_or(Quarantine::DanglingReference)?;
         if !target.is_object() && !target.is_boolean() {
             return Err(Quarantine::DanglingReference);
         }

@@ -16,12 +16,14 @@ use std::sync::OnceLock;
 /// A schema that compiles. Immutable: share it through an `Arc`.
 #[derive(Debug)]
 pub struct Schema {
-    /// As written. The tree of a schema takes ten times the room of its text, and only a refusal looks at it.
+    /// As written. The tree of a schema takes ten times the room of its text, and only a refusal
+    /// looks at it.
     source: Text,
     dialect: Dialect,
     formats: Formats,
-    /// Compiled for the first call: of many tools few are called, and a compiled schema takes ten times the room of its
-    /// text, too. Nothing if it does not compile, which [`Schema::compile`] has ruled out.
+    /// Compiled for the first call: of many tools few are called, and a compiled schema takes ten
+    /// times the room of its text, too. Nothing if it does not compile, which
+    /// [`Schema::compile`] has ruled out.
     validator: OnceLock<Option<Validator<Metered>>>,
     patterns: Patterns,
     toll: Toll,
@@ -39,13 +41,19 @@ pub struct Violation {
 
 impl From<Violation> for Refusal {
     fn from(violation: Violation) -> Self {
-        Self::SchemaInvalid { pointer: violation.pointer, expected: violation.expected }
+        Self::SchemaInvalid {
+            pointer: violation.pointer,
+            expected: violation.expected,
+        }
     }
 }
 
 impl From<Spent> for Violation {
     fn from(_: Spent) -> Self {
-        Self { pointer: String::new(), expected: TOO_COSTLY.to_owned() }
+        Self {
+            pointer: String::new(),
+            expected: TOO_COSTLY.to_owned(),
+        }
     }
 }
 
@@ -59,7 +67,8 @@ enum Formats {
 }
 
 /// Said when judging would take more than any message may.
-pub const TOO_COSTLY: &str = "fewer or smaller values: by the schema these cost more than 1 s of computing to judge";
+pub const TOO_COSTLY: &str =
+    "fewer or smaller values: by the schema these cost more than 1 s of computing to judge";
 
 /// Said of a schema that cannot be applied.
 const UNUSABLE: &str = "a tool whose schema can be compiled";
@@ -81,35 +90,62 @@ impl Schema {
     fn compile_with(schema: &Value, formats: Formats) -> Result<Self, Quarantine> {
         let survey = preflight::survey(schema)?;
         let dialect = preflight::dialect(schema).ok_or(Quarantine::UnknownDialect)?;
-        let patterns = pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
-        let keys = pattern::cost_of_keys(&survey.key_patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
+        let patterns =
+            pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
+        let keys = pattern::cost_of_keys(&survey.key_patterns, dialect)
+            .ok_or(Quarantine::UnusablePattern)?;
         let toll = weight::toll(&survey, keys).ok_or(Quarantine::TooCostly)?;
         let names = Names::of(&survey);
         build(schema, dialect, formats, &patterns)?;
-        Ok(Self { source: Text::of(schema), dialect, formats, validator: OnceLock::new(), patterns, toll, names })
+        Ok(Self {
+            source: Text::of(schema),
+            dialect,
+            formats,
+            validator: OnceLock::new(),
+            patterns,
+            toll,
+            names,
+        })
     }
 
-    /// Judges arguments. What that takes is spent ([`work::spend`]); where nobody counts, [`work::HEAVY`] is all there is.
+    /// Judges arguments. What that takes is spent ([`work::spend`]); where nobody counts,
+    /// [`work::HEAVY`] is all there is.
     pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
         if work::is_counted() {
             return self.judge(arguments);
         }
-        work::within(work::HEAVY, || self.judge(arguments)).unwrap_or_else(|spent| Err(spent.into()))
+        work::within(work::HEAVY, || self.judge(arguments))
+            .unwrap_or_else(|spent| Err(spent.into()))
     }
 
     fn judge(&self, arguments: &Value) -> Result<(), Violation> {
         self.names.judge(arguments)?;
-        let whole = |expected: &str| Violation { pointer: String::new(), expected: expected.to_owned() };
+        let whole = |expected: &str| Violation {
+            pointer: String::new(),
+            expected: expected.to_owned(),
+        };
         let validator = self.validator().ok_or_else(|| whole(UNUSABLE))?;
         match pattern::unbroken(|| tolled(self.toll, || validator.is_valid(Paid(arguments)))) {
             Some(true) => Ok(()),
-            Some(false) => Err(explain::explain(&self.source.value(), &self.patterns, arguments)),
+            Some(false) => Err(explain::explain(
+                &self.source.value(),
+                &self.patterns,
+                arguments,
+            )),
             None => Err(whole(TOO_MUCH_TEXT)),
         }
     }
 
     fn validator(&self) -> Option<&Validator<Metered>> {
-        let compiled = || build(&self.source.value(), self.dialect, self.formats, &self.patterns).ok();
+        let compiled = || {
+            build(
+                &self.source.value(),
+                self.dialect,
+                self.formats,
+                &self.patterns,
+            )
+            .ok()
+        };
         self.validator.get_or_init(compiled).as_ref()
     }
 
@@ -131,7 +167,8 @@ fn build(
     known: &Patterns,
 ) -> Result<Validator<Metered>, Quarantine> {
     let known = known.clone();
-    // The dialect is passed on by its draft: spellings of `$schema` that we take, such as https for draft-07, are unknown to jsonschema.
+    // The dialect is passed on by its draft: spellings of `$schema` that we take, such as https for
+    // draft-07, are unknown to jsonschema.
     let mut schema = schema.clone();
     if let Some(members) = schema.as_object_mut() {
         members.shift_remove("$schema");
@@ -169,14 +206,17 @@ impl Retrieve for Nowhere {
 
 /// SHA-256 in lower-case hex over the canonical form (RFC 8785) of `schema`.
 pub fn schema_hash(schema: &Value) -> String {
-    // Canonicalizing fails only for numbers that JSON cannot hold; such a value cannot have been read.
+    // Canonicalizing fails only for numbers that JSON cannot hold; such a value cannot have been
+    // read.
     let canonical = serde_json_canonicalizer::to_vec(schema).unwrap_or_default();
-    Sha256::digest(&canonical).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        for digit in [byte >> 4, byte & 15] {
-            hex.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-        }
-        hex
-    })
+    Sha256::digest(&canonical)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            for digit in [byte >> 4, byte & 15] {
+                hex.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+            }
+            hex
+        })
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
-//! What one value can cost that a schema is applied to: subschemas written out, each with its weight. Known before anything
-//! is judged by it.
+//! What one value can cost that a schema is applied to: subschemas written out, each with its
+//! weight. Known before anything is judged by it.
 //!
-//! `unevaluatedProperties` and `unevaluatedItems` make the validator ask the subschemas beside them once more, and each of
-//! these asks its own: 30 of them within each other are 2^30 evaluations of one value, in 2 KB.
+//! `unevaluatedProperties` and `unevaluatedItems` make the validator ask the subschemas beside them
+//! once more, and each of these asks its own: 30 of them within each other are 2^30 evaluations of
+//! one value, in 2 KB.
 
 use super::metered::Toll;
 use super::survey::{Node, Step, Survey};
 use serde_json::Value;
 
-/// Units for one value at most: about 0.1 s. A tool whose schema can take more is never judged in time, whatever comes.
+/// Units for one value at most: about 0.1 s. A tool whose schema can take more is never judged in
+/// time, whatever comes.
 const MOST: u64 = 10_000_000;
 /// What asking a subschema once more costs, beside what it costs itself: names are put into sets.
 const MARK: u64 = 4;
@@ -23,7 +25,10 @@ struct Weight {
 }
 
 /// A reference to what is being weighed: it is paid for when it is followed.
-const BACK: Weight = Weight { judged: 1, marked: MARK };
+const BACK: Weight = Weight {
+    judged: 1,
+    marked: MARK,
+};
 
 /// What a schema adds to each value; none when one value alone can cost too much.
 pub(super) fn toll(survey: &Survey<'_>, names: u64) -> Option<Toll> {
@@ -36,14 +41,27 @@ pub(super) fn toll(survey: &Survey<'_>, names: u64) -> Option<Toll> {
     let judged = |target: usize| between[target].judged;
     let per_value = survey.nodes.iter().map(|node| {
         let each = |wanted: fn(&Step<'_>) -> bool| {
-            node.steps.iter().filter(move |(step, _)| wanted(step)).map(|(_, target)| judged(*target))
+            node.steps
+                .iter()
+                .filter(move |(step, _)| wanted(step))
+                .map(|(_, target)| judged(*target))
         };
-        let inside: u64 = each(|step| matches!(step, Step::Inside | Step::Aside)).fold(0, u64::saturating_add);
-        inside.max(each(|step| matches!(step, Step::Property(_))).max().unwrap_or(0))
+        let inside: u64 =
+            each(|step| matches!(step, Step::Inside | Step::Aside)).fold(0, u64::saturating_add);
+        inside.max(
+            each(|step| matches!(step, Step::Property(_)))
+                .max()
+                .unwrap_or(0),
+        )
     });
     let value = per_value.max().unwrap_or(0);
     let again = (0..between.len()).map(judged).max().unwrap_or(0);
-    Some(Toll { root: judged(0), value, again, name: names })
+    Some(Toll {
+        root: judged(0),
+        value,
+        again,
+        name: names,
+    })
 }
 
 /// The values that a subschema compares with.
@@ -51,11 +69,20 @@ fn members(node: &Node<'_>) -> u64 {
     fn count(value: &Value) -> u64 {
         match value {
             Value::Array(elements) => 1 + elements.iter().map(count).sum::<u64>(),
-            Value::Object(members) => 1 + members.values().map(|member| 3 + count(member)).sum::<u64>(),
+            Value::Object(members) => {
+                1 + members
+                    .values()
+                    .map(|member| 3 + count(member))
+                    .sum::<u64>()
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
         }
     }
-    ["enum", "const"].into_iter().filter_map(|keyword| node.schema.get(keyword)).map(count).sum()
+    ["enum", "const"]
+        .into_iter()
+        .filter_map(|keyword| node.schema.get(keyword))
+        .map(count)
+        .sum()
 }
 
 /// The weight of every node, `own` being what it weighs without the others.
@@ -63,23 +90,35 @@ fn weigh(survey: &Survey<'_>, order: &[usize], own: impl Fn(&Node<'_>) -> u64) -
     let mut known: Vec<Option<Weight>> = vec![None; survey.nodes.len()];
     for &index in order {
         let node = &survey.nodes[index];
-        let mut weight = Weight { judged: own(node), marked: MARK };
+        let mut weight = Weight {
+            judged: own(node),
+            marked: MARK,
+        };
         for (_, target) in node.steps.iter().filter(|(step, _)| *step == Step::Same) {
             let Weight { judged, marked } = known[*target].unwrap_or(BACK);
             weight.judged = weight.judged.saturating_add(judged);
             weight.marked = weight.marked.saturating_add(judged).saturating_add(marked);
         }
-        if UNEVALUATED.iter().any(|keyword| node.schema.get(keyword).is_some()) {
+        if UNEVALUATED
+            .iter()
+            .any(|keyword| node.schema.get(keyword).is_some())
+        {
             weight.judged = weight.judged.saturating_add(weight.marked);
         }
         known[index] = Some(weight);
     }
-    known.into_iter().map(|weight| weight.unwrap_or(BACK)).collect()
+    known
+        .into_iter()
+        .map(|weight| weight.unwrap_or(BACK))
+        .collect()
 }
 
 /// All nodes, each after those that apply to the same value, except where these lead back to it.
 fn innermost_first(survey: &Survey<'_>) -> Vec<usize> {
-    let (mut order, mut seen) = (Vec::with_capacity(survey.nodes.len()), vec![false; survey.nodes.len()]);
+    let (mut order, mut seen) = (
+        Vec::with_capacity(survey.nodes.len()),
+        vec![false; survey.nodes.len()],
+    );
     for root in 0..survey.nodes.len() {
         if std::mem::replace(&mut seen[root], true) {
             continue;
@@ -110,7 +149,12 @@ mod tests {
     }
 
     fn ladder(steps: usize, rung: impl Fn(Value) -> Value, leaf: Value) -> Value {
-        let defs = (0..steps).map(|n| (format!("a{n}"), rung(json!({ "$ref": format!("#/$defs/a{}", n + 1) }))));
+        let defs = (0..steps).map(|n| {
+            (
+                format!("a{n}"),
+                rung(json!({ "$ref": format!("#/$defs/a{}", n + 1) })),
+            )
+        });
         let defs: serde_json::Map<_, _> = defs.chain([(format!("a{steps}"), leaf)]).collect();
         json!({ "$defs": defs, "items": { "$ref": "#/$defs/a0" } })
     }
@@ -119,7 +163,10 @@ mod tests {
     #[test]
     fn plain_schemas_weigh_little() {
         let plain = json!({ "properties": { "a": { "type": "string" }, "b": { "items": { "enum": [1, 2] } } } });
-        assert_eq!(toll_of(&plain).map(|toll| (toll.root, toll.value)), Some((1, 1)));
+        assert_eq!(
+            toll_of(&plain).map(|toll| (toll.root, toll.value)),
+            Some((1, 1))
+        );
         let choice = json!({ "items": { "oneOf": [{ "const": 1 }, { "$ref": "#/$defs/x" }] }, "$defs": { "x": {} } });
         assert_eq!(toll_of(&choice).map(|toll| toll.value), Some(4));
     }
@@ -128,9 +175,17 @@ mod tests {
     #[test]
     fn what_multiplies_is_weighed() {
         let twice = |next: Value| json!({ "allOf": [next, next] });
-        assert_eq!(toll_of(&ladder(2, twice, json!({}))).map(|toll| toll.value), Some(1 + 3 + 2 * (3 + 2)));
-        let members: Vec<_> = (0..100).map(|z| json!({ "a": vec![0; 120], "z": z })).collect();
-        assert!(toll_of(&ladder(11, twice, json!({ "enum": members }))).is_none(), "2 048 × 12 900 values for one");
+        assert_eq!(
+            toll_of(&ladder(2, twice, json!({}))).map(|toll| toll.value),
+            Some(1 + 3 + 2 * (3 + 2))
+        );
+        let members: Vec<_> = (0..100)
+            .map(|z| json!({ "a": vec![0; 120], "z": z }))
+            .collect();
+        assert!(
+            toll_of(&ladder(11, twice, json!({ "enum": members }))).is_none(),
+            "2 048 × 12 900 values for one"
+        );
         let again = |next: Value| json!({ "allOf": [next], "unevaluatedProperties": false });
         assert!(toll_of(&ladder(30, again, json!({}))).is_none());
         assert!(toll_of(&ladder(4, again, json!({}))).is_some());

@@ -1,5 +1,6 @@
-//! What servers and agents are told that the other can do: only what they may use, and only what toolgate understands
-//! (SECURITY §3C C6, C9, C12). In observe mode they are told what the other says.
+//! What servers and agents are told that the other can do: only what they may use, and only what
+//! toolgate understands (SECURITY §3C C6, C9, C12). In observe mode they are told what the other
+//! says.
 
 use super::opens;
 use crate::guards::Mode;
@@ -17,8 +18,11 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 const INITIALIZE: [&str; 2] = ["protocolVersion", "clientInfo"];
 
 /// What an agent says it can do, by the door that lets a server use it.
-const OF_AGENTS: [(&str, SideDoor); 3] =
-    [("sampling", SideDoor::Sampling), ("elicitation", SideDoor::Elicitation), ("roots", SideDoor::Roots)];
+const OF_AGENTS: [(&str, SideDoor); 3] = [
+    ("sampling", SideDoor::Sampling),
+    ("elicitation", SideDoor::Elicitation),
+    ("roots", SideDoor::Roots),
+];
 /// What a server says it can do, by the door that lets an agent use it.
 const OF_SERVERS: [(&str, SideDoor); 4] = [
     ("resources", SideDoor::Resources),
@@ -28,7 +32,11 @@ const OF_SERVERS: [(&str, SideDoor); 4] = [
 ];
 
 /// The parameters of an agent's `initialize` as the server reads them.
-pub fn initialize(policy: &Policy, (caller, server): (&Caller, &ServerName), params: &Text) -> Text {
+pub fn initialize(
+    policy: &Policy,
+    (caller, server): (&Caller, &ServerName),
+    params: &Text,
+) -> Text {
     if policy.mode == Mode::Observe {
         return params.clone();
     }
@@ -38,17 +46,28 @@ pub fn initialize(policy: &Policy, (caller, server): (&Caller, &ServerName), par
             told.set(name, value);
         }
     }
-    let declared = params.get("capabilities").unwrap_or_else(|| Object::new().text());
-    told.set("capabilities", of_agent(policy, (caller, server), &declared));
+    let declared = params
+        .get("capabilities")
+        .unwrap_or_else(|| Object::new().text());
+    told.set(
+        "capabilities",
+        of_agent(policy, (caller, server), &declared),
+    );
     told.text()
 }
 
 /// `_meta` of an agent's request as the server reads it; none if it is as the agent wrote it.
-pub fn meta(policy: &Policy, (caller, server): (&Caller, &ServerName), meta: &Text) -> Option<Text> {
+pub fn meta(
+    policy: &Policy,
+    (caller, server): (&Caller, &ServerName),
+    meta: &Text,
+) -> Option<Text> {
     if policy.mode == Mode::Observe {
         return None;
     }
-    let declared = meta.get(CLIENT).filter(|declared| declared.as_bytes() != b"{}");
+    let declared = meta
+        .get(CLIENT)
+        .filter(|declared| declared.as_bytes() != b"{}");
     let logs = meta.get(LOG_LEVEL).is_some() && !opens(policy, caller, SideDoor::Logging, server);
     if declared.is_none() && !logs {
         return None;
@@ -68,14 +87,18 @@ pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), sai
     if policy.mode == Mode::Observe {
         return said.clone();
     }
-    let (Some(mut members), Some(capabilities)) =
-        (said.object(), said.get("capabilities").and_then(|all| all.object()))
-    else {
+    let (Some(mut members), Some(capabilities)) = (
+        said.object(),
+        said.get("capabilities").and_then(|all| all.object()),
+    ) else {
         return said.clone();
     };
     let mut told = Object::new();
     for (name, value) in capabilities.iter() {
-        let door = OF_SERVERS.iter().find(|(known, _)| *known == name).map(|(_, door)| *door);
+        let door = OF_SERVERS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, door)| *door);
         let passes = match door {
             Some(door) => opens(policy, caller, door, server),
             None => matches!(name, "tools" | "tasks" | "extensions"),
@@ -91,7 +114,10 @@ pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), sai
 fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared: &Text) -> Text {
     let mut told = Object::new();
     for (name, value) in declared.object().unwrap_or_default().iter() {
-        let door = OF_AGENTS.iter().find(|(known, _)| *known == name).map(|(_, door)| *door);
+        let door = OF_AGENTS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, door)| *door);
         match (door, name) {
             (Some(door), _) if opens(policy, caller, door, server) => told.set(name, value.clone()),
             (None, "tasks") => told.set(name, of_tasks(policy, (caller, server), value)),
@@ -111,10 +137,15 @@ fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared:
 /// Which requests of a server may become tasks of the agent: those that it may send.
 fn of_tasks(policy: &Policy, (caller, server): (&Caller, &ServerName), declared: &Text) -> Text {
     let mut tasks = declared.object().unwrap_or_default();
-    let Some(requests) = tasks.get("requests").and_then(Text::object) else { return tasks.text() };
+    let Some(requests) = tasks.get("requests").and_then(Text::object) else {
+        return tasks.text();
+    };
     let mut kept = Object::new();
     for (name, value) in requests.iter() {
-        let door = OF_AGENTS.iter().find(|(known, _)| *known == name).map(|(_, door)| *door);
+        let door = OF_AGENTS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, door)| *door);
         if door.is_some_and(|door| opens(policy, caller, door, server)) {
             kept.set(name, value.clone());
         }

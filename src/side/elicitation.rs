@@ -1,4 +1,5 @@
-//! What a server may ask a person: a page on the web by a plain address, or a form that asks for no secret (SECURITY §3C C7).
+//! What a server may ask a person: a page on the web by a plain address, or a form that asks for no
+//! secret (SECURITY §3C C7).
 
 use crate::mcp::json::{Kind, Text};
 use crate::mcp::readable::is_misleading;
@@ -28,19 +29,31 @@ const SECRET: &[&str] = &[
     "ssn",
 ];
 /// The same, in several words.
-const SECRETS: &[&str] =
-    &["apikey", "accesskey", "privatekey", "secretkey", "authtoken", "accesstoken", "bearertoken", "seedphrase"];
+const SECRETS: &[&str] = &[
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
+    "authtoken",
+    "accesstoken",
+    "bearertoken",
+    "seedphrase",
+];
 const PASSWORD: &str = "password";
 
 /// Why a person is not asked this.
 pub(super) fn judge(params: Option<&Text>) -> Result<(), &'static str> {
-    let Some(params) = params else { return Err("it asks nothing") };
+    let Some(params) = params else {
+        return Err("it asks nothing");
+    };
     let mode = params.get("mode");
     let mode = mode.as_ref().and_then(Text::as_str);
     let url = params.get("url");
     match (mode.as_deref(), &url) {
         (Some("url"), Some(url)) => judge_url(&url.as_str().unwrap_or_default()),
-        (None | Some("form"), None) => params.get("requestedSchema").map_or(Ok(()), |schema| judge_form(&schema)),
+        (None | Some("form"), None) => params
+            .get("requestedSchema")
+            .map_or(Ok(()), |schema| judge_form(&schema)),
         _ => Err("neither a form nor a page"),
     }
 }
@@ -48,14 +61,22 @@ pub(super) fn judge(params: Option<&Text>) -> Result<(), &'static str> {
 fn judge_url(url: &str) -> Result<(), &'static str> {
     let uri = Uri::read(url).map_err(|_| "its address has more than one reading")?;
     let is_web = uri.as_str().starts_with("https://") || uri.as_str().starts_with("http://");
-    if is_web { Ok(()) } else { Err("its address is none of the web") }
+    if is_web {
+        Ok(())
+    } else {
+        Err("its address is none of the web")
+    }
 }
 
-/// Names and titles wherever they stand: a client may show more of a schema than the revision allows.
+/// Names and titles wherever they stand: a client may show more of a schema than the revision
+/// allows.
 fn judge_form(schema: &Text) -> Result<(), &'static str> {
     let mut letters = 0;
     for (index, scalar) in schema.scalars().enumerate() {
-        let is_read = matches!((scalar.kind, scalar.under), (Kind::Key, _) | (Kind::String, b"title"));
+        let is_read = matches!(
+            (scalar.kind, scalar.under),
+            (Kind::Key, _) | (Kind::String, b"title")
+        );
         let is_format = scalar.kind == Kind::String && scalar.under == b"format";
         letters += if is_read { scalar.range.len() } else { 0 };
         if index >= FIELDS || letters > LETTERS {
@@ -69,7 +90,9 @@ fn judge_form(schema: &Text) -> Result<(), &'static str> {
 }
 
 fn is_password(format: &str) -> bool {
-    visible(format).collect::<String>().eq_ignore_ascii_case(PASSWORD)
+    visible(format)
+        .collect::<String>()
+        .eq_ignore_ascii_case(PASSWORD)
 }
 
 /// The letters that a person sees.
@@ -92,10 +115,14 @@ fn is_secret(name: &str) -> bool {
         }
     }
     let whole = words.concat();
-    let is_named = |word: &str| SECRET.contains(&word.trim_matches(|letter: char| letter.is_ascii_digit()));
+    let is_named =
+        |word: &str| SECRET.contains(&word.trim_matches(|letter: char| letter.is_ascii_digit()));
     words.iter().any(|word| is_named(word))
         || is_named(&whole)
-        || SECRETS.iter().chain([&PASSWORD, &"passwd", &"passphrase"]).any(|secret| whole.contains(secret))
+        || SECRETS
+            .iter()
+            .chain([&PASSWORD, &"passwd", &"passphrase"])
+            .any(|secret| whole.contains(secret))
 }
 
 #[cfg(test)]
@@ -128,7 +155,10 @@ mod tests {
             assert_eq!(asked(&params).is_ok(), passes, "{url}");
         }
         assert!(asked(&json!({ "mode": "page", "url": "https://a.example/" })).is_err());
-        assert!(asked(&json!({ "url": "https://a.example/", "requestedSchema": { "properties": {} } })).is_err());
+        assert!(
+            asked(&json!({ "url": "https://a.example/", "requestedSchema": { "properties": {} } }))
+                .is_err()
+        );
     }
 
     /// SECURITY §3C C7: no form asks for a secret.
@@ -164,18 +194,20 @@ mod tests {
             ("shipping_pinboard", true),
         ] {
             let form = |properties: Value| json!({ "message": "m", "requestedSchema": { "type": "object", "properties": properties } });
-            assert_eq!(asked(&form(json!({ name: { "type": "string" } }))).is_ok(), passes, "{name}");
+            assert_eq!(
+                asked(&form(json!({ name: { "type": "string" } }))).is_ok(),
+                passes,
+                "{name}"
+            );
             assert_eq!(
                 asked(&form(json!({ "x": { "type": "string", "title": name } }))).is_ok(),
                 passes,
                 "title {name}"
             );
         }
-        let format =
-            json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "password" } } } });
+        let format = json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "password" } } } });
         assert!(asked(&format).is_err());
-        let format =
-            json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "pass\u{200b}word" } } } });
+        let format = json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "pass\u{200b}word" } } } });
         assert!(asked(&format).is_err());
     }
 
@@ -190,7 +222,8 @@ mod tests {
             (LETTERS, "_name", false),
         ] {
             let name = format!("{}{after}", "x".repeat(before));
-            let form = json!({ "requestedSchema": { "properties": { name: { "type": "string" } } } });
+            let form =
+                json!({ "requestedSchema": { "properties": { name: { "type": "string" } } } });
             assert_eq!(asked(&form).is_ok(), passes, "{before} {after}");
         }
     }

@@ -14,7 +14,8 @@ const AT_ONCE: usize = 128;
 /// Entries of one page; more are left out.
 const MOST: usize = 10_000;
 
-/// The member of the result that holds the entries, and of an entry what names it; none for other methods.
+/// The member of the result that holds the entries, and of an entry what names it; none for other
+/// methods.
 pub fn members(method: &str) -> Option<(&'static str, &'static str)> {
     Some(match method {
         "resources/list" => ("resources", "uri"),
@@ -25,21 +26,35 @@ pub fn members(method: &str) -> Option<(&'static str, &'static str)> {
 }
 
 impl Sides {
-    /// The answer to a list with the entries alone that `caller` may use. In observe mode it is as it came.
-    pub async fn listed(&self, (caller, server): (&Caller, &ServerName), method: &str, answer: Message) -> Message {
+    /// The answer to a list with the entries alone that `caller` may use. In observe mode it is as
+    /// it came.
+    pub async fn listed(
+        &self,
+        (caller, server): (&Caller, &ServerName),
+        method: &str,
+        answer: Message,
+    ) -> Message {
         let policy = self.policy.current();
-        let (Some((key, name)), Mode::Enforce, false) = (members(method), policy.mode, answer.is_error) else {
+        let (Some((key, name)), Mode::Enforce, false) =
+            (members(method), policy.mode, answer.is_error)
+        else {
             return answer;
         };
-        let Some(mut result) = answer.body.as_ref().and_then(Text::object) else { return answer };
-        let Some(entries) = result.get(key).and_then(Text::elements) else { return answer };
+        let Some(mut result) = answer.body.as_ref().and_then(Text::object) else {
+            return answer;
+        };
+        let Some(entries) = result.get(key).and_then(Text::elements) else {
+            return answer;
+        };
         let mut kept = Vec::new();
         for (index, entry) in entries.into_iter().enumerate().take(MOST) {
             if index % AT_ONCE == AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
             let named = entry.get(name);
-            let Some(named) = named.as_ref().and_then(Text::as_str) else { continue };
+            let Some(named) = named.as_ref().and_then(Text::as_str) else {
+                continue;
+            };
             let wanted = match key {
                 "resources" => Wanted::resource(SideDoor::Resources, server, &named),
                 "prompts" => Wanted::prompt(SideDoor::Prompts, server, &named),
@@ -54,6 +69,9 @@ impl Sides {
             // It is this agent's list and no other's (SECURITY §3C C11).
             result.set("cacheScope", Text::string("private"));
         }
-        Message { body: Some(result.text()), ..answer }
+        Message {
+            body: Some(result.text()),
+            ..answer
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! One ledger entry and one count for each message through a side door. Notifications come by themselves, so one entry a
-//! minute is written of each kind; all are counted.
+//! One ledger entry and one count for each message through a side door. Notifications come by
+//! themselves, so one entry a minute is written of each kind; all are counted.
 
 use super::{Judged, Passing, Sides, Way};
 use crate::guards::Mode;
@@ -46,12 +46,24 @@ pub(super) struct Recent(Mutex<HashMap<(AgentId, ServerName, String), Duration>>
 impl Recent {
     /// Is this one to be recorded?
     fn is_due(&self, judged: &Judged<'_>, now: Duration) -> bool {
-        let Passing { caller, server, message, .. } = judged.passing;
+        let Passing {
+            caller,
+            server,
+            message,
+            ..
+        } = judged.passing;
         // All that nobody knows is of one kind: a server can think of any number of names.
-        let method = if judged.way == Way::Unknown { judged.way.word() } else { &message.method };
+        let method = if judged.way == Way::Unknown {
+            judged.way.word()
+        } else {
+            &message.method
+        };
         let key = (caller.agent.clone(), server.clone(), method.to_owned());
         let mut kinds = self.0.lock();
-        if kinds.get(&key).is_some_and(|last| now.saturating_sub(*last) < QUIET) {
+        if kinds
+            .get(&key)
+            .is_some_and(|last| now.saturating_sub(*last) < QUIET)
+        {
             return false;
         }
         if kinds.len() >= KINDS {
@@ -77,16 +89,42 @@ impl Sides {
         }
         let took = now.saturating_sub(judged.began);
         // Hashing the longest takes longer than others may wait.
-        let length = |message: &Message| message.body.as_ref().map_or(0, |body| body.as_bytes().len());
-        let answered = if let Became::Answered(answer) = became { length(answer) } else { 0 };
+        let length = |message: &Message| {
+            message
+                .body
+                .as_ref()
+                .map_or(0, |body| body.as_bytes().len())
+        };
+        let answered = if let Became::Answered(answer) = became {
+            length(answer)
+        } else {
+            0
+        };
         let bytes = length(judged.passing.message) + answered;
         let entry = heavy::aside(bytes, || self.entry(judged, became, took));
-        let summed = if judged.is_refused() { Outcome::Refused } else { Outcome::Answered };
+        let summed = if judged.is_refused() {
+            Outcome::Refused
+        } else {
+            Outcome::Answered
+        };
         self.sums.enter(Box::new(entry), summed);
     }
 
     fn entry(&self, judged: &Judged<'_>, became: Became<'_>, took: Duration) -> Entry {
-        let Judged { passing: Passing { caller, revision, session, message, .. }, subject, by, policy, .. } = judged;
+        let Judged {
+            passing:
+                Passing {
+                    caller,
+                    revision,
+                    session,
+                    message,
+                    ..
+                },
+            subject,
+            by,
+            policy,
+            ..
+        } = judged;
         let refused = judged.is_refused();
         let result = match became {
             Became::Answered(answer) if !answer.is_error => answer.body.as_ref(),
@@ -117,7 +155,8 @@ impl Sides {
             aborted_reason: refused.then(|| REFUSED.to_owned()),
             stage: "visible".to_owned(),
             decided_by: Some(by.clone()),
-            would_refuse: (judged.refused && policy.mode == Mode::Observe).then(|| REFUSED.to_owned()),
+            would_refuse: (judged.refused && policy.mode == Mode::Observe)
+                .then(|| REFUSED.to_owned()),
             fault: match became {
                 Became::Broke(fault) => Some(fault.what.clone()),
                 Became::Passed | Became::Answered(_) | Became::Ended => None,
@@ -142,15 +181,19 @@ fn shown(id: &Text) -> String {
 }
 
 fn hash(params: Option<&Text>) -> String {
-    let Some(params) = params else { return sha256(b"{}") };
+    let Some(params) = params else {
+        return sha256(b"{}");
+    };
     canonical::form(&params.value()).map_or_else(|| sha256(params.as_bytes()), |form| sha256(&form))
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -11,39 +11,64 @@ use std::borrow::Cow;
 const SHOWN: usize = 200;
 
 /// What all must be reached, and its name in the ledger.
-pub fn of(door: SideDoor, server: &ServerName, method: &str, params: Option<&Text>) -> (Vec<Wanted>, String) {
+pub fn of(
+    door: SideDoor,
+    server: &ServerName,
+    method: &str,
+    params: Option<&Text>,
+) -> (Vec<Wanted>, String) {
     let member = |name: &str| params.and_then(|params| params.get(name));
     let text = |name: &str| member(name).and_then(|text| text.as_str().map(Cow::into_owned));
     match (door, method) {
         (
             SideDoor::Resources,
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "notifications/resources/updated",
+            "resources/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "notifications/resources/updated",
         ) => {
             let uri = text("uri").unwrap_or_default();
-            (vec![Wanted::resource(door, server, &uri)], shown(server, &uri))
+            (
+                vec![Wanted::resource(door, server, &uri)],
+                shown(server, &uri),
+            )
         }
         (SideDoor::Prompts, "prompts/get") => {
             let name = text("name");
-            let wanted = name.as_deref().map(|name| Wanted::prompt(door, server, name));
-            (wanted.into_iter().collect(), shown(server, &name.unwrap_or_default()))
+            let wanted = name
+                .as_deref()
+                .map(|name| Wanted::prompt(door, server, name));
+            (
+                wanted.into_iter().collect(),
+                shown(server, &name.unwrap_or_default()),
+            )
         }
         (SideDoor::Completions, _) => completed(server, member("ref").as_ref()),
         (door, _) => (vec![Wanted::any(door, server)], server.to_string()),
     }
 }
 
-/// A completion wants the door of its own, and what is completed: by both of its names, if it has both.
+/// A completion wants the door of its own, and what is completed: by both of its names, if it has
+/// both.
 fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<Wanted>, String) {
     let text = |name: &str| {
-        reference.and_then(|reference| reference.get(name)).and_then(|text| text.as_str().map(Cow::into_owned))
+        reference
+            .and_then(|reference| reference.get(name))
+            .and_then(|text| text.as_str().map(Cow::into_owned))
     };
     let (mut wanted, mut named) = (Vec::new(), String::new());
     if let Some(name) = text("name") {
-        wanted.extend([SideDoor::Completions, SideDoor::Prompts].map(|door| Wanted::prompt(door, server, &name)));
+        wanted.extend(
+            [SideDoor::Completions, SideDoor::Prompts]
+                .map(|door| Wanted::prompt(door, server, &name)),
+        );
         named = name;
     }
     if let Some(uri) = text("uri") {
-        wanted.extend([SideDoor::Completions, SideDoor::Resources].map(|door| Wanted::completed(door, server, &uri)));
+        wanted.extend(
+            [SideDoor::Completions, SideDoor::Resources]
+                .map(|door| Wanted::completed(door, server, &uri)),
+        );
         named = uri;
     }
     (wanted, shown(server, &named))

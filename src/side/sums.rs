@@ -1,8 +1,10 @@
-//! What comes faster than each of it is worth an entry of the ledger (FINDINGS F14, SECURITY §3G G7), of calls and of messages
-//! beside them: refusals, plans, answers that are given again, outcomes that stay unknown, reads that fail. Beyond a rate, those
-//! of one agent for one tool, with one code, of one earlier call and under one policy, are summed up. The sum is written as one
-//! entry, which is that of the last of them, and says how many they were and when the first was. Reads join them while the
-//! ledger has no room. What was sent and changes something is never part of a sum.
+//! What comes faster than each of it is worth an entry of the ledger (FINDINGS F14, SECURITY §3G
+//! G7), of calls and of messages beside them: refusals, plans, answers that are given again,
+//! outcomes that stay unknown, reads that fail. Beyond a rate, those of one agent for one tool,
+//! with one code, of one earlier call and under one policy, are summed up. The sum is written as
+//! one entry, which is that of the last of them, and says how many they were and when the first
+//! was. Reads join them while the ledger has no room. What was sent and changes something is never
+//! part of a sum.
 
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
@@ -16,12 +18,19 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// How many of one kind have entries of their own.
-const OF_KIND: Rate = Rate { calls: 100, per: 60_000 };
+const OF_KIND: Rate = Rate {
+    calls: 100,
+    per: 60_000,
+};
 /// How many of one agent have.
-const OF_AGENT: Rate = Rate { calls: 1_000, per: 600_000 };
-/// Kinds of one agent that are told apart, by what an agent can choose of them: names that nobody offers, of which more are
-/// summed up without the name; earlier calls, of which more are summed up without saying which; and only offered tools. Each
-/// has room of its own: nobody hides one tool behind made-up others.
+const OF_AGENT: Rate = Rate {
+    calls: 1_000,
+    per: 600_000,
+};
+/// Kinds of one agent that are told apart, by what an agent can choose of them: names that nobody
+/// offers, of which more are summed up without the name; earlier calls, of which more are summed up
+/// without saying which; and only offered tools. Each has room of its own: nobody hides one tool
+/// behind made-up others.
 const KINDS: [usize; 3] = [64, 64, 512];
 /// What stands for several tools; no tool can have the name.
 pub const SEVERAL: &str = "*";
@@ -109,7 +118,13 @@ impl Rooms {
         }
         let is_one = kind.tool != SEVERAL;
         let room = &mut self.0[kind.room(is_offered)];
-        (room.entry(kind).or_insert_with(|| Sum { pace: Meter::new(OF_KIND), begun: None }), is_one)
+        (
+            room.entry(kind).or_insert_with(|| Sum {
+                pace: Meter::new(OF_KIND),
+                begun: None,
+            }),
+            is_one,
+        )
     }
 
     fn has_room(&self, kind: &Kind, is_offered: bool) -> bool {
@@ -134,12 +149,15 @@ struct Begun {
 }
 
 impl Open {
-    /// Gives `entry` back if it is to be written by itself, at `now`; else it is part of a sum. `lean`: nothing is.
+    /// Gives `entry` back if it is to be written by itself, at `now`; else it is part of a sum.
+    /// `lean`: nothing is.
     fn take(&self, entry: Box<Entry>, now: Duration, lean: bool) -> Option<Box<Entry>> {
         let mut agents = self.0.lock();
         let whose = (entry.user_id.clone(), entry.tenant_id.clone());
-        let agent =
-            agents.entry(whose).or_insert_with(|| Agent { pace: Meter::new(OF_AGENT), rooms: Rooms::default() });
+        let agent = agents.entry(whose).or_insert_with(|| Agent {
+            pace: Meter::new(OF_AGENT),
+            rooms: Rooms::default(),
+        });
         let (sum, is_one) = agent.rooms.sum(&entry);
         if let Some(begun) = &mut sum.begun {
             begun.count += 1;
@@ -147,7 +165,12 @@ impl Open {
         } else if !lean && is_one && sum.pace.take(now).is_ok() && agent.pace.take(now).is_ok() {
             return Some(entry);
         } else {
-            sum.begun = Some(Begun { since: now, first: entry.time.clone(), count: 1, last: entry });
+            sum.begun = Some(Begun {
+                since: now,
+                first: entry.time.clone(),
+                count: 1,
+                last: entry,
+            });
         }
         None
     }
@@ -160,7 +183,11 @@ impl Open {
             for room in &mut agent.rooms.0 {
                 room.retain(|kind, sum| {
                     let is_due = |begun: &mut Begun| all || now.saturating_sub(begun.since) >= OPEN;
-                    drained.extend(sum.begun.take_if(is_due).map(|begun| begun.entry(&kind.tool)));
+                    drained.extend(
+                        sum.begun
+                            .take_if(is_due)
+                            .map(|begun| begun.entry(&kind.tool)),
+                    );
                     sum.begun.is_some() || !sum.pace.is_unused(now)
                 });
             }
@@ -172,9 +199,22 @@ impl Open {
 
 impl Begun {
     fn entry(self, tool: &str) -> Entry {
-        let Self { first, count, last, .. } = self;
-        let sum = Entry { tool: tool.to_owned(), ..*last };
-        if count == 1 && tool != SEVERAL { sum } else { Entry { count: Some(count), first_time: Some(first), ..sum } }
+        let Self {
+            first, count, last, ..
+        } = self;
+        let sum = Entry {
+            tool: tool.to_owned(),
+            ..*last
+        };
+        if count == 1 && tool != SEVERAL {
+            sum
+        } else {
+            Entry {
+                count: Some(count),
+                first_time: Some(first),
+                ..sum
+            }
+        }
     }
 }
 
@@ -212,7 +252,12 @@ impl Way {
 impl Sums {
     /// Of `journal`, with nothing summed up yet.
     pub fn new(journal: Arc<Journal>, metrics: Arc<Metrics>) -> Self {
-        Self { journal, metrics, clock: Clock::default(), open: Open::default() }
+        Self {
+            journal,
+            metrics,
+            clock: Clock::default(),
+            open: Open::default(),
+        }
     }
 
     /// Records what a message beside calls made no promise with: by itself, or as part of a sum.
@@ -220,7 +265,8 @@ impl Sums {
         self.enter_call(entry, outcome, || true);
     }
 
-    /// Records what made no promise: by itself, or as part of a sum. `reads`: whether it changes nothing.
+    /// Records what made no promise: by itself, or as part of a sum. `reads`: whether it changes
+    /// nothing.
     pub fn enter_call(&self, entry: Box<Entry>, outcome: Outcome, reads: impl Fn() -> bool) {
         let lean = self.journal.extent() >= Extent::Lean;
         let entry = match Way::of(&entry, outcome, lean, reads) {

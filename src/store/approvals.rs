@@ -1,4 +1,5 @@
-//! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why stands in the journal for good.
+//! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why
+//! stands in the journal for good.
 
 use super::claims::{Error, Store};
 use super::operator::{reason, time};
@@ -38,13 +39,15 @@ pub struct OpenHold {
     pub caller_roles: Vec<String>,
     /// `server__tool`.
     pub tool: String,
-    /// Whole, as they will be sent; references to secrets stay references. None where they are not for who asks to see.
+    /// Whole, as they will be sent; references to secrets stay references. None where they are not
+    /// for who asks to see.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arguments: Option<Value>,
     /// What the call answers a server that asked in an earlier round, as it will be sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answers: Option<Value>,
-    /// What else of the call travels as the agent sent it: `_meta` but for what belongs to each request, and `task`.
+    /// What else of the call travels as the agent sent it: `_meta` but for what belongs to each
+    /// request, and `task`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside: Option<Value>,
     /// The actions that the contract declares.
@@ -154,7 +157,10 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
     if is_itself {
         return "an agent's call is not decided by an operator of the same name".to_owned();
     }
-    format!("only an operator with one of these roles can decide: {}", roles.join(", "))
+    format!(
+        "only an operator with one of these roles can decide: {}",
+        roles.join(", ")
+    )
 }
 
 impl OpenHold {
@@ -167,7 +173,12 @@ impl OpenHold {
     /// Without what the agent says in the call.
     #[must_use]
     pub fn concealed(self) -> Self {
-        Self { arguments: None, answers: None, beside: None, ..self }
+        Self {
+            arguments: None,
+            answers: None,
+            beside: None,
+            ..self
+        }
     }
 
     fn of(hold: &Hold, now: Millis) -> Self {
@@ -207,7 +218,11 @@ impl OpenHold {
             roles: hold.roles.clone(),
             self_approval: hold.self_approval,
             decisions: decisions.collect(),
-            used_by: if let Phase::Used { action, .. } = &hold.phase { Some(action.to_string()) } else { None },
+            used_by: if let Phase::Used { action, .. } = &hold.phase {
+                Some(action.to_string())
+            } else {
+                None
+            },
         }
     }
 }
@@ -224,7 +239,9 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
 pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, Error> {
     let now = store.now();
     let holds = store.holds(MOST).await?;
-    let open = holds.iter().filter(|(_, hold)| hold.is_waiting(now) || stand(Some(hold), now) == Stand::Allowed);
+    let open = holds
+        .iter()
+        .filter(|(_, hold)| hold.is_waiting(now) || stand(Some(hold), now) == Stand::Allowed);
     Ok(open.map(|(_, hold)| OpenHold::of(hold, now)).collect())
 }
 
@@ -236,25 +253,53 @@ pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, E
 
 /// Counts what an operator says of the held call `id`, durably.
 pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Changed, Uncounted> {
-    let Said { who, roles, allow, why } = said;
+    let Said {
+        who,
+        roles,
+        allow,
+        why,
+    } = said;
     let why = reason(&why, WHY).map_err(Uncounted::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(Uncounted::Gone(id))?;
-    let decide = Decide { key, id, who: who.clone(), roles, allow, why };
+    let decide = Decide {
+        key,
+        id,
+        who: who.clone(),
+        roles,
+        allow,
+        why,
+    };
     match store.run(Command::Decide(decide), None).await? {
         Ok(Event::Decided(decided)) => {
             let state = decided.phase.word().to_owned();
             tracing::info!(%id, tool = %hold.question.tool, who, allow, state, "an operator has decided on a held call");
             let is_over = !matches!(decided.phase, Phase::Pending);
             let waited = Duration::from_millis(decided.decision.at.saturating_sub(hold.asked));
-            Ok(Changed { changed: true, state, waited: is_over.then_some(waited) })
+            Ok(Changed {
+                changed: true,
+                state,
+                waited: is_over.then_some(waited),
+            })
         }
         Err(Refused::Undecided(Undecided::Same)) => {
-            let state = store.find_hold(id).await?.map(|(_, hold)| state(&hold, store.now()).to_owned());
-            state.map(|state| Changed { changed: false, state, waited: None }).ok_or(Uncounted::Gone(id))
+            let state = store
+                .find_hold(id)
+                .await?
+                .map(|(_, hold)| state(&hold, store.now()).to_owned());
+            state
+                .map(|state| Changed {
+                    changed: false,
+                    state,
+                    waited: None,
+                })
+                .ok_or(Uncounted::Gone(id))
         }
         Err(Refused::Undecided(Undecided::NotYours)) => {
             let is_itself = is_same_name(&who, &hold.question.agent) && !hold.self_approval;
-            Err(Uncounted::NotYours { roles: hold.roles, is_itself })
+            Err(Uncounted::NotYours {
+                roles: hold.roles,
+                is_itself,
+            })
         }
         Err(Refused::Undecided(Undecided::Other { allowed })) => Err(Uncounted::Other { allowed }),
         Ok(_) | Err(_) => Err(Uncounted::Gone(id)),

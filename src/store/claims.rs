@@ -1,4 +1,5 @@
-//! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds for all of them.
+//! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds
+//! for all of them.
 
 use super::state::claim::{Claim, Stored};
 use super::state::command::Command;
@@ -11,8 +12,8 @@ use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Answers up to this many bytes are kept beside their claim; longer ones in files of their own (SEMANTICS §8: values of
-/// the index stay under 32 KiB).
+/// Answers up to this many bytes are kept beside their claim; longer ones in files of their own
+/// (SEMANTICS §8: values of the index stay under 32 KiB).
 pub const INLINE: usize = 16 << 10;
 
 /// Why a store cannot do what it was asked.
@@ -45,14 +46,21 @@ pub trait Store: Send + Sync {
     /// What is known of `place`, and durable.
     async fn look(&self, place: Place) -> Result<View, Error>;
 
-    /// Decides `command` in one transaction with everything decided before, and with `entry` for the ledger. A `Begin`, a
-    /// `Settle`, a `Hold`, a `Decide` and a `Fence` are durable when this returns; the others are written behind.
-    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error>;
+    /// Decides `command` in one transaction with everything decided before, and with `entry` for
+    /// the ledger. A `Begin`, a `Settle`, a `Hold`, a `Decide` and a `Fence` are durable when
+    /// this returns; the others are written behind.
+    async fn run(
+        &self,
+        command: Command,
+        entry: Option<Entry>,
+    ) -> Result<Result<Event, Refused>, Error>;
 
-    /// Notes that a byte of the call may leave from now on: the kernel knows when this returns, the disk need not.
+    /// Notes that a byte of the call may leave from now on: the kernel knows when this returns, the
+    /// disk need not.
     fn sent(&self, action: ActionId) -> Result<(), Error>;
 
-    /// Waits until the claim of `key` is not in flight for `action` any more. May return early; look again.
+    /// Waits until the claim of `key` is not in flight for `action` any more. May return early;
+    /// look again.
     async fn ended(&self, key: Digest, action: ActionId);
 
     /// The claim that `action` holds, with its key.
@@ -61,17 +69,20 @@ pub trait Store: Send + Sync {
     /// Up to `most` claims that have not come to an end, with their keys.
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error>;
 
-    /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with their keys; the oldest
-    /// first. One that nobody decided in time is among them while it says so.
+    /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with
+    /// their keys; the oldest first. One that nobody decided in time is among them while it
+    /// says so.
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error>;
 
     /// The held call whose id is `id`, with its key.
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error>;
 
-    /// Waits until what is held under `key` is not pending any more. May return early; look again. Time alone wakes nobody.
+    /// Waits until what is held under `key` is not pending any more. May return early; look again.
+    /// Time alone wakes nobody.
     async fn decided(&self, key: Digest);
 
-    /// Keeps an answer so that it can be given again: durable when this returns, if it is too long to stand in an event.
+    /// Keeps an answer so that it can be given again: durable when this returns, if it is too long
+    /// to stand in an event.
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error>;
 
     /// The bytes of an answer.

@@ -1,8 +1,8 @@
-//! Tools that operators take away and give back (003-41). What is away stands in a file of the data directory, which every
-//! start reads; who did it and why stands in the journal.
+//! Tools that operators take away and give back (003-41). What is away stands in a file of the data
+//! directory, which every start reads; who did it and why stands in the journal.
 //!
-//! What takes away is written before it is recorded, and what gives back is recorded first: whatever breaks in between, a tool
-//! is away rather than there without a record.
+//! What takes away is written before it is recorded, and what gives back is recorded first:
+//! whatever breaks in between, a tool is away rather than there without a record.
 
 use super::claims::Error;
 use super::journal::{Item, Journal, replace};
@@ -64,15 +64,23 @@ pub struct Disabling {
 }
 
 impl Disabling {
-    /// Reads what is away in the data directory `data` and puts it in force. An error when that cannot be known: then nothing
-    /// may be served. Blocks.
+    /// Reads what is away in the data directory `data` and puts it in force. An error when that
+    /// cannot be known: then nothing may be served. Blocks.
     pub fn open(data: &Path, journal: Journal, apply: Arc<Apply>) -> Result<Self, Error> {
         let disabled = read(data)?;
         if !disabled.is_empty() {
-            tracing::warn!(tools = disabled.len(), "operators have disabled tools; `toolgate disable` lists them");
+            tracing::warn!(
+                tools = disabled.len(),
+                "operators have disabled tools; `toolgate disable` lists them"
+            );
             apply(disabled.clone());
         }
-        Ok(Self { data: data.to_owned(), journal, apply, disabled: Mutex::new(disabled) })
+        Ok(Self {
+            data: data.to_owned(),
+            journal,
+            apply,
+            disabled: Mutex::new(disabled),
+        })
     }
 
     /// What is away.
@@ -83,23 +91,42 @@ impl Disabling {
     /// Makes `change`: in force and durable when this returns well.
     pub async fn make(&self, change: Change) -> Result<(), Unchanged> {
         let why = reason(&change.why, WHY).map_err(Unchanged::Unfit)?;
-        let Change { tool, disable, who, at, .. } = change;
+        let Change {
+            tool,
+            disable,
+            who,
+            at,
+            ..
+        } = change;
         let mut held = self.disabled.lock().await;
         let mut next = held.clone();
         if disable {
-            let reason = Reason { who: who.clone(), why: why.clone(), since: time(at) };
+            let reason = Reason {
+                who: who.clone(),
+                why: why.clone(),
+                since: time(at),
+            };
             if next.insert(tool.clone(), reason).is_none() && next.len() > MOST {
                 return Err(Unchanged::TooMany);
             }
             *held = self.put(next).await?;
             tracing::warn!(%tool, who, why, "an operator has disabled a tool");
-            let noted = self.record(Noted { at, note: Note::Disabled { tool, who, why } }).await;
+            let noted = self
+                .record(Noted {
+                    at,
+                    note: Note::Disabled { tool, who, why },
+                })
+                .await;
             return noted.map_err(Unchanged::Unrecorded);
         }
         if next.remove(&tool).is_none() {
             return Err(Unchanged::NotDisabled);
         }
-        let note = Note::Enabled { tool: tool.clone(), who: who.clone(), why: why.clone() };
+        let note = Note::Enabled {
+            tool: tool.clone(),
+            who: who.clone(),
+            why: why.clone(),
+        };
         self.record(Noted { at, note }).await?;
         *held = self.put(next).await?;
         tracing::warn!(%tool, who, why, "an operator has enabled a tool again");
@@ -110,30 +137,44 @@ impl Disabling {
     async fn put(&self, next: Disabled) -> Result<Disabled, Error> {
         let (data, apply) = (self.data.clone(), Arc::clone(&self.apply));
         let put = tokio::task::spawn_blocking(move || {
-            let text = serde_json::to_string_pretty(&next).map_err(|error| unwritten(&data, &error))?;
+            let text =
+                serde_json::to_string_pretty(&next).map_err(|error| unwritten(&data, &error))?;
             replace(&data, &file(&data), &text).map_err(|error| unwritten(&data, &error))?;
             apply(next.clone());
             Ok(next)
         });
-        put.await.map_err(|error| Error::Broken(error.to_string())).flatten()
+        put.await
+            .map_err(|error| Error::Broken(error.to_string()))
+            .flatten()
     }
 
     async fn record(&self, noted: Noted) -> Result<(), Error> {
-        note(&self.journal, noted)?.durable().await.map(drop).map_err(|error| Error::Broken(error.to_string()))
+        note(&self.journal, noted)?
+            .durable()
+            .await
+            .map(drop)
+            .map_err(|error| Error::Broken(error.to_string()))
     }
 }
 
 /// Queues a note for the journal.
 pub fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, Error> {
-    let record = Event::Noted(noted).encode().map_err(|error| Error::Broken(error.to_string()))?;
-    journal.append(vec![Item::Event(record)]).map_err(|error| Error::Broken(error.to_string()))
+    let record = Event::Noted(noted)
+        .encode()
+        .map_err(|error| Error::Broken(error.to_string()))?;
+    journal
+        .append(vec![Item::Event(record)])
+        .map_err(|error| Error::Broken(error.to_string()))
 }
 
 /// What is away in the data directory `data`; nothing where there is no such file.
 pub fn read(data: &Path) -> Result<Disabled, Error> {
     let path = file(data);
     let unreadable = |what: &dyn std::fmt::Display| {
-        Error::Broken(format!("which tools are disabled cannot be read from {}: {what}", path.display()))
+        Error::Broken(format!(
+            "which tools are disabled cannot be read from {}: {what}",
+            path.display()
+        ))
     };
     let opened = match std::fs::File::open(&path) {
         Ok(opened) => opened,
@@ -141,7 +182,10 @@ pub fn read(data: &Path) -> Result<Disabled, Error> {
         Err(error) => return Err(unreadable(&error)),
     };
     let mut bytes = Vec::new();
-    opened.take(FROM_SERVER.bytes as u64 + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    opened
+        .take(FROM_SERVER.bytes as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(&error))?;
     let text = Text::read(bytes.into(), &FROM_SERVER).map_err(|error| unreadable(&error))?;
     text.parse().map_err(|error| unreadable(&error))
 }
@@ -151,7 +195,10 @@ fn file(data: &Path) -> PathBuf {
 }
 
 fn unwritten(data: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::Broken(format!("which tools are disabled cannot be written to {}: {error}", file(data).display()))
+    Error::Broken(format!(
+        "which tools are disabled cannot be written to {}: {error}",
+        file(data).display()
+    ))
 }
 
 #[cfg(test)]

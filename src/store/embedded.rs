@@ -1,9 +1,10 @@
 //! The embedded store: the journal is the truth, an index on sled answers from it (SEMANTICS §8).
 //!
-//! A decision is made under one lock, from what is in memory and what is indexed; its event is queued in the journal under
-//! the same lock, so that the journal's order is the decisions' order. Then its caller waits for the disk. What was decided
-//! stays in memory until the index has it, and a call in flight until it is settled; the index runs behind, in one atomic batch
-//! at a time. One that breaks is made anew from the journal meanwhile.
+//! A decision is made under one lock, from what is in memory and what is indexed; its event is
+//! queued in the journal under the same lock, so that the journal's order is the decisions' order.
+//! Then its caller waits for the disk. What was decided stays in memory until the index has it, and
+//! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
+//! that breaks is made anew from the journal meanwhile.
 
 use super::claims::{Error, INLINE, Store};
 use super::journal::{self, Extent, Item, Journal, Ticket};
@@ -43,13 +44,23 @@ mod replay;
 
 /// Things in memory that the index does not have yet; a decision waits while there are more.
 const BEHIND: usize = 1 << 16;
-/// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond that.
+/// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond
+/// that.
 const MOST: usize = 2 * BEHIND;
 
 /// Fail points before an event is durable, and after.
-const BEFORE: [Option<&str>; 4] = [Some("intent-before-fsync"), Some("outcome-before-fsync"), None, None];
-const AFTER: [Option<&str>; 4] =
-    [Some("intent-after-fsync"), Some("outcome-after-fsync"), Some("approval-pending"), Some("approval-approved")];
+const BEFORE: [Option<&str>; 4] = [
+    Some("intent-before-fsync"),
+    Some("outcome-before-fsync"),
+    None,
+    None,
+];
+const AFTER: [Option<&str>; 4] = [
+    Some("intent-after-fsync"),
+    Some("outcome-after-fsync"),
+    Some("approval-pending"),
+    Some("approval-approved"),
+];
 
 /// Claims, tasks, sessions and held calls that outlive the process and the machine.
 pub struct Embedded {
@@ -66,7 +77,8 @@ pub struct Keeping {
     pub archive: Option<PathBuf>,
 }
 
-/// What was decided and queued; or refused, with the number of the last record that was decided from.
+/// What was decided and queued; or refused, with the number of the last record that was decided
+/// from.
 type Decided = Result<(Event, Ticket), (Refused, u64)>;
 
 /// What callers and the indexer share.
@@ -79,15 +91,17 @@ struct Shared {
     waiters: Waiters,
     time: Time,
     pace: indexer::Pace,
-    /// How long closed segments of the journal are kept, and where they go; none: nothing is dropped.
+    /// How long closed segments of the journal are kept, and where they go; none: nothing is
+    /// dropped.
     keeping: Option<Keeping>,
     /// Behind `lookup`, which is closed first.
     closing: open::Closing,
 }
 
 impl Embedded {
-    /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index up to the journal, or
-    /// makes it anew. Calls that were in flight when the last process ended come to rest (SEMANTICS §4). Blocks.
+    /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index
+    /// up to the journal, or makes it anew. Calls that were in flight when the last process
+    /// ended come to rest (SEMANTICS §4). Blocks.
     ///
     /// Nothing of the journal is dropped: who opens it so does one thing, or looks.
     pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
@@ -95,18 +109,31 @@ impl Embedded {
     }
 
     /// As `open`, with closed segments of the journal kept as `keeping` says, and no longer.
-    pub fn keeping(data: &Path, journal: Journal, clock: Clock, keeping: Keeping) -> Result<Self, Error> {
+    pub fn keeping(
+        data: &Path,
+        journal: Journal,
+        clock: Clock,
+        keeping: Keeping,
+    ) -> Result<Self, Error> {
         Self::with(data, journal, clock, Some(keeping))
     }
 
-    fn with(data: &Path, journal: Journal, clock: Clock, keeping: Option<Keeping>) -> Result<Self, Error> {
+    fn with(
+        data: &Path,
+        journal: Journal,
+        clock: Clock,
+        keeping: Option<Keeping>,
+    ) -> Result<Self, Error> {
         let shared = Arc::new(open::open(data, journal, clock, keeping)?);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())
             .spawn(move || indexer::run(&behind))
             .map_err(|error| Error::Broken(format!("cannot start the indexer: {error}")))?;
-        Ok(Self { shared, indexer: Some(indexer) })
+        Ok(Self {
+            shared,
+            indexer: Some(indexer),
+        })
     }
 }
 
@@ -126,7 +153,11 @@ impl Shared {
         let lacks_claim = place.call.is_some() && view.claim.is_none();
         let lacks_task = place.task.is_some() && view.task.is_none();
         let lacks_hold = place.hold.is_some() && view.hold.is_none();
-        if lacks_claim || lacks_task || lacks_hold || place.session.is_some() && view.session.is_none() {
+        if lacks_claim
+            || lacks_task
+            || lacks_hold
+            || place.session.is_some() && view.session.is_none()
+        {
             self.lookup.ask(|index| index.complete(&mut view, place))?;
         }
         Ok(view)
@@ -138,7 +169,9 @@ impl Shared {
             return Some(unwritable(self.journal.health().state));
         }
         if self.journal.extent() == Extent::FarBeyond {
-            return Some(Error::Full("the ledger has far more than `ledger.max_bytes`".to_owned()));
+            return Some(Error::Full(
+                "the ledger has far more than `ledger.max_bytes`".to_owned(),
+            ));
         }
         if !self.lookup.is_whole() {
             return Some(lookup::away());
@@ -149,9 +182,22 @@ impl Shared {
     /// The place of `command`, with what only the claim knows of it.
     fn place(&self, table: &Table, command: &Command) -> Result<Place, Error> {
         let place = command.place();
-        let (Some(key), None) = (place.call, place.task) else { return Ok(place) };
-        let claim = self.view(table, Place { call: Some(key), ..Place::default() })?.claim;
-        Ok(Place { task: claim.map(|claim| claim.task), ..place })
+        let (Some(key), None) = (place.call, place.task) else {
+            return Ok(place);
+        };
+        let claim = self
+            .view(
+                table,
+                Place {
+                    call: Some(key),
+                    ..Place::default()
+                },
+            )?
+            .claim;
+        Ok(Place {
+            task: claim.map(|claim| claim.task),
+            ..place
+        })
     }
 
     /// Decides and queues, in one go.
@@ -162,7 +208,10 @@ impl Shared {
         }
         let now = self.time.now();
         let known = self.view(&table, self.place(&table, command)?)?;
-        let view = View { waiting: table.waiting(command, now), ..known };
+        let view = View {
+            waiting: table.waiting(command, now),
+            ..known
+        };
         let event = match decide(command, &view, now) {
             Ok(event) => event,
             Err(refused) => return Ok(Err((refused, table.last))),
@@ -191,7 +240,9 @@ impl Shared {
     }
 
     fn append(&self, event: &Event, entry: Option<Entry>) -> Result<Ticket, Error> {
-        let record = event.encode().map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
+        let record = event
+            .encode()
+            .map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
         let mut items = vec![Item::Event(record)];
         items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
         // What has begun has to end, however much waits for the disk.
@@ -224,13 +275,25 @@ fn reached(event: &Event, [intent, outcome, held, decided]: [Option<&'static str
 /// What waits for the disk before it is told.
 fn is_awaited(event: &Event) -> bool {
     match event {
-        Event::Intended(_) | Event::Settled(_) | Event::Held(_) | Event::Decided(_) | Event::Fenced { .. } => true,
-        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Carried(_) | Event::Noted(_) => false,
+        Event::Intended(_)
+        | Event::Settled(_)
+        | Event::Held(_)
+        | Event::Decided(_)
+        | Event::Fenced { .. } => true,
+        Event::Reserved(_)
+        | Event::Spent(_)
+        | Event::Entered { .. }
+        | Event::Carried(_)
+        | Event::Noted(_) => false,
     }
 }
 
 fn unwritten(error: journal::Error) -> Error {
-    if let journal::Error::NoSpace(why) = error { Error::Full(why) } else { Error::Broken(error.to_string()) }
+    if let journal::Error::NoSpace(why) = error {
+        Error::Full(why)
+    } else {
+        Error::Broken(error.to_string())
+    }
 }
 
 /// Why nothing can be begun.
@@ -269,7 +332,11 @@ impl Store for Embedded {
         Ok(view)
     }
 
-    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+    async fn run(
+        &self,
+        command: Command,
+        entry: Option<Entry>,
+    ) -> Result<Result<Event, Refused>, Error> {
         self.shared.pace.keep_up(BEHIND).await;
         if matches!(command, Command::Begin(_) | Command::Hold(_))
             && let Some(error) = self.shared.refuses()
@@ -279,12 +346,18 @@ impl Store for Embedded {
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
                 reached(&event, BEFORE);
-                let written = if is_awaited(&event) { ticket.durable().await.map(drop) } else { Ok(()) };
+                let written = if is_awaited(&event) {
+                    ticket.durable().await.map(drop)
+                } else {
+                    Ok(())
+                };
                 if written.is_ok() {
                     reached(&event, AFTER);
                 }
                 match (&event, &written) {
-                    (Event::Intended(intended), Err(journal::Error::NoSpace(_))) => self.shared.take_back(intended),
+                    (Event::Intended(intended), Err(journal::Error::NoSpace(_))) => {
+                        self.shared.take_back(intended);
+                    }
                     (Event::Settled(settled), Ok(())) => self.shared.marks.clear(settled.action),
                     _ => {}
                 }
@@ -311,7 +384,13 @@ impl Store for Embedded {
         let shared = &self.shared;
         let is_over = || {
             let table = shared.table.lock();
-            let view = shared.view(&table, Place { call: Some(key), ..Place::default() });
+            let view = shared.view(
+                &table,
+                Place {
+                    call: Some(key),
+                    ..Place::default()
+                },
+            );
             !view.is_ok_and(|view| is_in_flight(view.claim.as_ref(), action))
         };
         shared.waiters.wait(key, is_over).await;
@@ -323,7 +402,9 @@ impl Store for Embedded {
         }
         // It may have ended long ago, under no name of its own.
         let shared = self.shared.clone();
-        let searched = tokio::task::spawn_blocking(move || shared.lookup.ask(|index| index.search(action))).await;
+        let searched =
+            tokio::task::spawn_blocking(move || shared.lookup.ask(|index| index.search(action)))
+                .await;
         searched.map_err(|error| Error::Broken(error.to_string()))?
     }
 
@@ -332,7 +413,11 @@ impl Store for Embedded {
     }
 
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
-        Ok(self.shared.table.lock().open_holds(self.shared.time.now(), most))
+        Ok(self
+            .shared
+            .table
+            .lock()
+            .open_holds(self.shared.time.now(), most))
     }
 
     async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
@@ -350,8 +435,17 @@ impl Store for Embedded {
     async fn decided(&self, key: Digest) {
         let shared = &self.shared;
         let is_over = || {
-            let view = shared.view(&shared.table.lock(), Place { hold: Some(key), ..Place::default() });
-            !view.is_ok_and(|view| view.hold.is_some_and(|hold| hold.phase == hold::Phase::Pending))
+            let view = shared.view(
+                &shared.table.lock(),
+                Place {
+                    hold: Some(key),
+                    ..Place::default()
+                },
+            );
+            !view.is_ok_and(|view| {
+                view.hold
+                    .is_some_and(|hold| hold.phase == hold::Phase::Pending)
+            })
         };
         shared.waiters.wait(key, is_over).await;
     }
@@ -362,7 +456,9 @@ impl Store for Embedded {
         }
         let (size, shared) = (body.len() as u64, self.shared.clone());
         let written = tokio::task::spawn_blocking(move || shared.results.put(&body)).await;
-        let digest = written.map_err(|error| Error::Broken(error.to_string()))?.map_err(|error| unkept(&error))?;
+        let digest = written
+            .map_err(|error| Error::Broken(error.to_string()))?
+            .map_err(|error| unkept(&error))?;
         Ok(Stored::in_file(is_error, digest, size))
     }
 
@@ -372,7 +468,8 @@ impl Store for Embedded {
         }
         let (digest, shared) = (stored.digest, self.shared.clone());
         let read = tokio::task::spawn_blocking(move || shared.results.get(&digest)).await;
-        read.map_err(|error| Error::Broken(error.to_string()))?.map_err(|error| unkept(&error))
+        read.map_err(|error| Error::Broken(error.to_string()))?
+            .map_err(|error| unkept(&error))
     }
 
     fn token(&self) -> u64 {
@@ -392,17 +489,37 @@ impl Shared {
     /// The claim that `action` holds, if it is in memory or has a name in the index.
     fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
         let table = self.table.lock();
-        let held = table.claims.iter().find(|(_, kept)| kept.value.action == action).map(|(key, _)| *key);
+        let held = table
+            .claims
+            .iter()
+            .find(|(_, kept)| kept.value.action == action)
+            .map(|(key, _)| *key);
         let indexed = || self.lookup.ask(|index| index.key_of(action));
-        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else { return Ok(None) };
-        let view = self.view(&table, Place { call: Some(key), ..Place::default() })?;
-        Ok(view.claim.filter(|claim| claim.action == action).map(|claim| (key, claim)))
+        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else {
+            return Ok(None);
+        };
+        let view = self.view(
+            &table,
+            Place {
+                call: Some(key),
+                ..Place::default()
+            },
+        )?;
+        Ok(view
+            .claim
+            .filter(|claim| claim.action == action)
+            .map(|claim| (key, claim)))
     }
 
-    /// Claims that have not come to an end: those in memory as they are there, the others as they are indexed.
+    /// Claims that have not come to an end: those in memory as they are there, the others as they
+    /// are indexed.
     fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         let table = self.table.lock();
-        let mut found: Vec<_> = table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect();
+        let mut found: Vec<_> = table
+            .claims
+            .iter()
+            .map(|(key, kept)| (*key, kept.value.clone()))
+            .collect();
         self.lookup.ask(|index| {
             for key in index.open_keys(most)? {
                 if !table.claims.contains_key(&key)

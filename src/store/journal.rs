@@ -1,8 +1,8 @@
-//! The journal: an append-only file of batches, each checked by CRC32C and chained to the one before by SHA-256
-//! (SEMANTICS §8, SECURITY §3G). The ledger is what stands in it.
+//! The journal: an append-only file of batches, each checked by CRC32C and chained to the one
+//! before by SHA-256 (SEMANTICS §8, SECURITY §3G). The ledger is what stands in it.
 //!
-//! [`Journal`] writes, from one thread of its own. [`Reader`] reads what is written, also while it is being written.
-//! [`verify`] says whether all of it is as it was written.
+//! [`Journal`] writes, from one thread of its own. [`Reader`] reads what is written, also while it
+//! is being written. [`verify`] says whether all of it is as it was written.
 
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -63,8 +63,9 @@ pub struct Options {
     pub queue_bytes: usize,
     /// A segment that has reached this size is closed and the next one begun.
     pub segment_bytes: u64,
-    /// Most of this is reserved beyond what is written, so that a sync need not touch the file's length each time, and
-    /// calls in flight are still recorded when the disk is full; 0: nothing is.
+    /// Most of this is reserved beyond what is written, so that a sync need not touch the file's
+    /// length each time, and calls in flight are still recorded when the disk is full; 0:
+    /// nothing is.
     pub reserve_bytes: u64,
     /// How long the writer lets entries gather before it writes them as one batch.
     pub gather: Duration,
@@ -94,8 +95,8 @@ impl Default for Options {
     }
 }
 
-/// The journal, open for writing. A clone is another handle on the same journal; when the last one is dropped, what is
-/// queued is written and synced first.
+/// The journal, open for writing. A clone is another handle on the same journal; when the last one
+/// is dropped, what is queued is written and synced first.
 #[derive(Clone)]
 pub struct Journal(Arc<Owner>);
 
@@ -110,34 +111,54 @@ struct Owner {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// A key that begins to seal has never sealed before: verifying takes a seal of one that was replaced for one by another writer.
+/// A key that begins to seal has never sealed before: verifying takes a seal of one that was
+/// replaced for one by another writer.
 fn never_before(data: &Path, keys: &Keys, key: KeyId) -> Result<(), Error> {
-    let report = match check(data, &Against { keys: keys.clone(), ..Against::default() }) {
+    let report = match check(
+        data,
+        &Against {
+            keys: keys.clone(),
+            ..Against::default()
+        },
+    ) {
         Err(Error::NoJournal(_)) => return Ok(()),
         report => report?,
     };
-    if report.stretches.iter().any(|stretch| stretch.key == Some(key)) {
+    if report
+        .stretches
+        .iter()
+        .any(|stretch| stretch.key == Some(key))
+    {
         return Err(Error::KeyReplaced { key });
     }
     Ok(())
 }
 
 impl Journal {
-    /// Opens the journal of the data directory `data`, which is made when it does not exist. Takes the lock, cuts a torn
-    /// tail, counts the epoch up durably and starts the writer. Blocks for as long as the newest segment takes to read.
+    /// Opens the journal of the data directory `data`, which is made when it does not exist. Takes
+    /// the lock, cuts a torn tail, counts the epoch up durably and starts the writer. Blocks
+    /// for as long as the newest segment takes to read.
     pub fn open(data: &Path, options: Options) -> Result<Self, Error> {
         Self::open_sealed(data, options, Keys::default())
     }
 
-    /// As `open`; every batch is sealed with the current one of `keys`. A journal that is sealed already is only opened with the
-    /// key of its last seal. Where that is not the current one, a record says that another seals from here on, or none.
+    /// As `open`; every batch is sealed with the current one of `keys`. A journal that is sealed
+    /// already is only opened with the key of its last seal. Where that is not the current one,
+    /// a record says that another seals from here on, or none.
     pub fn open_sealed(data: &Path, options: Options, keys: Keys) -> Result<Self, Error> {
         Self::open_on(data, (options, keys), Box::new(|file| Box::new(file)))
     }
 
     /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
-    fn open_on(data: &Path, (options, keys): (Options, Keys), wrap: medium::Wrap) -> Result<Self, Error> {
-        let options = Options { segment_bytes: options.segment_bytes.min(options.sizes.most / 8), ..options };
+    fn open_on(
+        data: &Path,
+        (options, keys): (Options, Keys),
+        wrap: medium::Wrap,
+    ) -> Result<Self, Error> {
+        let options = Options {
+            segment_bytes: options.segment_bytes.min(options.sizes.most / 8),
+            ..options
+        };
         let place = place::Place::claim(data)?;
         let dir = place.dir.clone();
         compaction::sweep_unfinished(&dir).map_err(|source| Error::io("tidy", &dir, source))?;
@@ -147,7 +168,12 @@ impl Journal {
             never_before(data, &keys, key)?;
         }
         let epoch = place.next_epoch(recovered.epoch)?;
-        let setting = writer::Setting { options, wrap, keys: keys.clone(), epoch };
+        let setting = writer::Setting {
+            options,
+            wrap,
+            keys: keys.clone(),
+            epoch,
+        };
         let writer = writer::Writer::new(place, setting, recovered)?;
         let head = writer.head();
         let queue = Arc::new(Queue::new(&options, head));
@@ -168,16 +194,18 @@ impl Journal {
         })))
     }
 
-    /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:
-    /// [`Error::Full`] when the queue is full, and the reason when nothing can be written any more. While the disk is full it
-    /// waits behind everything that is appended.
+    /// Queues `entry` to be written within [`Options::gather`] and synced within
+    /// [`Options::sync_every`]. Never waits: [`Error::Full`] when the queue is full, and the
+    /// reason when nothing can be written any more. While the disk is full it waits behind
+    /// everything that is appended.
     pub fn record(&self, entry: Entry) -> Result<(), Error> {
         self.0.queue.push_behind(&Group::entry(entry))
     }
 
-    /// Queues `items`, next to each other and in this order, as part of one batch: all of them are there after a power
-    /// cut, or none. Never waits and never wakes anyone, so that it may be called under a lock: calls are written in the
-    /// order of their calls. Refused as in `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
+    /// Queues `items`, next to each other and in this order, as part of one batch: all of them are
+    /// there after a power cut, or none. Never waits and never wakes anyone, so that it may be
+    /// called under a lock: calls are written in the order of their calls. Refused as in
+    /// `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
     pub fn append(&self, items: Vec<Item>) -> Result<Ticket, Error> {
         self.push(items, true)
     }
@@ -198,18 +226,21 @@ impl Journal {
         self.0.queue.durable()
     }
 
-    /// Waits until record `seq` is synced: for who has seen what came of it and must not tell before it is durable.
+    /// Waits until record `seq` is synced: for who has seen what came of it and must not tell
+    /// before it is durable.
     pub async fn until(&self, seq: u64) -> Result<Head, Error> {
         Waiting::new(&self.0.queue, Until::Durable(seq)).await
     }
 
-    /// Waits until there is space to write; at once where there is. An error when the journal has ended.
+    /// Waits until there is space to write; at once where there is. An error when the journal has
+    /// ended.
     pub async fn writable(&self) -> Result<(), Error> {
         Waiting::new(&self.0.queue, Until::Writing).await.map(drop)
     }
 
-    /// Waits until nothing can be written any more, if that ever happens, and gives the reason. Nothing that was not
-    /// synced by then is promised to anyone, and only a restart finds out what is on the disk.
+    /// Waits until nothing can be written any more, if that ever happens, and gives the reason.
+    /// Nothing that was not synced by then is promised to anyone, and only a restart finds out
+    /// what is on the disk.
     pub async fn failed(&self) -> Error {
         match Waiting::new(&self.0.queue, Until::Failed).await {
             Err(error) => error,
@@ -217,15 +248,15 @@ impl Journal {
         }
     }
 
-    /// Waits until everything queued so far is written and synced. The head is the journal's at that moment; kept
-    /// elsewhere, it lets [`verify`] find a removed tail.
+    /// Waits until everything queued so far is written and synced. The head is the journal's at
+    /// that moment; kept elsewhere, it lets [`verify`] find a removed tail.
     pub async fn flush(&self) -> Result<Head, Error> {
         let last = self.0.queue.press(false)?;
         self.until(last).await
     }
 
-    /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything afterwards is refused with
-    /// [`Error::Closed`]; closing twice is fine.
+    /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything
+    /// afterwards is refused with [`Error::Closed`]; closing twice is fine.
     pub async fn close(&self) -> Result<Head, Error> {
         match self.0.queue.press(true) {
             Ok(_) | Err(Error::Closed) => Waiting::new(&self.0.queue, Until::Ended).await,
@@ -233,7 +264,8 @@ impl Journal {
         }
     }
 
-    /// Where the journal stands, as far as it is synced, for another place to keep; sealed where the journal is.
+    /// Where the journal stands, as far as it is synced, for another place to keep; sealed where
+    /// the journal is.
     pub fn witness(&self) -> Witness {
         Witness::new(self.health().head, Clock.wall(), &self.0.keys)
     }
@@ -243,8 +275,8 @@ impl Journal {
         self.0.queue.health()
     }
 
-    /// Whether what is appended now will be written, as far as that can be known: false while the disk is full and after
-    /// writing has ended. Costs nothing.
+    /// Whether what is appended now will be written, as far as that can be known: false while the
+    /// disk is full and after writing has ended. Costs nothing.
     pub fn is_writing(&self) -> bool {
         self.0.queue.is_writing()
     }
@@ -254,17 +286,20 @@ impl Journal {
         let dir = &self.0.dir;
         let bytes = compaction::size(dir).map_err(|source| Error::io("measure", dir, source))?;
         let extent = Extent::of(bytes, self.0.sizes);
-        self.0.queue.measured(extent, self.0.sizes.lean.saturating_sub(bytes));
+        self.0
+            .queue
+            .measured(extent, self.0.sizes.lean.saturating_sub(bytes));
         Ok(extent)
     }
 
-    /// Whether there was room in what the journal may have when it was last measured. Costs nothing.
+    /// Whether there was room in what the journal may have when it was last measured. Costs
+    /// nothing.
     pub fn extent(&self) -> Extent {
         self.0.queue.extent()
     }
 
-    /// How often this data directory was opened for writing, this time included. Durable before `open` returns, so no
-    /// two processes ever have the same.
+    /// How often this data directory was opened for writing, this time included. Durable before
+    /// `open` returns, so no two processes ever have the same.
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }

@@ -1,5 +1,6 @@
-//! Lanes: the exclusive lock of a session for calls with side effects, fair and bounded (SEMANTICS §5). First come, first
-//! served; calls of different sessions don't wait for each other, and reads take no lane.
+//! Lanes: the exclusive lock of a session for calls with side effects, fair and bounded (SEMANTICS
+//! §5). First come, first served; calls of different sessions don't wait for each other, and reads
+//! take no lane.
 
 use super::state::digest::Digest;
 use parking_lot::Mutex;
@@ -48,17 +49,29 @@ impl Lanes {
         let (place, turn) = self.queue(session)?;
         let turn = tokio::time::timeout(PATIENCE, turn.acquire_owned()).await;
         let turn = turn.map_err(|_| Busy)?.map_err(|_| Busy)?;
-        Ok(Lease { place, turn: Some(turn) })
+        Ok(Lease {
+            place,
+            turn: Some(turn),
+        })
     }
 
     fn queue(self: &Arc<Self>, session: Digest) -> Result<(Place, Arc<Semaphore>), Busy> {
         let mut lanes = self.0.lock();
-        let lane = lanes.entry(session).or_insert_with(|| Lane { turn: Arc::new(Semaphore::new(1)), calls: 0 });
+        let lane = lanes.entry(session).or_insert_with(|| Lane {
+            turn: Arc::new(Semaphore::new(1)),
+            calls: 0,
+        });
         if lane.calls > QUEUE {
             return Err(Busy);
         }
         lane.calls += 1;
-        Ok((Place { lanes: self.clone(), session }, lane.turn.clone()))
+        Ok((
+            Place {
+                lanes: self.clone(),
+                session,
+            },
+            lane.turn.clone(),
+        ))
     }
 }
 
@@ -71,7 +84,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // The turn goes on before the place is given up, so that a lane is never forgotten while it is held.
+        // The turn goes on before the place is given up, so that a lane is never forgotten while it
+        // is held.
         drop(self.turn.take());
     }
 }
@@ -107,25 +121,38 @@ mod tests {
         assert!((&mut second).now_or_never().is_none(), "the lane is taken");
         assert!((&mut third).now_or_never().is_none());
         let other = lanes.enter(session("b")).now_or_never();
-        assert!(other.is_some_and(|lease| lease.is_ok()), "another session does not wait");
+        assert!(
+            other.is_some_and(|lease| lease.is_ok()),
+            "another session does not wait"
+        );
         drop(first);
-        assert!((&mut third).now_or_never().is_none(), "the second came before the third");
+        assert!(
+            (&mut third).now_or_never().is_none(),
+            "the second came before the third"
+        );
         let second = second.await.unwrap();
         drop(second);
         drop(third.await.unwrap());
         assert!(lanes.0.lock().is_empty(), "an idle lane is forgotten");
     }
 
-    /// 004-17, SEMANTICS §5: a full queue says so at once, a slow one after a while; both free their place.
+    /// 004-17, SEMANTICS §5: a full queue says so at once, a slow one after a while; both free
+    /// their place.
     #[tokio::test(start_paused = true)]
     async fn a_queue_is_bounded() {
         let lanes = Arc::new(Lanes::default());
         let held = lanes.enter(session("a")).await.unwrap();
-        let mut waiting: Vec<_> = (0..QUEUE).map(|_| Box::pin(lanes.enter(session("a")))).collect();
+        let mut waiting: Vec<_> = (0..QUEUE)
+            .map(|_| Box::pin(lanes.enter(session("a"))))
+            .collect();
         for one in &mut waiting {
             assert!(one.now_or_never().is_none());
         }
-        assert_eq!(lanes.enter(session("a")).await.unwrap_err(), Busy, "the queue is full");
+        assert_eq!(
+            lanes.enter(session("a")).await.unwrap_err(),
+            Busy,
+            "the queue is full"
+        );
         let mut first = waiting.remove(0);
         assert_eq!((&mut first).await.unwrap_err(), Busy, "its patience ends");
         drop((first, waiting));

@@ -1,9 +1,11 @@
-//! Marks that a call may have left: set right before the first byte, never synced. A process that is killed leaves its
-//! marks with the kernel, so while the kernel lives, a call in flight without a mark was not sent (SEMANTICS §4). They stand
-//! beside the journal, in slots that are used again: a mark means nothing any more once its call is settled.
+//! Marks that a call may have left: set right before the first byte, never synced. A process that
+//! is killed leaves its marks with the kernel, so while the kernel lives, a call in flight without
+//! a mark was not sent (SEMANTICS §4). They stand beside the journal, in slots that are used again:
+//! a mark means nothing any more once its call is settled.
 //!
-//! That a mark is missing is a proof, so the file shows that it is whole: it has its full length from the start, and each
-//! slot says the same twice. One that is cut, emptied or partly gone proves nothing.
+//! That a mark is missing is a proof, so the file shows that it is whole: it has its full length
+//! from the start, and each slot says the same twice. One that is cut, emptied or partly gone
+//! proves nothing.
 
 use crate::model::ids::ActionId;
 use parking_lot::Mutex;
@@ -38,8 +40,8 @@ struct Slots {
 }
 
 impl Marks {
-    /// Reads the marks in `data`, with those that the last process left, unless they are gone or damaged: then nothing is
-    /// proven, and none can be set before [`Self::begin`].
+    /// Reads the marks in `data`, with those that the last process left, unless they are gone or
+    /// damaged: then nothing is proven, and none can be set before [`Self::begin`].
     pub(super) fn open(data: &Path) -> io::Result<(Self, Option<HashSet<[u8; ID]>>)> {
         let path = data.join("sent");
         let file = match options().open(&path) {
@@ -49,11 +51,18 @@ impl Marks {
         };
         let left = file.as_ref().map(whole).transpose()?.flatten();
         let file = file.filter(|_| left.is_some());
-        Ok((Self { path, file, slots: Mutex::default() }, left))
+        Ok((
+            Self {
+                path,
+                file,
+                slots: Mutex::default(),
+            },
+            left,
+        ))
     }
 
-    /// Makes a whole file of one that was not. Only once nothing is in flight that it would have to prove something of: the
-    /// next start takes it for complete.
+    /// Makes a whole file of one that was not. Only once nothing is in flight that it would have to
+    /// prove something of: the next start takes it for complete.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         if self.file.is_some() {
             return Ok(());
@@ -72,7 +81,10 @@ impl Marks {
 
     /// Marks `action`; the kernel has it when this returns.
     pub(super) fn set(&self, action: ActionId) -> io::Result<()> {
-        let file = self.file.as_ref().ok_or_else(|| io::Error::other("there is no file of marks yet"))?;
+        let file = self
+            .file
+            .as_ref()
+            .ok_or_else(|| io::Error::other("there is no file of marks yet"))?;
         let place = {
             let mut slots = self.slots.lock();
             // It is sent once more.
@@ -80,7 +92,10 @@ impl Marks {
                 return Ok(());
             }
             let fresh = slots.next;
-            let place = slots.free.pop().or_else(|| (fresh < SLOTS).then_some(fresh));
+            let place = slots
+                .free
+                .pop()
+                .or_else(|| (fresh < SLOTS).then_some(fresh));
             let place = place.ok_or_else(|| io::Error::other("too many calls in flight"))?;
             slots.next = slots.next.max(place + 1);
             slots.used.insert(action, place);
@@ -101,7 +116,11 @@ impl Marks {
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    options.read(true).write(true).mode(0o600).custom_flags(no_links);
+    options
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(no_links);
     options
 }
 
@@ -120,8 +139,14 @@ fn whole(file: &File) -> io::Result<Option<HashSet<[u8; ID]>>> {
     }
     let mut bytes = vec![0; SLOTS * SLOT];
     file.read_exact_at(&mut bytes, 0)?;
-    let ids: Option<HashSet<_>> =
-        bytes.chunks_exact(SLOT).map(|read| read.first_chunk::<ID>().copied().filter(|id| slot(*id) == read)).collect();
+    let ids: Option<HashSet<_>> = bytes
+        .chunks_exact(SLOT)
+        .map(|read| {
+            read.first_chunk::<ID>()
+                .copied()
+                .filter(|id| slot(*id) == read)
+        })
+        .collect();
     if ids.is_none() {
         tracing::warn!("the file `sent` is damaged: calls that were in flight count as unknown");
     }

@@ -1,4 +1,5 @@
-//! A store that lives as long as its process: for observing, for tests, and as the plainest form of the promises.
+//! A store that lives as long as its process: for observing, for tests, and as the plainest form of
+//! the promises.
 
 use super::claims::{Error, Store};
 use super::state::claim::{Claim, Phase, Stored};
@@ -28,7 +29,11 @@ pub struct Memory {
 impl Memory {
     /// Knows nothing yet.
     pub fn new(clock: Clock) -> Self {
-        Self { table: Mutex::default(), waiters: Waiters::default(), time: Time::starting(clock, 0) }
+        Self {
+            table: Mutex::default(),
+            waiters: Waiters::default(),
+            time: Time::starting(clock, 0),
+        }
     }
 }
 
@@ -38,7 +43,11 @@ impl Store for Memory {
         Ok(self.table.lock().view(place))
     }
 
-    async fn run(&self, command: Command, _: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+    async fn run(
+        &self,
+        command: Command,
+        _: Option<Entry>,
+    ) -> Result<Result<Event, Refused>, Error> {
         let decided = {
             let mut table = self.table.lock();
             let mut place = command.place();
@@ -46,7 +55,10 @@ impl Store for Memory {
                 place.task = place.task.or(Some(claim.task));
             }
             let now = self.time.now();
-            let view = View { waiting: table.waiting(&command, now), ..table.view(place) };
+            let view = View {
+                waiting: table.waiting(&command, now),
+                ..table.view(place)
+            };
             decide(&command, &view, now).inspect(|event| {
                 let change = table.last + 1;
                 table.apply(event, view, change);
@@ -64,20 +76,34 @@ impl Store for Memory {
 
     async fn ended(&self, key: Digest, action: ActionId) {
         self.waiters
-            .wait(key, || !is_in_flight(self.table.lock().claims.get(&key).map(|kept| &kept.value), action))
+            .wait(key, || {
+                !is_in_flight(
+                    self.table.lock().claims.get(&key).map(|kept| &kept.value),
+                    action,
+                )
+            })
             .await;
     }
 
     async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
         let table = self.table.lock();
-        let found = table.claims.iter().find(|(_, kept)| kept.value.action == action);
+        let found = table
+            .claims
+            .iter()
+            .find(|(_, kept)| kept.value.action == action);
         Ok(found.map(|(key, kept)| (*key, kept.value.clone())))
     }
 
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         let table = self.table.lock();
-        let unsettled = table.claims.iter().filter(|(_, kept)| !kept.value.phase.is_final());
-        Ok(unsettled.take(most).map(|(key, kept)| (*key, kept.value.clone())).collect())
+        let unsettled = table
+            .claims
+            .iter()
+            .filter(|(_, kept)| !kept.value.phase.is_final());
+        Ok(unsettled
+            .take(most)
+            .map(|(key, kept)| (*key, kept.value.clone()))
+            .collect())
     }
 
     async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
@@ -89,8 +115,14 @@ impl Store for Memory {
     }
 
     async fn decided(&self, key: Digest) {
-        let is_over =
-            || !self.table.lock().holds.get(&key).is_some_and(|kept| kept.value.phase == hold::Phase::Pending);
+        let is_over = || {
+            !self
+                .table
+                .lock()
+                .holds
+                .get(&key)
+                .is_some_and(|kept| kept.value.phase == hold::Phase::Pending)
+        };
         self.waiters.wait(key, is_over).await;
     }
 

@@ -1,5 +1,5 @@
-//! What an operator sees and says of calls that have not come to an end by themselves: the last way to end an unknown
-//! outcome (SEMANTICS §4). Who and why stand in the journal for good.
+//! What an operator sees and says of calls that have not come to an end by themselves: the last way
+//! to end an unknown outcome (SEMANTICS §4). Who and why stand in the journal for good.
 
 use super::claims::{Error, Store};
 use super::state::Millis;
@@ -28,7 +28,8 @@ const CONFIRMED: &str = "An operator has found that this call was carried out. T
 /// What an operator has found out.
 #[derive(Debug, Clone)]
 pub enum Verdict {
-    /// The call was carried out; with the result that an agent which asks again is given, as a result of `tools/call`.
+    /// The call was carried out; with the result that an agent which asks again is given, as a
+    /// result of `tools/call`.
     Applied(Option<Text>),
     /// It was not: its key may be claimed again.
     NotApplied,
@@ -57,7 +58,9 @@ pub enum Unresolved {
     )]
     NoClaim(ActionId),
     /// It is on its way, and its outcome may come any moment.
-    #[error("the call is in flight; wait until it has ended: only then can it be said that nobody knows")]
+    #[error(
+        "the call is in flight; wait until it has ended: only then can it be said that nobody knows"
+    )]
     InFlight,
     /// It has ended; that is known and is not changed.
     #[error("the call has ended as `{0}`; what is known is not changed")]
@@ -95,7 +98,11 @@ pub struct OpenCall {
 
 impl OpenCall {
     fn of(claim: &Claim) -> Self {
-        let why = if let Phase::Unknown { why } = &claim.phase { Some(why.clone()) } else { None };
+        let why = if let Phase::Unknown { why } = &claim.phase {
+            Some(why.clone())
+        } else {
+            None
+        };
         Self {
             action_id: claim.action.to_string(),
             state: claim.phase.word().to_owned(),
@@ -108,31 +115,45 @@ impl OpenCall {
     }
 }
 
-/// What an operator gives as the reason of a word, of at most `most` bytes, without blanks around it; or how one is written. It
-/// is read on terminals and in logs for good, so that it holds nothing that does not print or turns what others read (SECURITY
-/// §3E E5).
+/// What an operator gives as the reason of a word, of at most `most` bytes, without blanks around
+/// it; or how one is written. It is read on terminals and in logs for good, so that it holds
+/// nothing that does not print or turns what others read (SECURITY §3E E5).
 pub fn reason(why: &str, most: usize) -> Result<String, String> {
-    let is_plain = !why.chars().any(|letter| letter.is_control() || is_misleading(letter));
+    let is_plain = !why
+        .chars()
+        .any(|letter| letter.is_control() || is_misleading(letter));
     let why = why.trim();
     if is_plain && !why.is_empty() && why.len() <= most {
         return Ok(why.to_owned());
     }
     let rule = "say why, on one line without characters that do not print, of at most";
-    Err(format!("{rule} {most} bytes: it stands in the ledger for good"))
+    Err(format!(
+        "{rule} {most} bytes: it stands in the ledger for good"
+    ))
 }
 
-/// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when one is named.
+/// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when
+/// one is named.
 pub async fn open_calls(store: &dyn Store, state: Option<&str>) -> Result<Vec<OpenCall>, Error> {
     let open = store.unsettled(MOST).await?;
-    let fits = open.iter().filter(|(_, claim)| state.is_none_or(|state| claim.phase.word() == state));
+    let fits = open
+        .iter()
+        .filter(|(_, claim)| state.is_none_or(|state| claim.phase.word() == state));
     Ok(fits.map(|(_, claim)| OpenCall::of(claim)).collect())
 }
 
 /// Settles `action` as `resolution` says, durably; gives the word of what it became.
-pub async fn resolve(store: &dyn Store, action: ActionId, resolution: Resolution) -> Result<&'static str, Unresolved> {
+pub async fn resolve(
+    store: &dyn Store,
+    action: ActionId,
+    resolution: Resolution,
+) -> Result<&'static str, Unresolved> {
     let Resolution { verdict, who, why } = resolution;
     let why = reason(&why, WHY).map_err(Unresolved::Unfit)?;
-    let (key, claim) = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?;
+    let (key, claim) = store
+        .find(action)
+        .await?
+        .ok_or(Unresolved::NoClaim(action))?;
     if is_same_name(&claim.agent, &who) {
         return Err(Unresolved::Own);
     }
@@ -148,22 +169,38 @@ pub async fn resolve(store: &dyn Store, action: ActionId, resolution: Resolution
     refusal(&claim)?;
     let became = phase.word();
     let evidence = Evidence::Operator { who, why };
-    let settle = Settle { key, action, phase, evidence, cost: None, failed: false, seen: None };
+    let settle = Settle {
+        key,
+        action,
+        phase,
+        evidence,
+        cost: None,
+        failed: false,
+        seen: None,
+    };
     if store.run(Command::Settle(settle), None).await?.is_err() {
         // Something else has ended it meanwhile.
-        let claim = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?.1;
-        return Err(refusal(&claim).err().unwrap_or(Unresolved::Ended(claim.phase.word())));
+        let claim = store
+            .find(action)
+            .await?
+            .ok_or(Unresolved::NoClaim(action))?
+            .1;
+        return Err(refusal(&claim)
+            .err()
+            .unwrap_or(Unresolved::Ended(claim.phase.word())));
     }
     tracing::info!(%action, became, "an operator has resolved a call");
     Ok(became)
 }
 
-/// Only what nobody knows, and what waits for an agent that may never come back, is an operator's to end.
+/// Only what nobody knows, and what waits for an agent that may never come back, is an operator's
+/// to end.
 fn refusal(claim: &Claim) -> Result<(), Unresolved> {
     match &claim.phase {
         Phase::Unknown { .. } | Phase::AwaitingInput { .. } => Ok(()),
         Phase::Dispatching => Err(Unresolved::InFlight),
-        ended @ (Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent | Phase::Abandoned) => {
+        ended
+        @ (Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent | Phase::Abandoned) => {
             Err(Unresolved::Ended(ended.word()))
         }
     }
@@ -176,7 +213,9 @@ fn fitting(given: Option<Text>) -> Result<Text, Unresolved> {
             &json!({ "content": [{ "type": "text", "text": CONFIRMED }], "isError": false, "resultType": "complete" }),
         ));
     };
-    let has_content = given.get("content").is_some_and(|content| content.is_array());
+    let has_content = given
+        .get("content")
+        .is_some_and(|content| content.is_array());
     if !has_content || given.as_bytes().len() > RESULT {
         let why = format!(
             "a result is a JSON object as `tools/call` gives it, such as {{\"content\":[{{\"type\":\"text\",\"text\":\"…\"}}]}}, \
@@ -186,11 +225,17 @@ fn fitting(given: Option<Text>) -> Result<Text, Unresolved> {
     }
     // What 2026-07-28 asks for, and what older revisions read past.
     let is_whole = given.get("resultType").is_some();
-    Ok(if is_whole { given } else { given.with_new_member("resultType", &Text::of(&json!("complete"))) })
+    Ok(if is_whole {
+        given
+    } else {
+        given.with_new_member("resultType", &Text::of(&json!("complete")))
+    })
 }
 
 /// The store's time as people write it.
 pub fn time(at: Millis) -> String {
-    let time = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+    let time = i64::try_from(at)
+        .ok()
+        .and_then(|at| Timestamp::from_millisecond(at).ok());
     time.map_or_else(|| format!("{at} ms since 1970"), |time| time.to_string())
 }

@@ -1,5 +1,5 @@
-//! Long answers, each in a file named by its SHA-256 (SEMANTICS §4): synced, with its directory, before anything refers to
-//! it, and checked when it is read.
+//! Long answers, each in a file named by its SHA-256 (SEMANTICS §4): synced, with its directory,
+//! before anything refers to it, and checked when it is read.
 
 use super::state::digest::Digest;
 use crate::model::clock::Clock;
@@ -29,7 +29,11 @@ pub(super) struct Results {
 impl Results {
     /// Opens the directory, made when it does not exist.
     pub(super) fn open(data: &Path) -> io::Result<Self> {
-        let results = Self { dir: data.join("results"), made: Mutex::default(), finding: Mutex::default() };
+        let results = Self {
+            dir: data.join("results"),
+            made: Mutex::default(),
+            finding: Mutex::default(),
+        };
         results.make(&results.dir)?;
         Ok(results)
     }
@@ -37,7 +41,10 @@ impl Results {
     /// Writes `body` durably; gives its name. Two who write the same do no harm. Blocks.
     pub(super) fn put(&self, body: &Bytes) -> io::Result<Digest> {
         if body.len() as u64 > LONGEST {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("a result has {} bytes", body.len())));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("a result has {} bytes", body.len()),
+            ));
         }
         let digest = Digest::of(body);
         let path = self.path(&digest);
@@ -63,22 +70,34 @@ impl Results {
     /// Reads what `digest` names; an error when it is not what was written. Blocks.
     pub(super) fn get(&self, digest: &Digest) -> io::Result<Bytes> {
         let mut body = Vec::new();
-        open(&self.path(digest))?.take(LONGEST + 1).read_to_end(&mut body)?;
+        open(&self.path(digest))?
+            .take(LONGEST + 1)
+            .read_to_end(&mut body)?;
         if Digest::of(&body) == *digest {
             return Ok(body.into());
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, format!("result {digest} was changed")))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("result {digest} was changed"),
+        ))
     }
 
-    /// Removes what nothing refers to and nobody wrote or found again for `age`, and what was never finished; gives how many
-    /// files. A caller that puts a file has to refer to it within `age`. Blocks.
-    pub(super) fn sweep(&self, age: Duration, mut is_needed: impl FnMut(&Digest) -> bool) -> io::Result<usize> {
+    /// Removes what nothing refers to and nobody wrote or found again for `age`, and what was never
+    /// finished; gives how many files. A caller that puts a file has to refer to it within
+    /// `age`. Blocks.
+    pub(super) fn sweep(
+        &self,
+        age: Duration,
+        mut is_needed: impl FnMut(&Digest) -> bool,
+    ) -> io::Result<usize> {
         let mut removed = 0;
         for shard in std::fs::read_dir(&self.dir)? {
             for file in std::fs::read_dir(shard?.path())? {
                 let file = file?;
                 let digest = file.file_name().to_str().and_then(Digest::from_hex);
-                if !is_old(&file.metadata()?, age) || digest.is_some_and(|digest| is_needed(&digest)) {
+                if !is_old(&file.metadata()?, age)
+                    || digest.is_some_and(|digest| is_needed(&digest))
+                {
                     continue;
                 }
                 let _finding = self.finding.lock();
@@ -98,7 +117,10 @@ impl Results {
         if self.get(digest).is_err() {
             return Ok(false);
         }
-        OpenOptions::new().write(true).open(path)?.set_modified(Clock.wall().into())?;
+        OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .set_modified(Clock.wall().into())?;
         // The thread that renamed it may not have synced the directory yet.
         File::open(path.parent().unwrap_or(&self.dir))?.sync_all()?;
         Ok(true)
@@ -126,7 +148,11 @@ impl Results {
 }
 
 fn write(path: &Path, body: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(body)?;
     file.sync_all()
 }
@@ -134,7 +160,10 @@ fn write(path: &Path, body: &[u8]) -> io::Result<()> {
 /// Opens a file to read; never follows a link.
 fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
 }
 
 /// Whether a file was last written that long ago. A clock that was set back makes it young.
@@ -143,7 +172,11 @@ fn is_old(about: &Metadata, age: Duration) -> bool {
         let written = Timestamp::try_from(written).ok()?;
         Duration::try_from(Clock.wall().duration_since(written)).ok()
     };
-    about.modified().ok().and_then(ago).is_some_and(|ago| ago >= age)
+    about
+        .modified()
+        .ok()
+        .and_then(ago)
+        .is_some_and(|ago| ago >= age)
 }
 
 #[cfg(test)]

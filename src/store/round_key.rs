@@ -1,5 +1,6 @@
-//! The key that `requestState` is sealed with: in a file of the data directory, for its owner only, made by the first start,
-//! so that a question that was asked before a restart can be answered after it.
+//! The key that `requestState` is sealed with: in a file of the data directory, for its owner only,
+//! made by the first start, so that a question that was asked before a restart can be answered
+//! after it.
 
 use super::claims::Error;
 use super::journal::replace;
@@ -13,41 +14,64 @@ use std::path::Path;
 /// The file: the key in hex.
 const FILE: &str = "round-key";
 
-/// Reads the key in the data directory `data`, or makes one. Blocks. An error when there is one that cannot be used: to
-/// make another would refuse the agents that answer a question now.
+/// Reads the key in the data directory `data`, or makes one. Blocks. An error when there is one
+/// that cannot be used: to make another would refuse the agents that answer a question now.
 pub fn open(data: &Path) -> Result<Seal, Error> {
     let path = data.join(FILE);
-    let failed = |what: &str| Error::Broken(format!("{} (what `requestState` is sealed with): {what}", path.display()));
+    let failed = |what: &str| {
+        Error::Broken(format!(
+            "{} (what `requestState` is sealed with): {what}",
+            path.display()
+        ))
+    };
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = match OpenOptions::new().read(true).custom_flags(nofollow).open(&path) {
+    let mut file = match OpenOptions::new()
+        .read(true)
+        .custom_flags(nofollow)
+        .open(&path)
+    {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let mut key = [0; KEY];
-            getrandom::fill(&mut key).map_err(|error| failed(&format!("no key can be made: {error}")))?;
+            getrandom::fill(&mut key)
+                .map_err(|error| failed(&format!("no key can be made: {error}")))?;
             let mut text = String::with_capacity(2 * KEY);
             for byte in key {
                 let _ = write!(text, "{byte:02x}");
             }
-            replace(data, &path, &text).map_err(|error| failed(&format!("it cannot be written: {error}")))?;
+            replace(data, &path, &text)
+                .map_err(|error| failed(&format!("it cannot be written: {error}")))?;
             return Seal::new(&key).ok_or_else(|| failed("no key can be made"));
         }
         Err(error) => return Err(failed(&format!("it cannot be read: {error}"))),
     };
-    let mode = file.metadata().map_or(0, |known| known.permissions().mode());
+    let mode = file
+        .metadata()
+        .map_or(0, |known| known.permissions().mode());
     if mode & 0o077 != 0 {
-        return Err(failed("others can read it; remove it, and what it sealed is refused from then on"));
+        return Err(failed(
+            "others can read it; remove it, and what it sealed is refused from then on",
+        ));
     }
     let mut text = String::new();
-    let read = Read::by_ref(&mut file).take(1 << 10).read_to_string(&mut text);
+    let read = Read::by_ref(&mut file)
+        .take(1 << 10)
+        .read_to_string(&mut text);
     let key = read.ok().and_then(|_| bytes(text.trim()));
     let seal = key.and_then(|key| Seal::new(&key));
-    seal.ok_or_else(|| failed("it holds no key; remove it, and what it sealed is refused from then on"))
+    seal.ok_or_else(|| {
+        failed("it holds no key; remove it, and what it sealed is refused from then on")
+    })
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.len() == 2 * KEY && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let pair = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
-    (0..hex.len()).step_by(2).map(pair).collect::<Option<_>>().filter(|_| digits)
+    (0..hex.len())
+        .step_by(2)
+        .map(pair)
+        .collect::<Option<_>>()
+        .filter(|_| digits)
 }
 
 #[cfg(test)]
@@ -55,7 +79,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// SECURITY §3C C8: it outlives a restart, is for its owner only, and nothing else is taken for it.
+    /// SECURITY §3C C8: it outlives a restart, is for its owner only, and nothing else is taken for
+    /// it.
     #[test]
     fn c8_the_key_is_kept_and_for_nobody_else() {
         let temp = tempfile::tempdir().unwrap();
@@ -63,15 +88,26 @@ mod tests {
         open(data).unwrap();
         let path = data.join(FILE);
         let first = fs::read_to_string(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         open(data).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), first);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(open(data).unwrap_err().to_string().contains("others can read it"));
+        assert!(
+            open(data)
+                .unwrap_err()
+                .to_string()
+                .contains("others can read it")
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         for text in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
             fs::write(&path, text).unwrap();
-            assert!(open(data).unwrap_err().to_string().contains("no key"), "{text}");
+            assert!(
+                open(data).unwrap_err().to_string().contains("no key"),
+                "{text}"
+            );
         }
         fs::write(data.join("elsewhere"), &first).unwrap();
         fs::remove_file(&path).unwrap();

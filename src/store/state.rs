@@ -1,6 +1,7 @@
-//! The state machine of a call with side effects (SEMANTICS §3–§6), pure: [`decide`] says what a command does to what is
-//! known, as an event or a refusal; [`apply`] is what the event does. No I/O, no clock, nothing asynchronous. Stores are
-//! shells around it: they load the [`View`] a command names, decide, make the event durable and keep what was applied.
+//! The state machine of a call with side effects (SEMANTICS §3–§6), pure: [`decide`] says what a
+//! command does to what is known, as an event or a refusal; [`apply`] is what the event does. No
+//! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`View`] a
+//! command names, decide, make the event durable and keep what was applied.
 
 pub mod budget;
 pub mod claim;
@@ -19,7 +20,8 @@ use event::{Carried, Charge, Event, Evidence, Intended, Reserved, Settled, Spent
 use fence::Session;
 use hold::{Hold, Stand, Undecided, Waiting};
 
-/// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
+/// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12,
+/// clock).
 pub type Millis = u64;
 
 /// What a command or an event is about.
@@ -51,15 +53,23 @@ pub struct View {
 }
 
 impl View {
-    /// Whether a caller is told of it what has to be so for good: an answer, or what operators decided. What runs or is
-    /// refused harms nobody if it is forgotten.
+    /// Whether a caller is told of it what has to be so for good: an answer, or what operators
+    /// decided. What runs or is refused harms nobody if it is forgotten.
     pub fn is_told(&self) -> bool {
-        let is_decided = self.hold.as_ref().is_some_and(|hold| hold.phase != hold::Phase::Pending);
-        is_decided || self.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some())
+        let is_decided = self
+            .hold
+            .as_ref()
+            .is_some_and(|hold| hold.phase != hold::Phase::Pending);
+        is_decided
+            || self
+                .claim
+                .as_ref()
+                .is_some_and(|claim| claim.phase.stored().is_some())
     }
 }
 
-/// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one wins.
+/// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one
+/// wins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refused {
     /// Step 8: the key is taken; how it stands tells the agent what to do.
@@ -82,45 +92,72 @@ pub enum Refused {
         /// Where it is.
         before: Option<State>,
     },
-    /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing about it.
+    /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing
+    /// about it.
     Settled,
 }
 
-/// What `command` does, given what is known at `now`. The event still has to be made durable and applied.
+/// What `command` does, given what is known at `now`. The event still has to be made durable and
+/// applied.
 pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refused> {
     match command {
-        Command::Begin(intent) => begin(intent, view, now).map(|intended| Event::Intended(Box::new(intended))),
+        Command::Begin(intent) => {
+            begin(intent, view, now).map(|intended| Event::Intended(Box::new(intended)))
+        }
         Command::Settle(settle) => settled(settle, view, now).map(Event::Settled),
         Command::Reserve(reserve) => reserved(reserve, view, now).map(Event::Reserved),
         Command::Spend(spend) => Ok(Event::Spent(spent(spend, now))),
         Command::Enter { task, state } => {
             let before = view.task.as_ref().and_then(|task| task.state);
-            let entered = Event::Entered { task: *task, state: *state, at: now };
-            if state.may_follow(before) { Ok(entered) } else { Err(Refused::State { before }) }
+            let entered = Event::Entered {
+                task: *task,
+                state: *state,
+                at: now,
+            };
+            if state.may_follow(before) {
+                Ok(entered)
+            } else {
+                Err(Refused::State { before })
+            }
         }
         Command::Hold(ask) => {
             let held = hold::held(ask, view.hold.as_ref(), view.waiting, now)?;
             Ok(Event::Held(Box::new(held)))
         }
-        Command::Decide(decide) => {
-            hold::decided(decide, view.hold.as_ref(), now).map(Event::Decided).map_err(Refused::Undecided)
-        }
+        Command::Decide(decide) => hold::decided(decide, view.hold.as_ref(), now)
+            .map(Event::Decided)
+            .map_err(Refused::Undecided),
         Command::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
-            Ok(Event::Fenced { session: *session, token: *token, at: now })
+            Ok(Event::Fenced {
+                session: *session,
+                token: *token,
+                at: now,
+            })
         }
     }
 }
 
-/// Step 12: everything that the steps before found is found again, in their order, in one transaction.
+/// Step 12: everything that the steps before found is found again, in their order, in one
+/// transaction.
 fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused> {
-    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round.as_ref(), now);
-    let Standing::Open { attempt, round } = standing else { return Err(Refused::Taken(standing)) };
+    let standing = claim::standing(
+        view.claim.as_ref(),
+        &intent.fingerprint,
+        intent.round.as_ref(),
+        now,
+    );
+    let Standing::Open { attempt, round } = standing else {
+        return Err(Refused::Taken(standing));
+    };
     // A later round of one call has paid already.
     let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
         claim.reserved
     } else {
-        intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
+        intent
+            .limits
+            .admit(view.task.as_ref(), &intent.price, now)
+            .map_err(Refused::Budget)?;
         intent.price.cost
     };
     if intent.hold.is_some() {
@@ -146,20 +183,27 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         hold: intent.hold,
         cost,
         rate: intent.limits.step(),
-        counted: (intent.price.tool.as_str() != intent.entry.tool).then(|| intent.price.tool.clone()),
+        counted: (intent.price.tool.as_str() != intent.entry.tool)
+            .then(|| intent.price.tool.clone()),
         entry: intent.entry.clone(),
     })
 }
 
 fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused> {
-    let claim = view.claim.as_ref().filter(|claim| claim.action == settle.action).ok_or(Refused::Settled)?;
+    let claim = view
+        .claim
+        .as_ref()
+        .filter(|claim| claim.action == settle.action)
+        .ok_or(Refused::Settled)?;
     if !claim.phase.may_become(&settle.phase, &settle.evidence) {
         return Err(Refused::Settled);
     }
     let charge = match &settle.phase {
         Phase::NotSent | Phase::Failed { .. } => Charge::Release,
         Phase::Unknown { .. } | Phase::AwaitingInput { .. } | Phase::Dispatching => Charge::Hold,
-        Phase::Completed(_) | Phase::Abandoned => Charge::Settle(settle.cost.unwrap_or(claim.reserved)),
+        Phase::Completed(_) | Phase::Abandoned => {
+            Charge::Settle(settle.cost.unwrap_or(claim.reserved))
+        }
     };
     Ok(Settled {
         key: settle.key,
@@ -176,9 +220,13 @@ fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused
     })
 }
 
-/// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is waited for.
+/// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is
+/// waited for.
 fn reserved(reserve: &Reserve, view: &View, now: Millis) -> Result<Reserved, Refused> {
-    reserve.limits.admit(view.task.as_ref(), &reserve.price, now).map_err(Refused::Budget)?;
+    reserve
+        .limits
+        .admit(view.task.as_ref(), &reserve.price, now)
+        .map_err(Refused::Budget)?;
     Ok(Reserved {
         task: reserve.task,
         tool: reserve.price.tool.clone(),
@@ -205,26 +253,49 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Intended(intended) => {
             if intended.round == 0 {
                 let task = view.task.get_or_insert_with(|| Task::new(intended.at));
-                task.reserve(intended.counted(), intended.cost, intended.rate, intended.at);
+                task.reserve(
+                    intended.counted(),
+                    intended.cost,
+                    intended.rate,
+                    intended.at,
+                );
                 // What is done is done, whatever its agent says of it.
                 if intended.entry.state == State::Execute.word() {
                     task.state = Some(State::Execute);
                 }
             }
-            view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
+            view.session = Some(Session::holding(
+                view.session.as_ref(),
+                intended.fence,
+                intended.at,
+            ));
             view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
             if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
-                hold.phase = hold::Phase::Used { action: intended.action, at: intended.at };
+                hold.phase = hold::Phase::Used {
+                    action: intended.action,
+                    at: intended.at,
+                };
             }
         }
         Event::Settled(settled) => {
-            let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };
+            let Some(claim) = view
+                .claim
+                .as_mut()
+                .filter(|claim| claim.action == settled.action)
+            else {
+                return;
+            };
             if let Some(task) = &mut view.task {
-                task.settle(claim.counted.as_ref().unwrap_or(&claim.tool), claim.reserved, settled.charge);
+                task.settle(
+                    claim.counted.as_ref().unwrap_or(&claim.tool),
+                    claim.reserved,
+                    settled.charge,
+                );
                 task.note(settled.failed, settled.seen, settled.at);
                 task.prove(settled.action, &settled.phase);
                 // What is found out later, by whomever, says nothing of how the task fares now.
-                let is_done = matches!(settled.phase, Phase::Completed(_)) && settled.evidence == Evidence::Exchange;
+                let is_done = matches!(settled.phase, Phase::Completed(_))
+                    && settled.evidence == Evidence::Exchange;
                 if is_done && !settled.failed {
                     task.succeed();
                 }
@@ -233,7 +304,12 @@ pub fn apply(event: &Event, view: &mut View) {
         }
         Event::Reserved(reserved) => {
             let task = view.task.get_or_insert_with(|| Task::new(reserved.at));
-            task.reserve(reserved.tool.as_str(), reserved.cost, reserved.rate, reserved.at);
+            task.reserve(
+                reserved.tool.as_str(),
+                reserved.cost,
+                reserved.rate,
+                reserved.at,
+            );
         }
         Event::Spent(spent) => {
             let task = view.task.get_or_insert_with(|| Task::new(spent.at));

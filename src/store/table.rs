@@ -1,5 +1,6 @@
-//! What a store holds in memory: claims, tasks, sessions and held calls, each with the number of the record that changed it last. The memory store
-//! has nothing else; the embedded store keeps here what its index does not have yet.
+//! What a store holds in memory: claims, tasks, sessions and held calls, each with the number of
+//! the record that changed it last. The memory store has nothing else; the embedded store keeps
+//! here what its index does not have yet.
 
 use super::state::budget::Task;
 use super::state::claim::{Claim, Phase};
@@ -50,18 +51,32 @@ impl Table {
 
     /// How many held calls wait for operators at `now`, as `command` has to know.
     pub(super) fn waiting(&self, command: &Command, now: Millis) -> Waiting {
-        let Command::Hold(ask) = command else { return Waiting::default() };
+        let Command::Hold(ask) = command else {
+            return Waiting::default();
+        };
         let holds = self.holds.values().map(|kept| &kept.value);
-        let agent = holds.clone().filter(|hold| hold.is_alike(&ask.question, now)).count();
-        Waiting { all: holds.filter(|hold| hold.is_waiting(now)).count(), agent }
+        let agent = holds
+            .clone()
+            .filter(|hold| hold.is_alike(&ask.question, now))
+            .count();
+        Waiting {
+            all: holds.filter(|hold| hold.is_waiting(now)).count(),
+            agent,
+        }
     }
 
     /// Up to `most` held calls that are open at `now`, the oldest first.
     pub(super) fn open_holds(&self, now: Millis, most: usize) -> Vec<(Digest, Hold)> {
-        let open = self.holds.iter().filter(|(_, kept)| kept.value.is_open(now));
+        let open = self
+            .holds
+            .iter()
+            .filter(|(_, kept)| kept.value.is_open(now));
         let mut open: Vec<_> = open.map(|(key, kept)| (*key, &kept.value)).collect();
         open.sort_by_key(|(_, hold)| (hold.asked, hold.id));
-        open.into_iter().take(most).map(|(key, hold)| (key, hold.clone())).collect()
+        open.into_iter()
+            .take(most)
+            .map(|(key, hold)| (key, hold.clone()))
+            .collect()
     }
 
     /// The held call whose id is `id`.
@@ -70,8 +85,8 @@ impl Table {
         found.map(|(key, kept)| (*key, kept.value.clone()))
     }
 
-    /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's place, and keeps what
-    /// comes of it.
+    /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's
+    /// place, and keeps what comes of it.
     pub(super) fn apply(&mut self, event: &Event, mut view: View, change: u64) {
         apply(event, &mut view);
         self.last = self.last.max(change);
@@ -93,26 +108,41 @@ impl Table {
 
     /// The last record that changed anything of `place` that is still in memory; 0 when none did.
     pub(super) fn changed(&self, place: Place) -> u64 {
-        let claim = place.call.and_then(|key| Some(self.claims.get(&key)?.change));
-        let task = place.task.and_then(|key| Some(self.tasks.get(&key)?.change));
-        let session = place.session.and_then(|key| Some(self.sessions.get(&key)?.change));
-        let hold = place.hold.and_then(|key| Some(self.holds.get(&key)?.change));
+        let claim = place
+            .call
+            .and_then(|key| Some(self.claims.get(&key)?.change));
+        let task = place
+            .task
+            .and_then(|key| Some(self.tasks.get(&key)?.change));
+        let session = place
+            .session
+            .and_then(|key| Some(self.sessions.get(&key)?.change));
+        let hold = place
+            .hold
+            .and_then(|key| Some(self.holds.get(&key)?.change));
         claim.max(task).max(session).max(hold).unwrap_or_default()
     }
 
-    /// Drops what the index has, whose last record is `upto`; but not calls in flight and their tasks, which have to be
-    /// settled whatever becomes of the index, nor held calls that are open at `now`, which are counted. Gives the calls
-    /// that were dropped.
+    /// Drops what the index has, whose last record is `upto`; but not calls in flight and their
+    /// tasks, which have to be settled whatever becomes of the index, nor held calls that are
+    /// open at `now`, which are counted. Gives the calls that were dropped.
     pub(super) fn drop_indexed(&mut self, upto: u64, now: Millis) -> Vec<ActionId> {
         self.indexed = upto;
         let is_in_flight = |claim: &Claim| matches!(claim.phase, Phase::Dispatching);
-        let in_flight = self.claims.values().filter(|kept| is_in_flight(&kept.value));
+        let in_flight = self
+            .claims
+            .values()
+            .filter(|kept| is_in_flight(&kept.value));
         let paying: HashSet<Digest> = in_flight.map(|kept| kept.value.task).collect();
-        let dropped = self.claims.extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));
+        let dropped = self
+            .claims
+            .extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));
         let dropped = dropped.map(|(_, kept)| kept.value.action).collect();
-        self.tasks.retain(|key, kept| kept.change > upto || paying.contains(key));
+        self.tasks
+            .retain(|key, kept| kept.change > upto || paying.contains(key));
         self.sessions.retain(|_, kept| kept.change > upto);
-        self.holds.retain(|_, kept| kept.change > upto || kept.value.is_open(now));
+        self.holds
+            .retain(|_, kept| kept.change > upto || kept.value.is_open(now));
         dropped
     }
 
@@ -121,7 +151,10 @@ impl Table {
         let claims = self.claims.values().map(|kept| kept.change);
         let changes = claims.chain(self.tasks.values().map(|kept| kept.change));
         let changes = changes.chain(self.sessions.values().map(|kept| kept.change));
-        changes.chain(self.holds.values().map(|kept| kept.change)).filter(|change| *change > self.indexed).count()
+        changes
+            .chain(self.holds.values().map(|kept| kept.change))
+            .filter(|change| *change > self.indexed)
+            .count()
     }
 
     /// The things in memory.

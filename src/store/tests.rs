@@ -47,9 +47,12 @@ impl Stand {
         matches!(self, Self::Embedded(..))
     }
 
-    /// A machine's disk as a process leaves it that is killed right now: the bytes that the kernel has.
+    /// A machine's disk as a process leaves it that is killed right now: the bytes that the kernel
+    /// has.
     pub(crate) fn killed(&self) -> Self {
-        let Self::Embedded(data, clock) = self else { panic!("nothing lies on a disk") };
+        let Self::Embedded(data, clock) = self else {
+            panic!("nothing lies on a disk")
+        };
         let copy = tempfile::tempdir().unwrap();
         copy_all(data.path(), copy.path());
         Self::Embedded(copy, *clock)
@@ -57,14 +60,21 @@ impl Stand {
 }
 
 fn embedded(data: &Path, clock: Clock) -> Arc<dyn Store> {
-    let options = Options { gather: Duration::ZERO, reserve_bytes: 0, ..Options::default() };
+    let options = Options {
+        gather: Duration::ZERO,
+        reserve_bytes: 0,
+        ..Options::default()
+    };
     let journal = Journal::open(data, options).unwrap();
     Arc::new(Embedded::open(data, journal, clock).unwrap())
 }
 
 pub(in crate::store) fn copy_all(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
-    let files: Vec<PathBuf> = std::fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<PathBuf> = std::fs::read_dir(from)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     for file in files {
         let copy = to.join(file.file_name().unwrap());
         if file.is_dir() {

@@ -1,6 +1,6 @@
-//! Time as stores keep it: the wall's when the store is opened, but never before what the store has seen, and from then on
-//! the steady clock's, also over restarts while the machine runs. A wall clock that jumps neither revives a claim nor ends
-//! one early.
+//! Time as stores keep it: the wall's when the store is opened, but never before what the store has
+//! seen, and from then on the steady clock's, also over restarts while the machine runs. A wall
+//! clock that jumps neither revives a claim nor ends one early.
 
 use super::state::Millis;
 use crate::model::clock::Clock;
@@ -13,7 +13,8 @@ pub struct Time {
     anchor: Anchor,
 }
 
-/// What the store's time was at a moment of the steady clock's; means nothing any more when the machine has started again.
+/// What the store's time was at a moment of the steady clock's; means nothing any more when the
+/// machine has started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
     /// The store's time.
@@ -26,7 +27,13 @@ impl Time {
     /// Starts now, or at `seen` when that is later.
     pub fn starting(clock: Clock, seen: Millis) -> Self {
         let wall = Millis::try_from(clock.wall().as_millisecond()).unwrap_or(0);
-        Self { clock, anchor: Anchor { at: wall.max(seen), steady: millis(clock.steady()) } }
+        Self {
+            clock,
+            anchor: Anchor {
+                at: wall.max(seen),
+                steady: millis(clock.steady()),
+            },
+        }
     }
 
     /// Goes on from `anchor`, which was taken since the machine started; the wall is not asked.

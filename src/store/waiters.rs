@@ -1,4 +1,5 @@
-//! Calls that wait for the end of a call with the same key, or for what operators say of a held one.
+//! Calls that wait for the end of a call with the same key, or for what operators say of a held
+//! one.
 
 use super::state::digest::Digest;
 use super::state::event::Event;
@@ -7,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Who waits, by call key or the key under which a call is held. Holds an entry only while a call waits.
+/// Who waits, by call key or the key under which a call is held. Holds an entry only while a call
+/// waits.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<HashMap<Digest, Arc<Notify>>>);
 
@@ -19,11 +21,15 @@ struct Waiter<'a> {
 }
 
 impl Waiters {
-    /// Waits until [`Waiters::wake`] is called for `key`, unless `is_over` already, which is asked once it can no longer
-    /// be missed.
+    /// Waits until [`Waiters::wake`] is called for `key`, unless `is_over` already, which is asked
+    /// once it can no longer be missed.
     pub(super) async fn wait(&self, key: Digest, is_over: impl FnOnce() -> bool) {
         let notify = self.0.lock().entry(key).or_default().clone();
-        let waiter = Waiter { waiters: self, key, notify };
+        let waiter = Waiter {
+            waiters: self,
+            key,
+            notify,
+        };
         let woken = waiter.notify.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
@@ -77,14 +83,19 @@ mod tests {
         let key = Digest::of(b"key");
         let mut first = Box::pin(waiters.wait(key, || false));
         let mut second = Box::pin(waiters.wait(key, || false));
-        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        assert!(
+            first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none()
+        );
         drop(first);
         assert_eq!(waiters.0.lock().len(), 1, "the other one still waits");
         waiters.wake(&key);
         assert!(second.now_or_never().is_some());
         assert!(waiters.0.lock().is_empty());
         assert_eq!(Box::pin(waiters.wait(key, || false)).now_or_never(), None);
-        assert!(waiters.0.lock().is_empty(), "it hung up before anything happened");
+        assert!(
+            waiters.0.lock().is_empty(),
+            "it hung up before anything happened"
+        );
         waiters.wait(key, || true).await;
         assert!(waiters.0.lock().is_empty());
     }

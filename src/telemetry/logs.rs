@@ -1,4 +1,5 @@
-//! The log: for people on a terminal, JSON otherwise, always to stderr (stdout belongs to the protocol).
+//! The log: for people on a terminal, JSON otherwise, always to stderr (stdout belongs to the
+//! protocol).
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,11 @@ pub enum Shape {
 impl Shape {
     /// What suits stderr.
     pub fn of_stderr() -> Self {
-        if std::io::stderr().is_terminal() { Self::Human } else { Self::Json }
+        if std::io::stderr().is_terminal() {
+            Self::Human
+        } else {
+            Self::Json
+        }
     }
 }
 
@@ -43,8 +48,8 @@ pub struct BadLevel {
     reason: String,
 }
 
-/// Which lines are written: a level for toolgate's own lines (those of libraries then start at `warn`), or a list of
-/// `target=level` as in `RUST_LOG`.
+/// Which lines are written: a level for toolgate's own lines (those of libraries then start at
+/// `warn`), or a list of `target=level` as in `RUST_LOG`.
 ///
 /// # Errors
 /// When `written` is neither.
@@ -54,26 +59,40 @@ pub fn level(written: &str) -> Result<EnvFilter, BadLevel> {
         Ok(level) => format!("{},toolgate={level}", level.min(LevelFilter::WARN)),
         Err(_) => written.to_owned(),
     };
-    let bad = |reason: &dyn fmt::Display| BadLevel { written: written.to_owned(), reason: reason.to_string() };
-    let filter = EnvFilter::builder().parse(directives).map_err(|error| bad(&error))?;
+    let bad = |reason: &dyn fmt::Display| BadLevel {
+        written: written.to_owned(),
+        reason: reason.to_string(),
+    };
+    let filter = EnvFilter::builder()
+        .parse(directives)
+        .map_err(|error| bad(&error))?;
     // Spans are for traces. Without this line they would be made for the log, and cost every call.
-    let no_spans: Directive = format!("{SPANS}=off").parse().map_err(|error| bad(&error))?;
+    let no_spans: Directive = format!("{SPANS}=off")
+        .parse()
+        .map_err(|error| bad(&error))?;
     Ok(filter.add_directive(no_spans))
 }
 
-/// The layer that writes lines to `writer`. A writer that fails loses lines and nothing else: by default the library would
-/// complain on stderr, and panic when stderr is what is closed.
+/// The layer that writes lines to `writer`. A writer that fails loses lines and nothing else: by
+/// default the library would complain on stderr, and panic when stderr is what is closed.
 pub(super) fn layer<S, W>(shape: Shape, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let layer = tracing_subscriber::fmt::layer().with_writer(Clean(writer)).with_timer(Wall).log_internal_errors(false);
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(Clean(writer))
+        .with_timer(Wall)
+        .log_internal_errors(false);
     match shape {
         Shape::Human => layer.boxed(),
-        Shape::Json => {
-            layer.with_ansi(false).json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
-        }
+        Shape::Json => layer
+            .with_ansi(false)
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .boxed(),
     }
 }
 

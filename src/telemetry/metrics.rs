@@ -1,4 +1,5 @@
-//! Every metric with its name, labels and help text. Names are promises: dashboards and alerts are built on them.
+//! Every metric with its name, labels and help text. Names are promises: dashboards and alerts are
+//! built on them.
 
 mod buckets;
 mod effects;
@@ -33,11 +34,13 @@ use std::time::Duration;
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new contract codes as `other`,
-/// so that a tool server which renames its tools all day cannot fill the memory (SECURITY §3I).
+/// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new
+/// contract codes as `other`, so that a tool server which renames its tools all day cannot fill the
+/// memory (SECURITY §3I).
 pub const CALL_SERIES: usize = 10_000;
 
-/// All metrics of one process. Every method is cheap enough for the path of a call, except [`Metrics::render`].
+/// All metrics of one process. Every method is cheap enough for the path of a call, except
+/// [`Metrics::render`].
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -87,7 +90,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All metrics at zero. Series whose labels are known beforehand exist from the start, so that rates have a first value.
+    /// All metrics at zero. Series whose labels are known beforehand exist from the start, so that
+    /// rates have a first value.
     pub fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
@@ -120,20 +124,36 @@ impl Metrics {
             effects: Effects::new(),
         };
         for outcome in [Reload::Swapped, Reload::Kept] {
-            drop(metrics.reloads.get_or_create_owned(&Pair("outcome", outcome.word())));
+            drop(
+                metrics
+                    .reloads
+                    .get_or_create_owned(&Pair("outcome", outcome.word())),
+            );
         }
         for outcome in ["kept", "stripped"] {
-            drop(metrics.unavailable.get_or_create_owned(&Pair("outcome", outcome)));
+            drop(
+                metrics
+                    .unavailable
+                    .get_or_create_owned(&Pair("outcome", outcome)),
+            );
         }
         for outcome in ["failed", "left"] {
             drop(metrics.heads.get_or_create_owned(&Pair("outcome", outcome)));
         }
         for outcome in ["known", "made"] {
-            drop(metrics.normalized.get_or_create_owned(&Pair("outcome", outcome)));
+            drop(
+                metrics
+                    .normalized
+                    .get_or_create_owned(&Pair("outcome", outcome)),
+            );
         }
         for door in SideDoor::ALL {
             for outcome in ["passed", "refused"] {
-                drop(metrics.messages.get_or_create_owned(&Message(door.word(), outcome)));
+                drop(
+                    metrics
+                        .messages
+                        .get_or_create_owned(&Message(door.word(), outcome)),
+                );
             }
         }
         metrics.register_calls();
@@ -143,17 +163,30 @@ impl Metrics {
         metrics
     }
 
-    // The library appends `_total` to counters and `_info` to infos, and a full stop to every help text.
+    // The library appends `_total` to counters and `_info` to infos, and a full stop to every help
+    // text.
     fn register_calls(&mut self) {
         let registry = &mut self.registry;
-        registry.register("toolgate_calls", "Judged calls, by how they ended", self.calls.clone());
-        registry.register("toolgate_tool_calls", "Calls sent to a tool server", self.sent.clone());
+        registry.register(
+            "toolgate_calls",
+            "Judged calls, by how they ended",
+            self.calls.clone(),
+        );
+        registry.register(
+            "toolgate_tool_calls",
+            "Calls sent to a tool server",
+            self.sent.clone(),
+        );
         registry.register(
             "toolgate_latency_ms",
             "Milliseconds from the arrival of a call to its end",
             self.latency.clone(),
         );
-        registry.register("toolgate_stage_seconds", "Seconds spent in one stage of a call", self.stages.family());
+        registry.register(
+            "toolgate_stage_seconds",
+            "Seconds spent in one stage of a call",
+            self.stages.family(),
+        );
         registry.register(
             "toolgate_upstream_seconds",
             "Seconds from sending a call to its tool server to the end of the answer",
@@ -163,7 +196,11 @@ impl Metrics {
 
     fn register_rest(&mut self) {
         let registry = &mut self.registry;
-        registry.register("toolgate_upstream_up", "1 while the tool server answers", self.upstream_up.clone());
+        registry.register(
+            "toolgate_upstream_up",
+            "1 while the tool server answers",
+            self.upstream_up.clone(),
+        );
         registry.register(
             "toolgate_quarantined_tools",
             "Tools hidden because their definition cannot be judged, or a profile cannot show it",
@@ -174,13 +211,21 @@ impl Metrics {
             "Schemas fitted to a profile, by whether they were known already",
             self.normalized.clone(),
         );
-        registry.register("toolgate_reloads", "Reloads of the policy, by what became of them", self.reloads.clone());
+        registry.register(
+            "toolgate_reloads",
+            "Reloads of the policy, by what became of them",
+            self.reloads.clone(),
+        );
         registry.register(
             "toolgate_policy_stale",
             "1 while the files on disk are invalid and the last good policy is kept",
             self.policy_stale.clone(),
         );
-        registry.register("toolgate_disabled_tools", "Tools that operators have taken away", self.disabled.clone());
+        registry.register(
+            "toolgate_disabled_tools",
+            "Tools that operators have taken away",
+            self.disabled.clone(),
+        );
         registry.register(
             "toolgate_unavailable_allowlists",
             "Allow lists of policies that came in force naming only tools of disabled servers, by what became of them",
@@ -240,7 +285,11 @@ impl Metrics {
             "Calls and results that took too much where calls are served, by what became of them on the pool",
             self.heavy.clone(),
         );
-        registry.register("toolgate_sessions", "Open sessions of agents", self.sessions.clone());
+        registry.register(
+            "toolgate_sessions",
+            "Open sessions of agents",
+            self.sessions.clone(),
+        );
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("toolgate_build", "The running version", build);
     }
@@ -271,33 +320,53 @@ impl Metrics {
 
     /// A tool server's answer was complete `time` after the call was sent.
     pub fn upstream(&self, server: &ServerName, time: Duration) {
-        self.upstream.get_or_create(&Server(server.clone())).observe(time.as_secs_f64());
+        self.upstream
+            .get_or_create(&Server(server.clone()))
+            .observe(time.as_secs_f64());
     }
 
     /// A tool server answers, or no longer does.
     pub fn upstream_up(&self, server: &ServerName, up: bool) {
-        self.upstream_up.get_or_create(&Server(server.clone())).set(i64::from(up));
+        self.upstream_up
+            .get_or_create(&Server(server.clone()))
+            .set(i64::from(up));
     }
 
-    /// A tool server is no longer configured: its state is forgotten, what was counted for it stays.
+    /// A tool server is no longer configured: its state is forgotten, what was counted for it
+    /// stays.
     pub fn upstream_gone(&self, server: &ServerName) {
         self.upstream_up.remove(&Server(server.clone()));
         self.quarantined(server, &[]);
     }
 
-    /// All quarantined tools of one tool server, by reason; replaces what was last said of this server.
+    /// All quarantined tools of one tool server, by reason; replaces what was last said of this
+    /// server.
     pub fn quarantined(&self, server: &ServerName, tools: &[(&'static str, usize)]) {
         let mut servers = self.quarantined_by_server.lock();
-        let new = tools.iter().map(|(reason, count)| (*reason, i64::try_from(*count).unwrap_or(i64::MAX))).collect();
+        let new = tools
+            .iter()
+            .map(|(reason, count)| (*reason, i64::try_from(*count).unwrap_or(i64::MAX)))
+            .collect();
         let old = servers.insert(server.clone(), new).unwrap_or_default();
-        let reasons = old.iter().map(|(reason, _)| *reason).chain(tools.iter().map(|(reason, _)| *reason));
+        let reasons = old
+            .iter()
+            .map(|(reason, _)| *reason)
+            .chain(tools.iter().map(|(reason, _)| *reason));
         for reason in reasons {
-            let sum = servers.values().flatten().filter(|(name, _)| *name == reason).map(|(_, count)| count).sum();
-            self.quarantined.get_or_create(&Hidden(reason, None)).set(sum);
+            let sum = servers
+                .values()
+                .flatten()
+                .filter(|(name, _)| *name == reason)
+                .map(|(_, count)| count)
+                .sum();
+            self.quarantined
+                .get_or_create(&Hidden(reason, None))
+                .set(sum);
         }
     }
 
-    /// All tools that a profile cannot show, by reason, profile and number; replaces what was last said of profiles.
+    /// All tools that a profile cannot show, by reason, profile and number; replaces what was last
+    /// said of profiles.
     pub fn hidden(&self, tools: &[(&'static str, &'static str, usize)]) {
         let mut old = self.quarantined_by_profile.lock();
         for one in old.drain(..) {
@@ -305,19 +374,25 @@ impl Metrics {
         }
         for (reason, profile, count) in tools {
             let labels = Hidden(reason, Some(profile));
-            self.quarantined.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+            self.quarantined
+                .get_or_create(&labels)
+                .set(i64::try_from(*count).unwrap_or(i64::MAX));
             old.push(labels);
         }
     }
 
     /// A tool was shown in a profile, by a schema that was made for it now or was known.
     pub fn normalized(&self, known: bool) {
-        self.normalized.get_or_create(&Pair("outcome", if known { "known" } else { "made" })).inc();
+        self.normalized
+            .get_or_create(&Pair("outcome", if known { "known" } else { "made" }))
+            .inc();
     }
 
     /// The policy was reloaded; also says whether the policy in force is stale.
     pub fn reload(&self, outcome: Reload) {
-        self.reloads.get_or_create(&Pair("outcome", outcome.word())).inc();
+        self.reloads
+            .get_or_create(&Pair("outcome", outcome.word()))
+            .inc();
         self.policy_stale(outcome == Reload::Kept);
     }
 
@@ -331,9 +406,12 @@ impl Metrics {
         self.disabled.set(i64::try_from(tools).unwrap_or(i64::MAX));
     }
 
-    /// A policy came in force with an allow list that names only tools of disabled servers: `kept` or `stripped`.
+    /// A policy came in force with an allow list that names only tools of disabled servers: `kept`
+    /// or `stripped`.
     pub fn unavailable_allowlist(&self, outcome: &'static str) {
-        self.unavailable.get_or_create(&Pair("outcome", outcome)).inc();
+        self.unavailable
+            .get_or_create(&Pair("outcome", outcome))
+            .inc();
     }
 
     /// A message was dropped without an answer. `reason` is fixed in the source.
@@ -346,8 +424,8 @@ impl Metrics {
         self.refused.get_or_create(&Pair("reason", reason)).inc();
     }
 
-    /// A message through a side door was `passed`, `refused`, or in observe mode one that `would_refuse`. Both words are
-    /// fixed in the source.
+    /// A message through a side door was `passed`, `refused`, or in observe mode one that
+    /// `would_refuse`. Both words are fixed in the source.
     pub fn message(&self, door: &'static str, outcome: &'static str) {
         self.messages.get_or_create(&Message(door, outcome)).inc();
     }
@@ -364,7 +442,9 @@ impl Metrics {
 
     /// A head of the ledger was to go to one place, and did or did not.
     pub fn head_left(&self, did: bool) {
-        self.heads.get_or_create(&Pair("outcome", if did { "left" } else { "failed" })).inc();
+        self.heads
+            .get_or_create(&Pair("outcome", if did { "left" } else { "failed" }))
+            .inc();
     }
 
     /// So many sessions are open.
@@ -409,15 +489,30 @@ impl Metrics {
 
     /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].
     pub fn render(&self) -> String {
-        self.secrets_removed.inner().store(KNOWN.removed(), Ordering::Relaxed);
-        self.look_alikes.inner().store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
-        self.long_meta.inner().store(LONG_META.so_far(), Ordering::Relaxed);
+        self.secrets_removed
+            .inner()
+            .store(KNOWN.removed(), Ordering::Relaxed);
+        self.look_alikes
+            .inner()
+            .store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
+        self.long_meta
+            .inner()
+            .store(LONG_META.so_far(), Ordering::Relaxed);
         for (outcome, count) in heavy::TALLY.read() {
-            self.heavy.get_or_create(&Pair("outcome", outcome)).inner().store(count, Ordering::Relaxed);
+            self.heavy
+                .get_or_create(&Pair("outcome", outcome))
+                .inner()
+                .store(count, Ordering::Relaxed);
         }
-        for (reason, tally) in [("foreign_progress", &FOREIGN_PROGRESS), ("unasked_task", &UNASKED_TASKS)] {
+        for (reason, tally) in [
+            ("foreign_progress", &FOREIGN_PROGRESS),
+            ("unasked_task", &UNASKED_TASKS),
+        ] {
             if tally.so_far() > 0 {
-                self.dropped.get_or_create(&Pair("reason", reason)).inner().store(tally.so_far(), Ordering::Relaxed);
+                self.dropped
+                    .get_or_create(&Pair("reason", reason))
+                    .inner()
+                    .store(tally.so_far(), Ordering::Relaxed);
             }
         }
         let mut text = String::new();

@@ -30,7 +30,8 @@ where
 
 #[cfg(test)]
 pub(crate) mod stage {
-    //! Where a simulation runs on this thread, the simulation runs the tasks: it says who goes on next, and who dies.
+    //! Where a simulation runs on this thread, the simulation runs the tasks: it says who goes on
+    //! next, and who dies.
 
     use super::JoinHandle;
     use std::cell::RefCell;
@@ -73,7 +74,10 @@ pub(crate) mod stage {
         if let Some(take) = STAGE.with_borrow(Option::clone) {
             take(Box::pin(async move { drop(done.send(future.await)) }));
         }
-        #[expect(clippy::disallowed_methods, reason = "whoever waits for the task waits for the simulation's")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "whoever waits for the task waits for the simulation's"
+        )]
         tokio::spawn(async move {
             match ended.await {
                 Ok(output) => output,
@@ -84,8 +88,9 @@ pub(crate) mod stage {
     }
 }
 
-/// Work that is done where it is awaited and needs no task for that: waking one costs more than judging a call does. Dropped
-/// before its end, it goes on in a task of its own, so the waiting task may leave. A panic ends it, not that task.
+/// Work that is done where it is awaited and needs no task for that: waking one costs more than
+/// judging a call does. Dropped before its end, it goes on in a task of its own, so the waiting
+/// task may leave. A panic ends it, not that task.
 #[must_use = "dropped, it becomes a task"]
 pub struct Errand {
     name: &'static str,
@@ -95,7 +100,10 @@ pub struct Errand {
 impl Errand {
     /// Work of that name, not yet begun.
     pub fn new(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { name, work: Some(Box::pin(work)) }
+        Self {
+            name,
+            work: Some(Box::pin(work)),
+        }
     }
 }
 
@@ -104,7 +112,9 @@ impl Future for Errand {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<()> {
         // Taken out, so that work that panics is not taken up again by the drop.
-        let Some(mut work) = self.work.take() else { return Poll::Ready(()) };
+        let Some(mut work) = self.work.take() else {
+            return Poll::Ready(());
+        };
         let polled = catch_unwind(AssertUnwindSafe(|| {
             let bomb = Bomb(self.name);
             let polled = work.as_mut().poll(task);
@@ -135,7 +145,10 @@ struct Bomb(&'static str);
 impl Drop for Bomb {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!(task = self.0, "a task panicked; what it did is recorded as far as it came");
+            tracing::error!(
+                task = self.0,
+                "a task panicked; what it did is recorded as far as it came"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Traces: W3C trace context in, OpenTelemetry spans out over OTLP/HTTP, and only when an operator asks for them.
+//! Traces: W3C trace context in, OpenTelemetry spans out over OTLP/HTTP, and only when an operator
+//! asks for them.
 
 pub mod endpoint;
 mod export;
@@ -14,8 +15,8 @@ use tracing::field::Empty;
 use tracing::{Span, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The target of every span that is meant for a collector. Spans of other targets are never exported; spans of this one are
-/// never made while no collector is set.
+/// The target of every span that is meant for a collector. Spans of other targets are never
+/// exported; spans of this one are never made while no collector is set.
 pub const SPANS: &str = "toolgate::span";
 
 /// `tracestate` at most, in bytes (W3C Trace Context §3.3.1.5); a longer one is left out.
@@ -30,9 +31,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The trace that a message carries, or a new trace when it carries none or a malformed one (003-80).
+    /// The trace that a message carries, or a new trace when it carries none or a malformed one
+    /// (003-80).
     pub fn of(traceparent: Option<&str>, tracestate: Option<&str>) -> Self {
-        let Some(mut context) = traceparent.and_then(Self::parse) else { return Self::new() };
+        let Some(mut context) = traceparent.and_then(Self::parse) else {
+            return Self::new();
+        };
         if let Some(state) = tracestate.filter(|state| state.len() <= STATE_BYTES) {
             context.state = state.parse().unwrap_or_default();
         }
@@ -47,11 +51,15 @@ impl Trace {
     /// A new trace.
     pub fn new() -> Self {
         let id = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
-        Self { id, parent: None, state: TraceState::default() }
+        Self {
+            id,
+            parent: None,
+            state: TraceState::default(),
+        }
     }
 
-    /// Reads a `traceparent` as W3C Trace Context §3.2 has it: lower-case hex, no zero ids, exact length for version 00.
-    /// A later version is read as far as it is known.
+    /// Reads a `traceparent` as W3C Trace Context §3.2 has it: lower-case hex, no zero ids, exact
+    /// length for version 00. A later version is read as far as it is known.
     pub fn parse(traceparent: &str) -> Option<Self> {
         let text = traceparent.as_bytes();
         let known = text.get(..55)?;
@@ -66,7 +74,11 @@ impl Trace {
         let parent = SpanId::from(u64::try_from(hex(36, 52)?).ok()?);
         let flags = TraceFlags::new(u8::try_from(hex(53, 55)?).ok()? & 1);
         let valid = id != TraceId::INVALID && parent != SpanId::INVALID;
-        valid.then(|| Self { id, parent: Some((parent, flags)), state: TraceState::default() })
+        valid.then(|| Self {
+            id,
+            parent: Some((parent, flags)),
+            state: TraceState::default(),
+        })
     }
 
     /// The trace id in 32 hex digits, as the ledger keeps it (003-80).
@@ -74,8 +86,9 @@ impl Trace {
         self.id.to_string()
     }
 
-    /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id this one takes over, so
-    /// that the ledger and the collector name the same trace. Does nothing while no collector is set.
+    /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id
+    /// this one takes over, so that the ledger and the collector name the same trace. Does
+    /// nothing while no collector is set.
     fn adopt(&mut self, span: &Span) {
         if span.is_disabled() {
             return;
@@ -119,8 +132,8 @@ pub struct CallStart<'a> {
     pub request_id: &'a str,
 }
 
-/// The span of one `tools/call`, named and attributed as the OpenTelemetry conventions for MCP say (kind: server). Disabled,
-/// and free, while no collector is set.
+/// The span of one `tools/call`, named and attributed as the OpenTelemetry conventions for MCP say
+/// (kind: server). Disabled, and free, while no collector is set.
 pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
     let span = info_span!(
         target: SPANS,
@@ -144,24 +157,33 @@ pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
     span
 }
 
-/// Says on `span` that the call failed: with a refusal's code, a JSON-RPC code, or `tool_error` for a result that says `isError`.
+/// Says on `span` that the call failed: with a refusal's code, a JSON-RPC code, or `tool_error` for
+/// a result that says `isError`.
 pub fn failed(span: &Span, error: &str) {
     span.record("error.type", error);
     span.record("otel.status_code", "ERROR");
 }
 
-/// Says on `span` how many steps the call's task has used (003-108), and what they cost (003-110), given in millionths.
+/// Says on `span` how many steps the call's task has used (003-108), and what they cost (003-110),
+/// given in millionths.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 pub fn used(span: &Span, steps: u64, cost: u64) {
     span.record("toolgate.steps_used", steps);
     span.record("toolgate.token_cost", cost as f64 / 1e6);
 }
 
-/// The `traceparent` that puts what a tool server does under `span`; none while no collector is set. Writing it into a message
-/// changes the message, so that is for the operator to choose.
+/// The `traceparent` that puts what a tool server does under `span`; none while no collector is
+/// set. Writing it into a message changes the message, so that is for the operator to choose.
 pub fn traceparent(span: &Span) -> Option<String> {
     let context = span.context();
     let span = context.span();
     let at = span.span_context();
-    at.is_valid().then(|| format!("00-{}-{}-{:02x}", at.trace_id(), at.span_id(), at.trace_flags().to_u8() & 1))
+    at.is_valid().then(|| {
+        format!(
+            "00-{}-{}-{:02x}",
+            at.trace_id(),
+            at.span_id(),
+            at.trace_flags().to_u8() & 1
+        )
+    })
 }

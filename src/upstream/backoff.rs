@@ -1,4 +1,5 @@
-//! How long to wait before a server is tried again: twice as long after each failure, never quite as long as others do.
+//! How long to wait before a server is tried again: twice as long after each failure, never quite
+//! as long as others do.
 
 use crate::model::clock::Clock;
 use std::time::Duration;
@@ -18,7 +19,10 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { wait: FIRST_WAIT, works: None }
+        Self {
+            wait: FIRST_WAIT,
+            works: None,
+        }
     }
 }
 
@@ -28,9 +32,14 @@ impl Backoff {
         self.works = Some(Clock.steady());
     }
 
-    /// It does not work, or no longer. What worked and broke at once is no better than what never worked.
+    /// It does not work, or no longer. What worked and broke at once is no better than what never
+    /// worked.
     pub fn broke(&mut self) {
-        if self.works.take().is_some_and(|since| Clock.steady().saturating_sub(since) >= STEADY) {
+        if self
+            .works
+            .take()
+            .is_some_and(|since| Clock.steady().saturating_sub(since) >= STEADY)
+        {
             self.wait = FIRST_WAIT;
         }
     }
@@ -70,14 +79,19 @@ mod tests {
         for _ in 0..12 {
             assert_eq!(backoff.longest(), longest);
             let wait = backoff.next();
-            assert!(longest / 2 <= wait && wait <= longest, "{wait:?} of {longest:?}");
+            assert!(
+                longest / 2 <= wait && wait <= longest,
+                "{wait:?} of {longest:?}"
+            );
             longest = (longest * 2).min(LONGEST_WAIT);
         }
         assert_eq!(backoff.longest(), LONGEST_WAIT);
         backoff.works();
         backoff.broke();
         assert_eq!(backoff.longest(), LONGEST_WAIT, "it broke at once");
-        backoff.works = backoff.works.or(Some(Clock.steady().saturating_sub(STEADY)));
+        backoff.works = backoff
+            .works
+            .or(Some(Clock.steady().saturating_sub(STEADY)));
         backoff.broke();
         assert_eq!(backoff.longest(), FIRST_WAIT);
     }

@@ -1,4 +1,5 @@
-//! A server's tools, drained page by page within bounds (SECURITY §3C C2) and kept until the server says they changed.
+//! A server's tools, drained page by page within bounds (SECURITY §3C C2) and kept until the server
+//! says they changed.
 
 use super::link::Link;
 use crate::mcp::json::{Object, Text};
@@ -36,19 +37,29 @@ impl Catalog {
         let mut catalog = Self::default();
         let (mut cursor, mut bytes): (Option<Text>, usize) = (None, 0);
         for page in 0..PAGES {
-            let answer = link.ask("tools/list", Some(own_params(link, cursor.take()))).await?;
+            let answer = link
+                .ask("tools/list", Some(own_params(link, cursor.take())))
+                .await?;
             let result = answer.body.filter(|_| !answer.is_error);
-            let result = result.ok_or_else(|| Fault::unsent("the tool server refused to list its tools"))?;
+            let result =
+                result.ok_or_else(|| Fault::unsent("the tool server refused to list its tools"))?;
             bytes += result.as_bytes().len();
             let tools = result.get("tools").and_then(|tools| tools.elements());
-            let tools = tools.ok_or_else(|| Fault::unsent("the tool server listed its tools without `tools`"))?;
+            let tools = tools
+                .ok_or_else(|| Fault::unsent("the tool server listed its tools without `tools`"))?;
             if bytes > BYTES || catalog.tools.len() + tools.len() > TOOLS {
-                return Err(Fault::unsent(format!("the tool server lists more than {TOOLS} tools or {BYTES} bytes")));
+                return Err(Fault::unsent(format!(
+                    "the tool server lists more than {TOOLS} tools or {BYTES} bytes"
+                )));
             }
             for tool in &tools {
                 catalog.add(tool);
             }
-            if let Some(said) = result.get("ttlMs").and_then(|said| said.value().as_u64()).map(Duration::from_millis) {
+            if let Some(said) = result
+                .get("ttlMs")
+                .and_then(|said| said.value().as_u64())
+                .map(Duration::from_millis)
+            {
                 catalog.fresh_for = Some(catalog.fresh_for.map_or(said, |before| before.min(said)));
             }
             if page == 0 {
@@ -60,13 +71,20 @@ impl Catalog {
                 return Ok(catalog);
             }
         }
-        Err(Fault::unsent(format!("the tool server lists its tools on more than {PAGES} pages")))
+        Err(Fault::unsent(format!(
+            "the tool server lists its tools on more than {PAGES} pages"
+        )))
     }
 
-    /// Whether a server that listed this and now lists `other` offers the same tools, in whatever order.
+    /// Whether a server that listed this and now lists `other` offers the same tools, in whatever
+    /// order.
     pub fn offers_the_same(&self, other: &Self) -> bool {
         fn texts(catalog: &Catalog) -> BTreeSet<&[u8]> {
-            catalog.tools.iter().map(|tool| tool.text.as_bytes()).collect()
+            catalog
+                .tools
+                .iter()
+                .map(|tool| tool.text.as_bytes())
+                .collect()
         }
         fn unusable(catalog: &Catalog) -> BTreeSet<&(String, &'static str, String)> {
             catalog.quarantined.iter().collect()
@@ -77,28 +95,47 @@ impl Catalog {
     fn add(&mut self, tool: &Text) {
         match Definition::read(tool) {
             Ok(definition) => self.tools.push(Arc::new(definition)),
-            Err((name, reason)) => self.quarantined.push((name, reason.label(), reason.to_string())),
+            Err((name, reason)) => {
+                self.quarantined
+                    .push((name, reason.label(), reason.to_string()));
+            }
         }
     }
 
-    /// Two tools of one name, or of names that can be taken for each other, are neither of them offered; also when one of
-    /// the two cannot be used anyway (SECURITY §3D D1, D3).
+    /// Two tools of one name, or of names that can be taken for each other, are neither of them
+    /// offered; also when one of the two cannot be used anyway (SECURITY §3D D1, D3).
     fn drop_twins(&mut self) {
         let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let unusable: HashSet<&str> = self.quarantined.iter().map(|(name, ..)| name.as_str()).collect();
+        let unusable: HashSet<&str> = self
+            .quarantined
+            .iter()
+            .map(|(name, ..)| name.as_str())
+            .collect();
         let other = |(index, twin): (usize, Option<usize>)| match twin {
             Some(other) => Some(names[other].to_owned()),
             None => unusable.get(names[index]).map(|name| (*name).to_owned()),
         };
-        let others: Vec<Option<String>> = skeleton::twins(&names).into_iter().enumerate().map(other).collect();
+        let others: Vec<Option<String>> = skeleton::twins(&names)
+            .into_iter()
+            .enumerate()
+            .map(other)
+            .collect();
         let mut others = others.into_iter();
         let quarantined = &mut self.quarantined;
         self.tools.retain(|tool| {
-            let Some(other) = others.next().flatten() else { return true };
+            let Some(other) = others.next().flatten() else {
+                return true;
+            };
             let (reason, words) = if other.eq_ignore_ascii_case(&tool.name) {
-                ("twin", "another tool of the server has this name, or differs in case only".to_owned())
+                (
+                    "twin",
+                    "another tool of the server has this name, or differs in case only".to_owned(),
+                )
             } else {
-                ("confusable", format!("it can be taken for `{other}` of the same server"))
+                (
+                    "confusable",
+                    format!("it can be taken for `{other}` of the same server"),
+                )
             };
             quarantined.push((tool.name.clone(), reason, words));
             false

@@ -1,7 +1,8 @@
 //! A tool server that is a child process: how it starts, what it inherits, how it ends.
 //!
-//! What toolgate starts is its own guard (`cli/guard.rs`), which starts the program; both are in one process group, and
-//! every way to end goes through the guard, so that nothing the program started stays behind (SECURITY §3H H3, §3I).
+//! What toolgate starts is its own guard (`cli/guard.rs`), which starts the program; both are in
+//! one process group, and every way to end goes through the guard, so that nothing the program
+//! started stays behind (SECURITY §3H H3, §3I).
 
 use super::leftovers::{Leftovers, Record};
 use super::lineage;
@@ -42,7 +43,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What to start.
 #[derive(Clone)]
 pub struct Command {
-    /// The program: a path, or a name that is looked up in the `PATH` of `env`, else in toolgate's own.
+    /// The program: a path, or a name that is looked up in the `PATH` of `env`, else in toolgate's
+    /// own.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
@@ -56,7 +58,8 @@ pub struct Command {
     pub name: ServerName,
 }
 
-/// How a process ended. A program that a signal ended has the status 128 and the signal's number, as in shells.
+/// How a process ended. A program that a signal ended has the status 128 and the signal's number,
+/// as in shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
     /// The status; none when the guard itself was killed.
@@ -74,9 +77,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` under a guard. `guard_program` is the path of the toolgate binary. Call it inside the runtime.
-    /// A program that cannot be found or executed is a fault; one that ends at once is a process that ends.
-    pub fn spawn(command: &Command, guard_program: &Path, record: &Leftovers) -> Result<Self, Fault> {
+    /// Starts `command` under a guard. `guard_program` is the path of the toolgate binary. Call it
+    /// inside the runtime. A program that cannot be found or executed is a fault; one that ends
+    /// at once is a process that ends.
+    pub fn spawn(
+        command: &Command,
+        guard_program: &Path,
+        record: &Leftovers,
+    ) -> Result<Self, Fault> {
         let program = program::find(command)?;
         let record = record.begin(&command.name).unwrap_or_else(|error| {
             tracing::warn!(server = %command.name, %error, "a tool server is started without a record of its process");
@@ -94,12 +102,18 @@ impl Process {
             guard.arg(CONFINE).arg(command.sandbox.told());
         }
         guard.arg("--").arg(program).args(&command.args);
-        guard.env_clear().envs(command.env.iter().map(|(name, value)| (name, value)));
+        guard
+            .env_clear()
+            .envs(command.env.iter().map(|(name, value)| (name, value)));
         if let Some(cwd) = &command.cwd {
             guard.current_dir(cwd);
         }
         let mut guard = tokio::process::Command::from(guard);
-        guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        guard
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let child = guard.spawn().map_err(|error| {
             Fault::unsent(format!(
                 "server `{}` cannot be started: its guard {}: {error}",
@@ -111,18 +125,39 @@ impl Process {
     }
 
     fn watched(command: &Command, mut child: Child, record: Record) -> Result<Self, Fault> {
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let pid = child
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(Pid::from_raw);
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(pid), Some(stderr)) = (pid, stderr) else {
-            return Err(Fault::unsent(format!("server `{}` ended while it was started", command.name)));
+            return Err(Fault::unsent(format!(
+                "server `{}` ended while it was started",
+                command.name
+            )));
         };
         let said = Arc::new(Said::new(command));
         let listening = tasks::spawn("child_stderr", Arc::clone(&said).listen(stderr));
         let (exited, exit) = watch::channel(None);
         let end = CancellationToken::new();
-        let watch = Watch { child, pid, listening, exited, end: end.clone(), _record: record };
+        let watch = Watch {
+            child,
+            pid,
+            listening,
+            exited,
+            end: end.clone(),
+            _record: record,
+        };
         tasks::spawn("child", watch.until_reaped());
-        Ok(Self { pid, stdin, stdout, said, exit, end })
+        Ok(Self {
+            pid,
+            stdin,
+            stdout,
+            said,
+            exit,
+            end,
+        })
     }
 
     /// Both ends of the conversation, once. Standard input is closed by dropping it.
@@ -145,7 +180,8 @@ impl Process {
         until_ended(self.exit.clone()).await
     }
 
-    /// Waits until it has ended, and says how, with the last line of its standard error: for faults.
+    /// Waits until it has ended, and says how, with the last line of its standard error: for
+    /// faults.
     pub fn ending(&self) -> impl Future<Output = String> + Send + 'static + use<> {
         let (exit, said) = (self.exit.clone(), Arc::clone(&self.said));
         async move {
@@ -162,8 +198,8 @@ impl Process {
         self.said.kept()
     }
 
-    /// Ends it in good order and waits until it is reaped: its input closed, `grace`, SIGTERM, 2 s, SIGKILL. The caller
-    /// drops the standard input it took before.
+    /// Ends it in good order and waits until it is reaped: its input closed, `grace`, SIGTERM, 2 s,
+    /// SIGKILL. The caller drops the standard input it took before.
     pub async fn shutdown(mut self, grace: Duration) -> Exit {
         self.stdin = None;
         if let Ok(exit) = tokio::time::timeout(grace, self.ended()).await {
@@ -182,21 +218,29 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The task that waits for the process ends it. Should the runtime go first, the guard sees the pipe close.
+        // The task that waits for the process ends it. Should the runtime go first, the guard sees
+        // the pipe close.
         self.end.cancel();
     }
 }
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process").field("pid", &self.id()).field("exit", &self.exit()).finish_non_exhaustive()
+        f.debug_struct("Process")
+            .field("pid", &self.id())
+            .field("exit", &self.exit())
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
-            Some(status) if status > 128 => write!(f, "it exited with status {status} (signal {})", status - 128),
+            Some(status) if status > 128 => write!(
+                f,
+                "it exited with status {status} (signal {})",
+                status - 128
+            ),
             Some(status) => write!(f, "it exited with status {status}"),
             None => write!(f, "it was killed"),
         }
@@ -205,7 +249,11 @@ impl fmt::Display for Exit {
 
 async fn until_ended(mut exit: watch::Receiver<Option<Exit>>) -> Exit {
     // The sender goes without a word only with the runtime.
-    exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit).unwrap_or(Exit { status: None })
+    exit.wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|exit| *exit)
+        .unwrap_or(Exit { status: None })
 }
 
 /// Waits for one guard, ends it when told to, and reaps it always.
@@ -225,8 +273,13 @@ impl Watch {
             status = self.child.wait() => status,
             () = self.end.cancelled() => self.kill().await,
         };
-        let status = status.ok().and_then(|status| status.code().or_else(|| self.killed(status)));
-        if tokio::time::timeout(LAST_WORDS, &mut self.listening).await.is_err() {
+        let status = status
+            .ok()
+            .and_then(|status| status.code().or_else(|| self.killed(status)));
+        if tokio::time::timeout(LAST_WORDS, &mut self.listening)
+            .await
+            .is_err()
+        {
             self.listening.abort();
         }
         self.exited.send_replace(Some(Exit { status }));
@@ -234,7 +287,10 @@ impl Watch {
 
     /// A guard that was killed could not end what it guarded.
     fn killed(&self, status: std::process::ExitStatus) -> Option<i32> {
-        status.signal().inspect(|_| lineage::signal_group(self.pid, Signal::KILL)).and(None)
+        status
+            .signal()
+            .inspect(|_| lineage::signal_group(self.pid, Signal::KILL))
+            .and(None)
     }
 
     /// Kills everything below the guard, which then ends by itself; and the guard, should it not.

@@ -1,5 +1,6 @@
-//! Whether a request has left. Who waits for it and who writes it agree on that, on whichever threads they are: a request
-//! that is taken back in time never leaves, and one that is not is unknown until it is answered (SEMANTICS §4).
+//! Whether a request has left. Who waits for it and who writes it agree on that, on whichever
+//! threads they are: a request that is taken back in time never leaves, and one that is not is
+//! unknown until it is answered (SEMANTICS §4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +21,11 @@ pub struct TakenBack;
 impl Departure {
     /// Asked by who writes it, right before its first byte; from then on it may have left.
     pub fn leaves(&self) -> Result<(), TakenBack> {
-        if self.becomes(LEFT) { Ok(()) } else { Err(TakenBack) }
+        if self.becomes(LEFT) {
+            Ok(())
+        } else {
+            Err(TakenBack)
+        }
     }
 
     /// Takes it back: from now on no byte of it leaves. False when one may have left.
@@ -29,7 +34,9 @@ impl Departure {
     }
 
     fn becomes(&self, last: u8) -> bool {
-        let before = self.0.compare_exchange(WAITS, last, Ordering::AcqRel, Ordering::Acquire);
+        let before = self
+            .0
+            .compare_exchange(WAITS, last, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok() || before == Err(last)
     }
 }
@@ -42,9 +49,15 @@ mod tests {
     #[test]
     fn a_request_leaves_or_is_taken_back() {
         let left = Departure::default();
-        assert_eq!((left.leaves(), left.take_back(), left.clone().leaves()), (Ok(()), false, Ok(())));
+        assert_eq!(
+            (left.leaves(), left.take_back(), left.clone().leaves()),
+            (Ok(()), false, Ok(()))
+        );
         let back = Departure::default();
-        assert_eq!((back.take_back(), back.leaves(), back.clone().take_back()), (true, Err(TakenBack), true));
+        assert_eq!(
+            (back.take_back(), back.leaves(), back.clone().take_back()),
+            (true, Err(TakenBack), true)
+        );
     }
 
     #[test]
@@ -54,7 +67,10 @@ mod tests {
             let (left, back) = std::thread::scope(|scope| {
                 let leaves = scope.spawn(|| one.leaves().is_ok());
                 let back = scope.spawn(|| one.take_back());
-                (leaves.join().is_ok_and(|left| left), back.join().is_ok_and(|back| back))
+                (
+                    leaves.join().is_ok_and(|left| left),
+                    back.join().is_ok_and(|back| back),
+                )
             });
             assert!(left != back, "left: {left}, taken back: {back}");
         }

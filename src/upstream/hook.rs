@@ -1,5 +1,5 @@
-//! An operator's program that hears of calls over HTTP: one signed POST each, in the form of Standard Webhooks
-//! (<https://www.standardwebhooks.com>), bounded in time, size and number. Redirects are not followed.
+//! An operator's program that hears of calls over HTTP: one signed POST each, in the form of
+//! Standard Webhooks (<https://www.standardwebhooks.com>), bounded in time, size and number. Redirects are not followed.
 
 use super::http::Connections;
 use crate::mcp::json::{FROM_AGENT, Limits, Text};
@@ -30,7 +30,10 @@ pub const AT_ONCE: usize = 64;
 /// Calls that one after-hook has not heard of yet, at most: what comes then is dropped.
 pub const WAITING: usize = 256;
 /// What a hook answers; its arguments are judged like an agent's afterwards.
-const ANSWER: Limits = Limits { bytes: 1 << 20, ..FROM_AGENT };
+const ANSWER: Limits = Limits {
+    bytes: 1 << 20,
+    ..FROM_AGENT
+};
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -95,32 +98,48 @@ impl std::fmt::Debug for Hook {
 
 /// The key in `secret`: `whsec_` and 24 to 64 bytes in base64.
 pub fn key_of(secret: &Secret) -> Option<Vec<u8>> {
-    let key = STANDARD.decode(secret.expose().strip_prefix(PREFIX)?).ok()?;
+    let key = STANDARD
+        .decode(secret.expose().strip_prefix(PREFIX)?)
+        .ok()?;
     KEY_BYTES.contains(&key.len()).then_some(key)
 }
 
 impl Hook {
-    /// A hook at `url`; `timeout` bounds each request, waiting for room included. None for a secret without a key or an
-    /// address that HTTP cannot name.
+    /// A hook at `url`; `timeout` bounds each request, waiting for room included. None for a secret
+    /// without a key or an address that HTTP cannot name.
     pub fn new(name: String, url: &Url, key: Secret, timeout: Duration) -> Option<Self> {
         key_of(&key)?;
         let uri = url.as_str().parse().ok()?;
         let (room, waiting) = (Semaphore::new(AT_ONCE), Arc::new(Semaphore::new(WAITING)));
-        Some(Self { name, uri, key, timeout, room, waiting })
+        Some(Self {
+            name,
+            uri,
+            key,
+            timeout,
+            room,
+            waiting,
+        })
     }
 
     /// Asks about a call that has not been sent.
-    pub async fn ask(&self, connections: &Connections, id: &str, body: Bytes) -> Result<Answer, Failed> {
+    pub async fn ask(
+        &self,
+        connections: &Connections,
+        id: &str,
+        body: Bytes,
+    ) -> Result<Answer, Failed> {
         let (status, body) = self.post(connections, id, body).await?;
         match status {
             StatusCode::NO_CONTENT => Ok(Answer::default()),
             StatusCode::OK => {
-                let text = Text::read(body, &ANSWER).map_err(|error| Failed::Unreadable(error.to_string()))?;
+                let text = Text::read(body, &ANSWER)
+                    .map_err(|error| Failed::Unreadable(error.to_string()))?;
                 // An empty list would be read as an answer without members.
                 if !text.is_object() {
                     return Err(Failed::Unreadable("not an object".to_owned()));
                 }
-                text.parse().map_err(|error| Failed::Unreadable(error.to_string()))
+                text.parse()
+                    .map_err(|error| Failed::Unreadable(error.to_string()))
             }
             other => Err(Failed::Status(other.as_u16())),
         }
@@ -131,7 +150,8 @@ impl Hook {
         self.waiting.clone().try_acquire_owned().ok()
     }
 
-    /// Tells of a call that has ended, in a task of its own, which holds `place` meanwhile; `told` hears what came of it.
+    /// Tells of a call that has ended, in a task of its own, which holds `place` meanwhile; `told`
+    /// hears what came of it.
     pub fn tell<P: Send + 'static>(
         self: &Arc<Self>,
         connections: Connections,
@@ -147,24 +167,41 @@ impl Hook {
     }
 
     /// Tells it something, once.
-    pub async fn say(&self, connections: &Connections, id: &str, body: Bytes) -> Result<(), Failed> {
+    pub async fn say(
+        &self,
+        connections: &Connections,
+        id: &str,
+        body: Bytes,
+    ) -> Result<(), Failed> {
         match self.post(connections, id, body).await? {
             (status, _) if status.is_success() => Ok(()),
             (status, _) => Err(Failed::Status(status.as_u16())),
         }
     }
 
-    async fn post(&self, connections: &Connections, id: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failed> {
+    async fn post(
+        &self,
+        connections: &Connections,
+        id: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), Failed> {
         let exchange = async {
             let _room = self.room.acquire().await;
-            let headers = self.headers(id, &body).ok_or_else(|| Failed::Unreachable("its headers".to_owned()))?;
-            let response = connections.post(self.uri.clone(), headers, body).await.map_err(Failed::Unreachable)?;
+            let headers = self
+                .headers(id, &body)
+                .ok_or_else(|| Failed::Unreachable("its headers".to_owned()))?;
+            let response = connections
+                .post(self.uri.clone(), headers, body)
+                .await
+                .map_err(Failed::Unreachable)?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, ANSWER.bytes).collect().await;
             let body = body.map_err(|error| Failed::Unreadable(error.to_string()))?;
             Ok((head.status, body.to_bytes()))
         };
-        tokio::time::timeout(self.timeout, exchange).await.unwrap_or(Err(Failed::Late(self.timeout)))
+        tokio::time::timeout(self.timeout, exchange)
+            .await
+            .unwrap_or(Err(Failed::Late(self.timeout)))
     }
 
     fn headers(&self, id: &str, body: &[u8]) -> Option<HeaderMap> {
@@ -185,7 +222,10 @@ fn sign(key: &[u8], (id, timestamp): (&str, &str), body: &[u8]) -> Option<String
     for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
         mac.update(part);
     }
-    Some(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+    Some(format!(
+        "v1,{}",
+        STANDARD.encode(mac.finalize().into_bytes())
+    ))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! Streamable HTTP towards a tool server: one POST is one exchange, answered by JSON or by an event stream.
+//! Streamable HTTP towards a tool server: one POST is one exchange, answered by JSON or by an event
+//! stream.
 //!
-//! Redirects are not followed, nothing is decompressed, no proxy is read from the environment (SECURITY §3B B12–B14).
+//! Redirects are not followed, nothing is decompressed, no proxy is read from the environment
+//! (SECURITY §3B B12–B14).
 
 mod lane;
 
@@ -60,20 +62,35 @@ pub fn connections() -> Result<Connections, Fault> {
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_platform_verifier(provider)
         .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
-    let tls = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector.clone());
+    let tls = tls
+        .https_or_http()
+        .enable_http1()
+        .enable_http2()
+        .wrap_connector(connector.clone());
     let mut client = Client::builder(TokioExecutor::new());
-    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_mins(1));
-    Ok(Connections { tls: client.build(tls), plain: connector, lanes: Arc::default() })
+    client
+        .pool_timer(TokioTimer::new())
+        .timer(TokioTimer::new())
+        .pool_idle_timeout(Duration::from_mins(1));
+    Ok(Connections {
+        tls: client.build(tls),
+        plain: connector,
+        lanes: Arc::default(),
+    })
 }
 
 impl Connections {
     /// The lane to where `uri` is; none with TLS, where what it costs is not the connection.
     fn lane(&self, uri: &Uri) -> Option<Arc<Lane>> {
         let plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
-        let address = Uri::builder().scheme("http").authority(uri.authority().filter(|_| plain)?.clone());
+        let address = Uri::builder()
+            .scheme("http")
+            .authority(uri.authority().filter(|_| plain)?.clone());
         let address = address.path_and_query("/").build().ok()?;
         let mut lanes = self.lanes.lock();
-        let lane = lanes.entry(address.clone()).or_insert_with(|| Lane::new(self.plain.clone(), address));
+        let lane = lanes
+            .entry(address.clone())
+            .or_insert_with(|| Lane::new(self.plain.clone(), address));
         Some(lane.clone())
     }
 
@@ -88,7 +105,10 @@ impl Connections {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        self.tls.request(request).await.map_err(|error| of_error("no connection, or one that broke", &error))
+        self.tls
+            .request(request)
+            .await
+            .map_err(|error| of_error("no connection, or one that broke", &error))
     }
 }
 
@@ -139,10 +159,22 @@ impl Endpoint {
         for name in [PROTOCOL_VERSION, METHOD, NAME] {
             modern.insert(name, NOT_YET);
         }
-        Self(Arc::new(Place { connections, lane, uri, headers, modern }))
+        Self(Arc::new(Place {
+            connections,
+            lane,
+            uri,
+            headers,
+            modern,
+        }))
     }
 
-    fn request(&self, headers: HeaderMap, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
+    fn request(
+        &self,
+        headers: HeaderMap,
+        method: Method,
+        wire: &Wire,
+        body: Bytes,
+    ) -> Result<Request<Payload>, Fault> {
         // Whatever else is sent for it is no second message.
         let departure = wire.departure.clone().filter(|_| method == Method::POST);
         let mut request = Request::new(payload(body, departure));
@@ -151,7 +183,10 @@ impl Endpoint {
         *request.headers_mut() = headers;
         let headers = request.headers_mut();
         if let Some(revision) = wire.revision {
-            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+            headers.insert(
+                PROTOCOL_VERSION,
+                HeaderValue::from_static(revision.as_str()),
+            );
         }
         if let Some(session) = &wire.session {
             headers.insert(SESSION, session.clone());
@@ -169,22 +204,34 @@ impl Endpoint {
 
     /// Sends one message.
     pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
-        let modern = wire.revision.filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
+        let modern = wire
+            .revision
+            .filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
         let Some(revision) = modern else {
-            let mut request = self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
+            let mut request =
+                self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
             request.headers_mut().insert(CONTENT_TYPE, JSON);
             request.headers_mut().insert(ACCEPT, BOTH);
             return self.send(request).await;
         };
         let mut headers = self.0.modern.clone();
-        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.insert(
+            PROTOCOL_VERSION,
+            HeaderValue::from_static(revision.as_str()),
+        );
         let unfit = |_| Fault::unsent("the method cannot travel as a header");
-        headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
+        headers.insert(
+            METHOD,
+            HeaderValue::from_str(&message.method).map_err(unfit)?,
+        );
         match name_of(message) {
-            Some(name) => drop(headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?)),
+            Some(name) => {
+                drop(headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?));
+            }
             None => drop(headers.remove(NAME)),
         }
-        self.send(self.request(headers, Method::POST, wire, message.encode())?).await
+        self.send(self.request(headers, Method::POST, wire, message.encode())?)
+            .await
     }
 
     /// Opens an event stream, from the start or after an event.
@@ -210,15 +257,22 @@ impl Endpoint {
             return lane.send(request).await;
         }
         let sent = Box::pin(self.0.connections.tls.request(request)).await;
-        sent.map(|response| response.map(Arriving::elsewhere)).map_err(|error| {
-            if error.is_connect() {
-                Fault::unsent(of_error("no connection to the tool server", &error))
-            } else if is_untouched(&error) {
-                Fault::unsent(of_error("the tool server refused the request unread", &error))
-            } else {
-                Fault::after_sending(of_error("the connection to the tool server broke", &error))
-            }
-        })
+        sent.map(|response| response.map(Arriving::elsewhere))
+            .map_err(|error| {
+                if error.is_connect() {
+                    Fault::unsent(of_error("no connection to the tool server", &error))
+                } else if is_untouched(&error) {
+                    Fault::unsent(of_error(
+                        "the tool server refused the request unread",
+                        &error,
+                    ))
+                } else {
+                    Fault::after_sending(of_error(
+                        "the connection to the tool server broke",
+                        &error,
+                    ))
+                }
+            })
     }
 }
 

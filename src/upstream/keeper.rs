@@ -1,5 +1,6 @@
-//! Who says what a server may ask of an agent and tell it beside its answers, and as what the agent is introduced to it
-//! (SECURITY §3C C6, C12). What it decides is the policy's business, which is on a higher floor.
+//! Who says what a server may ask of an agent and tell it beside its answers, and as what the agent
+//! is introduced to it (SECURITY §3C C6, C12). What it decides is the policy's business, which is
+//! on a higher floor.
 
 use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::Text;
@@ -47,30 +48,44 @@ impl Keeper for () {
 
 /// May the agent hear a notification or a request: it, and all that is asked in a notification?
 pub fn hears(keeper: &dyn Keeper, spoken: &Spoken<'_>) -> Result<(), Unheard> {
-    let Spoken { caller, server, revision, message } = *spoken;
+    let Spoken {
+        caller,
+        server,
+        revision,
+        message,
+    } = *spoken;
     keeper.lets_through(spoken)?;
     let said = Some(message).filter(|message| message.kind == Kind::Notification);
     let asks = said.and_then(|said| asks_too_much(keeper, (caller, server, revision), said));
     asks.map_or(Ok(()), |words| Err((INTERNAL, words)))
 }
 
-/// What a server's answer, or what it says of a task, asks that the agent may not hear, as words; none if it may hear all of it.
-/// Since 2026-07-28 servers ask with results; pages on the web they also ask for with errors (2025-11-25). Each question is
-/// recorded, so this is done once for each message.
+/// What a server's answer, or what it says of a task, asks that the agent may not hear, as words;
+/// none if it may hear all of it. Since 2026-07-28 servers ask with results; pages on the web they
+/// also ask for with errors (2025-11-25). Each question is recorded, so this is done once for each
+/// message.
 pub fn asks_too_much(
     keeper: &dyn Keeper,
     (caller, server, revision): (&Caller, &ServerName, &'static str),
     said: &Message,
 ) -> Option<&'static str> {
     let body = said.body.as_ref()?;
-    let mut asked = Asked { keeper, caller, server, revision, questions: 0 };
+    let mut asked = Asked {
+        keeper,
+        caller,
+        server,
+        revision,
+        questions: 0,
+    };
     if said.is_error {
         return asked.by_error(body);
     }
     body.members()?.find_map(|(key, value)| match &*key {
         "inputRequests" => asked.by_result(&value),
         // How a task stands, and how it ended.
-        "task" | "result" => value.get("inputRequests").and_then(|requests| asked.by_result(&requests)),
+        "task" | "result" => value
+            .get("inputRequests")
+            .and_then(|requests| asked.by_result(&requests)),
         "error" => asked.by_error(&value),
         _ => None,
     })
@@ -87,7 +102,9 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn by_result(&mut self, requests: &Text) -> Option<&'static str> {
-        let Some(mut requests) = requests.members() else { return Some(NO_FORM) };
+        let Some(mut requests) = requests.members() else {
+            return Some(NO_FORM);
+        };
         requests.find_map(|(_, question)| {
             let method = question.get("method");
             let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
@@ -99,8 +116,12 @@ impl Asked<'_> {
     fn by_error(&mut self, error: &Text) -> Option<&'static str> {
         let pages = error.at(&["data", "elicitations"])?;
         // In no form that is known, it is judged as one that asks nothing.
-        let Some(pages) = pages.elements() else { return self.question("elicitation/create", None) };
-        pages.into_iter().find_map(|page| self.question("elicitation/create", Some(page)))
+        let Some(pages) = pages.elements() else {
+            return self.question("elicitation/create", None);
+        };
+        pages
+            .into_iter()
+            .find_map(|page| self.question("elicitation/create", Some(page)))
     }
 
     fn question(&mut self, method: &str, params: Option<Text>) -> Option<&'static str> {
@@ -109,8 +130,22 @@ impl Asked<'_> {
             return Some("the tool server asked for more input than one answer may");
         }
         let message = &Message::request(0, method, params);
-        let Self { keeper, caller, server, revision, .. } = *self;
-        keeper.lets_through(&Spoken { caller, server, revision, message }).err().map(|(_, words)| words)
+        let Self {
+            keeper,
+            caller,
+            server,
+            revision,
+            ..
+        } = *self;
+        keeper
+            .lets_through(&Spoken {
+                caller,
+                server,
+                revision,
+                message,
+            })
+            .err()
+            .map(|(_, words)| words)
     }
 }
 

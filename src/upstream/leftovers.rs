@@ -1,7 +1,8 @@
 //! Tool servers that outlived the toolgate that started them, and their end.
 //!
-//! A guard ends its tool server when toolgate dies, even by SIGKILL. This is the second net, for when the guard was killed
-//! too (SECURITY §3H H3): one small file per running child names its processes, and the next start ends what still runs.
+//! A guard ends its tool server when toolgate dies, even by SIGKILL. This is the second net, for
+//! when the guard was killed too (SECURITY §3H H3): one small file per running child names its
+//! processes, and the next start ends what still runs.
 
 use super::lineage::{self, Life};
 use crate::model::ids::{ServerName, unguessable};
@@ -41,41 +42,62 @@ pub struct Swept {
     pub ended: usize,
     /// Records whose processes were gone already.
     pub gone: usize,
-    /// Records whose processes could not be ended; they are kept and tried again at the next start.
+    /// Records whose processes could not be ended; they are kept and tried again at the next
+    /// start.
     pub stuck: usize,
 }
 
 impl Leftovers {
     /// Keeps records in `children` under the data directory, or none without one.
     pub fn open(data: Option<&Path>) -> io::Result<Self> {
-        let Some(data) = data else { return Ok(Self::default()) };
+        let Some(data) = data else {
+            return Ok(Self::default());
+        };
         let folder = std::path::absolute(data)?.join("children");
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(Self { folder: Some(folder) })
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        Ok(Self {
+            folder: Some(folder),
+        })
     }
 
     /// Begins the record of a child of `server`; its processes are added once they run.
     pub fn begin(&self, server: &ServerName) -> io::Result<Record> {
-        let Some(folder) = &self.folder else { return Ok(Record::default()) };
+        let Some(folder) = &self.folder else {
+            return Ok(Record::default());
+        };
         let owner = lineage::own().ok_or(io::ErrorKind::NotFound)?;
         let path = folder.join(unguessable());
-        let words = format!("{MARK} {} {} {} {server}\n", boot(), owner.pid.as_raw_nonzero(), owner.started);
+        let words = format!(
+            "{MARK} {} {} {} {server}\n",
+            boot(),
+            owner.pid.as_raw_nonzero(),
+            owner.started
+        );
         fresh(&path)?.write_all(words.as_bytes())?;
         Ok(Record { path: Some(path) })
     }
 
-    /// Ends what children of earlier runs still do. Blocks until they are gone, at most 2 s for each. Records of a
-    /// toolgate that runs are left alone, so call this whenever the data directory is ours.
+    /// Ends what children of earlier runs still do. Blocks until they are gone, at most 2 s for
+    /// each. Records of a toolgate that runs are left alone, so call this whenever the data
+    /// directory is ours.
     pub fn sweep(&self) -> io::Result<Swept> {
         let mut swept = Swept::default();
-        let Some(folder) = &self.folder else { return Ok(swept) };
+        let Some(folder) = &self.folder else {
+            return Ok(swept);
+        };
         for entry in std::fs::read_dir(folder)?.take(MOST) {
             let path = entry?.path();
             match judge(&path) {
                 Some(Verdict::Owned) => continue,
                 Some(Verdict::Left(server, lives)) if !lives.is_empty() => {
                     if !end(&lives) {
-                        tracing::error!(server, "processes of a tool server of an earlier run cannot be ended");
+                        tracing::error!(
+                            server,
+                            "processes of a tool server of an earlier run cannot be ended"
+                        );
                         swept.stuck += 1;
                         continue;
                     }
@@ -87,7 +109,9 @@ impl Leftovers {
                     swept.ended += 1;
                 }
                 Some(Verdict::Left(..)) => swept.gone += 1,
-                None => tracing::warn!(path = %path.display(), "removed an unreadable record of a tool server"),
+                None => {
+                    tracing::warn!(path = %path.display(), "removed an unreadable record of a tool server");
+                }
             }
             std::fs::remove_file(&path)?;
         }
@@ -115,7 +139,10 @@ pub fn add(path: &Path, pid: Pid) -> io::Result<()> {
     let life = lineage::look(pid).ok_or(io::ErrorKind::NotFound)?;
     let words = format!("{} {} {}\n", pid.as_raw_nonzero(), life.started, life.group);
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let record = std::fs::OpenOptions::new().append(true).custom_flags(flags).open(path);
+    let record = std::fs::OpenOptions::new()
+        .append(true)
+        .custom_flags(flags)
+        .open(path);
     record?.write_all(words.as_bytes())
 }
 
@@ -133,7 +160,9 @@ fn judge(path: &Path) -> Option<Verdict> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next()?.split(' ').collect();
-    let [MARK, at_boot, pid, started, server] = head[..] else { return None };
+    let [MARK, at_boot, pid, started, server] = head[..] else {
+        return None;
+    };
     if at_boot != boot() {
         return Some(Verdict::Left(server.to_owned(), Vec::new()));
     }
@@ -154,7 +183,8 @@ fn living(pid: &str, started: &str) -> Option<Life> {
     (life.started.to_string() == started && !life.over).then_some(life)
 }
 
-/// Kills the processes, their descendants and their groups. A group is named by a member that was just seen in it.
+/// Kills the processes, their descendants and their groups. A group is named by a member that was
+/// just seen in it.
 fn end(lives: &[Life]) -> bool {
     let pause = Duration::from_millis(5);
     let mut waited = Duration::ZERO;
@@ -186,7 +216,11 @@ fn same(life: &Life) -> bool {
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let id = id.trim();
-    if id.is_empty() { "unknown".to_owned() } else { id.to_owned() }
+    if id.is_empty() {
+        "unknown".to_owned()
+    } else {
+        id.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,12 @@ pub struct Lines<R> {
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> Self {
-        Self { input, buffer: BytesMut::new(), searched: 0, ended: false }
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            searched: 0,
+            ended: false,
+        }
     }
 
     /// What is read from. Bytes that are taken there are missing here.
@@ -39,11 +44,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         &mut self.input
     }
 
-    /// The next line without its line feed, or none at the end. What follows the last line feed counts as a line.
-    /// Dropping this future loses nothing.
+    /// The next line without its line feed, or none at the end. What follows the last line feed
+    /// counts as a line. Dropping this future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+            if let Some(at) = self.buffer[self.searched..]
+                .iter()
+                .position(|byte| *byte == b'\n')
+            {
                 let end = self.searched + at;
                 if end > LONGEST_LINE {
                     return Err(Broken::TooLong);
@@ -94,10 +102,17 @@ mod tests {
         line.push(b'\n');
         assert_eq!(all(&line).await[0].len(), LONGEST_LINE);
         line.insert(0, b'x');
-        assert!(matches!(Lines::new(&line[..]).next().await, Err(Broken::TooLong)));
+        assert!(matches!(
+            Lines::new(&line[..]).next().await,
+            Err(Broken::TooLong)
+        ));
         let endless = tokio::io::repeat(b'x');
         let mut lines = Lines::new(endless);
         assert!(matches!(lines.next().await, Err(Broken::TooLong)));
-        assert!(lines.buffer.capacity() <= 4 * LONGEST_LINE, "{}", lines.buffer.capacity());
+        assert!(
+            lines.buffer.capacity() <= 4 * LONGEST_LINE,
+            "{}",
+            lines.buffer.capacity()
+        );
     }
 }

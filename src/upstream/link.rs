@@ -1,5 +1,6 @@
-//! A link: one conversation with a tool server, whatever carries it. A modern link is shared by all callers; a legacy
-//! link is one session and belongs to one agent's session. JSON-RPC ids on it are ours.
+//! A link: one conversation with a tool server, whatever carries it. A modern link is shared by all
+//! callers; a legacy link is one session and belongs to one agent's session. JSON-RPC ids on it are
+//! ours.
 
 use super::Inbound;
 use super::Inbox;
@@ -42,8 +43,14 @@ pub struct Link {
 }
 
 enum Carrier {
-    Http { endpoint: Box<Endpoint>, session: Option<HeaderValue> },
-    Child { conversation: Arc<Conversation>, process: tokio::sync::Mutex<Option<Process>> },
+    Http {
+        endpoint: Box<Endpoint>,
+        session: Option<HeaderValue>,
+    },
+    Child {
+        conversation: Arc<Conversation>,
+        process: tokio::sync::Mutex<Option<Process>>,
+    },
 }
 
 /// One request on a link, until its answer. Dropping it stops listening.
@@ -56,35 +63,70 @@ pub struct Exchange {
 
 enum Source {
     Http(Box<HttpExchange>),
-    Lines { inbox: Inbox, ready: Option<Ready>, conversation: Arc<Conversation>, id: u64, open: bool },
+    Lines {
+        inbox: Inbox,
+        ready: Option<Ready>,
+        conversation: Arc<Conversation>,
+        id: u64,
+        open: bool,
+    },
 }
 
 impl Link {
     /// A modern link over HTTP.
     pub fn http(endpoint: Endpoint, revision: Revision) -> Self {
-        Self::new(Carrier::Http { endpoint: Box::new(endpoint), session: None }, revision)
+        Self::new(
+            Carrier::Http {
+                endpoint: Box::new(endpoint),
+                session: None,
+            },
+            revision,
+        )
     }
 
     /// A link to a child process.
     pub fn child(conversation: Arc<Conversation>, process: Process, revision: Revision) -> Self {
-        Self::new(Carrier::Child { conversation, process: tokio::sync::Mutex::new(Some(process)) }, revision)
+        Self::new(
+            Carrier::Child {
+                conversation,
+                process: tokio::sync::Mutex::new(Some(process)),
+            },
+            revision,
+        )
     }
 
     /// A modern link over a conversation that no process is behind, as simulations have them.
     #[cfg(test)]
     pub(crate) fn over(conversation: Arc<Conversation>) -> Self {
         let process = tokio::sync::Mutex::new(None);
-        Self::new(Carrier::Child { conversation, process }, Revision::NEWEST_MODERN)
+        Self::new(
+            Carrier::Child {
+                conversation,
+                process,
+            },
+            Revision::NEWEST_MODERN,
+        )
     }
 
     fn new(carrier: Carrier, revision: Revision) -> Self {
         let heard = AtomicU64::new(now());
         let (next, ended) = (AtomicU64::new(1), CancellationToken::new());
-        Self { carrier, revision, next, heard, ended, kept: Arc::default() }
+        Self {
+            carrier,
+            revision,
+            next,
+            heard,
+            ended,
+            kept: Arc::default(),
+        }
     }
 
-    /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the server gives.
-    pub async fn initialize_http(endpoint: Endpoint, params: &Text) -> Result<(Self, Message), Fault> {
+    /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the
+    /// server gives.
+    pub async fn initialize_http(
+        endpoint: Endpoint,
+        params: &Text,
+    ) -> Result<(Self, Message), Fault> {
         let message = Message::request(1, "initialize", Some(params.clone()));
         let response = endpoint.post(&message, &Wire::default()).await?;
         let session = response.headers().get(SESSION).cloned();
@@ -93,11 +135,21 @@ impl Link {
             match exchange.next().await? {
                 Some(Inbound::Message(answer)) if answer.kind == Kind::Response => break answer,
                 Some(_) => {}
-                None => return Err(Fault::after_sending("the tool server did not answer `initialize`")),
+                None => {
+                    return Err(Fault::after_sending(
+                        "the tool server did not answer `initialize`",
+                    ));
+                }
             }
         };
         let revision = negotiated(&answer)?;
-        let link = Self::new(Carrier::Http { endpoint: Box::new(endpoint), session }, revision);
+        let link = Self::new(
+            Carrier::Http {
+                endpoint: Box::new(endpoint),
+                session,
+            },
+            revision,
+        );
         link.next.store(2, Ordering::Relaxed);
         Ok((link, answer))
     }
@@ -114,40 +166,75 @@ impl Link {
         Ok((link, answer))
     }
 
-    /// Gives a request an id of ours; nothing of it leaves before the exchange begins. `params` are the `Mcp-Param-…`
-    /// headers.
-    pub async fn request(&self, message: Message, params: Vec<(String, String)>) -> Result<Exchange, Fault> {
+    /// Gives a request an id of ours; nothing of it leaves before the exchange begins. `params` are
+    /// the `Mcp-Param-…` headers.
+    pub async fn request(
+        &self,
+        message: Message,
+        params: Vec<(String, String)>,
+    ) -> Result<Exchange, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
                 let id = number(self.next.fetch_add(1, Ordering::Relaxed));
                 let message = message.with_id(id.clone());
-                let wire = Wire { params, ..self.wire(session.as_ref()) };
+                let wire = Wire {
+                    params,
+                    ..self.wire(session.as_ref())
+                };
                 let exchange = HttpExchange::ready(endpoint, wire, message);
-                Ok(Exchange { id, source: Source::Http(Box::new(exchange)), kept: None })
+                Ok(Exchange {
+                    id,
+                    source: Source::Http(Box::new(exchange)),
+                    kept: None,
+                })
             }
             Carrier::Child { conversation, .. } => {
                 let (id, inbox, ready) = conversation.ready(message).await?;
                 let (ready, conversation) = (Some(ready), conversation.clone());
-                let source = Source::Lines { inbox, ready, conversation, id, open: true };
-                Ok(Exchange { id: number(id), source, kept: None })
+                let source = Source::Lines {
+                    inbox,
+                    ready,
+                    conversation,
+                    id,
+                    open: true,
+                };
+                Ok(Exchange {
+                    id: number(id),
+                    source,
+                    kept: None,
+                })
             }
         }
     }
 
     /// What every request on it carries beside its body.
     fn wire(&self, session: Option<&HeaderValue>) -> Wire {
-        Wire { revision: Some(self.revision), session: session.cloned(), ..Wire::default() }
+        Wire {
+            revision: Some(self.revision),
+            session: session.cloned(),
+            ..Wire::default()
+        }
     }
 
     /// Sends a request of our own and waits for its answer; whatever else arrives is passed over.
     pub async fn ask(&self, method: &str, params: Option<Text>) -> Result<Message, Fault> {
-        let mut exchange = self.request(Message::request(0, method, params), Vec::new()).await?;
+        let mut exchange = self
+            .request(Message::request(0, method, params), Vec::new())
+            .await?;
         loop {
             match exchange.next().await? {
-                Some(Inbound::Message(message)) if message.kind == Kind::Response => return Ok(message),
-                Some(Inbound::Interrupted(retry_ms)) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
+                Some(Inbound::Message(message)) if message.kind == Kind::Response => {
+                    return Ok(message);
+                }
+                Some(Inbound::Interrupted(retry_ms)) => {
+                    tokio::time::sleep(Duration::from_millis(retry_ms)).await;
+                }
                 Some(_) => {}
-                None => return Err(Fault::after_sending(format!("the tool server did not answer `{method}`"))),
+                None => {
+                    return Err(Fault::after_sending(format!(
+                        "the tool server did not answer `{method}`"
+                    )));
+                }
             }
         }
     }
@@ -160,24 +247,36 @@ impl Link {
     }
 
     fn has_session(&self) -> bool {
-        matches!(self.carrier, Carrier::Http { session: Some(_), .. })
+        matches!(
+            self.carrier,
+            Carrier::Http {
+                session: Some(_),
+                ..
+            }
+        )
     }
 
-    /// Whether it is a session over HTTP, which the server may have forgotten, of which nothing was heard for so long.
+    /// Whether it is a session over HTTP, which the server may have forgotten, of which nothing was
+    /// heard for so long.
     pub fn is_idle(&self, long: Duration) -> bool {
         let silent = || now().saturating_sub(self.heard.load(Ordering::Relaxed));
         self.has_session() && u128::from(silent()) >= long.as_millis()
     }
 
-    /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is believed to. A fault says
-    /// nothing of the session: it may be a proxy's or a rate limiter's, while other calls go on in it.
+    /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is
+    /// believed to. A fault says nothing of the session: it may be a proxy's or a rate
+    /// limiter's, while other calls go on in it.
     pub async fn is_known(&self) -> Result<bool, Fault> {
-        tokio::time::timeout(PATIENCE, self.ping()).await.unwrap_or(Ok(true))
+        tokio::time::timeout(PATIENCE, self.ping())
+            .await
+            .unwrap_or(Ok(true))
     }
 
     /// Any answer to it says that the session is known, also that there is no such method.
     async fn ping(&self) -> Result<bool, Fault> {
-        let mut exchange = self.request(Message::request(0, "ping", None), Vec::new()).await?;
+        let mut exchange = self
+            .request(Message::request(0, "ping", None), Vec::new())
+            .await?;
         loop {
             match exchange.next().await {
                 _ if exchange.session_is_gone() => return Ok(false),
@@ -187,13 +286,19 @@ impl Link {
                     if is_own || exchange.is_bad_request() {
                         return Ok(is_own);
                     }
-                    return Err(
-                        exchange.unanswered("the tool server answered `ping` with an error that names no request")
-                    );
+                    return Err(exchange.unanswered(
+                        "the tool server answered `ping` with an error that names no request",
+                    ));
                 }
-                Ok(Some(Inbound::Interrupted(retry_ms))) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
+                Ok(Some(Inbound::Interrupted(retry_ms))) => {
+                    tokio::time::sleep(Duration::from_millis(retry_ms)).await;
+                }
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(Fault::after_sending("the tool server did not answer `ping`")),
+                Ok(None) => {
+                    return Err(Fault::after_sending(
+                        "the tool server did not answer `ping`",
+                    ));
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -202,14 +307,16 @@ impl Link {
     /// Sends a notification, or the response to a request of the server.
     pub async fn notify(&self, message: Message) -> Result<(), Fault> {
         match &self.carrier {
-            Carrier::Http { endpoint, session } => {
-                endpoint.post(&message, &self.wire(session.as_ref())).await.map(|_| ())
-            }
+            Carrier::Http { endpoint, session } => endpoint
+                .post(&message, &self.wire(session.as_ref()))
+                .await
+                .map(|_| ()),
             Carrier::Child { conversation, .. } => conversation.notify(message).await,
         }
     }
 
-    /// Whether closing an exchange cancels it, and no notification does: on modern HTTP (PROTOCOL §1.7).
+    /// Whether closing an exchange cancels it, and no notification does: on modern HTTP (PROTOCOL
+    /// §1.7).
     pub fn cancels_by_closing(&self) -> bool {
         matches!(self.carrier, Carrier::Http { .. }) && self.revision.era() == Era::Modern
     }
@@ -219,11 +326,14 @@ impl Link {
         let mut params = Object::new();
         params.set("requestId", id.clone());
         params.set("reason", Text::string(reason));
-        self.pass_cancellation(Message::notification("notifications/cancelled", Some(params.text())));
+        self.pass_cancellation(Message::notification(
+            "notifications/cancelled",
+            Some(params.text()),
+        ));
     }
 
-    /// Sends a cancellation, unless closing does the same. Nobody waits for it: a server that leaves a request unanswered
-    /// may leave this unanswered too.
+    /// Sends a cancellation, unless closing does the same. Nobody waits for it: a server that
+    /// leaves a request unanswered may leave this unanswered too.
     pub fn pass_cancellation(self: &Arc<Self>, note: Message) {
         if self.cancels_by_closing() {
             return;
@@ -239,7 +349,9 @@ impl Link {
 
     /// Reads the standalone stream of a legacy HTTP session into `inbox` until the link ends.
     pub fn listen(self: &Arc<Self>, inbox: mpsc::Sender<Inbound>) {
-        let Carrier::Http { endpoint, session } = &self.carrier else { return };
+        let Carrier::Http { endpoint, session } = &self.carrier else {
+            return;
+        };
         let wire = self.wire(session.as_ref());
         let (endpoint, ended) = (endpoint.clone(), self.ended.clone());
         tasks::spawn("standalone stream", async move {
@@ -263,21 +375,28 @@ impl Link {
 
     /// Whether it can no longer be used.
     pub fn is_over(&self) -> bool {
-        let gone = matches!(&self.carrier, Carrier::Child { conversation, .. } if conversation.is_over());
+        let gone =
+            matches!(&self.carrier, Carrier::Child { conversation, .. } if conversation.is_over());
         gone || self.ended.is_cancelled()
     }
 
-    /// Ends the conversation: the session is deleted, unless something in it may change something still, which its end could
-    /// cut in two; the child is stopped.
+    /// Ends the conversation: the session is deleted, unless something in it may change something
+    /// still, which its end could cut in two; the child is stopped.
     pub async fn close(&self) {
         self.ended.cancel();
         match &self.carrier {
-            Carrier::Http { endpoint, session: Some(session) } if Arc::strong_count(&self.kept) == 1 => {
+            Carrier::Http {
+                endpoint,
+                session: Some(session),
+            } if Arc::strong_count(&self.kept) == 1 => {
                 let wire = self.wire(Some(session));
                 let _ = tokio::time::timeout(CLOSING, endpoint.delete(&wire)).await;
             }
             Carrier::Http { .. } => {}
-            Carrier::Child { process, conversation } => {
+            Carrier::Child {
+                process,
+                conversation,
+            } => {
                 conversation.close();
                 let process = process.lock().await.take();
                 if let Some(process) = process {
@@ -295,8 +414,8 @@ impl Drop for Link {
 }
 
 impl Exchange {
-    /// Sends the request, if that has not been done. Over HTTP this waits until the server begins to answer, so the
-    /// exchange's id must be where it is needed before.
+    /// Sends the request, if that has not been done. Over HTTP this waits until the server begins
+    /// to answer, so the exchange's id must be where it is needed before.
     pub async fn begin(&mut self) -> Result<(), Fault> {
         match &mut self.source {
             Source::Http(exchange) => exchange.begin().await,
@@ -313,7 +432,9 @@ impl Exchange {
     pub fn departs_by(&mut self, departure: Departure) {
         match &mut self.source {
             Source::Http(exchange) => exchange.departs_by(departure),
-            Source::Lines { ready: Some(ready), .. } => ready.departs_by(departure),
+            Source::Lines {
+                ready: Some(ready), ..
+            } => ready.departs_by(departure),
             Source::Lines { ready: None, .. } => {}
         }
     }
@@ -323,7 +444,8 @@ impl Exchange {
         self.kept = Some(link.kept.clone());
     }
 
-    /// Whether the server has begun to answer it, as far as that can be known before the answer is read.
+    /// Whether the server has begun to answer it, as far as that can be known before the answer is
+    /// read.
     pub fn is_heard(&self) -> bool {
         matches!(&self.source, Source::Http(exchange) if exchange.is_heard())
     }
@@ -365,7 +487,13 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if let Source::Lines { conversation, id, open: true, .. } = &self.source {
+        if let Source::Lines {
+            conversation,
+            id,
+            open: true,
+            ..
+        } = &self.source
+        {
             let _ = conversation.forget(*id);
         }
     }
@@ -380,13 +508,22 @@ fn negotiated(answer: &Message) -> Result<Revision, Fault> {
     if answer.is_error {
         return Ok(Revision::NEWEST_LEGACY);
     }
-    let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
+    let version = answer
+        .body
+        .as_ref()
+        .and_then(|result| result.get("protocolVersion"));
     let version = version.as_ref().and_then(Text::as_str);
-    let revision = version.as_deref().and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
+    let revision = version
+        .as_deref()
+        .and_then(Revision::parse)
+        .filter(|revision| revision.era() == Era::Legacy);
     revision.ok_or_else(|| match version {
         Some(version) => {
             let shown: String = version.chars().take(64).collect();
-            Fault::unsent(format!("the tool server wants revision {}, which is not served", shown.escape_debug()))
+            Fault::unsent(format!(
+                "the tool server wants revision {}, which is not served",
+                shown.escape_debug()
+            ))
         }
         None => Fault::unsent("the tool server answered `initialize` without a revision"),
     })

@@ -79,7 +79,9 @@ pub enum CannotWait {
     #[error("another request of this id waits for its answer; use ids only once")]
     SameId,
     /// The agent sent more than it lets us answer.
-    #[error("{IN_FLIGHT} requests wait for their answers already; send more once some are answered")]
+    #[error(
+        "{IN_FLIGHT} requests wait for their answers already; send more once some are answered"
+    )]
     TooMany,
 }
 
@@ -97,14 +99,19 @@ impl Links {
         }
     }
 
-    /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
+    /// The shared modern links for one request that stands alone: ids of other agents' requests say
+    /// nothing about its own.
     #[must_use]
     pub fn alone(&self) -> Self {
-        Self { tasks: self.tasks.clone(), alone: true, ..Self::shared(self.servers.clone()) }
+        Self {
+            tasks: self.tasks.clone(),
+            alone: true,
+            ..Self::shared(self.servers.clone())
+        }
     }
 
-    /// The links of a legacy session that an agent opened with these parameters of `initialize`. What servers say outside requests goes to
-    /// `unsolicited`.
+    /// The links of a legacy session that an agent opened with these parameters of `initialize`.
+    /// What servers say outside requests goes to `unsolicited`.
     pub fn session(
         servers: Arc<Servers>,
         (caller, initialize): (Arc<Caller>, Text),
@@ -141,32 +148,54 @@ impl Links {
 
     /// The link to a server; a legacy session opens its own on first use.
     pub async fn link(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
-        let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
-        let Some(session) = &self.session else { return server.shared() };
+        let server = self
+            .servers
+            .get(name.as_str())
+            .ok_or_else(|| Fault::unsent("there is no such tool server"))?;
+        let Some(session) = &self.session else {
+            return server.shared();
+        };
         // Two first uses at once share what the first of them opens.
         let _opening = session.opening.lock().await;
-        if let Some(link) = session.links.lock().await.get(name).filter(|link| !link.is_over()) {
+        if let Some(link) = session
+            .links
+            .lock()
+            .await
+            .get(name)
+            .filter(|link| !link.is_over())
+        {
             return Ok(link.clone());
         }
         let (link, answer) = self.open(server).await?;
         if answer.is_error {
             return Err(Fault::unsent("the tool server refused `initialize`"));
         }
-        link.notify(Message::notification("notifications/initialized", None)).await?;
+        link.notify(Message::notification("notifications/initialized", None))
+            .await?;
         Ok(link)
     }
 
-    /// Sends a request to a server. `begins` hears on which link and under which id before anything leaves; if it says
-    /// no, nothing is sent, and there is no exchange. A server that no longer knows the session, as after a restart, gets a
-    /// new one; the request is sent once more only if it changes nothing, for what the server says is no proof that it did
+    /// Sends a request to a server. `begins` hears on which link and under which id before anything
+    /// leaves; if it says no, nothing is sent, and there is no exchange. A server that no
+    /// longer knows the session, as after a restart, gets a new one; the request is sent once
+    /// more only if it changes nothing, for what the server says is no proof that it did
     /// nothing (SEMANTICS §4).
     pub async fn request(
         &self,
         name: &ServerName,
-        Sending { message, params, changes, departure }: Sending,
+        Sending {
+            message,
+            params,
+            changes,
+            departure,
+        }: Sending,
         mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
     ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
-        let link = if changes { self.known(name).await } else { self.link(name).await };
+        let link = if changes {
+            self.known(name).await
+        } else {
+            self.link(name).await
+        };
         let link = link.map_err(Fault::before_sending)?;
         let mut exchange = link.request(message.clone(), params.clone()).await?;
         if !begins(&link, &exchange.id) {
@@ -199,12 +228,15 @@ impl Links {
         Ok(Some((link, exchange)))
     }
 
-    /// The link to a server for what is sent once only: where nothing was heard for long, the server is asked first whether
-    /// it knows the session. One that it does not know is left alone, not ended: who says so may be wrong, and other calls
-    /// may be in flight in it.
+    /// The link to a server for what is sent once only: where nothing was heard for long, the
+    /// server is asked first whether it knows the session. One that it does not know is left
+    /// alone, not ended: who says so may be wrong, and other calls may be in flight in it.
     async fn known(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
         let link = self.link(name).await?;
-        let after = self.servers.get(name.as_str()).map(|server| server.settings.ping_after);
+        let after = self
+            .servers
+            .get(name.as_str())
+            .map(|server| server.settings.ping_after);
         if !after.is_some_and(|after| link.is_idle(after)) {
             return Ok(link);
         }
@@ -220,21 +252,34 @@ impl Links {
     /// From now on the agent's session has another link to that server.
     async fn give_up(&self, link: &Arc<Link>) {
         if let Some(session) = &self.session {
-            session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, link));
+            session
+                .links
+                .lock()
+                .await
+                .retain(|_, known| !Arc::ptr_eq(known, link));
         }
     }
 
     /// Opens the session's link to a server; returns the server's answer to `initialize`.
     pub async fn open(&self, server: &Server) -> Result<(Arc<Link>, Message), Fault> {
-        let Some(session) = &self.session else { return Err(Fault::unsent("modern links are not opened")) };
+        let Some(session) = &self.session else {
+            return Err(Fault::unsent("modern links are not opened"));
+        };
         let name = server.settings.name.clone();
-        let told = self.servers.keeper().introduce(&session.caller, &name, &session.initialize);
+        let told = self
+            .servers
+            .keeper()
+            .introduce(&session.caller, &name, &session.initialize);
         let (link, answer, mut unsolicited) = server.open(&told).await?;
         if answer.is_error {
             link.close().await;
             return Ok((link, answer));
         }
-        session.links.lock().await.insert(name.clone(), link.clone());
+        session
+            .links
+            .lock()
+            .await
+            .insert(name.clone(), link.clone());
         let (inbox, weak) = (session.unsolicited.clone(), Arc::downgrade(&link));
         crate::telemetry::tasks::spawn("unsolicited messages", async move {
             while let Some(said) = unsolicited.recv().await {
@@ -250,9 +295,13 @@ impl Links {
     /// The legacy links that are open.
     pub async fn open_links(&self) -> Vec<(ServerName, Arc<Link>)> {
         match &self.session {
-            Some(session) => {
-                session.links.lock().await.iter().map(|(name, link)| (name.clone(), link.clone())).collect()
-            }
+            Some(session) => session
+                .links
+                .lock()
+                .await
+                .iter()
+                .map(|(name, link)| (name.clone(), link.clone()))
+                .collect(),
             None => Vec::new(),
         }
     }
@@ -261,7 +310,12 @@ impl Links {
     pub fn wait(self: &Arc<Self>, id: &Text) -> Result<Waiting, CannotWait> {
         let cancelled = CancellationToken::new();
         if self.alone {
-            return Ok(Waiting { links: self.clone(), id: Vec::new(), cancelled, answered: AtomicBool::new(false) });
+            return Ok(Waiting {
+                links: self.clone(),
+                id: Vec::new(),
+                cancelled,
+                answered: AtomicBool::new(false),
+            });
         }
         let mut in_flight = self.in_flight.lock();
         if in_flight.contains_key(id.as_bytes()) {
@@ -270,25 +324,47 @@ impl Links {
         if in_flight.len() >= IN_FLIGHT {
             return Err(CannotWait::TooMany);
         }
-        in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
-        Ok(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled, answered: AtomicBool::new(false) })
+        in_flight.insert(
+            id.as_bytes().to_vec(),
+            InFlight {
+                link: None,
+                cancelled: cancelled.clone(),
+            },
+        );
+        Ok(Waiting {
+            links: self.clone(),
+            id: id.as_bytes().to_vec(),
+            cancelled,
+            answered: AtomicBool::new(false),
+        })
     }
 
-    /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
+    /// Hands the agent's cancellation to the server that works on the request, under the server's
+    /// id of it.
     pub fn cancel(&self, note: &Message) {
-        let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
-        let Some(id) = params.get("requestId").cloned() else { return };
+        let Some(mut params) = note.body.as_ref().and_then(Text::object) else {
+            return;
+        };
+        let Some(id) = params.get("requestId").cloned() else {
+            return;
+        };
         let found = {
             // From here on the agent may use the id again.
             let mut in_flight = self.in_flight.lock();
-            let Some(waiting) = in_flight.remove(id.as_bytes()) else { return };
-            // Under the lock, so that a place of this id is either its own or known to be cancelled.
+            let Some(waiting) = in_flight.remove(id.as_bytes()) else {
+                return;
+            };
+            // Under the lock, so that a place of this id is either its own or known to be
+            // cancelled.
             waiting.cancelled.cancel();
             waiting.link
         };
         if let Some((link, upstream_id)) = found {
             params.set("requestId", upstream_id);
-            link.pass_cancellation(Message { body: Some(Object::text(&params)), ..note.clone() });
+            link.pass_cancellation(Message {
+                body: Some(Object::text(&params)),
+                ..note.clone()
+            });
         }
     }
 
@@ -301,7 +377,8 @@ impl Links {
 }
 
 impl Waiting {
-    /// Says which server works on the request from now on, under which id. False: the agent has cancelled it already.
+    /// Says which server works on the request from now on, under which id. False: the agent has
+    /// cancelled it already.
     #[must_use]
     pub fn on(&self, link: &Arc<Link>, id: &Text) -> bool {
         if self.links.alone {
@@ -311,13 +388,17 @@ impl Waiting {
         if self.cancelled.is_cancelled() {
             return false;
         }
-        if let (Some(waiting), false) = (in_flight.get_mut(&self.id), self.answered.load(Ordering::Relaxed)) {
+        if let (Some(waiting), false) = (
+            in_flight.get_mut(&self.id),
+            self.answered.load(Ordering::Relaxed),
+        ) {
             waiting.link = Some((link.clone(), id.clone()));
         }
         true
     }
 
-    /// The agent has its answer: from here on it may use the id again, also while the server is still listened for.
+    /// The agent has its answer: from here on it may use the id again, also while the server is
+    /// still listened for.
     pub fn answered(&self) {
         if self.links.alone {
             return;
@@ -345,11 +426,16 @@ mod tests {
     /// SECURITY §8: an agent's open requests have a bound, and it is told what it ran into.
     #[test]
     fn an_agent_is_told_why_a_request_cannot_wait() {
-        let around =
-            Surroundings { connections: connections().unwrap(), guard: PathBuf::new(), leftovers: Arc::default() };
+        let around = Surroundings {
+            connections: connections().unwrap(),
+            guard: PathBuf::new(),
+            leftovers: Arc::default(),
+        };
         let links = Arc::new(Links::shared(Arc::new(Servers::new(Vec::new(), &around))));
         let id = |number: usize| Text::string(&number.to_string());
-        let mut waiting: Vec<_> = (0..IN_FLIGHT).map(|number| links.wait(&id(number)).unwrap()).collect();
+        let mut waiting: Vec<_> = (0..IN_FLIGHT)
+            .map(|number| links.wait(&id(number)).unwrap())
+            .collect();
         let cannot = |number| links.wait(&id(number)).map(drop);
         assert_eq!(cannot(7), Err(CannotWait::SameId));
         assert_eq!(cannot(IN_FLIGHT), Err(CannotWait::TooMany));

@@ -1,5 +1,5 @@
-//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C C4), of which tool, and what
-//! its contract makes of what the server says of it.
+//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C
+//! C4), of which tool, and what its contract makes of what the server says of it.
 
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
@@ -17,8 +17,8 @@ pub(super) const PROGRESS: &str = "notifications/progress";
 /// What a server tells of a task outside any request: before 2026-07-28, and since.
 const TOLD: [&str; 2] = ["notifications/tasks/status", "notifications/tasks"];
 
-/// What the contract of a call makes of what its tool says, before an agent reads it. What it asks is judged elsewhere: this
-/// may be done twice.
+/// What the contract of a call makes of what its tool says, before an agent reads it. What it asks
+/// is judged elsewhere: this may be done twice.
 pub trait Shaping: Send + Sync {
     /// Whose call it is.
     fn agent(&self) -> &AgentId;
@@ -50,8 +50,9 @@ pub async fn shaped(
     done.unwrap_or_else(|_| shaping.too_costly(said))
 }
 
-/// What a tool says on its way, as the agent may read it; none if it is withheld. A question waits for the pool when shaping
-/// it takes too much, since its tool waits for an answer; a notification is withheld then.
+/// What a tool says on its way, as the agent may read it; none if it is withheld. A question waits
+/// for the pool when shaping it takes too much, since its tool waits for an answer; a notification
+/// is withheld then.
 pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> {
     if said.kind != Kind::Request {
         return work::within(work::INLINE, || shaping.remark(said.clone())).unwrap_or(None);
@@ -60,7 +61,9 @@ pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> 
         let (shaping, said) = (shaping.owned(), said.clone());
         move || shaping.remark(said)
     };
-    heavy::done(shaping.agent(), || shaping.remark(said.clone()), there).await.unwrap_or(None)
+    heavy::done(shaping.agent(), || shaping.remark(said.clone()), there)
+        .await
+        .unwrap_or(None)
 }
 
 /// Does a server tell by it how a task stands?
@@ -75,7 +78,8 @@ pub struct Owned {
     pub server: ServerName,
     /// The tool that was called for it.
     pub tool: ToolName,
-    /// What the agent knows progress of the call by; it counts for the task as well (PROTOCOL §6.2).
+    /// What the agent knows progress of the call by; it counts for the task as well (PROTOCOL
+    /// §6.2).
     pub token: Option<Text>,
     /// By the contract as it was when the tool was called.
     pub shaping: Arc<dyn Shaping>,
@@ -101,7 +105,11 @@ struct Kept {
 type Key = (AgentId, Option<TenantId>, Vec<u8>);
 
 fn key(caller: &Caller, id: &Text) -> Key {
-    (caller.agent.clone(), caller.tenant.clone(), id.as_bytes().to_vec())
+    (
+        caller.agent.clone(),
+        caller.tenant.clone(),
+        id.as_bytes().to_vec(),
+    )
 }
 
 /// What a result says of a task, in one pass over it.
@@ -133,7 +141,8 @@ impl Said {
     }
 }
 
-/// Whether the result of a call is a task: by its own word, or because it holds a task and nothing else to read.
+/// Whether the result of a call is a task: by its own word, or because it holds a task and nothing
+/// else to read.
 pub fn is_task(result: &Text) -> bool {
     let said = Said::of(result);
     said.is_task || (said.held.is_some() && !said.has_content)
@@ -142,8 +151,15 @@ pub fn is_task(result: &Text) -> bool {
 impl Tasks {
     /// Notes the task that the result of a call names, if it names one, as what `owned` says.
     pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> Owned) {
-        let Said { is_task, flat, held, .. } = Said::of(result);
-        let Some(id) = flat.filter(|_| is_task).or(held) else { return };
+        let Said {
+            is_task,
+            flat,
+            held,
+            ..
+        } = Said::of(result);
+        let Some(id) = flat.filter(|_| is_task).or(held) else {
+            return;
+        };
         let key = key(caller, &id);
         let (owned, mut kept) = (owned(), self.kept.lock());
         let same = kept.owners.entry(key.clone()).or_default();
@@ -160,26 +176,49 @@ impl Tasks {
         }
     }
 
-    /// The caller's task of that id that `may` be meant; none if it could be one server's or another's.
+    /// The caller's task of that id that `may` be meant; none if it could be one server's or
+    /// another's.
     pub fn owned(&self, caller: &Caller, id: &Text, may: impl Fn(&Owned) -> bool) -> Option<Owned> {
-        let same = self.kept.lock().owners.get(&key(caller, id)).cloned().unwrap_or_default();
+        let same = self
+            .kept
+            .lock()
+            .owners
+            .get(&key(caller, id))
+            .cloned()
+            .unwrap_or_default();
         let mut meant = same.into_iter().filter(may);
         meant.next().filter(|_| meant.next().is_none())
     }
 
     /// Whether it is progress of a task of the caller that `may` be meant.
     fn knows(&self, caller: &Caller, progress: &Message, may: impl Fn(&Owned) -> bool) -> bool {
-        let token = progress.body.as_ref().and_then(|params| params.get("progressToken"));
-        let Some(token) = token.map(|token| token.value()) else { return false };
-        let is_it = |owned: &Owned| owned.token.as_ref().is_some_and(|own| own.value() == token) && may(owned);
+        let token = progress
+            .body
+            .as_ref()
+            .and_then(|params| params.get("progressToken"));
+        let Some(token) = token.map(|token| token.value()) else {
+            return false;
+        };
+        let is_it = |owned: &Owned| {
+            owned.token.as_ref().is_some_and(|own| own.value() == token) && may(owned)
+        };
         let kept = self.kept.lock();
-        let is_own = |agent: &AgentId, tenant: &Option<TenantId>| *agent == caller.agent && *tenant == caller.tenant;
-        kept.owners.iter().any(|((agent, tenant, _), same)| is_own(agent, tenant) && same.iter().any(is_it))
+        let is_own = |agent: &AgentId, tenant: &Option<TenantId>| {
+            *agent == caller.agent && *tenant == caller.tenant
+        };
+        kept.owners
+            .iter()
+            .any(|((agent, tenant, _), same)| is_own(agent, tenant) && same.iter().any(is_it))
     }
 
-    /// What a server said outside requests, or of a task, as the agent may read it: of tasks and their progress it hears only its
-    /// own, and nothing that takes too much to shape.
-    pub async fn heard(&self, caller: &Caller, said: Message, may: impl Fn(&Owned) -> bool) -> Option<Message> {
+    /// What a server said outside requests, or of a task, as the agent may read it: of tasks and
+    /// their progress it hears only its own, and nothing that takes too much to shape.
+    pub async fn heard(
+        &self,
+        caller: &Caller,
+        said: Message,
+        may: impl Fn(&Owned) -> bool,
+    ) -> Option<Message> {
         if said.kind == Kind::Notification && said.method == PROGRESS {
             // Outside requests there is progress of tasks only.
             let is_known = self.knows(caller, &said, may);
@@ -195,6 +234,8 @@ impl Tasks {
             let (shaping, said) = (shaping.clone(), said.clone());
             move || shaping.standing(said)
         };
-        heavy::done(&caller.agent, || shaping.standing(said.clone()), there).await.ok()
+        heavy::done(&caller.agent, || shaping.standing(said.clone()), there)
+            .await
+            .ok()
     }
 }

@@ -1,5 +1,5 @@
-//! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then `initialize`. An outage is never
-//! taken for a verdict.
+//! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then
+//! `initialize`. An outage is never taken for a verdict.
 
 use super::Unsolicited;
 use super::catalog::own_params;
@@ -26,7 +26,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether it speaks the revision. A legacy server negotiates, so all legacy revisions up to its own are its.
+    /// Whether it speaks the revision. A legacy server negotiates, so all legacy revisions up to
+    /// its own are its.
     pub fn speaks(&self, revision: Revision) -> bool {
         match revision.era() {
             Era::Modern => self.discovered.is_some(),
@@ -45,7 +46,8 @@ impl Verdict {
 
     /// Whether it declares a capability.
     pub fn has(&self, capability: &str) -> bool {
-        self.capabilities().is_some_and(|capabilities| capabilities.get(capability).is_some())
+        self.capabilities()
+            .is_some_and(|capabilities| capabilities.get(capability).is_some())
     }
 
     /// Whether it tells when its tools change.
@@ -94,20 +96,44 @@ pub(super) async fn probe(
     match (modern, legacy) {
         (Some((base, unsolicited, discovered)), Legacy::Opened(opened)) => {
             opened.0.close().await;
-            let verdict = Verdict { discovered: Some(discovered), initialized: opened.1.body };
-            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+            let verdict = Verdict {
+                discovered: Some(discovered),
+                initialized: opened.1.body,
+            };
+            Ok(Probed {
+                verdict: Arc::new(verdict),
+                base,
+                unsolicited,
+            })
         }
         (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
-            let verdict = Verdict { discovered: Some(discovered), initialized };
-            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+            let verdict = Verdict {
+                discovered: Some(discovered),
+                initialized,
+            };
+            Ok(Probed {
+                verdict: Arc::new(verdict),
+                base,
+                unsolicited,
+            })
         }
         (None, Legacy::Opened(opened)) => {
             let (base, answer, unsolicited) = *opened;
-            base.notify(Message::notification("notifications/initialized", None)).await?;
-            let verdict = Verdict { discovered: None, initialized: answer.body };
-            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+            base.notify(Message::notification("notifications/initialized", None))
+                .await?;
+            let verdict = Verdict {
+                discovered: None,
+                initialized: answer.body,
+            };
+            Ok(Probed {
+                verdict: Arc::new(verdict),
+                base,
+                unsolicited,
+            })
         }
-        (None, Legacy::Known(_)) => Err(Fault::unsent("the tool server speaks no revision that toolgate serves")),
+        (None, Legacy::Known(_)) => Err(Fault::unsent(
+            "the tool server speaks no revision that toolgate serves",
+        )),
     }
 }
 
@@ -127,7 +153,9 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
     let params = Text::of(&params);
     let opening = open_legacy(settings, around, &params);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
-    let opened = opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))??;
+    let opened = opened.map_err(|_| {
+        Fault::after_sending("the tool server did not answer `initialize` in time")
+    })??;
     if opened.1.is_error {
         opened.0.close().await;
         return Err(Fault::unsent("the tool server refused `initialize`"));
@@ -136,7 +164,11 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
 }
 
 /// Opens a legacy session with `params` for `initialize`.
-pub(super) async fn open_legacy(settings: &Settings, around: &Surroundings, params: &Text) -> Result<Opened, Fault> {
+pub(super) async fn open_legacy(
+    settings: &Settings,
+    around: &Surroundings,
+    params: &Text,
+) -> Result<Opened, Fault> {
     match &settings.transport {
         Transport::Http { uri, headers } => {
             let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
@@ -158,9 +190,13 @@ type Started = (Arc<Conversation>, Process, Unsolicited);
 fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fault> {
     let mut process = Process::spawn(command, &around.guard, &around.leftovers)?;
     let Some((stdin, stdout)) = process.take_pipes() else {
-        return Err(Fault::unsent(format!("server `{}` has no standard input and output", command.name)));
+        return Err(Fault::unsent(format!(
+            "server `{}` has no standard input and output",
+            command.name
+        )));
     };
-    let (conversation, unsolicited) = Conversation::start(&command.name, stdout, stdin, process.ending());
+    let (conversation, unsolicited) =
+        Conversation::start(&command.name, stdout, stdin, process.ending());
     Ok((Arc::new(conversation), process, unsolicited))
 }
 
@@ -171,28 +207,46 @@ async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<D
     let (link, unsolicited) = match &settings.transport {
         Transport::Http { uri, headers } => {
             let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
-            (Link::http(endpoint, Revision::NEWEST_MODERN), mpsc::channel(1).1)
+            (
+                Link::http(endpoint, Revision::NEWEST_MODERN),
+                mpsc::channel(1).1,
+            )
         }
         Transport::Child(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
-            (Link::child(conversation, process, Revision::NEWEST_MODERN), unsolicited)
+            (
+                Link::child(conversation, process, Revision::NEWEST_MODERN),
+                unsolicited,
+            )
         }
     };
-    let asked =
-        tokio::time::timeout(settings.start_timeout, link.ask("server/discover", Some(own_params(&link, None))));
+    let asked = tokio::time::timeout(
+        settings.start_timeout,
+        link.ask("server/discover", Some(own_params(&link, None))),
+    );
     let is_child = matches!(settings.transport, Transport::Child(_));
     let answer = match asked.await {
         Ok(Ok(answer)) => answer,
-        // A child that says nothing, or ends on a request it does not know, is an old one (PROTOCOL §2).
+        // A child that says nothing, or ends on a request it does not know, is an old one (PROTOCOL
+        // §2).
         Err(_) if is_child => return closed(link).await,
         Ok(Err(fault)) if is_child && fault.sent == Sent::Maybe => return closed(link).await,
         Ok(Err(fault)) if fault.status.is_some_and(is_verdict) => return Ok(None),
         Ok(Err(fault)) => return Err(fault),
-        Err(_) => return Err(Fault::after_sending("the tool server did not answer in time")),
+        Err(_) => {
+            return Err(Fault::after_sending(
+                "the tool server did not answer in time",
+            ));
+        }
     };
     let modern = answer.body.filter(|_| !answer.is_error).filter(|result| {
-        let versions = result.get("supportedVersions").and_then(|versions| versions.elements()).unwrap_or_default();
-        versions.iter().any(|version| version.as_str().as_deref() == Some(Revision::NEWEST_MODERN.as_str()))
+        let versions = result
+            .get("supportedVersions")
+            .and_then(|versions| versions.elements())
+            .unwrap_or_default();
+        versions
+            .iter()
+            .any(|version| version.as_str().as_deref() == Some(Revision::NEWEST_MODERN.as_str()))
     });
     match modern {
         Some(result) => Ok(Some((Arc::new(link), unsolicited, result))),
@@ -205,7 +259,8 @@ async fn closed(link: Link) -> Result<Option<Discovered>, Fault> {
     Ok(None)
 }
 
-/// A 4xx without a modern error is an old server's; 401 and 403 are about authorization, 5xx is an outage (PROTOCOL §4.1).
+/// A 4xx without a modern error is an old server's; 401 and 403 are about authorization, 5xx is an
+/// outage (PROTOCOL §4.1).
 fn is_verdict(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 401 | 403)
 }

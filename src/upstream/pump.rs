@@ -1,4 +1,5 @@
-//! One request of an agent to one server: sent, everything that arrives carried to the agent, given up in one place.
+//! One request of an agent to one server: sent, everything that arrives carried to the agent, given
+//! up in one place.
 
 use super::Inbound;
 use super::departure::Departure;
@@ -49,7 +50,8 @@ pub struct Passage<'a> {
     pub waiting: &'a Waiting,
     /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
-    /// What becomes of what the server says on the way, where a contract counts; the answer is left to the caller of this.
+    /// What becomes of what the server says on the way, where a contract counts; the answer is
+    /// left to the caller of this.
     pub shaping: Option<&'a dyn Shaping>,
     /// What the agent knows progress of the task by that it asks about.
     pub task_token: Option<&'a Text>,
@@ -60,42 +62,73 @@ pub struct Passage<'a> {
 pub enum Passed {
     /// The server answered.
     Answer(Message),
-    /// The agent cancelled or went away, and the exchange was to end then; whether a byte may have left by then.
+    /// The agent cancelled or went away, and the exchange was to end then; whether a byte may have
+    /// left by then.
     Gone(Sent),
 }
 
 impl Passage<'_> {
-    /// Sends a request once and carries everything that arrives; returns the answer under the server's id. A server that
-    /// works on what nobody waits for any more is told so.
-    pub fn exchange<'s>(&'s self, outbound: Outbound<'s>) -> impl Future<Output = Result<Passed, Fault>> + Send + 's {
+    /// Sends a request once and carries everything that arrives; returns the answer under the
+    /// server's id. A server that works on what nobody waits for any more is told so.
+    pub fn exchange<'s>(
+        &'s self,
+        outbound: Outbound<'s>,
+    ) -> impl Future<Output = Result<Passed, Fault>> + Send + 's {
         self.departs(outbound, None)
     }
 
-    /// The same; by `departure` the gate may take the request back as long as nothing of it has left.
-    pub async fn departs(&self, outbound: Outbound<'_>, departure: Option<Departure>) -> Result<Passed, Fault> {
-        let Outbound { server, message, params, timeout, changes } = outbound;
+    /// The same; by `departure` the gate may take the request back as long as nothing of it has
+    /// left.
+    pub async fn departs(
+        &self,
+        outbound: Outbound<'_>,
+        departure: Option<Departure>,
+    ) -> Result<Passed, Fault> {
+        let Outbound {
+            server,
+            message,
+            params,
+            timeout,
+            changes,
+        } = outbound;
         let (mut sent, asked) = (None, message.body.clone());
         let exchange = async {
-            let sending = self.links.request(server, Sending { message, params, changes, departure }, |link, id| {
-                let waited_for = self.waiting.on(link, id);
-                sent = waited_for.then(|| (link.clone(), id.clone()));
-                waited_for
-            });
+            let sending = self.links.request(
+                server,
+                Sending {
+                    message,
+                    params,
+                    changes,
+                    departure,
+                },
+                |link, id| {
+                    let waited_for = self.waiting.on(link, id);
+                    sent = waited_for.then(|| (link.clone(), id.clone()));
+                    waited_for
+                },
+            );
             let begun = tokio::select! {
                 biased;
                 () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone(Sent::Maybe)),
                 begun = sending => begun?,
             };
-            // Cancelled before anything left: nothing is sent, not even what would have been finished.
-            let Some((link, mut exchange)) = begun else { return Ok(Passed::Gone(Sent::Nothing)) };
+            // Cancelled before anything left: nothing is sent, not even what would have been
+            // finished.
+            let Some((link, mut exchange)) = begun else {
+                return Ok(Passed::Gone(Sent::Nothing));
+            };
             if self.waiting.cancelled.is_cancelled() {
                 // The agent's own cancellation may have overtaken the request.
                 link.cancel(&exchange.id, "the agent cancelled the request");
             }
-            match self.carry((server, &link), &mut exchange, asked.as_ref()).await? {
+            match self
+                .carry((server, &link), &mut exchange, asked.as_ref())
+                .await?
+            {
                 // An error that names no request may be about any.
                 Passed::Answer(answer) if changes && answer.id.as_ref() != Some(&exchange.id) => {
-                    Err(exchange.unanswered("the tool server answered with an error that names no request"))
+                    Err(exchange
+                        .unanswered("the tool server answered with an error that names no request"))
                 }
                 passed @ (Passed::Answer(_) | Passed::Gone(_)) => Ok(passed),
             }
@@ -104,12 +137,24 @@ impl Passage<'_> {
             None => exchange.await,
             Some(timeout) => tokio::time::timeout(timeout, exchange)
                 .await
-                .unwrap_or_else(|_| Err(Fault::after_sending(format!("no answer within {timeout:?}")))),
+                .unwrap_or_else(|_| {
+                    Err(Fault::after_sending(format!(
+                        "no answer within {timeout:?}"
+                    )))
+                }),
         };
         // It never came to be sent.
-        let ended = if sent.is_none() { ended.map_err(Fault::before_sending) } else { ended };
+        let ended = if sent.is_none() {
+            ended.map_err(Fault::before_sending)
+        } else {
+            ended
+        };
         let why = match &ended {
-            Ok(Passed::Answer(_)) | Err(Fault { sent: Sent::Nothing, .. }) => return ended,
+            Ok(Passed::Answer(_))
+            | Err(Fault {
+                sent: Sent::Nothing,
+                ..
+            }) => return ended,
             Ok(Passed::Gone(_)) => "the agent went away",
             Err(_) => "its answer is no longer waited for",
         };
@@ -143,7 +188,9 @@ impl Passage<'_> {
             return Ok(Passed::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
-        tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
+        tokio::time::timeout(LAST_WORDS, passage)
+            .await
+            .unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
     }
 
     async fn until_gone(
@@ -164,7 +211,11 @@ impl Passage<'_> {
                 exchange.next().await?
             };
             let outgoing = match inbound {
-                None => return Err(Fault::after_sending("the tool server closed the exchange without an answer")),
+                None => {
+                    return Err(Fault::after_sending(
+                        "the tool server closed the exchange without an answer",
+                    ));
+                }
                 Some(Inbound::Comment(comment)) => Outgoing::Comment(comment),
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => {
@@ -183,8 +234,14 @@ impl Passage<'_> {
             if self.waiting.cancelled.is_cancelled() {
                 continue;
             }
-            // An agent that doesn't read loses what is on the way, never the answer to a call that changed something.
-            let told = !lost && self.outlet.send_timeout(outgoing, SLOW_READER).await.is_ok();
+            // An agent that doesn't read loses what is on the way, never the answer to a call that
+            // changed something.
+            let told = !lost
+                && self
+                    .outlet
+                    .send_timeout(outgoing, SLOW_READER)
+                    .await
+                    .is_ok();
             lost |= !told;
             if lost && self.stop_when_gone {
                 return Ok(Passed::Gone(Sent::Maybe));
@@ -198,29 +255,54 @@ impl Passage<'_> {
         }
     }
 
-    /// A notification or request of the server as the agent reads it, if it goes anywhere. Modern servers send no requests.
-    async fn towards_agent(&self, from: (&ServerName, &Arc<Link>), message: Message) -> Option<Message> {
+    /// A notification or request of the server as the agent reads it, if it goes anywhere. Modern
+    /// servers send no requests.
+    async fn towards_agent(
+        &self,
+        from: (&ServerName, &Arc<Link>),
+        message: Message,
+    ) -> Option<Message> {
         let (server, link) = from;
-        let spoken = Spoken { caller: self.caller, server, revision: link.revision.as_str(), message: &message };
+        let spoken = Spoken {
+            caller: self.caller,
+            server,
+            revision: link.revision.as_str(),
+            message: &message,
+        };
         if let Err(unheard) = hears(&**self.links.servers().keeper(), &spoken) {
             if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
                 refuse(link, &message, unheard).await;
             }
             return None;
         }
-        // Also on a stream that is of something else: whose task it is says what may be read of it (SECURITY §3C C4).
+        // Also on a stream that is of something else: whose task it is says what may be read of it
+        // (SECURITY §3C C4).
         if is_of_task(&message) {
-            return self.links.tasks.heard(self.caller, message, |owned| owned.server == *server).await;
+            return self
+                .links
+                .tasks
+                .heard(self.caller, message, |owned| owned.server == *server)
+                .await;
         }
         let Some(message) = self.remarked(&message).await else {
             if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
-                refuse(link, &message, (INTERNAL, "what it asks takes too much to check and to redact")).await;
+                refuse(
+                    link,
+                    &message,
+                    (
+                        INTERNAL,
+                        "what it asks takes too much to check and to redact",
+                    ),
+                )
+                .await;
             }
             return None;
         };
         match (message.kind, self.links.legacy_questions()) {
             (Kind::Request, questions) => questions?.ask(link, message).await,
-            (_, Some(questions)) if message.method == "notifications/cancelled" => questions.take_back(link, message),
+            (_, Some(questions)) if message.method == "notifications/cancelled" => {
+                questions.take_back(link, message)
+            }
             _ => Some(message),
         }
     }
@@ -233,13 +315,18 @@ impl Passage<'_> {
         }
     }
 
-    /// Whether it is progress of another request than the one with these parameters (SECURITY §3A A12).
+    /// Whether it is progress of another request than the one with these parameters (SECURITY §3A
+    /// A12).
     fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
         if said.kind != Kind::Notification || said.method != PROGRESS {
             return false;
         }
         let token = asked.and_then(|params| params.at(&["_meta", "progressToken"]));
-        let told = said.body.as_ref().and_then(|params| params.get("progressToken")).map(|told| told.value());
+        let told = said
+            .body
+            .as_ref()
+            .and_then(|params| params.get("progressToken"))
+            .map(|told| told.value());
         let mut own = token.iter().chain(self.task_token);
         let is_own = told.is_some_and(|told| own.any(|own| own.value() == told));
         if !is_own {

@@ -1,5 +1,5 @@
-//! Requests that legacy tool servers send to an agent: each travels under an id of ours, and only the link that asked
-//! gets the answer (SECURITY §3A A12).
+//! Requests that legacy tool servers send to an agent: each travels under an id of ours, and only
+//! the link that asked gets the answer (SECURITY §3A A12).
 
 use super::keeper::Unheard;
 use super::link::Link;
@@ -14,8 +14,8 @@ use std::sync::{Arc, Weak};
 
 /// Open requests of one session at most.
 const OPEN: usize = 256;
-/// Progress tokens of them that are remembered, the newest: a request that became a task of the agent has its answer long
-/// before its last progress.
+/// Progress tokens of them that are remembered, the newest: a request that became a task of the
+/// agent has its answer long before its last progress.
 const TOKENS: usize = 2 * OPEN;
 /// Bytes of a token that is remembered.
 const TOKEN: usize = 256;
@@ -38,10 +38,16 @@ struct Open {
 impl Questions {
     /// For an agent with these parameters of `initialize`.
     pub fn to(initialize: &Text) -> Self {
-        Self { open: Mutex::default(), tasks: initialize.at(&["capabilities", "tasks"]).filter(Text::is_object) }
+        Self {
+            open: Mutex::default(),
+            tasks: initialize
+                .at(&["capabilities", "tasks"])
+                .filter(Text::is_object),
+        }
     }
 
-    /// A server's request under an id of ours; none if it goes nowhere, and then the server is told.
+    /// A server's request under an id of ours; none if it goes nowhere, and then the server is
+    /// told.
     pub async fn ask(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
         let original = message.id.clone()?;
         match self.note(link, &message, original) {
@@ -58,16 +64,25 @@ impl Questions {
             return Err((METHOD_NOT_FOUND, "servers do not send this request"));
         }
         if !self.is_declared(&message.method) {
-            return Err((METHOD_NOT_FOUND, "the agent has not declared that it can do this with tasks"));
+            return Err((
+                METHOD_NOT_FOUND,
+                "the agent has not declared that it can do this with tasks",
+            ));
         }
         let mut open = self.open.lock();
         if open.by_id.len() >= OPEN {
-            return Err((INTERNAL, "too many requests wait for the agent's answer; try again later"));
+            return Err((
+                INTERNAL,
+                "too many requests wait for the agent's answer; try again later",
+            ));
         }
         open.last += 1;
         let id = open.last;
         open.by_id.insert(id, (Arc::downgrade(link), original));
-        let token = message.body.as_ref().and_then(|params| params.at(&["_meta", "progressToken"]));
+        let token = message
+            .body
+            .as_ref()
+            .and_then(|params| params.at(&["_meta", "progressToken"]));
         if let Some(token) = token.filter(|token| token.as_bytes().len() <= TOKEN) {
             open.tokens.push_back((Arc::downgrade(link), token.value()));
             if open.tokens.len() > TOKENS {
@@ -77,36 +92,56 @@ impl Questions {
         Ok(id)
     }
 
-    /// Tasks are asked about only where the agent says that it has them (2025-11-25, "Capabilities" of tasks).
+    /// Tasks are asked about only where the agent says that it has them (2025-11-25, "Capabilities"
+    /// of tasks).
     fn is_declared(&self, method: &str) -> bool {
-        let Some(asked) = method.strip_prefix("tasks/") else { return true };
-        let has =
-            |name: &str| self.tasks.as_ref().is_some_and(|tasks| tasks.get(name).is_some_and(|it| it.is_object()));
+        let Some(asked) = method.strip_prefix("tasks/") else {
+            return true;
+        };
+        let has = |name: &str| {
+            self.tasks
+                .as_ref()
+                .is_some_and(|tasks| tasks.get(name).is_some_and(|it| it.is_object()))
+        };
         match asked {
             "list" | "cancel" => has(asked),
             _ => self.tasks.is_some(),
         }
     }
 
-    /// Whether the server at the other end of `link` asked something under the token of this `progress` of the agent.
+    /// Whether the server at the other end of `link` asked something under the token of this
+    /// `progress` of the agent.
     pub fn asked_under(&self, link: &Arc<Link>, progress: &Message) -> bool {
-        let token = progress.body.as_ref().and_then(|params| params.get("progressToken"));
-        let Some(token) = token.filter(|token| token.as_bytes().len() <= TOKEN).map(|token| token.value()) else {
+        let token = progress
+            .body
+            .as_ref()
+            .and_then(|params| params.get("progressToken"));
+        let Some(token) = token
+            .filter(|token| token.as_bytes().len() <= TOKEN)
+            .map(|token| token.value())
+        else {
             return false;
         };
-        let is_it =
-            |(asker, known): &(Weak<Link>, Value)| *known == token && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link));
+        let is_it = |(asker, known): &(Weak<Link>, Value)| {
+            *known == token && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link))
+        };
         self.open.lock().tokens.iter().any(is_it)
     }
 
-    /// A server's cancellation of a request of its own, under our id of it; none if that is not open. The agent owes no
-    /// answer any more.
+    /// A server's cancellation of a request of its own, under our id of it; none if that is not
+    /// open. The agent owes no answer any more.
     pub fn take_back(&self, link: &Arc<Link>, mut note: Message) -> Option<Message> {
         let mut params = note.body.as_ref().and_then(Text::object)?;
         let asked = params.get("requestId").cloned()?;
         let mut open = self.open.lock();
-        let is_it = |(asker, id): &(Weak<Link>, Text)| *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link));
-        let id = open.by_id.iter().find(|(_, question)| is_it(question)).map(|(id, _)| *id)?;
+        let is_it = |(asker, id): &(Weak<Link>, Text)| {
+            *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link))
+        };
+        let id = open
+            .by_id
+            .iter()
+            .find(|(_, question)| is_it(question))
+            .map(|(id, _)| *id)?;
         open.by_id.remove(&id);
         params.set("requestId", number(id));
         note.body = Some(params.text());
@@ -115,7 +150,10 @@ impl Questions {
 
     /// Takes the agent's response and says where it goes.
     pub fn answer(&self, response: Message) -> Option<(Arc<Link>, Message)> {
-        let id: u64 = std::str::from_utf8(response.id.as_ref()?.as_bytes()).ok()?.parse().ok()?;
+        let id: u64 = std::str::from_utf8(response.id.as_ref()?.as_bytes())
+            .ok()?
+            .parse()
+            .ok()?;
         let (link, original) = self.open.lock().by_id.remove(&id)?;
         Some((link.upgrade()?, response.with_id(original)))
     }
@@ -123,7 +161,12 @@ impl Questions {
 
 /// What a server reads in place of an agent's answer that is not handed on.
 pub fn refused_answer(id: Text) -> Message {
-    Message::error(Some(id), INTERNAL, "the agent's answer was refused by toolgate", None)
+    Message::error(
+        Some(id),
+        INTERNAL,
+        "the agent's answer was refused by toolgate",
+        None,
+    )
 }
 
 /// Tells a server that its request goes nowhere.

@@ -1,5 +1,6 @@
-//! When a server's tools are asked for again: because it says that they changed, because it may be lost, and because what
-//! is known of them is old, whatever the server says or keeps to itself (FINDINGS L7). One question at a time.
+//! When a server's tools are asked for again: because it says that they changed, because it may be
+//! lost, and because what is known of them is old, whatever the server says or keeps to itself
+//! (FINDINGS L7). One question at a time.
 
 use super::backoff::jittered;
 use super::catalog::Catalog;
@@ -12,9 +13,11 @@ use tokio::time::{Sleep, sleep};
 
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
-/// A server that announces no changes is asked no more often than this, however short its `ttlMs` is.
+/// A server that announces no changes is asked no more often than this, however short its `ttlMs`
+/// is.
 const SOONEST: Duration = Duration::from_secs(5);
-/// So many times in a row may a server fail to list what is merely old: it may be busy with one long call.
+/// So many times in a row may a server fail to list what is merely old: it may be busy with one
+/// long call.
 const PATIENCE: u32 = 3;
 
 type Asking<'s> = Pin<Box<dyn Future<Output = Result<Catalog, Fault>> + Send + 's>>;
@@ -40,8 +43,21 @@ pub(super) struct Relist<'s> {
 
 impl<'s> Relist<'s> {
     pub(super) fn new(server: &'s Server, base: &'s Link) -> Self {
-        let (due, old) = (Box::pin(sleep(Duration::ZERO)), Box::pin(sleep(age(server))));
-        Self { server, base, told: false, suspected: false, due, old, asking: None, routine: false, failures: 0 }
+        let (due, old) = (
+            Box::pin(sleep(Duration::ZERO)),
+            Box::pin(sleep(age(server))),
+        );
+        Self {
+            server,
+            base,
+            told: false,
+            suspected: false,
+            due,
+            old,
+            asking: None,
+            routine: false,
+            failures: 0,
+        }
     }
 
     /// The tools changed, the server says.
@@ -54,8 +70,8 @@ impl<'s> Relist<'s> {
         self.suspected = true;
     }
 
-    /// Waits until there is a reason to ask, asks, and takes in what is answered. Nothing is lost when it is dropped
-    /// before its end and called again. A fault: the server is lost.
+    /// Waits until there is a reason to ask, asks, and takes in what is answered. Nothing is lost
+    /// when it is dropped before its end and called again. A fault: the server is lost.
     pub(super) async fn next(&mut self) -> Result<(), Fault> {
         if self.asking.is_none() {
             self.routine = false;
@@ -68,12 +84,17 @@ impl<'s> Relist<'s> {
             (self.told, self.suspected) = (false, false);
         }
         let (server, base) = (self.server, self.base);
-        let asking = self.asking.get_or_insert_with(|| Box::pin(server.list_from(base)));
+        let asking = self
+            .asking
+            .get_or_insert_with(|| Box::pin(server.list_from(base)));
         let listed = asking.as_mut().await;
         self.asking = None;
         let routine = self.routine && !std::mem::take(&mut self.suspected);
         let done = self.take(listed, routine);
-        (self.due, self.old) = (Box::pin(sleep(BETWEEN_LISTINGS)), Box::pin(sleep(age(server))));
+        (self.due, self.old) = (
+            Box::pin(sleep(BETWEEN_LISTINGS)),
+            Box::pin(sleep(age(server))),
+        );
         done
     }
 
@@ -97,7 +118,8 @@ impl<'s> Relist<'s> {
                 if !routine || self.failures >= PATIENCE {
                     return Err(fault);
                 }
-                let words = "tool server does not list its tools again; what it listed before still counts";
+                let words =
+                    "tool server does not list its tools again; what it listed before still counts";
                 tracing::warn!(server = %name, %fault, "{words}");
                 Ok(())
             }
@@ -105,7 +127,8 @@ impl<'s> Relist<'s> {
     }
 }
 
-/// How long what is known of the server's tools counts, less some, so that not all servers are asked at once.
+/// How long what is known of the server's tools counts, less some, so that not all servers are
+/// asked at once.
 fn age(server: &Server) -> Duration {
     let longest = server.settings.refresh;
     let up = server.up().filter(|up| !up.verdict.tells_changes());

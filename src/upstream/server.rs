@@ -1,4 +1,5 @@
-//! One configured tool server: connected, probed for its eras, listed, watched, and connected again when it is lost.
+//! One configured tool server: connected, probed for its eras, listed, watched, and connected again
+//! when it is lost.
 
 use super::backoff::Backoff;
 use super::catalog::{Catalog, own_params};
@@ -36,9 +37,11 @@ pub struct Settings {
     pub start_timeout: Duration,
     /// How old what is known of its tools may get.
     pub refresh: Duration,
-    /// How long a legacy session over HTTP is silent before the server is asked whether it knows it still.
+    /// How long a legacy session over HTTP is silent before the server is asked whether it knows
+    /// it still.
     pub ping_after: Duration,
-    /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for: the operator's word.
+    /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
+    /// the operator's word.
     pub not_executed: Arc<[u16]>,
 }
 
@@ -104,7 +107,14 @@ impl Server {
     /// A server that nobody has connected to yet.
     pub fn new(settings: Settings, surroundings: Surroundings) -> Self {
         let (state, _) = watch::channel(State::Starting);
-        Self { settings, surroundings, state, verdict: Mutex::new(None), stale: Notify::new(), lost: Notify::new() }
+        Self {
+            settings,
+            surroundings,
+            state,
+            verdict: Mutex::new(None),
+            stale: Notify::new(),
+            lost: Notify::new(),
+        }
     }
 
     /// Where it stands, now and from now on.
@@ -122,18 +132,31 @@ impl Server {
 
     /// The modern link all callers share.
     pub fn shared(&self) -> Result<Arc<Link>, Fault> {
-        let up = self.up().ok_or_else(|| Fault::unsent(format!("tool server `{}` is down", self.settings.name)))?;
-        up.shared.clone().ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
+        let up = self.up().ok_or_else(|| {
+            Fault::unsent(format!("tool server `{}` is down", self.settings.name))
+        })?;
+        up.shared
+            .clone()
+            .ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
     }
 
-    /// Up with this link and what it said of itself, or down, where nobody runs the server: in simulations.
+    /// Up with this link and what it said of itself, or down, where nobody runs the server: in
+    /// simulations.
     #[cfg(test)]
     pub(crate) fn stands(&self, link: Option<Arc<Link>>, discovered: Option<Text>) {
         let state = link.map_or_else(
             || State::Down("it was lost".to_owned()),
             |base| {
-                let verdict = Arc::new(Verdict { discovered, initialized: None });
-                State::Up(Arc::new(Up { verdict, shared: Some(base.clone()), catalog: Arc::default(), base }))
+                let verdict = Arc::new(Verdict {
+                    discovered,
+                    initialized: None,
+                });
+                State::Up(Arc::new(Up {
+                    verdict,
+                    shared: Some(base.clone()),
+                    catalog: Arc::default(),
+                    base,
+                }))
             },
         );
         self.state.send_replace(state);
@@ -153,7 +176,9 @@ impl Server {
     pub async fn open(&self, params: &Text) -> Result<(Arc<Link>, Message, Unsolicited), Fault> {
         let opening = probe::open_legacy(&self.settings, &self.surroundings, params);
         let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
-        opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
+        opened.map_err(|_| {
+            Fault::after_sending("the tool server did not answer `initialize` in time")
+        })?
     }
 
     /// Keeps the server connected until `stop`.
@@ -199,7 +224,12 @@ impl Server {
         *self.verdict.lock() = Some(probed.verdict.clone());
         let catalog = self.list(&probed.base, &probed.verdict).await?;
         let shared = (probed.base.revision.era() == Era::Modern).then(|| probed.base.clone());
-        let up = Up { verdict: probed.verdict, shared, catalog: Arc::new(catalog), base: probed.base };
+        let up = Up {
+            verdict: probed.verdict,
+            shared,
+            catalog: Arc::new(catalog),
+            base: probed.base,
+        };
         Ok((up, probed.unsolicited))
     }
 
@@ -208,11 +238,17 @@ impl Server {
             return Ok(Catalog::default());
         }
         let listed = tokio::time::timeout(self.settings.timeout, Catalog::fetch(link)).await;
-        listed.map_err(|_| Fault::after_sending("the tool server did not list its tools in time"))?
+        listed
+            .map_err(|_| Fault::after_sending("the tool server did not list its tools in time"))?
     }
 
     /// Follows changes until the server is lost; says why.
-    async fn watch(&self, base: &Arc<Link>, mut unsolicited: Unsolicited, stop: &CancellationToken) -> String {
+    async fn watch(
+        &self,
+        base: &Arc<Link>,
+        mut unsolicited: Unsolicited,
+        stop: &CancellationToken,
+    ) -> String {
         let mut talks = true;
         let mut relist = Relist::new(self, base);
         let mut listening = Box::pin(self.listen(base));
@@ -236,7 +272,9 @@ impl Server {
 
     /// Asks for its tools again.
     pub(super) async fn list_from(&self, base: &Link) -> Result<Catalog, Fault> {
-        let Some(up) = self.up() else { return Err(Fault::unsent("the tool server is down")) };
+        let Some(up) = self.up() else {
+            return Err(Fault::unsent("the tool server is down"));
+        };
         self.list(base, &up.verdict).await
     }
 
@@ -244,7 +282,12 @@ impl Server {
     pub(super) fn lists(&self, catalog: Catalog) {
         let Some(up) = self.up() else { return };
         let (verdict, shared, base) = (up.verdict.clone(), up.shared.clone(), up.base.clone());
-        self.state.send_replace(State::Up(Arc::new(Up { verdict, shared, catalog: Arc::new(catalog), base })));
+        self.state.send_replace(State::Up(Arc::new(Up {
+            verdict,
+            shared,
+            catalog: Arc::new(catalog),
+            base,
+        })));
     }
 
     /// The base session has no agent behind it, so a server that asks it something is told so.
@@ -265,12 +308,19 @@ impl Server {
 
     /// Listens for changes on a modern link; returns why it can't any more.
     async fn listen(&self, base: &Arc<Link>) -> String {
-        let offered = self.verdict.lock().as_ref().is_some_and(|verdict| verdict.tells_changes());
+        let offered = self
+            .verdict
+            .lock()
+            .as_ref()
+            .is_some_and(|verdict| verdict.tells_changes());
         if base.revision.era() == Era::Legacy || !offered {
             return std::future::pending().await;
         }
         let mut params = own_params(base, None).object().unwrap_or_default();
-        params.set("notifications", Text::of(&json!({ "toolsListChanged": true })));
+        params.set(
+            "notifications",
+            Text::of(&json!({ "toolsListChanged": true })),
+        );
         let (mut failures, mut backoff) = (0_u32, Backoff::default());
         loop {
             let message = Message::request(0, "subscriptions/listen", Some(params.text()));
@@ -278,10 +328,14 @@ impl Server {
                 while let Ok(Some(inbound)) = exchange.next().await {
                     (failures, backoff) = (0, Backoff::default());
                     match inbound {
-                        Inbound::Message(message) if message.method == "notifications/tools/list_changed" => {
+                        Inbound::Message(message)
+                            if message.method == "notifications/tools/list_changed" =>
+                        {
                             self.stale.notify_one();
                         }
-                        Inbound::Message(message) if message.kind == Kind::Response && message.is_error => {
+                        Inbound::Message(message)
+                            if message.kind == Kind::Response && message.is_error =>
+                        {
                             return std::future::pending().await;
                         }
                         Inbound::Message(_) | Inbound::Comment(_) | Inbound::Interrupted(_) => {}
@@ -300,6 +354,12 @@ impl Server {
 
 /// The revisions that all of these servers speak, as far as their eras are known.
 pub fn shared_revisions(servers: &[Arc<Server>]) -> Vec<Revision> {
-    let known: Vec<_> = servers.iter().filter_map(|server| server.verdict.lock().clone()).collect();
-    Revision::ALL.into_iter().filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision))).collect()
+    let known: Vec<_> = servers
+        .iter()
+        .filter_map(|server| server.verdict.lock().clone())
+        .collect();
+    Revision::ALL
+        .into_iter()
+        .filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision)))
+        .collect()
 }

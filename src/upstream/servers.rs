@@ -20,8 +20,15 @@ pub struct Servers {
 impl Servers {
     /// Takes the configured servers; [`Servers::start`] connects them.
     pub fn new(settings: Vec<Settings>, around: &Surroundings) -> Self {
-        let all = settings.into_iter().map(|settings| Arc::new(Server::new(settings, around.clone()))).collect();
-        Self { all, changed: watch::channel(0).0, keeper: Arc::new(()) }
+        let all = settings
+            .into_iter()
+            .map(|settings| Arc::new(Server::new(settings, around.clone())))
+            .collect();
+        Self {
+            all,
+            changed: watch::channel(0).0,
+            keeper: Arc::new(()),
+        }
     }
 
     /// The same, with a keeper between them and the agents.
@@ -41,7 +48,10 @@ impl Servers {
             // Before the server runs, so that its first state is a change too.
             let (servers, mut state) = (self.clone(), server.state());
             let (running, stopped) = (server.clone(), stop.clone());
-            tasks::spawn("tool server", tracker.track_future(async move { running.run(stopped).await }));
+            tasks::spawn(
+                "tool server",
+                tracker.track_future(async move { running.run(stopped).await }),
+            );
             let stopped = stop.clone();
             tasks::spawn("tool server changes", async move {
                 loop {
@@ -63,7 +73,9 @@ impl Servers {
 
     /// The server of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Server>> {
-        self.all.iter().find(|server| server.settings.name.as_str() == name)
+        self.all
+            .iter()
+            .find(|server| server.settings.name.as_str() == name)
     }
 
     /// Rises whenever a server comes, goes, or lists other tools.
@@ -73,8 +85,12 @@ impl Servers {
 
     /// The revisions that all known servers share; with `one`, those of that server.
     pub fn revisions(&self, one: Option<&ServerName>) -> Vec<Revision> {
-        let chosen: Vec<_> =
-            self.all.iter().filter(|server| one.is_none_or(|name| *name == server.settings.name)).cloned().collect();
+        let chosen: Vec<_> = self
+            .all
+            .iter()
+            .filter(|server| one.is_none_or(|name| *name == server.settings.name))
+            .cloned()
+            .collect();
         super::server::shared_revisions(&chosen)
     }
 }

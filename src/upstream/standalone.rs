@@ -1,4 +1,5 @@
-//! The standalone event stream of a legacy HTTP session: what a server says outside any request (PROTOCOL §3.1).
+//! The standalone event stream of a legacy HTTP session: what a server says outside any request
+//! (PROTOCOL §3.1).
 
 use super::Inbound;
 use super::http::{Endpoint, Wire, read as read_message};
@@ -27,7 +28,9 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
             let mut body = response.into_body();
             let mut framer = Framer::default();
             while let Some(Ok(frame)) = body.frame().await {
-                let Some(bytes) = frame.data_ref() else { continue };
+                let Some(bytes) = frame.data_ref() else {
+                    continue;
+                };
                 if framer.push(bytes).is_err() {
                     break;
                 }
@@ -41,16 +44,22 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                             continue;
                         }
                     };
-                    wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT));
+                    wait = event.retry.map_or(wait, |ms| {
+                        Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT)
+                    });
                     after = event.id.or(after);
                     if event.data.is_empty() {
                         continue;
                     }
                     let Ok(message) = read_message(event.data) else {
-                        tracing::warn!("a tool server sent something unreadable on its standalone stream");
+                        tracing::warn!(
+                            "a tool server sent something unreadable on its standalone stream"
+                        );
                         continue;
                     };
-                    if message.kind != Kind::Response && inbox.send(Inbound::Message(message)).await.is_err() {
+                    if message.kind != Kind::Response
+                        && inbox.send(Inbound::Message(message)).await.is_err()
+                    {
                         return;
                     }
                 }

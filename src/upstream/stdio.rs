@@ -1,7 +1,9 @@
-//! The conversation with a tool server on its standard input and output: one message, one line, ids of ours.
+//! The conversation with a tool server on its standard input and output: one message, one line, ids
+//! of ours.
 //!
-//! Two tasks: one writes lines in the order they were queued, one reads and gives every message to whom it belongs
-//! (`routes.rs`). Neither waits for an agent: an inbox that is full loses notifications, never its answer.
+//! Two tasks: one writes lines in the order they were queued, one reads and gives every message to
+//! whom it belongs (`routes.rs`). Neither waits for an agent: an inbox that is full loses
+//! notifications, never its answer.
 
 use super::departure::Departure;
 use super::{Inbox, Unsolicited};
@@ -23,14 +25,15 @@ use routes::Routes;
 
 pub use routes::Counts;
 
-/// How long answers may still arrive once the process ended or its input broke, and how long the process may take to
-/// end once its output did.
+/// How long answers may still arrive once the process ended or its input broke, and how long the
+/// process may take to end once its output did.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
 /// Said of a server whose input broke.
 const DEAF: &str = "it does not read its input any more";
 
-/// A conversation. Dropping it closes the server's input; what is in flight is still answered until its output ends.
+/// A conversation. Dropping it closes the server's input; what is in flight is still answered until
+/// its output ends.
 #[derive(Debug)]
 pub struct Conversation {
     queue: mpsc::Sender<Line>,
@@ -60,7 +63,8 @@ struct Line {
     departure: Option<Departure>,
 }
 
-/// A request that has its id and its inbox, and a place in the queue that nobody else can take. Dropping it sends nothing.
+/// A request that has its id and its inbox, and a place in the queue that nobody else can take.
+/// Dropping it sends nothing.
 #[derive(Debug)]
 pub struct Ready {
     place: mpsc::OwnedPermit<Line>,
@@ -68,13 +72,19 @@ pub struct Ready {
 }
 
 impl Conversation {
-    /// Starts a conversation over `input` (what the server says) and `output` (what it hears), inside the runtime.
+    /// Starts a conversation over `input` (what the server says) and `output` (what it hears),
+    /// inside the runtime.
     ///
     /// `ending` ends when the process does, and says how in words such as "it exited with status 1"
-    /// ([`super::child::Process::ending`]); `std::future::pending()` where there is no process. What belongs to no
-    /// request of ours arrives at the receiver: other notifications, and requests of the server, which must be answered
-    /// by [`Self::notify`].
-    pub fn start<R, W, E>(server: &ServerName, input: R, output: W, ending: E) -> (Self, Unsolicited)
+    /// ([`super::child::Process::ending`]); `std::future::pending()` where there is no process.
+    /// What belongs to no request of ours arrives at the receiver: other notifications, and
+    /// requests of the server, which must be answered by [`Self::notify`].
+    pub fn start<R, W, E>(
+        server: &ServerName,
+        input: R,
+        output: W,
+        ending: E,
+    ) -> (Self, Unsolicited)
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -90,14 +100,18 @@ impl Conversation {
             over: watch::channel(None).0,
         });
         tasks::spawn("stdio_write", Arc::clone(&shared).write(output, lines));
-        let out = reader::Out { unsolicited, queue: queue.downgrade() };
+        let out = reader::Out {
+            unsolicited,
+            queue: queue.downgrade(),
+        };
         tasks::spawn("stdio_read", Arc::clone(&shared).read(input, out, ending));
         (Self { queue, shared }, receiver)
     }
 
-    /// Queues a request under an id of ours, which it returns with the inbox that its answer ends. A progress token is
-    /// replaced by one of ours, and comes back as it was. What breaks later arrives in the inbox as a fault that says
-    /// whether a byte may have left. If this future is dropped before it completes, nothing was sent.
+    /// Queues a request under an id of ours, which it returns with the inbox that its answer ends.
+    /// A progress token is replaced by one of ours, and comes back as it was. What breaks later
+    /// arrives in the inbox as a fault that says whether a byte may have left. If this future
+    /// is dropped before it completes, nothing was sent.
     pub async fn request(&self, message: Message) -> Result<(u64, Inbox), Fault> {
         let (id, inbox, ready) = self.ready(message).await?;
         ready.queue();
@@ -106,9 +120,18 @@ impl Conversation {
 
     /// As [`Self::request`], but the request is not queued yet.
     pub async fn ready(&self, message: Message) -> Result<(u64, Inbox, Ready), Fault> {
-        let Ok(place) = self.queue.clone().reserve_owned().await else { return Err(self.shared.routes.refusal()) };
+        let Ok(place) = self.queue.clone().reserve_owned().await else {
+            return Err(self.shared.routes.refusal());
+        };
         let (id, message, inbox) = self.shared.routes.register(message)?;
-        Ok((id, inbox, Ready { place, line: Line::of(Some(id), &message) }))
+        Ok((
+            id,
+            inbox,
+            Ready {
+                place,
+                line: Line::of(Some(id), &message),
+            },
+        ))
     }
 
     /// Queues a notification, or a response to a request of the server, as it stands.
@@ -119,21 +142,28 @@ impl Conversation {
         }
     }
 
-    /// Gives a request up: a late answer is dropped and counted. Says whether a byte of it may have left; a request that
-    /// still waited in the queue is never written. Telling the server is the caller's part (`notifications/cancelled`).
+    /// Gives a request up: a late answer is dropped and counted. Says whether a byte of it may have
+    /// left; a request that still waited in the queue is never written. Telling the server is
+    /// the caller's part (`notifications/cancelled`).
     pub fn forget(&self, id: u64) -> Sent {
         self.shared.routes.forget(id)
     }
 
-    /// Closes the server's input. What is in flight may still be answered; what was not written yet fails as unsent.
+    /// Closes the server's input. What is in flight may still be answered; what was not written yet
+    /// fails as unsent.
     pub fn close(&self) {
         self.shared.hush("the conversation was closed");
     }
 
-    /// Waits until the conversation is over, and says why. Everything in flight has its fault by then.
+    /// Waits until the conversation is over, and says why. Everything in flight has its fault by
+    /// then.
     pub async fn closed(&self) -> String {
         let mut over = self.shared.over.subscribe();
-        over.wait_for(Option::is_some).await.ok().and_then(|over| over.clone()).unwrap_or_default()
+        over.wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|over| over.clone())
+            .unwrap_or_default()
     }
 
     /// Whether the conversation is over.
@@ -163,7 +193,11 @@ impl Line {
     fn of(id: Option<u64>, message: &Message) -> Self {
         let mut bytes = Vec::from(message.encode());
         bytes.push(b'\n');
-        Self { id, bytes, departure: None }
+        Self {
+            id,
+            bytes,
+            departure: None,
+        }
     }
 }
 
@@ -174,7 +208,11 @@ impl Shared {
         self.silent.cancel();
     }
 
-    async fn write<W: AsyncWrite + Unpin>(self: Arc<Self>, mut output: W, mut lines: mpsc::Receiver<Line>) {
+    async fn write<W: AsyncWrite + Unpin>(
+        self: Arc<Self>,
+        mut output: W,
+        mut lines: mpsc::Receiver<Line>,
+    ) {
         loop {
             let line = tokio::select! {
                 biased;
@@ -182,9 +220,14 @@ impl Shared {
                 line = lines.recv() => line,
             };
             let Some(line) = line else { return };
-            // Given up while it waited: it never leaves. What begins to leave does so in whole, also when the agent no longer waits for it:
-            // half a line would be read as one with the next.
-            let is_taken_back = || line.departure.as_ref().is_some_and(|departure| departure.leaves().is_err());
+            // Given up while it waited: it never leaves. What begins to leave does so in whole,
+            // also when the agent no longer waits for it: half a line would be read as
+            // one with the next.
+            let is_taken_back = || {
+                line.departure
+                    .as_ref()
+                    .is_some_and(|departure| departure.leaves().is_err())
+            };
             if line.id.is_some_and(|id| !self.routes.begin(id)) || is_taken_back() {
                 continue;
             }
@@ -196,8 +239,13 @@ impl Shared {
             };
             if let Err(error) = outcome {
                 if let Some(id) = line.id {
-                    let sent = if written == 0 { Sent::Nothing } else { Sent::Maybe };
-                    self.routes.fail(id, &format!("writing to it failed: {error}"), sent);
+                    let sent = if written == 0 {
+                        Sent::Nothing
+                    } else {
+                        Sent::Maybe
+                    };
+                    self.routes
+                        .fail(id, &format!("writing to it failed: {error}"), sent);
                 }
                 self.hush(DEAF);
                 return self.deaf.cancel();
@@ -208,7 +256,11 @@ impl Shared {
 }
 
 /// Writes all of `bytes`, and counts what left.
-async fn put<W: AsyncWrite + Unpin>(output: &mut W, bytes: &[u8], written: &mut usize) -> std::io::Result<()> {
+async fn put<W: AsyncWrite + Unpin>(
+    output: &mut W,
+    bytes: &[u8],
+    written: &mut usize,
+) -> std::io::Result<()> {
     while *written < bytes.len() {
         let end = failpoint::half(*written, bytes.len());
         match output.write(&bytes[*written..end]).await? {

@@ -1,4 +1,5 @@
-//! The walk of a new adopter, as `examples/adopt/README.md` tells it: each command is run, and each answer compared.
+//! The walk of a new adopter, as `examples/adopt/README.md` tells it: each command is run, and each
+//! answer compared.
 //!
 //! `ADOPT_WRITE=1` writes the answers into the file instead, to be read before they are committed.
 
@@ -29,19 +30,32 @@ impl Shell {
                 fs::copy(&path, place.path().join(path.file_name().unwrap())).unwrap();
             }
         }
-        let path = format!("{}:{}", programs().display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            programs().display(),
+            std::env::var("PATH").unwrap()
+        );
         let home = place.path().display().to_string();
-        Self { place, environment: BTreeMap::from([("PATH".to_owned(), path), ("HOME".to_owned(), home)]) }
+        Self {
+            place,
+            environment: BTreeMap::from([("PATH".to_owned(), path), ("HOME".to_owned(), home)]),
+        }
     }
 
     /// What is read after a command was typed.
     fn run(&mut self, command: &str) -> String {
-        if let Some((name, value)) = command.strip_prefix("export ").and_then(|rest| rest.split_once('=')) {
+        if let Some((name, value)) = command
+            .strip_prefix("export ")
+            .and_then(|rest| rest.split_once('='))
+        {
             self.environment.insert(name.to_owned(), value.to_owned());
             return String::new();
         }
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("umask 022; {{ {command}\n}} 2>&1")]).env_clear().envs(&self.environment);
+        shell
+            .args(["-c", &format!("umask 022; {{ {command}\n}} 2>&1")])
+            .env_clear()
+            .envs(&self.environment);
         let output = shell.current_dir(self.place.path()).output().unwrap();
         let mut text = String::from_utf8(output.stdout).unwrap();
         if !output.status.success() {
@@ -60,9 +74,14 @@ impl Shell {
 fn the_example_of_adopting_toolgate_is_what_happens() {
     let path = example().join("README.md");
     let written = fs::read_to_string(&path).unwrap();
-    let (mut shell, mut happened, mut within, mut commands) = (Shell::new(), String::new(), false, 0);
+    let (mut shell, mut happened, mut within, mut commands) =
+        (Shell::new(), String::new(), false, 0);
     for line in written.lines() {
-        within = if line.starts_with("```") { line == "```console" } else { within };
+        within = if line.starts_with("```") {
+            line == "```console"
+        } else {
+            within
+        };
         let command = line.strip_prefix("$ ").filter(|_| within);
         if !within || line.starts_with("```") || command.is_some() {
             writeln!(happened, "{line}").unwrap();
@@ -73,8 +92,14 @@ fn the_example_of_adopting_toolgate_is_what_happens() {
         }
     }
     assert!(commands > 10, "the commands were not found");
-    let failed: Vec<&str> = happened.lines().filter(|line| line.starts_with("(exit code")).collect();
-    assert!(failed.is_empty(), "what is shown to who begins succeeds:\n{happened}");
+    let failed: Vec<&str> = happened
+        .lines()
+        .filter(|line| line.starts_with("(exit code"))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "what is shown to who begins succeeds:\n{happened}"
+    );
     if std::env::var_os("ADOPT_WRITE").is_some() {
         fs::write(&path, &happened).unwrap();
         return;
@@ -86,9 +111,18 @@ fn the_example_of_adopting_toolgate_is_what_happens() {
 }
 
 fn compare(expected: &str, happened: &str) {
-    let differs = expected.lines().zip(happened.lines()).position(|(one, other)| one != other);
+    let differs = expected
+        .lines()
+        .zip(happened.lines())
+        .position(|(one, other)| one != other);
     let at = differs.unwrap_or_else(|| expected.lines().count().min(happened.lines().count()));
-    let around = |text: &str| text.lines().skip(at.saturating_sub(3)).take(12).collect::<Vec<_>>().join("\n");
+    let around = |text: &str| {
+        text.lines()
+            .skip(at.saturating_sub(3))
+            .take(12)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     assert!(
         expected == happened,
         "from line {}\nwritten:\n{}\n\nhappened:\n{}",

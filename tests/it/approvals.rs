@@ -1,4 +1,5 @@
-//! Calls that are held, as operators decide on them with `toolgate approvals` (SEMANTICS §7; 003-46, 003-47).
+//! Calls that are held, as operators decide on them with `toolgate approvals` (SEMANTICS §7;
+//! 003-46, 003-47).
 
 use crate::harness::gate::{Gate, Setup};
 use crate::stage::run;
@@ -55,13 +56,20 @@ pub fn ask(needed: u32, arguments: Value) -> Ask {
 /// Holds calls in the data directory of a toolgate that does not run; gives their ids.
 pub async fn held(setup: &Setup, asks: Vec<Ask>) -> Vec<String> {
     let data = setup.directory().join("data");
-    let options = Options { gather: Duration::ZERO, ..Options::default() };
+    let options = Options {
+        gather: Duration::ZERO,
+        ..Options::default()
+    };
     let journal = Journal::open(&data, options).unwrap();
     let store = Embedded::open(&data, journal.clone(), Clock).unwrap();
     let mut ids = Vec::new();
     for ask in asks {
         ids.push(ask.id.to_string());
-        store.run(Command::Hold(Box::new(ask)), None).await.unwrap().unwrap();
+        store
+            .run(Command::Hold(Box::new(ask)), None)
+            .await
+            .unwrap()
+            .unwrap();
     }
     drop(store);
     journal.close().await.unwrap();
@@ -70,7 +78,9 @@ pub async fn held(setup: &Setup, asks: Vec<Ask>) -> Vec<String> {
 
 /// A toolgate with three operators, of whom two may decide.
 pub fn setup() -> Setup {
-    Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").operators(OPERATORS)
+    Setup::new()
+        .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+        .operators(OPERATORS)
 }
 
 /// Runs `toolgate approvals` against the running toolgate, as this operator.
@@ -91,20 +101,30 @@ pub async fn shown(gate: &Gate, id: &str) -> Value {
 /// What differs from run to run has one look.
 fn masked(text: &str, ids: &[String]) -> String {
     let named = ids.iter().enumerate();
-    let named =
-        named.fold(text.to_owned(), |text, (n, id)| text.replace(id, &format!("0198f1a2-0000-7000-8000-{n:012}")));
+    let named = named.fold(text.to_owned(), |text, (n, id)| {
+        text.replace(id, &format!("0198f1a2-0000-7000-8000-{n:012}"))
+    });
     let times = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z *").unwrap();
-    let text = times.replace_all(&named, "2026-11-21T10:00:00.000Z  ").into_owned();
-    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let text = times
+        .replace_all(&named, "2026-11-21T10:00:00.000Z  ")
+        .into_owned();
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
-/// Listed, shown whole with what does not print written out, decided in every way, and refused in words.
+/// Listed, shown whole with what does not print written out, decided in every way, and refused in
+/// words.
 #[tokio::test]
 async fn operators_decide_on_what_they_see() {
     let setup = setup();
     setup.write();
     let hidden = json!({ "amount": 250, "to": "DE89\u{202e}\u{200b}\u{3164}\u{1b}[2J", "note": "x".repeat(300), "lines": [1, { "a": null }] });
-    let asks = vec![ask(1, hidden), ask(2, json!({ "amount": 9000 })), ask(1, json!({}))];
+    let asks = vec![
+        ask(1, hidden),
+        ask(2, json!({ "amount": 9000 })),
+        ask(1, json!({})),
+    ];
     let ids = held(&setup, asks).await;
     let gate = setup.begin().await;
     let unknown = ActionId::generate().to_string();
@@ -128,10 +148,18 @@ async fn operators_decide_on_what_they_see() {
         ("eve", &["list"]),
     ] {
         let (code, text) = says(&gate, who, words).await;
-        writeln!(screens, "{who}$ toolgate approvals {}  → {code}\n{text}", words.join(" ")).unwrap();
+        writeln!(
+            screens,
+            "{who}$ toolgate approvals {}  → {code}\n{text}",
+            words.join(" ")
+        )
+        .unwrap();
     }
     let screens = masked(&screens, &ids).replace(&unknown, "UNKNOWN");
-    assert!(!screens.contains('\u{202e}') && !screens.contains('\u{1b}'), "nothing reaches the terminal");
+    assert!(
+        !screens.contains('\u{202e}') && !screens.contains('\u{1b}'),
+        "nothing reaches the terminal"
+    );
     insta::assert_snapshot!(screens);
 }
 
@@ -154,15 +182,34 @@ async fn a_decision_is_said_in_full() {
         let (code, _, err) = run(&setup, &[&["approvals"], wrong].concat()).await;
         assert_eq!(code, 2, "{wrong:?}: {err}");
     }
-    let place = ["--config", "toolgate.yaml", "--admin", "127.0.0.1:9", "--as", "ann"];
-    for words in [&["approvals"][..], &["approvals", "allow", id, "--why", "w"]] {
+    let place = [
+        "--config",
+        "toolgate.yaml",
+        "--admin",
+        "127.0.0.1:9",
+        "--as",
+        "ann",
+    ];
+    for words in [
+        &["approvals"][..],
+        &["approvals", "allow", id, "--why", "w"],
+    ] {
         let (code, _, err) = run(&setup, &[words, &place].concat()).await;
-        assert!(code == 1 && err.contains("no operators' door answers at 127.0.0.1:9"), "{err}");
+        assert!(
+            code == 1 && err.contains("no operators' door answers at 127.0.0.1:9"),
+            "{err}"
+        );
         assert!(err.contains("while toolgate runs"), "{err}");
     }
-    assert!(!Path::new(&setup.directory().join("data")).exists(), "nothing is made");
+    assert!(
+        !Path::new(&setup.directory().join("data")).exists(),
+        "nothing is made"
+    );
     let (code, _, err) = run(&setup, &["approvals", "--config", "toolgate.yaml"]).await;
-    assert!(code != 0 && err.contains("say with --as who you are"), "{err}");
+    assert!(
+        code != 0 && err.contains("say with --as who you are"),
+        "{err}"
+    );
 }
 
 /// SEMANTICS §7, restart: what waits goes on waiting, what was decided stays decided.
@@ -170,9 +217,17 @@ async fn a_decision_is_said_in_full() {
 async fn decisions_outlive_a_restart() {
     let setup = setup();
     setup.write();
-    let ids = held(&setup, vec![ask(1, json!({})), ask(2, json!({})), ask(1, json!({}))]).await;
+    let ids = held(
+        &setup,
+        vec![ask(1, json!({})), ask(2, json!({})), ask(1, json!({}))],
+    )
+    .await;
     let mut gate = setup.begin().await;
-    for (who, word, id) in [("ann", "allow", &ids[0]), ("ann", "allow", &ids[1]), ("bob", "deny", &ids[2])] {
+    for (who, word, id) in [
+        ("ann", "allow", &ids[0]),
+        ("ann", "allow", &ids[1]),
+        ("bob", "deny", &ids[2]),
+    ] {
         assert_eq!(says(&gate, who, &[word, id, "--why", "x"]).await.0, 0);
     }
     let mut before = Vec::new();
@@ -192,7 +247,13 @@ async fn decisions_outlive_a_restart() {
         }
     }
     let (_, again) = says(&gate, "ann", &["allow", &ids[1], "--why", "x"]).await;
-    assert_eq!(again, "nothing changes: that is said already, and it is pending\n");
+    assert_eq!(
+        again,
+        "nothing changes: that is said already, and it is pending\n"
+    );
     let (_, second) = says(&gate, "bob", &["allow", &ids[1], "--why", "x"]).await;
-    assert_eq!(second, "allowed by bob: the agent's call runs once, exactly as it is shown\n");
+    assert_eq!(
+        second,
+        "allowed by bob: the agent's call runs once, exactly as it is shown\n"
+    );
 }

@@ -1,4 +1,5 @@
-//! Bad input at the agents' doors: each gets a clear error, and the oracle counts no execution (issue 2, SECURITY §3A–§3C).
+//! Bad input at the agents' doors: each gets a clear error, and the oracle counts no execution
+//! (issue 2, SECURITY §3A–§3C).
 
 use crate::harness::agent::{Agent, Answer};
 use crate::harness::gate::{Gate, Setup};
@@ -23,9 +24,14 @@ const CANARY: &str = "c4n4ry-v4lue";
 
 /// A gate before an oracle with a read and a write tool, both allowed to everybody.
 async fn governed() -> (ToolServer, Gate) {
-    let oracle = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await;
-    let setup =
-        Setup::new().server("oracle", &oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")]);
+    let oracle = Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("write", Behaviour::Answers)
+        .start()
+        .await;
+    let setup = Setup::new()
+        .server("oracle", &oracle)
+        .contracts(&[("oracle__read", "read"), ("oracle__write", "write")]);
     let gate = setup.start().await;
     (oracle, gate)
 }
@@ -46,13 +52,26 @@ impl Door {
         }
     }
 
-    /// A body from a template: `@TOOL` is the tool's name, `@META` the members of `_meta`, `@CANARY` the canary, and
-    /// `@BYTE` a byte that is no UTF-8.
+    /// A body from a template: `@TOOL` is the tool's name, `@META` the members of `_meta`,
+    /// `@CANARY` the canary, and `@BYTE` a byte that is no UTF-8.
     fn body(&self, template: &str) -> Vec<u8> {
-        let envelope = format!("\"{VERSION_KEY}\":\"{MODERN}\",\"io.modelcontextprotocol/clientCapabilities\":{{}}");
-        let meta = if matches!(self, Self::Legacy(_)) { "" } else { &envelope };
-        let tool = if matches!(self, Self::Stdio(_)) { "write" } else { "oracle__write" };
-        let text = template.replace("@TOOL", tool).replace("@META", meta).replace("@CANARY", CANARY);
+        let envelope = format!(
+            "\"{VERSION_KEY}\":\"{MODERN}\",\"io.modelcontextprotocol/clientCapabilities\":{{}}"
+        );
+        let meta = if matches!(self, Self::Legacy(_)) {
+            ""
+        } else {
+            &envelope
+        };
+        let tool = if matches!(self, Self::Stdio(_)) {
+            "write"
+        } else {
+            "oracle__write"
+        };
+        let text = template
+            .replace("@TOOL", tool)
+            .replace("@META", meta)
+            .replace("@CANARY", CANARY);
         let mut bytes = Vec::new();
         for (index, part) in text.split("@BYTE").enumerate() {
             bytes.extend_from_slice(if index > 0 { b"\xff" } else { b"" });
@@ -74,19 +93,32 @@ impl Door {
     }
 }
 
-/// Asserts what every refusal of a bad message has: the code, words that say what is right, and nothing of the message.
+/// Asserts what every refusal of a bad message has: the code, words that say what is right, and
+/// nothing of the message.
 fn refused(what: &str, answer: &Answer, code: i64, says: &str) {
     assert_eq!(answer.error(), code, "{what}: {answer:?}");
     let words = answer.words();
-    assert!(words.contains(says), "{what}: {words:?} does not say {says:?}");
+    assert!(
+        words.contains(says),
+        "{what}: {words:?} does not say {says:?}"
+    );
     assert!(!answer.text().contains(CANARY), "{what}: echoes a value");
 }
 
 /// Asserts that nothing ran, then that a good call still does.
 async fn untouched(oracle: &ToolServer, gate: &Gate) {
-    assert_eq!(oracle.executions().len(), 0, "something ran: {:?}", oracle.executions());
+    assert_eq!(
+        oracle.executions().len(),
+        0,
+        "something ran: {:?}",
+        oracle.executions()
+    );
     let answer = gate.agent().call("oracle__write", json!({})).await;
     assert!(answer.is_done(), "a good call no longer passes: {answer:?}");
     assert_eq!(oracle.executions().len(), 1);
-    assert!(!gate.log().contains(CANARY), "the log has a value: {}", gate.log());
+    assert!(
+        !gate.log().contains(CANARY),
+        "the log has a value: {}",
+        gate.log()
+    );
 }

@@ -1,5 +1,5 @@
-//! Programs of the operator's that are asked before a call is sent (001-22 … 001-32): what they are told, what becomes of
-//! what they say, and that nothing runs when they fail.
+//! Programs of the operator's that are asked before a call is sent (001-22 … 001-32): what they are
+//! told, what becomes of what they say, and that nothing runs when they fail.
 
 use crate::harness::agent::Agent;
 use crate::harness::gate::{Gate, Setup};
@@ -11,8 +11,7 @@ use crate::stage::run;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
-const CALLERS: &str =
-    "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller, clerk] }\n";
+const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller, clerk] }\n";
 const POLICY: &str = "contracts:
   oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
@@ -28,8 +27,16 @@ const POLICY: &str = "contracts:
 ";
 
 async fn stage(hooks: &HookServer, lines: &str) -> (ToolServer, Gate, Agent) {
-    let server = Script::new().tool("pay", Behaviour::Answers).tool("read", Behaviour::Answers).start().await;
-    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(POLICY).more(lines);
+    let server = Script::new()
+        .tool("pay", Behaviour::Answers)
+        .tool("read", Behaviour::Answers)
+        .start()
+        .await;
+    let setup = Setup::new()
+        .server("oracle", &server)
+        .callers(CALLERS)
+        .policy(POLICY)
+        .more(lines);
     let gate = setup.start().await;
     let agent = gate.agent().token(TOKEN);
     // Nobody who is not told is asked.
@@ -41,26 +48,39 @@ fn given() -> Value {
     json!({ "tenant_id": "t_001", "amount": 5, "who": { "id": 1, "name": "Ann" } })
 }
 
-/// 001-22, 001-23, 001-27, 001-28, 001-31, 001-32: two hooks on different keys both survive, on the same key the last one
-/// wins, and only the top level is merged; each sees what the one before has made, the contract's own steps first.
+/// 001-22, 001-23, 001-27, 001-28, 001-31, 001-32: two hooks on different keys both survive, on the
+/// same key the last one wins, and only the top level is merged; each sees what the one before has
+/// made, the contract's own steps first.
 #[tokio::test]
 async fn hooks_are_a_chain() {
     let hooks = HookServer::start().await;
     hooks.says(|told| match told.hook.as_str() {
-        "one" => Says::Json(json!({ "arguments": { "amount": 6, "first": true, "who": { "id": 2 } } })),
-        "two" => Says::Json(json!({ "arguments": { "amount": 7, "second": true }, "reason": "nobody reads it" })),
+        "one" => {
+            Says::Json(json!({ "arguments": { "amount": 6, "first": true, "who": { "id": 2 } } }))
+        }
+        "two" => Says::Json(
+            json!({ "arguments": { "amount": 7, "second": true }, "reason": "nobody reads it" }),
+        ),
         _ => Says::Status(204),
     });
     let lines = hooks.hooks(
-        &[("one", "before", "oracle__pay"), ("two", "before", "oracle__*"), ("not", "before", "oracle__read")],
+        &[
+            ("one", "before", "oracle__pay"),
+            ("two", "before", "oracle__*"),
+            ("not", "before", "oracle__read"),
+        ],
         "",
     );
     let (server, gate, agent) = stage(&hooks, &lines).await;
-    let mut message =
-        crate::harness::agent::modern("tools/call", json!({ "name": "oracle__pay", "arguments": given() }));
+    let mut message = crate::harness::agent::modern(
+        "tools/call",
+        json!({ "name": "oracle__pay", "arguments": given() }),
+    );
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     message["params"]["_meta"]["traceparent"] = json!(format!("00-{trace}-00f067aa0ba902b7-01"));
-    let answer = agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await;
+    let answer = agent
+        .post(&agent.mirrored(&message), message.to_string().as_bytes())
+        .await;
     assert!(answer.is_done(), "{answer:?}");
     let made = json!({
         "tenant_id": "t_001", "amount": 7, "currency": "EUR", "first": true, "second": true, "who": { "id": 2 },
@@ -82,56 +102,131 @@ async fn hooks_are_a_chain() {
         "caller": caller, "trace_id": trace,
     });
     assert_eq!(told[0].body, expected);
-    assert_eq!(told[1].body["arguments"]["first"], true, "it sees its predecessor's");
-    let ids: Vec<String> = told.iter().map(|told| told.header("webhook-id").to_owned()).collect();
+    assert_eq!(
+        told[1].body["arguments"]["first"], true,
+        "it sees its predecessor's"
+    );
+    let ids: Vec<String> = told
+        .iter()
+        .map(|told| told.header("webhook-id").to_owned())
+        .collect();
     let id = |hook: &str| format!("{}_before_{hook}", entry["action_id"].as_str().unwrap());
     assert_eq!(ids, [id("one"), id("two")]);
     let metrics = gate.operators("/metrics").await;
-    assert!(metrics.contains("toolgate_before_hooks_total{outcome=\"changed\"} 2"), "{metrics}");
+    assert!(
+        metrics.contains("toolgate_before_hooks_total{outcome=\"changed\"} 2"),
+        "{metrics}"
+    );
 }
 
 /// 001-24, 001-31: a block sticks; the last reason is read, made plain and short, and is final.
 #[tokio::test]
 async fn a_block_is_told_with_its_reason() {
     let hooks = HookServer::start().await;
-    let lines = hooks.hooks(&[("one", "before", "oracle__pay"), ("two", "before", "oracle__pay")], "");
+    let lines = hooks.hooks(
+        &[
+            ("one", "before", "oracle__pay"),
+            ("two", "before", "oracle__pay"),
+        ],
+        "",
+    );
     let (server, gate, agent) = stage(&hooks, &lines).await;
     let long = format!("over\u{202e} the \n limit\u{200b} {}", "x".repeat(1000));
     let shown = format!("over the limit {}…", "x".repeat(184));
     for (first, second, words) in [
-        (json!({ "block": true, "reason": "no more today" }), json!({}), "no more today"),
-        (json!({ "block": true, "reason": "first" }), json!({ "block": false, "reason": "last" }), "last"),
-        (json!({}), json!({ "block": true, "reason": long }), shown.as_str()),
-        (json!({ "block": true }), json!({ "arguments": { "amount": 1 } }), "a hook does not let the call pass"),
+        (
+            json!({ "block": true, "reason": "no more today" }),
+            json!({}),
+            "no more today",
+        ),
+        (
+            json!({ "block": true, "reason": "first" }),
+            json!({ "block": false, "reason": "last" }),
+            "last",
+        ),
+        (
+            json!({}),
+            json!({ "block": true, "reason": long }),
+            shown.as_str(),
+        ),
+        (
+            json!({ "block": true }),
+            json!({ "arguments": { "amount": 1 } }),
+            "a hook does not let the call pass",
+        ),
     ] {
         let said = (first.clone(), second);
-        hooks.says(move |told| Says::Json(if told.hook == "one" { said.0.clone() } else { said.1.clone() }));
+        hooks.says(move |told| {
+            Says::Json(if told.hook == "one" {
+                said.0.clone()
+            } else {
+                said.1.clone()
+            })
+        });
         let answer = agent.call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), "hook_blocked", "{answer:?}");
-        assert!(answer.words().starts_with(&format!("hook_blocked: {words}. The tool did not run.")), "{answer:?}");
+        assert!(
+            answer
+                .words()
+                .starts_with(&format!("hook_blocked: {words}. The tool did not run.")),
+            "{answer:?}"
+        );
         let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
-        assert_eq!((&decision["stage"], &decision["final"]), (&json!("rewrite"), &json!(true)), "{first}");
+        assert_eq!(
+            (&decision["stage"], &decision["final"]),
+            (&json!("rewrite"), &json!(true)),
+            "{first}"
+        );
     }
     assert_eq!(server.executions().len(), 0);
     let entry = gate.entries(4).await.remove(0);
-    assert_eq!((&entry["decided_by"], &entry["outcome"]), (&json!("hook one"), &json!("refused")), "{entry}");
-    // Packs ask no hooks: such a call makes no sample that could be as expected, unless something else is expected of it.
+    assert_eq!(
+        (&entry["decided_by"], &entry["outcome"]),
+        (&json!("hook one"), &json!("refused")),
+        "{entry}"
+    );
+    // Packs ask no hooks: such a call makes no sample that could be as expected, unless something
+    // else is expected of it.
     let (action, arguments) = (entry["action_id"].as_str().unwrap(), given().to_string());
     for (more, code) in [(&[][..], 1), (&["--expect", "allow"][..], 0)] {
-        let words = [&["test", "add", action, "--arguments", &arguments, "--data", "data"], more].concat();
+        let words = [
+            &[
+                "test",
+                "add",
+                action,
+                "--arguments",
+                &arguments,
+                "--data",
+                "data",
+            ],
+            more,
+        ]
+        .concat();
         let (status, out, wrong) = run(&gate.setup, &words).await;
         assert_eq!(status, code, "{out}{wrong}");
-        assert!(code == 0 || wrong.contains("the hook one refused this call, and packs ask no hooks"), "{wrong}");
+        assert!(
+            code == 0 || wrong.contains("the hook one refused this call, and packs ask no hooks"),
+            "{wrong}"
+        );
     }
-    assert!(agent.call("oracle__read", json!({})).await.is_done(), "nobody asked about that");
+    assert!(
+        agent.call("oracle__read", json!({})).await.is_done(),
+        "nobody asked about that"
+    );
 }
 
-/// POLICY §1 decision 10, 001-24: a hook that is slow, broken, gone or talks nonsense blocks; nothing runs, and the agent
-/// learns nothing of where the hook is.
+/// POLICY §1 decision 10, 001-24: a hook that is slow, broken, gone or talks nonsense blocks;
+/// nothing runs, and the agent learns nothing of where the hook is.
 #[tokio::test]
 async fn a_hook_that_fails_blocks() {
     let hooks = HookServer::start().await;
-    let lines = hooks.hooks(&[("it", "before", "oracle__pay"), ("after", "before", "oracle__pay")], ", timeout: 400ms");
+    let lines = hooks.hooks(
+        &[
+            ("it", "before", "oracle__pay"),
+            ("after", "before", "oracle__pay"),
+        ],
+        ", timeout: 400ms",
+    );
     let (server, gate, agent) = stage(&hooks, &lines).await;
     let change = json!({ "arguments": { "amount": 1 } }).to_string();
     let rows = [
@@ -151,25 +246,48 @@ async fn a_hook_that_fails_blocks() {
         Says::Text(r#"{"block":"no"}"#.to_owned()),
         Says::Text(r#"{"params":{}}"#.to_owned()),
         Says::Text(format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
-        Says::Text(format!(r#"{{"arguments":{{"a":{}1{}}}}}"#, "[".repeat(100), "]".repeat(100))),
+        Says::Text(format!(
+            r#"{{"arguments":{{"a":{}1{}}}}}"#,
+            "[".repeat(100),
+            "]".repeat(100)
+        )),
         // It is an answer, but no agent could send what would come out.
         Says::Text(r#"{"arguments":{"Amount":1}}"#.to_owned()),
     ];
     let failures = rows.len();
     for says in rows {
         let said = says.clone();
-        hooks.says(move |told| if told.hook == "it" { said.clone() } else { Says::Status(204) });
+        hooks.says(move |told| {
+            if told.hook == "it" {
+                said.clone()
+            } else {
+                Says::Status(204)
+            }
+        });
         let answer = agent.call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), "hook_blocked", "{says:?}: {answer:?}");
         let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
-        assert_eq!((&decision["retry"], &decision["final"]), (&json!("same_key"), &json!(false)), "{says:?}");
-        assert!(!answer.text().contains(&hooks.address.to_string()), "{answer:?}");
+        assert_eq!(
+            (&decision["retry"], &decision["final"]),
+            (&json!("same_key"), &json!(false)),
+            "{says:?}"
+        );
+        assert!(
+            !answer.text().contains(&hooks.address.to_string()),
+            "{answer:?}"
+        );
     }
     let metrics = gate.operators("/metrics").await;
-    let failed = format!("toolgate_before_hooks_total{{outcome=\"failed\"}} {}", failures - 1);
+    let failed = format!(
+        "toolgate_before_hooks_total{{outcome=\"failed\"}} {}",
+        failures - 1
+    );
     assert!(metrics.contains(&failed), "{failed} is not in {metrics}");
     drop(hooks);
-    assert_eq!(agent.call("oracle__pay", given()).await.refusal(), "hook_blocked");
+    assert_eq!(
+        agent.call("oracle__pay", given()).await.refusal(),
+        "hook_blocked"
+    );
     assert_eq!(server.executions().len(), 0);
 }
 
@@ -194,7 +312,9 @@ async fn what_a_hook_makes_is_judged_again() {
     for (entry, (made, _)) in entries.iter().zip(rows) {
         let mut last = given();
         last["currency"] = json!("EUR");
-        last.as_object_mut().unwrap().extend(made.as_object().unwrap().clone());
+        last.as_object_mut()
+            .unwrap()
+            .extend(made.as_object().unwrap().clone());
         assert_eq!(
             (&entry["params_hash"], &entry["original_params_hash"]),
             (&json!(digest(&last)), &json!(digest(&given())))
@@ -205,15 +325,27 @@ async fn what_a_hook_makes_is_judged_again() {
     assert!(agent.call("oracle__pay", given()).await.is_done());
 }
 
-/// 001-25: two agents that use the same request id and call at once: each call keeps what was made of it.
+/// 001-25: two agents that use the same request id and call at once: each call keeps what was made
+/// of it.
 #[tokio::test]
 async fn calls_under_one_id_do_not_mix() {
     let hooks = HookServer::start().await;
     hooks.says(|told| Says::Json(json!({ "arguments": { "seen": told.body["arguments"]["n"] } })));
-    let (server, _gate, agent) = stage(&hooks, &hooks.hooks(&[("it", "before", "oracle__read")], "")).await;
+    let (server, _gate, agent) = stage(
+        &hooks,
+        &hooks.hooks(&[("it", "before", "oracle__read")], ""),
+    )
+    .await;
     let calls = (0..64).map(|n| {
         let agent = agent.clone();
-        async move { assert!(agent.call("oracle__read", json!({ "n": n })).await.is_done()) }
+        async move {
+            assert!(
+                agent
+                    .call("oracle__read", json!({ "n": n }))
+                    .await
+                    .is_done()
+            );
+        }
     });
     futures_util::future::join_all(calls).await;
     let executions = server.executions();
@@ -228,37 +360,64 @@ async fn calls_under_one_id_do_not_mix() {
 async fn an_agent_may_leave_while_a_hook_thinks() {
     let hooks = HookServer::start().await;
     hooks.says(|_| Says::Held);
-    let (server, gate, agent) = stage(&hooks, &hooks.hooks(&[("it", "before", "oracle__pay")], ", timeout: 30s")).await;
+    let (server, gate, agent) = stage(
+        &hooks,
+        &hooks.hooks(&[("it", "before", "oracle__pay")], ", timeout: 30s"),
+    )
+    .await;
     let calling = tokio::spawn(async move { agent.call("oracle__pay", given()).await });
     hooks.heard(1).await;
     calling.abort();
     let entry = gate.entries(1).await.remove(0);
-    assert_eq!((&entry["aborted_reason"], &entry["attempts"]), (&json!("cancelled"), &json!(0)), "{entry}");
+    assert_eq!(
+        (&entry["aborted_reason"], &entry["attempts"]),
+        (&json!("cancelled"), &json!(0)),
+        "{entry}"
+    );
     hooks.release(1);
     assert_eq!(server.executions().len(), 0);
 }
 
-/// A changed configuration has other hooks at once; one that cannot be used keeps the last good ones.
+/// A changed configuration has other hooks at once; one that cannot be used keeps the last good
+/// ones.
 #[tokio::test]
 async fn hooks_are_reloaded_with_the_policy() {
     let hooks = HookServer::start().await;
     hooks.says(|_| Says::Json(json!({ "block": true })));
-    let (_server, gate, agent) = stage(&hooks, &hooks.hooks(&[("it", "before", "oracle__pay")], "")).await;
-    assert_eq!(agent.call("oracle__pay", given()).await.refusal(), "hook_blocked");
+    let (_server, gate, agent) =
+        stage(&hooks, &hooks.hooks(&[("it", "before", "oracle__pay")], "")).await;
+    assert_eq!(
+        agent.call("oracle__pay", given()).await.refusal(),
+        "hook_blocked"
+    );
     let path = gate.setup.directory().join("toolgate.yaml");
     let before = std::fs::read_to_string(&path).unwrap();
-    for (from, to, blocked) in [("secret: whsec_", "secret: ", true), ("on: before", "on: after", false)] {
+    for (from, to, blocked) in [
+        ("secret: whsec_", "secret: ", true),
+        ("on: before", "on: after", false),
+    ] {
         std::fs::write(&path, before.replace(from, to)).unwrap();
         gate.signal(rustix::process::Signal::HUP);
-        let series = if blocked { "\ntoolgate_policy_stale 1\n" } else { "\ntoolgate_policy_stale 0\n" };
-        until("the files are read", || async { gate.operators("/metrics").await.contains(series).then_some(()) }).await;
+        let series = if blocked {
+            "\ntoolgate_policy_stale 1\n"
+        } else {
+            "\ntoolgate_policy_stale 0\n"
+        };
+        until("the files are read", || async {
+            gate.operators("/metrics")
+                .await
+                .contains(series)
+                .then_some(())
+        })
+        .await;
         let refusal = agent.call("oracle__pay", given()).await.refusal();
         assert_eq!(refusal == "hook_blocked", blocked, "{refusal}");
     }
 }
 
-/// 001-22, 001-A6, 001-P5: behind a profile that shows tool and arguments under other names, hooks and steps see the
-/// tool's own, and what they make is sent under them; the ledger has what was read back and what was sent.
+/// 001-22, 001-A6, 001-P5: behind a profile that shows tool and arguments under other names, hooks
+/// and steps see the tool's own, and what they make is sent under them; the ledger has what was
+/// read back and what was sent.
 #[tokio::test]
 async fn hooks_see_the_names_of_the_tool() {
     let schema = json!({ "type": "object", "additionalProperties": false, "required": ["customer.id"], "properties": {
@@ -269,43 +428,78 @@ async fn hooks_see_the_names_of_the_tool() {
         let id = told.body["arguments"]["customer.id"].as_str().unwrap();
         Says::Json(json!({ "arguments": { "customer.id": format!("{id}!") } }))
     });
-    let callers = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, model: google/gemini-3 }\n";
+    let callers =
+        "  - { agent: bot, token: token-of-the-bot-of-tenant-one, model: google/gemini-3 }\n";
     let own = "order_".repeat(11);
     let policy = format!(
         "contracts: {{ oracle__{own}: {{ purpose: a test, actions: [read], secrets: [],
         rewrite: [ {{ name: note, set: {{ /note: seen, /where/zip.code: \"1\" }} }} ] }} }}\n"
     );
-    let server = Script::new().tool_with(&own, &schema, Behaviour::Answers).start().await;
-    let setup = Setup::new().server("oracle", &server).callers(callers).policy(&policy);
-    let gate = setup.more(&hooks.hooks(&[("it", "before", "*")], "")).start().await;
+    let server = Script::new()
+        .tool_with(&own, &schema, Behaviour::Answers)
+        .start()
+        .await;
+    let setup = Setup::new()
+        .server("oracle", &server)
+        .callers(callers)
+        .policy(&policy);
+    let gate = setup
+        .more(&hooks.hooks(&[("it", "before", "*")], ""))
+        .start()
+        .await;
     let agent = gate.agent().token(TOKEN);
     let listed = agent.modern("tools/list", json!({})).await;
     let shown = &listed.message()["result"]["tools"][0];
     let name = shown["name"].as_str().unwrap();
-    assert!(name.starts_with("oracle__order_") && name.len() <= 64, "{shown}");
+    assert!(
+        name.starts_with("oracle__order_") && name.len() <= 64,
+        "{shown}"
+    );
     let shown_as = |schema: &Value, start: &str| {
         let names = schema["properties"].as_object().unwrap();
-        names.keys().find(|name| name.starts_with(start) && !name.contains('.')).unwrap().clone()
+        names
+            .keys()
+            .find(|name| name.starts_with(start) && !name.contains('.'))
+            .unwrap()
+            .clone()
     };
     let id = shown_as(&shown["inputSchema"], "customer_id_");
     let zip = shown_as(&shown["inputSchema"]["properties"]["where"], "zip_code_");
-    let answer = agent.call(name, json!({ id: "c", "priority": "2", "where": { zip: "0" } })).await;
+    let answer = agent
+        .call(
+            name,
+            json!({ id: "c", "priority": "2", "where": { zip: "0" } }),
+        )
+        .await;
     assert!(answer.is_done(), "{answer:?}");
     let made = |id: &str| json!({ "customer.id": id, "priority": 2, "where": { "zip.code": "1" }, "note": "seen" });
     let told = hooks.told();
-    assert_eq!((&told[0].body["server"], &told[0].body["tool"]), (&json!("oracle"), &json!(own)));
+    assert_eq!(
+        (&told[0].body["server"], &told[0].body["tool"]),
+        (&json!("oracle"), &json!(own))
+    );
     assert_eq!(told[0].body["arguments"], made("c"));
     let execution = server.executions().remove(0);
-    assert_eq!((execution.tool.as_str(), &execution.arguments), (own.as_str(), &made("c!")));
+    assert_eq!(
+        (execution.tool.as_str(), &execution.arguments),
+        (own.as_str(), &made("c!"))
+    );
     let entry = gate.entries(1).await.remove(0);
     let meant = json!({ "customer.id": "c", "priority": 2, "where": { "zip.code": "0" } });
-    assert_eq!((&entry["tool"], &entry["rewritten_by"]), (&json!(format!("oracle__{own}")), &json!(["note", "it"])));
+    assert_eq!(
+        (&entry["tool"], &entry["rewritten_by"]),
+        (&json!(format!("oracle__{own}")), &json!(["note", "it"]))
+    );
     assert_eq!(entry["params_hash"], digest(&made("c!")));
-    assert_eq!(entry["original_params_hash"], digest(&meant), "as the tool's own schema means what was written");
+    assert_eq!(
+        entry["original_params_hash"],
+        digest(&meant),
+        "as the tool's own schema means what was written"
+    );
 }
 
-/// POLICY §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked, and the entry says who was
-/// not asked; after-hooks hear of the call as it was sent.
+/// POLICY §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked,
+/// and the entry says who was not asked; after-hooks hear of the call as it was sent.
 #[tokio::test]
 async fn observe_mode_asks_no_hook() {
     let hooks = HookServer::start().await;
@@ -315,37 +509,90 @@ async fn observe_mode_asks_no_hook() {
     });
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
     let lines = hooks.hooks(&[("before", "before", "*"), ("after", "after", "*")], "");
-    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(POLICY).more(&lines).mode("observe");
+    let setup = Setup::new()
+        .server("oracle", &server)
+        .callers(CALLERS)
+        .policy(POLICY)
+        .more(&lines)
+        .mode("observe");
     let gate = setup.start().await;
-    assert!(gate.agent().token(TOKEN).call("oracle__pay", given()).await.is_done());
+    assert!(
+        gate.agent()
+            .token(TOKEN)
+            .call("oracle__pay", given())
+            .await
+            .is_done()
+    );
     let told = hooks.heard(1).await;
     assert_eq!(server.executions()[0].arguments, given());
-    assert_eq!((told.len(), told[0].hook.as_str(), &told[0].body["arguments"]), (1, "after", &given()), "{told:#?}");
+    assert_eq!(
+        (
+            told.len(),
+            told[0].hook.as_str(),
+            &told[0].body["arguments"]
+        ),
+        (1, "after", &given()),
+        "{told:#?}"
+    );
     let entry = gate.entries(1).await.remove(0);
-    assert_eq!((entry.get("would_refuse"), entry.get("rewritten_by")), (None, None), "{entry}");
+    assert_eq!(
+        (entry.get("would_refuse"), entry.get("rewritten_by")),
+        (None, None),
+        "{entry}"
+    );
     assert_eq!(entry["unasked"], json!(["hook before"]), "{entry}");
 }
 
-/// 002-27, SECURITY §3F F4: hooks, before and after, are told the reference; the value is in the copy that leaves only.
+/// 002-27, SECURITY §3F F4: hooks, before and after, are told the reference; the value is in the
+/// copy that leaves only.
 #[tokio::test]
 async fn hooks_see_references_and_no_values() {
     const CANARY: &str = "canary-b51e0";
     let hooks = HookServer::start().await;
     hooks.says(|_| Says::Json(json!({ "arguments": { "seen": true } })));
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
-    let lines = hooks.hooks(&[("one", "before", "oracle__pay"), ("two", "after", "oracle__pay")], "");
-    let bound = "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
+    let lines = hooks.hooks(
+        &[
+            ("one", "before", "oracle__pay"),
+            ("two", "after", "oracle__pay"),
+        ],
+        "",
+    );
+    let bound =
+        "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
     let policy = "contracts: { oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }, oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [/token] } }\n";
-    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(policy);
-    let gate = setup.more(&format!("{lines}{bound}")).environment("KEY", CANARY).start().await;
+    let setup = Setup::new()
+        .server("oracle", &server)
+        .callers(CALLERS)
+        .policy(policy);
+    let gate = setup
+        .more(&format!("{lines}{bound}"))
+        .environment("KEY", CANARY)
+        .start()
+        .await;
     let written = json!({ "token": "<secret_ref:key>" });
-    assert!(gate.agent().token(TOKEN).call("oracle__pay", written.clone()).await.is_done());
-    assert_eq!(server.executions()[0].arguments, json!({ "token": CANARY, "seen": true }));
-    let told = until("both hooks were told", || async { Some(hooks.told()).filter(|told| told.len() == 2) }).await;
+    assert!(
+        gate.agent()
+            .token(TOKEN)
+            .call("oracle__pay", written.clone())
+            .await
+            .is_done()
+    );
+    assert_eq!(
+        server.executions()[0].arguments,
+        json!({ "token": CANARY, "seen": true })
+    );
+    let told = until("both hooks were told", || async {
+        Some(hooks.told()).filter(|told| told.len() == 2)
+    })
+    .await;
     assert_eq!(told[0].body["arguments"], written);
     for told in told {
         assert!(!told.body.to_string().contains(CANARY), "{}", told.body);
     }
     let entry = gate.entries(1).await.remove(0);
-    assert_eq!(entry["params_hash"], digest(&json!({ "token": "<secret_ref:key>", "seen": true })));
+    assert_eq!(
+        entry["params_hash"],
+        digest(&json!({ "token": "<secret_ref:key>", "seen": true }))
+    );
 }

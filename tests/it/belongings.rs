@@ -1,5 +1,5 @@
-//! What belongs to whom: states that tool servers want back, progress, tasks, and words for one agent only (FINDINGS F8, F9,
-//! L5; SECURITY §3C C5, C8).
+//! What belongs to whom: states that tool servers want back, progress, tasks, and words for one
+//! agent only (FINDINGS F8, F9, L5; SECURITY §3C C5, C8).
 
 use crate::envelopes::{heard, policy, stage, words};
 use crate::harness::gate::Setup;
@@ -20,8 +20,21 @@ async fn rounds(observe: bool) -> (Puppet, Gate) {
      - { agent: bob, token: token-of-the-agent-bob, tenant: t_1 }";
     let servers = vec![("oracle", puppet.url()), ("twin", puppet.url())];
     let twin = "  twin__read: { purpose: test, actions: [read], secrets: [] }\n";
-    let policy = policy().replace("hidden", "other").replace(", owner_only: true", "") + twin;
-    (puppet, Gate::start(Settings { servers, callers, more: "", policy, observe }).await)
+    let policy = policy()
+        .replace("hidden", "other")
+        .replace(", owner_only: true", "")
+        + twin;
+    (
+        puppet,
+        Gate::start(Settings {
+            servers,
+            callers,
+            more: "",
+            policy,
+            observe,
+        })
+        .await,
+    )
 }
 
 const ALICE: &str = "token-of-the-agent-alice";
@@ -32,7 +45,10 @@ fn asking() -> [(&'static str, Value, [Value; 2]); 3] {
         (
             "tools/call",
             json!({ "name": "read", "arguments": { "n": 1 } }),
-            [json!({ "name": "read", "arguments": { "n": 2 } }), json!({ "name": "other", "arguments": { "n": 1 } })],
+            [
+                json!({ "name": "read", "arguments": { "n": 2 } }),
+                json!({ "name": "other", "arguments": { "n": 1 } }),
+            ],
         ),
         (
             "prompts/get",
@@ -45,7 +61,10 @@ fn asking() -> [(&'static str, Value, [Value; 2]); 3] {
         (
             "resources/read",
             json!({ "uri": "x:read" }),
-            [json!({ "uri": "x:other" }), json!({ "uri": "x:read", "more": 1 })],
+            [
+                json!({ "uri": "x:other" }),
+                json!({ "uri": "x:read", "more": 1 }),
+            ],
         ),
     ]
 }
@@ -58,14 +77,19 @@ fn next(params: &Value, state: &Value) -> Value {
     params
 }
 
-/// FINDINGS F8, SECURITY §3C C8, lane: what a server wants back is opened for the agent that it was given to, in its tenant,
-/// with the same request to the same server; in every other place, and bent in any way, it is refused and nothing is sent.
+/// FINDINGS F8, SECURITY §3C C8, lane: what a server wants back is opened for the agent that it was
+/// given to, in its tenant, with the same request to the same server; in every other place, and
+/// bent in any way, it is refused and nothing is sent.
 #[tokio::test]
 async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
     let (puppet, gate) = rounds(false).await;
     let agent = |token: &str| gate.agent().at("/mcp/oracle").token(token);
     let alice = agent(ALICE);
-    let others = [agent("token-of-the-agent-bob"), agent("token-of-alice-elsewhere-2"), alice.clone().at("/mcp/twin")];
+    let others = [
+        agent("token-of-the-agent-bob"),
+        agent("token-of-alice-elsewhere-2"),
+        alice.clone().at("/mcp/twin"),
+    ];
     let mut cases = 0;
     for (method, params, elsewhere) in asking() {
         let first = alice.ask(method, params.clone()).await;
@@ -73,8 +97,15 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
         let given = state.as_str().unwrap_or_default().to_owned();
         assert!(given.starts_with("tg1."), "{first}");
         puppet.forget();
-        let mut hostile: Vec<(&Agent, Value)> = others.iter().map(|other| (other, next(&params, &state))).collect();
-        hostile.extend(elsewhere.iter().map(|params| (&alice, next(params, &state))));
+        let mut hostile: Vec<(&Agent, Value)> = others
+            .iter()
+            .map(|other| (other, next(&params, &state)))
+            .collect();
+        hostile.extend(
+            elsewhere
+                .iter()
+                .map(|params| (&alice, next(params, &state))),
+        );
         let mut bent = given.clone().into_bytes();
         bent[8] = if bent[8] == b'A' { b'B' } else { b'A' };
         // As it was before it was sealed, and nothing that a server or an agent may make of it.
@@ -83,11 +114,22 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
             "STATE-1", "", "tg1.", "tg1..STATE-1", bent, cut, format!("{given}x"), given.replace("tg1.", "tg2."),
             { "requestState": given }, [given], 1, null, true
         ]);
-        hostile.extend(bare.as_array().unwrap().iter().map(|state| (&alice, next(&params, state))));
+        hostile.extend(
+            bare.as_array()
+                .unwrap()
+                .iter()
+                .map(|state| (&alice, next(&params, state))),
+        );
         for (agent, params) in hostile {
             cases += 1;
             let refused = agent.ask(method, params.clone()).await;
-            assert!(refused["error"]["message"].as_str().unwrap().contains("requestState"), "{refused}");
+            assert!(
+                refused["error"]["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("requestState"),
+                "{refused}"
+            );
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
             assert_eq!(puppet.seen().len(), 0, "{params} {refused}");
         }
@@ -98,29 +140,40 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
     assert_eq!(cases, 54, "states where they do not belong");
 }
 
-/// SECURITY §3C C8: a question that was asked before a restart can be answered after it, unless the key is gone; in observe
-/// mode another state goes on as it came.
+/// SECURITY §3C C8: a question that was asked before a restart can be answered after it, unless the
+/// key is gone; in observe mode another state goes on as it came.
 #[tokio::test]
 async fn f8_a_state_outlives_a_restart() {
     for observe in [false, true] {
         let (puppet, gate) = rounds(observe).await;
         let params = json!({ "name": "read", "arguments": {} });
         let ask = async |gate: &Gate, params: Value| {
-            gate.agent().at("/mcp/oracle").token(ALICE).ask("tools/call", params).await
+            gate.agent()
+                .at("/mcp/oracle")
+                .token(ALICE)
+                .ask("tools/call", params)
+                .await
         };
         let state = ask(&gate, params.clone()).await["result"]["requestState"].clone();
-        let gate = Gate { gate: gate.stop().await.start().await };
+        let gate = Gate {
+            gate: gate.stop().await.start().await,
+        };
         for (state, observed) in [(&state, "STATE-1"), (&json!("another"), "another")] {
             puppet.forget();
             let answer = ask(&gate, next(&params, state)).await;
-            let sent = puppet.seen().first().map(|seen| seen.body["params"]["requestState"].clone());
+            let sent = puppet
+                .seen()
+                .first()
+                .map(|seen| seen.body["params"]["requestState"].clone());
             let passes = observe || observed == "STATE-1";
             assert_eq!(sent, passes.then(|| json!(observed)), "{answer}");
         }
         let key = gate.path("data/round-key");
         let setup = gate.stop().await;
         std::fs::remove_file(key).unwrap();
-        let gate = Gate { gate: setup.start().await };
+        let gate = Gate {
+            gate: setup.start().await,
+        };
         puppet.forget();
         ask(&gate, next(&params, &state)).await;
         assert_eq!(puppet.executions(), usize::from(observe));
@@ -132,9 +185,16 @@ async fn f8_a_state_outlives_a_restart() {
 async fn f8_what_is_no_string_is_no_state() {
     let (puppet, gate) = rounds(false).await;
     let alice = gate.agent().at("/mcp/oracle").token(ALICE);
-    for state in [json!({ "requestState": "STATE-1" }), json!(["STATE-1"]), json!(7), json!(null)] {
+    for state in [
+        json!({ "requestState": "STATE-1" }),
+        json!(["STATE-1"]),
+        json!(7),
+        json!(null),
+    ] {
         let given = state.clone();
-        puppet.answers(move |_| Answer::Result(json!({ "resultType": "input_required", "requestState": given })));
+        puppet.answers(move |_| {
+            Answer::Result(json!({ "resultType": "input_required", "requestState": given }))
+        });
         for (method, params, _) in asking() {
             let first = alice.ask(method, params.clone()).await;
             assert_eq!(first["result"]["requestState"], state, "{first}");
@@ -151,19 +211,25 @@ fn note(method: &str, params: &Value) -> Value {
 }
 
 fn progress(token: &Value) -> Value {
-    note("notifications/progress", &json!({ "progressToken": token, "progress": 1 }))
+    note(
+        "notifications/progress",
+        &json!({ "progressToken": token, "progress": 1 }),
+    )
 }
 
 /// This and then the answer.
 fn streamed(seen: &Seen, said: &[Value], mut last: Value) -> Answer {
     let (sender, receiver) = tokio::sync::mpsc::channel(said.len() + 1);
     last["id"] = seen.body["id"].clone();
-    said.iter().chain([&last]).for_each(|said| sender.try_send(event(said)).unwrap());
+    said.iter()
+        .chain([&last])
+        .for_each(|said| sender.try_send(event(said)).unwrap());
     Answer::Stream(receiver)
 }
 
-/// FINDINGS F9, SECURITY §3C C5: progress of another request, notifications that nobody knows, and tasks that nobody asked
-/// for reach no agent in enforce mode; in observe mode all but foreign progress pass, and what would not have is recorded.
+/// FINDINGS F9, SECURITY §3C C5: progress of another request, notifications that nobody knows, and
+/// tasks that nobody asked for reach no agent in enforce mode; in observe mode all but foreign
+/// progress pass, and what would not have is recorded.
 #[tokio::test]
 async fn f9_agents_hear_of_their_own_only() {
     for observe in [false, true] {
@@ -176,12 +242,18 @@ async fn f9_agents_hear_of_their_own_only() {
             let task = json!({ "resultType": "task", "taskId": "t", "task": { "taskId": "t", "status": "working" } });
             streamed(seen, &said, json!({ "jsonrpc": "2.0", "result": task }))
         });
-        for agent in [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await] {
+        for agent in [
+            gate.agent().at("/mcp/oracle"),
+            gate.legacy("/mcp/oracle").await,
+        ] {
             let params = json!({ "name": "read", "_meta": { "progressToken": "own" } });
             let mut reading = agent.post(&agent.request("tools/call", params)).await;
             let mut heard = heard(&mut reading).await;
             let last = heard.pop().unwrap();
-            let methods: Vec<&str> = heard.iter().map(|said| said["method"].as_str().unwrap()).collect();
+            let methods: Vec<&str> = heard
+                .iter()
+                .map(|said| said["method"].as_str().unwrap())
+                .collect();
             let expected = ["notifications/progress", "notifications/evil"];
             assert_eq!(methods, expected[..if observe { 2 } else { 1 }]);
             assert_eq!(heard[0]["params"]["progressToken"], "own");
@@ -193,27 +265,49 @@ async fn f9_agents_hear_of_their_own_only() {
             }
         }
         let counted = async |series: &str| gate.metric(series).await.to_string();
-        assert_eq!(counted("toolgate_dropped_messages_total{reason=\"foreign_progress\"}").await, "12");
+        assert_eq!(
+            counted("toolgate_dropped_messages_total{reason=\"foreign_progress\"}").await,
+            "12"
+        );
         let unasked = counted("toolgate_dropped_messages_total{reason=\"unasked_task\"}").await;
         assert_eq!(unasked, if observe { "0" } else { "2" });
         let outcome = if observe { "would_refuse" } else { "refused" };
-        let series = format!("toolgate_side_messages_total{{door=\"unknown\",outcome=\"{outcome}\"}}");
+        let series =
+            format!("toolgate_side_messages_total{{door=\"unknown\",outcome=\"{outcome}\"}}");
         assert_eq!(counted(&series).await, "2");
         let entries = gate.entries(3).await;
-        let unknown: Vec<&Value> = entries.iter().filter(|entry| entry["method"] == "notifications/evil").collect();
-        let why = if observe { "would_refuse" } else { "aborted_reason" };
-        assert_eq!((unknown.len(), &unknown[0][why]), (1, &json!("message_not_allowlisted")), "{unknown:?}");
+        let unknown: Vec<&Value> = entries
+            .iter()
+            .filter(|entry| entry["method"] == "notifications/evil")
+            .collect();
+        let why = if observe {
+            "would_refuse"
+        } else {
+            "aborted_reason"
+        };
+        assert_eq!(
+            (unknown.len(), &unknown[0][why]),
+            (1, &json!("message_not_allowlisted")),
+            "{unknown:?}"
+        );
     }
 }
 
-/// FINDINGS F9: also what a server says outside any request, on every wire; a name that the configuration allows passes, and
-/// any number of names leaves one entry.
+/// FINDINGS F9: also what a server says outside any request, on every wire; a name that the
+/// configuration allows passes, and any number of names leaves one entry.
 #[tokio::test]
 async fn f9_unknown_notifications_reach_nobody_outside_requests() {
     let puppet = Puppet::with(vec![tool("read")]).await;
     let servers = vec![("oracle", puppet.url())];
     let more = "methods: { allow: [notifications/fine] }";
-    let gate = Gate::start(Settings { servers, callers: "", more, policy: policy(), observe: false }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: "",
+        more,
+        policy: policy(),
+        observe: false,
+    })
+    .await;
     let modern = gate.agent().at("/mcp/oracle");
     let wanted = json!({ "notifications": { "resourcesListChanged": true } });
     let legacy = gate.legacy("/mcp/oracle").await;
@@ -221,38 +315,62 @@ async fn f9_unknown_notifications_reach_nobody_outside_requests() {
         let mut reading = if agent.is_legacy() {
             agent.get(None).await
         } else {
-            agent.post(&agent.request("subscriptions/listen", wanted.clone())).await
+            agent
+                .post(&agent.request("subscriptions/listen", wanted.clone()))
+                .await
         };
         if !agent.is_legacy() {
-            assert_eq!(reading.message().await["method"], "notifications/subscriptions/acknowledged");
+            assert_eq!(
+                reading.message().await["method"],
+                "notifications/subscriptions/acknowledged"
+            );
         }
-        until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+        until("toolgate listens", || async {
+            (puppet.listeners() >= 2).then_some(())
+        })
+        .await;
         for at in 0..20 {
-            puppet.tells(note(&format!("notifications/evil{at}"), &json!({}))).await;
+            puppet
+                .tells(note(&format!("notifications/evil{at}"), &json!({})))
+                .await;
             puppet.tells(progress(&json!(at))).await;
         }
         puppet.tells(note("notifications/fine", &json!({}))).await;
         assert_eq!(reading.message().await["method"], "notifications/fine");
     }
     let data = gate.path("launched");
-    let mut launched = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
-    until("toolgate listens", || async { (puppet.listeners() >= 4).then_some(()) }).await;
+    let mut launched =
+        Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
+    until("toolgate listens", || async {
+        (puppet.listeners() >= 4).then_some(())
+    })
+    .await;
     puppet.tells(note("notifications/evil", &json!({}))).await;
     puppet.tells(progress(&json!("own"))).await;
     puppet.tells(note("notifications/fine", &json!({}))).await;
     assert_eq!(launched.hears().await["method"], "notifications/fine");
     let entries = gate.entries(1).await;
-    let evil = entries.iter().filter(|entry| entry["method"].as_str().is_some_and(|method| method.contains("evil")));
+    let evil = entries.iter().filter(|entry| {
+        entry["method"]
+            .as_str()
+            .is_some_and(|method| method.contains("evil"))
+    });
     assert_eq!(evil.count(), 1, "{entries:?}");
 }
 
-/// FINDINGS F9, SEMANTICS §4: a write that became a task nobody asked for has run: its key is taken, and it is sent once. A
-/// result that only has a member of that name is a result.
+/// FINDINGS F9, SEMANTICS §4: a write that became a task nobody asked for has run: its key is
+/// taken, and it is sent once. A result that only has a member of that name is a result.
 #[tokio::test]
 async fn f9_an_unasked_task_is_an_answer() {
     for (result, is_task) in [
-        (json!({ "task": { "taskId": "t", "status": "working" } }), true),
-        (json!({ "resultType": "task", "taskId": "t", "status": "working" }), true),
+        (
+            json!({ "task": { "taskId": "t", "status": "working" } }),
+            true,
+        ),
+        (
+            json!({ "resultType": "task", "taskId": "t", "status": "working" }),
+            true,
+        ),
         (json!({ "resultType": "task" }), true),
         (json!({ "content": [], "task": { "taskId": "t" } }), false),
         (json!({ "content": [], "taskId": "t" }), false),
@@ -261,15 +379,31 @@ async fn f9_an_unasked_task_is_an_answer() {
         let expected = result.clone();
         puppet.answers(move |_| Answer::Result(result.clone()));
         let members = format!("url: \"{}\"", puppet.url());
-        let setup = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]);
-        let gate = Gate { gate: setup.start().await };
-        for agent in [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await] {
+        let setup = Setup::new()
+            .server_with("oracle", &members)
+            .contracts(&[("oracle__pay", "write")]);
+        let gate = Gate {
+            gate: setup.start().await,
+        };
+        for agent in [
+            gate.agent().at("/mcp/oracle"),
+            gate.legacy("/mcp/oracle").await,
+        ] {
             puppet.forget();
             let meta = json!({ "dev.toolgate/idempotencyKey": format!("k{}", agent.is_legacy()) });
             for _ in 0..3 {
-                let said = agent.ask("tools/call", json!({ "name": "pay", "arguments": {}, "_meta": meta })).await;
+                let said = agent
+                    .ask(
+                        "tools/call",
+                        json!({ "name": "pay", "arguments": {}, "_meta": meta }),
+                    )
+                    .await;
                 assert_eq!(said["result"]["isError"] == true, is_task, "{said}");
-                assert_eq!(said["result"].get("task"), expected.get("task").filter(|_| !is_task), "{said}");
+                assert_eq!(
+                    said["result"].get("task"),
+                    expected.get("task").filter(|_| !is_task),
+                    "{said}"
+                );
             }
             assert_eq!(puppet.executions(), 1, "{expected}");
         }
@@ -286,27 +420,52 @@ async fn f9_progress_of_a_task_is_that_of_its_call() {
             return Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } }));
         }
         let said = [progress(&json!("another's")), progress(&json!("own"))];
-        streamed(seen, &said, json!({ "jsonrpc": "2.0", "result": { "content": [] } }))
+        streamed(
+            seen,
+            &said,
+            json!({ "jsonrpc": "2.0", "result": { "content": [] } }),
+        )
     });
-    agent.ask("tools/call", json!({ "name": "read", "task": {}, "_meta": { "progressToken": "own" } })).await;
-    let mut reading = agent.post(&agent.request("tasks/result", json!({ "taskId": "t" }))).await;
+    agent
+        .ask(
+            "tools/call",
+            json!({ "name": "read", "task": {}, "_meta": { "progressToken": "own" } }),
+        )
+        .await;
+    let mut reading = agent
+        .post(&agent.request("tasks/result", json!({ "taskId": "t" })))
+        .await;
     let heard = heard(&mut reading).await;
     assert_eq!(heard.len(), 2, "{heard:?}");
     assert_eq!(heard[0]["params"]["progressToken"], "own");
 }
 
-/// FINDINGS L5, SECURITY §8, lane: words of every length around the limit, of letters of one to four bytes, on every way that
-/// an error of a tool server takes to an agent.
+/// FINDINGS L5, SECURITY §8, lane: words of every length around the limit, of letters of one to
+/// four bytes, on every way that an error of a tool server takes to an agent.
 #[tokio::test]
 async fn l5_errors_of_servers_are_short() {
     let (puppet, gate) = stage(false).await;
     let mut cases = 0;
-    for agent in [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await] {
-        puppet.answers(|_| Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } })));
-        agent.answered(&crate::tasks::request(&agent, "tools/call", json!({ "name": "read" }))).await;
+    for agent in [
+        gate.agent().at("/mcp/oracle"),
+        gate.legacy("/mcp/oracle").await,
+    ] {
+        puppet
+            .answers(|_| Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } })));
+        agent
+            .answered(&crate::tasks::request(
+                &agent,
+                "tools/call",
+                json!({ "name": "read" }),
+            ))
+            .await;
         for letter in ["x", "é", "€", "\u{1f9fe}"] {
             for length in (500..=524).chain([1_000_000]) {
-                let said = format!("{}{}", "y".repeat(length % letter.len()), letter.repeat(length / letter.len()));
+                let said = format!(
+                    "{}{}",
+                    "y".repeat(length % letter.len()),
+                    letter.repeat(length / letter.len())
+                );
                 assert_eq!(said.len(), length);
                 let error = json!({ "code": -5, "message": said });
                 puppet.answers(move |seen| fails(seen, &error));
@@ -319,9 +478,16 @@ async fn l5_errors_of_servers_are_short() {
                     if length <= 512 {
                         assert_eq!(heard, said, "{method} {answer}");
                     } else {
-                        assert!((500..=512).contains(&heard.len()) && heard.ends_with("… (cut)"), "{method} {answer}");
+                        assert!(
+                            (500..=512).contains(&heard.len()) && heard.ends_with("… (cut)"),
+                            "{method} {answer}"
+                        );
                     }
-                    let code = if inside.is_object() { &inside["code"] } else { &answer["error"]["code"] };
+                    let code = if inside.is_object() {
+                        &inside["code"]
+                    } else {
+                        &answer["error"]["code"]
+                    };
                     assert_eq!(code, &json!(-5), "{answer}");
                 }
             }
@@ -338,48 +504,75 @@ fn ways() -> [(&'static str, Value); 6] {
         ("resources/read", json!({ "uri": "x:y" })),
         ("resources/list", json!({})),
         ("prompts/get", json!({ "name": "p" })),
-        ("completion/complete", json!({ "ref": reference, "argument": { "name": "a", "value": "" } })),
+        (
+            "completion/complete",
+            json!({ "ref": reference, "argument": { "name": "a", "value": "" } }),
+        ),
         ("tasks/get", json!({ "taskId": "t" })),
     ]
 }
 
 fn fails(seen: &Seen, error: &Value) -> Answer {
     match seen.method() {
-        "tasks/get" => {
-            Answer::Result(json!({ "resultType": "complete", "taskId": "t", "status": "failed", "error": error }))
-        }
+        "tasks/get" => Answer::Result(
+            json!({ "resultType": "complete", "taskId": "t", "status": "failed", "error": error }),
+        ),
         _ => Answer::Message(json!({ "jsonrpc": "2.0", "error": error })),
     }
 }
 
-/// FINDINGS L5: neither `data` nor any other member is a way around, nor is an error that has another form.
+/// FINDINGS L5: neither `data` nor any other member is a way around, nor is an error that has
+/// another form.
 #[tokio::test]
 async fn l5_nothing_long_travels_beside_the_words() {
     let (puppet, gate) = stage(false).await;
     let long = |length: usize| json!("x".repeat(length));
-    for agent in [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await] {
+    for agent in [
+        gate.agent().at("/mcp/oracle"),
+        gate.legacy("/mcp/oracle").await,
+    ] {
         for (error, kept) in [
-            (json!({ "code": -5, "message": "m", "data": long(10_000) }), json!(["data"])),
-            (json!({ "code": -5, "message": "m", "data": long(20_000) }), json!([])),
-            (json!({ "code": -5, "message": "m", "x": long(20_000), "data": long(9_000) }), json!(["data"])),
+            (
+                json!({ "code": -5, "message": "m", "data": long(10_000) }),
+                json!(["data"]),
+            ),
+            (
+                json!({ "code": -5, "message": "m", "data": long(20_000) }),
+                json!([]),
+            ),
+            (
+                json!({ "code": -5, "message": "m", "x": long(20_000), "data": long(9_000) }),
+                json!(["data"]),
+            ),
             (
                 json!({ "code": -5, "message": "m", "data": long(9_000), "x": long(9_000), "y": 1 }),
                 json!(["data", "y"]),
             ),
             (json!({ "code": long(20_000), "message": "m" }), json!([])),
-            (json!({ "code": -5, "message": { "m": long(20_000) } }), json!([])),
+            (
+                json!({ "code": -5, "message": { "m": long(20_000) } }),
+                json!([]),
+            ),
             (long(20_000), json!([])),
             (json!([long(20_000)]), json!([])),
         ] {
             let said = error.clone();
             puppet.answers(move |_| Answer::Message(json!({ "jsonrpc": "2.0", "error": said })));
-            for (method, params) in
-                [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
-            {
+            for (method, params) in [
+                ("tools/call", json!({ "name": "read" })),
+                ("resources/read", json!({ "uri": "x:y" })),
+            ] {
                 let answer = agent.ask(method, params).await;
                 let heard = answer["error"].as_object().unwrap();
-                assert!(answer.to_string().len() < 17_000, "{method} {}", answer.to_string().len());
-                assert!(heard["message"].is_string() && heard["code"].is_i64(), "{answer}");
+                assert!(
+                    answer.to_string().len() < 17_000,
+                    "{method} {}",
+                    answer.to_string().len()
+                );
+                assert!(
+                    heard["message"].is_string() && heard["code"].is_i64(),
+                    "{answer}"
+                );
                 for key in ["data", "x", "y"] {
                     let is_kept = kept.as_array().unwrap().contains(&json!(key));
                     assert_eq!(heard.get(key), error.get(key).filter(|_| is_kept), "{key}");

@@ -1,4 +1,5 @@
-//! Secrets that a tool server knows from earlier: from another toolgate, or from the one that ran before this one.
+//! Secrets that a tool server knows from earlier: from another toolgate, or from the one that ran
+//! before this one.
 
 use crate::harness::gate::Setup;
 use crate::harness::hook_server::HookServer;
@@ -41,7 +42,8 @@ fn tools() -> Vec<Value> {
     let mut read = tool("read");
     read["description"] = json!(known());
     read["title"] = json!(CANARY);
-    read["inputSchema"]["properties"] = json!({ "p": { "description": known(), "default": CANARY } });
+    read["inputSchema"]["properties"] =
+        json!({ "p": { "description": known(), "default": CANARY } });
     vec![read, tool("pay")]
 }
 
@@ -49,7 +51,8 @@ fn tools() -> Vec<Value> {
 fn answer(seen: &Seen) -> Answer {
     let known = known();
     let is_modern = seen.header("mcp-protocol-version") == Some("2026-07-28");
-    let question = json!({ "message": known, "requestedSchema": { "type": "object", "properties": {} } });
+    let question =
+        json!({ "message": known, "requestedSchema": { "type": "object", "properties": {} } });
     Answer::Result(match seen.method() {
         "tools/call" if seen.body["params"]["arguments"]["asks"] == true && is_modern => json!({
             "resultType": "input_required", "requestState": "s",
@@ -61,18 +64,28 @@ fn answer(seen: &Seen) -> Answer {
             sender.try_send(event(&asked)).unwrap();
             return Answer::Stream(receiver);
         }
-        "tools/call" => json!({ "resultType": "complete", "content": [{ "type": "text", "text": known }] }),
-        "prompts/list" => json!({ "resultType": "complete", "prompts": [{ "name": "p", "description": known }] }),
+        "tools/call" => {
+            json!({ "resultType": "complete", "content": [{ "type": "text", "text": known }] })
+        }
+        "prompts/list" => {
+            json!({ "resultType": "complete", "prompts": [{ "name": "p", "description": known }] })
+        }
         "prompts/get" => {
             let content = json!({ "type": "text", "text": known });
             json!({ "resultType": "complete", "messages": [{ "role": "user", "content": content }] })
         }
-        "resources/list" => json!({ "resultType": "complete", "resources": [{ "uri": "x:y", "name": known }] }),
+        "resources/list" => {
+            json!({ "resultType": "complete", "resources": [{ "uri": "x:y", "name": known }] })
+        }
         "resources/templates/list" => {
             json!({ "resultType": "complete", "resourceTemplates": [{ "uriTemplate": "x:{y}", "name": known }] })
         }
-        "resources/read" => json!({ "resultType": "complete", "contents": [{ "uri": "x:y", "text": known }] }),
-        "completion/complete" => json!({ "resultType": "complete", "completion": { "values": [known] } }),
+        "resources/read" => {
+            json!({ "resultType": "complete", "contents": [{ "uri": "x:y", "text": known }] })
+        }
+        "completion/complete" => {
+            json!({ "resultType": "complete", "completion": { "values": [known] } })
+        }
         _ => json!({ "resultType": "complete" }),
     })
 }
@@ -92,7 +105,8 @@ fn setup(puppet: &Puppet) -> Setup {
 
 /// Everything that an agent can ask a server, and the question that a server asks back.
 async fn agents_have_none(agent: &Agent) {
-    let reference = json!({ "type": "ref/prompt", "name": if agent.is_legacy() { "p" } else { "bank__p" } });
+    let reference =
+        json!({ "type": "ref/prompt", "name": if agent.is_legacy() { "p" } else { "bank__p" } });
     for (method, params) in [
         ("tools/list", json!({})),
         ("prompts/list", json!({})),
@@ -100,7 +114,10 @@ async fn agents_have_none(agent: &Agent) {
         ("resources/list", json!({})),
         ("resources/templates/list", json!({})),
         ("resources/read", json!({ "uri": "x:y" })),
-        ("completion/complete", json!({ "ref": reference, "argument": { "name": "a", "value": "" } })),
+        (
+            "completion/complete",
+            json!({ "ref": reference, "argument": { "name": "a", "value": "" } }),
+        ),
     ] {
         let answer = agent.ask(method, params).await.to_string();
         judge(method, answer.as_bytes());
@@ -108,27 +125,47 @@ async fn agents_have_none(agent: &Agent) {
             answer.contains("secret_ref:bank_token") && answer.contains("secret_ref:of_file"),
             "{method}: {answer}"
         );
-        assert!(answer.contains("secret_ref:of_program"), "{method}: {answer}");
+        assert!(
+            answer.contains("secret_ref:of_program"),
+            "{method}: {answer}"
+        );
     }
-    let name = if agent.is_legacy() { "read" } else { "bank__read" };
+    let name = if agent.is_legacy() {
+        "read"
+    } else {
+        "bank__read"
+    };
     for asks in [false, true] {
-        let mut request = agent.request("tools/call", json!({ "name": name, "arguments": { "asks": asks } }));
+        let mut request = agent.request(
+            "tools/call",
+            json!({ "name": name, "arguments": { "asks": asks } }),
+        );
         if !agent.is_legacy() {
-            let capabilities = &mut request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+            let capabilities =
+                &mut request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
             capabilities["elicitation"] = json!({ "form": {} });
         }
         let mut reading = agent.post(&request).await;
-        let streams = reading.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
-        let heard = if streams { reading.message().await } else { reading.whole().await }.to_string();
+        let streams = reading
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream");
+        let heard = if streams {
+            reading.message().await
+        } else {
+            reading.whole().await
+        }
+        .to_string();
         judge("a call", heard.as_bytes());
         assert_eq!(heard.contains("elicitation/create"), asks, "{heard}");
         assert!(heard.contains("secret_ref:bank_token"), "{heard}");
     }
 }
 
-/// 002-31, SECURITY §3F F2, §3C C9, invariant I8: a server was given values before this toolgate was started, and repeats them
-/// wherever it can, before any call refers to one: nobody reads them, neither agents, hooks and operators, nor who looks at
-/// definitions with another verb; and a secret that is added while toolgate runs is known before it is used.
+/// 002-31, SECURITY §3F F2, §3C C9, invariant I8: a server was given values before this toolgate
+/// was started, and repeats them wherever it can, before any call refers to one: nobody reads them,
+/// neither agents, hooks and operators, nor who looks at definitions with another verb; and a
+/// secret that is added while toolgate runs is known before it is used.
 #[tokio::test]
 async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
@@ -150,11 +187,17 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     judge("pins", pins.as_bytes());
     assert!(pins.contains("secret_ref:bank_token"), "{pins}");
 
-    let gate = Gate { gate: setup.start().await };
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     for agent in [gate.agent(), gate.legacy("/mcp/bank").await] {
         agents_have_none(&agent).await;
     }
-    let discovered = gate.agent().ask("server/discover", json!({})).await.to_string();
+    let discovered = gate
+        .agent()
+        .ask("server/discover", json!({}))
+        .await
+        .to_string();
     judge("instructions", discovered.as_bytes());
     assert!(discovered.contains("secret_ref:bank_token"), "{discovered}");
     for told in hooks.heard(2).await {
@@ -164,10 +207,16 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let place = gate.path("toolgate.yaml");
     let written = std::fs::read_to_string(&place).unwrap();
     let later = "secrets:\n  later: { env: LATER_TOKEN, for: [ { server: bank, tool: pay, pointer: /token } ] }";
-    puppet.answers(|_| Answer::Result(json!({ "content": [{ "type": "text", "text": "canary-of-later" }] })));
+    puppet.answers(|_| {
+        Answer::Result(json!({ "content": [{ "type": "text", "text": "canary-of-later" }] }))
+    });
     own(&place, &written.replacen("secrets:", later, 1));
     until("the secret that was added is known", || async {
-        let said = gate.agent().call_anew("bank__read", json!({})).await.to_string();
+        let said = gate
+            .agent()
+            .call_anew("bank__read", json!({}))
+            .await
+            .to_string();
         said.contains("secret_ref:later").then_some(())
     })
     .await;
@@ -176,39 +225,99 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     assert!(exported.contains("bank__read"), "{exported}");
 }
 
-/// 002-27, 002-31: the hook that may change a call, the one that hears of its end, and every verb that tells of it later have
-/// the reference, as the agent wrote it; only the server has the value.
+/// 002-27, 002-31: the hook that may change a call, the one that hears of its end, and every verb
+/// that tells of it later have the reference, as the agent wrote it; only the server has the value.
 #[tokio::test]
 async fn whoever_is_told_of_a_call_is_told_the_reference() {
     let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
     puppet.answers(answer);
-    let hooked = hooks.hooks(&[("early", "before", "bank__*"), ("late", "after", "bank__*")], "");
+    let hooked = hooks.hooks(
+        &[("early", "before", "bank__*"), ("late", "after", "bank__*")],
+        "",
+    );
     let setup = setup(&puppet).more(&hooked);
-    let gate = Gate { gate: setup.start().await };
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     let arguments = json!({ "token": REFERENCE });
-    assert_eq!(code(&gate.agent().call("bank__pay", arguments.clone()).await), None);
-    let call = puppet.seen().into_iter().find(|seen| seen.method() == "tools/call").unwrap();
+    assert_eq!(
+        code(&gate.agent().call("bank__pay", arguments.clone()).await),
+        None
+    );
+    let call = puppet
+        .seen()
+        .into_iter()
+        .find(|seen| seen.method() == "tools/call")
+        .unwrap();
     assert_eq!(call.body["params"]["arguments"]["token"], CANARY);
     let told = hooks.heard(2).await;
-    assert_eq!(told.iter().map(|told| told.hook.as_str()).collect::<Vec<_>>(), ["early", "late"]);
+    assert_eq!(
+        told.iter()
+            .map(|told| told.hook.as_str())
+            .collect::<Vec<_>>(),
+        ["early", "late"]
+    );
     for told in told {
         assert_eq!(told.body["arguments"], arguments, "{}", told.hook);
         judge(&told.hook, told.body.to_string().as_bytes());
     }
-    let action = gate.entries(1).await[0]["action_id"].as_str().unwrap().to_owned();
+    let action = gate.entries(1).await[0]["action_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let setup = gate.stop().await;
-    std::fs::write(setup.directory().join("arguments.jsonl"), arguments.to_string() + "\n").unwrap();
+    std::fs::write(
+        setup.directory().join("arguments.jsonl"),
+        arguments.to_string() + "\n",
+    )
+    .unwrap();
     let given = arguments.to_string();
     for (verb, has_reference) in [
-        (&["test", "add", &action, "--data", "data", "--to", "tests/pack.yaml"][..], false),
-        (&["test", "--replay", "ledger", "--data", "data", "--arguments", "arguments.jsonl"], false),
-        (&["ledger", "replay", &action, "--data", "data", "--arguments", &given], false),
+        (
+            &[
+                "test",
+                "add",
+                &action,
+                "--data",
+                "data",
+                "--to",
+                "tests/pack.yaml",
+            ][..],
+            false,
+        ),
+        (
+            &[
+                "test",
+                "--replay",
+                "ledger",
+                "--data",
+                "data",
+                "--arguments",
+                "arguments.jsonl",
+            ],
+            false,
+        ),
+        (
+            &[
+                "ledger",
+                "replay",
+                &action,
+                "--data",
+                "data",
+                "--arguments",
+                &given,
+            ],
+            false,
+        ),
         (&["ledger", "show", &action, "--data", "data"], true),
         (&["ledger", "export", "--data", "data"], true),
     ] {
         let (code, said, wrong) = run(&setup, verb).await;
         assert_eq!(code, 0, "{verb:?}: {said}{wrong}");
-        assert!(!has_reference || said.contains("secret_ref:bank_token"), "{verb:?}: {said}");
+        assert!(
+            !has_reference || said.contains("secret_ref:bank_token"),
+            "{verb:?}: {said}"
+        );
         judge(&verb.join(" "), (said + &wrong).as_bytes());
     }
     let pack = std::fs::read_to_string(setup.directory().join("tests/pack.yaml")).unwrap();
@@ -219,13 +328,23 @@ async fn whoever_is_told_of_a_call_is_told_the_reference() {
         let mut agent = Launched::start(&setup, &["--data", data], is_legacy).await;
         let listed = agent.ask("tools/list", json!({})).await;
         judge("tools/list over stdio", listed.to_string().as_bytes());
-        assert!(listed.to_string().contains("secret_ref:bank_token"), "{listed}");
+        assert!(
+            listed.to_string().contains("secret_ref:bank_token"),
+            "{listed}"
+        );
         let tools = listed["result"]["tools"].as_array().unwrap();
-        let pay = tools.iter().filter_map(|tool| tool["name"].as_str()).find(|name| name.ends_with("pay")).unwrap();
+        let pay = tools
+            .iter()
+            .filter_map(|tool| tool["name"].as_str())
+            .find(|name| name.ends_with("pay"))
+            .unwrap();
         let said = agent.call(pay, arguments.clone()).await.to_string();
         judge("a call over stdio", said.as_bytes());
         assert!(said.contains("secret_ref:bank_token"), "{said}");
         agent.end().await;
-        judge("the log of stdio", &std::fs::read(setup.directory().join("stdio.log")).unwrap());
+        judge(
+            "the log of stdio",
+            &std::fs::read(setup.directory().join("stdio.log")).unwrap(),
+        );
     }
 }

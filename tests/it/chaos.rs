@@ -1,5 +1,5 @@
-//! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again runs once (004-01,
-//! 004-46, 004-60; SECURITY §12, chaos proxy).
+//! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again
+//! runs once (004-01, 004-46, 004-60; SECURITY §12, chaos proxy).
 
 use crate::harness::gate::programs;
 use std::collections::BTreeMap;
@@ -39,27 +39,48 @@ fn kinds(endings: &BTreeMap<String, What>) -> BTreeMap<String, u64> {
 /// A call: some name their key, the others rely on the one that is derived.
 fn errand(call: u64, session: u32, mut dice: Dice) -> Errand {
     let errand = Errand::effect(&format!("key-{call}"), &format!("session-{session}"));
-    let errand = if dice.chance(HELD) { errand.held() } else { errand };
-    let errand = if dice.chance(STATUSES) { errand.with_status(&mut dice) } else { errand };
-    Errand { explicit: call.is_multiple_of(3), ..errand }
+    let errand = if dice.chance(HELD) {
+        errand.held()
+    } else {
+        errand
+    };
+    let errand = if dice.chance(STATUSES) {
+        errand.with_status(&mut dice)
+    } else {
+        errand
+    };
+    Errand {
+        explicit: call.is_multiple_of(3),
+        ..errand
+    }
 }
 
-/// `TOOLGATE_CHAOS_CALLS` and `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same chance again.
+/// `TOOLGATE_CHAOS_CALLS` and `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same
+/// chance again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stderr, reason = "who wants the same chance again needs the seed")]
+#[expect(
+    clippy::print_stderr,
+    reason = "who wants the same chance again needs the seed"
+)]
 async fn calls_run_once_on_a_network_that_breaks() {
     let calls = number("TOOLGATE_CHAOS_CALLS").unwrap_or(2_000);
     let seed = number("TOOLGATE_CHAOS_SEED").unwrap_or_else(any_seed);
     eprintln!("TOOLGATE_CHAOS_SEED={seed}");
     let dice = Dice::new(seed);
-    let mut stand = Stand::new(programs(), Settings::of("toolgate")).await.unwrap();
+    let mut stand = Stand::new(programs(), Settings::of("toolgate"))
+        .await
+        .unwrap();
     let server = Arc::new(Mutex::new(stand.oracle.address));
     let upstream = Proxy::start(server, dice.fork(1), 0).await.unwrap();
     stand.configure(upstream.address).unwrap();
     stand.start(None).await.unwrap();
-    let downstream = Proxy::start(Arc::new(Mutex::new(stand.agents())), dice.fork(2), BROKEN).await.unwrap();
+    let downstream = Proxy::start(Arc::new(Mutex::new(stand.agents())), dice.fork(2), BROKEN)
+        .await
+        .unwrap();
     upstream.breaks_now(BROKEN);
-    let agents = Agents::new(downstream.address, dice.fork(3)).twice(TWICE).patience(Duration::from_secs(3));
+    let agents = Agents::new(downstream.address, dice.fork(3))
+        .twice(TWICE)
+        .patience(Duration::from_secs(3));
     let operators = Operators::start(stand.operators(), dice.fork(5));
     let mut sessions = JoinSet::new();
     for session in 0..SESSIONS {
@@ -83,12 +104,24 @@ async fn calls_run_once_on_a_network_that_breaks() {
         found.is_empty(),
         "seed {seed}: {} violations\n{}",
         found.len(),
-        found.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        found
+            .iter()
+            .take(10)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
     );
     let (allowed, denied) = operators.decided();
     let count = |fits: fn(&What) -> bool| endings.values().filter(|what| fits(what)).count();
-    let (done, unknown) = (count(|what| matches!(what, What::Done { .. })), count(|what| *what == What::Unknown));
-    let replayed = evidence.told.iter().filter(|told| told.what == What::Done { replayed: true }).count();
+    let (done, unknown) = (
+        count(|what| matches!(what, What::Done { .. })),
+        count(|what| *what == What::Unknown),
+    );
+    let replayed = evidence
+        .told
+        .iter()
+        .filter(|told| told.what == What::Done { replayed: true })
+        .count();
     // An error is an answer to a status, and nobody knows what ran; a denial is the end.
     let (errors, refused) = (
         count(|what| matches!(what, What::Error(_))),
@@ -99,12 +132,20 @@ async fn calls_run_once_on_a_network_that_breaks() {
         told >= endings.len() * 99 / 100,
         "seed {seed}: {done} done, {unknown} unknown, {errors} errors, {refused} denied of {calls}"
     );
-    assert!(allowed > 0 && denied > 0 && refused > 0 && errors > 0, "seed {seed}: {allowed} allowed, {denied} denied");
-    assert!(replayed > 0 && unknown > 0, "seed {seed}: {replayed} replayed, {unknown} unknown: nothing was tried");
+    assert!(
+        allowed > 0 && denied > 0 && refused > 0 && errors > 0,
+        "seed {seed}: {allowed} allowed, {denied} denied"
+    );
+    assert!(
+        replayed > 0 && unknown > 0,
+        "seed {seed}: {replayed} replayed, {unknown} unknown: nothing was tried"
+    );
     let executed = evidence.executions.len();
     assert!(
         (done..=done + unknown + errors + endings.len() / 100).contains(&executed),
         "seed {seed}: {executed} executions"
     );
-    eprintln!("{calls} calls: {done} done, {unknown} unknown, {executed} executions, {replayed} answers replayed");
+    eprintln!(
+        "{calls} calls: {done} done, {unknown} unknown, {executed} executions, {replayed} answers replayed"
+    );
 }

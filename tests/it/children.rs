@@ -1,4 +1,5 @@
-//! Tool servers as child processes: none outlives toolgate, and each ends in good order (SECURITY §3H H3, §3I).
+//! Tool servers as child processes: none outlives toolgate, and each ends in good order (SECURITY
+//! §3H H3, §3I).
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -62,10 +63,19 @@ fn gone(pids: &[u32]) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("still there after 2 s: {:?}", pids.iter().filter(|pid| lives(**pid)).collect::<Vec<_>>());
+    panic!(
+        "still there after 2 s: {:?}",
+        pids.iter().filter(|pid| lives(**pid)).collect::<Vec<_>>()
+    );
 }
 
-async fn first_line(process: &mut Process) -> (tokio::process::ChildStdin, tokio::process::ChildStdout, String) {
+async fn first_line(
+    process: &mut Process,
+) -> (
+    tokio::process::ChildStdin,
+    tokio::process::ChildStdout,
+    String,
+) {
     let (stdin, stdout) = process.take_pipes().unwrap();
     let (mut line, mut stdout) = (String::new(), tokio::io::BufReader::new(stdout));
     stdout.read_line(&mut line).await.unwrap();
@@ -84,7 +94,9 @@ fn guarded(args: &[&str]) -> (std::process::Child, Vec<u32>) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(guard.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(guard.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let pid: u32 = line.trim().parse().unwrap();
     assert!(lives(pid));
     (guard, vec![pid])
@@ -126,11 +138,19 @@ fn a_toolgate_killed_by_sigkill_takes_its_servers_along() {
          print(p.stdout.readline().decode().strip(), p.pid, flush=True)\n\
          time.sleep(600)"
     );
-    let mut toolgate =
-        std::process::Command::new("python3").args(["-c", &script, STUBBORN]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut toolgate = std::process::Command::new("python3")
+        .args(["-c", &script, STUBBORN])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
-    BufReader::new(toolgate.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let pids: Vec<u32> = line.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    BufReader::new(toolgate.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let pids: Vec<u32> = line
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
     assert!(pids.len() == 2 && pids.iter().all(|pid| lives(*pid)));
     toolgate.kill().unwrap();
     toolgate.wait().unwrap();
@@ -149,7 +169,12 @@ fn the_guard_ends_what_the_server_left_and_passes_its_status_on() {
         .spawn()
         .unwrap();
     let mut said = String::new();
-    guard.stdout.as_mut().unwrap().read_to_string(&mut said).unwrap();
+    guard
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_eq!(guard.wait().unwrap().code(), Some(7));
     gone(&[said.trim().parse().unwrap()]);
 }
@@ -163,7 +188,10 @@ async fn a_server_that_follows_the_rules_ends_when_its_input_does() {
     let mut said = String::new();
     stdout.read_to_string(&mut said).await.unwrap();
     assert_eq!(said, "hello\n");
-    assert_eq!(process.shutdown(Duration::from_secs(30)).await.status, Some(0));
+    assert_eq!(
+        process.shutdown(Duration::from_secs(30)).await.status,
+        Some(0)
+    );
 }
 
 #[tokio::test]
@@ -173,7 +201,10 @@ async fn a_server_that_ignores_the_end_of_its_input_gets_sigterm_and_may_end_wel
     let (stdin, _stdout, ready) = first_line(&mut process).await;
     assert_eq!(ready, "ready");
     drop(stdin);
-    assert_eq!(process.shutdown(Duration::from_millis(50)).await.status, Some(5));
+    assert_eq!(
+        process.shutdown(Duration::from_millis(50)).await.status,
+        Some(5)
+    );
 }
 
 #[tokio::test]
@@ -182,9 +213,15 @@ async fn a_stubborn_server_is_killed_and_reaped() {
     let (stdin, _stdout, pid) = first_line(&mut process).await;
     let guard = u32::try_from(process.id()).unwrap();
     drop(stdin);
-    assert_eq!(process.shutdown(Duration::from_millis(50)).await.status, Some(128 + 9));
+    assert_eq!(
+        process.shutdown(Duration::from_millis(50)).await.status,
+        Some(128 + 9)
+    );
     gone(&[pid.parse().unwrap()]);
-    assert!(!Path::new(&format!("/proc/{guard}")).exists(), "a zombie is left");
+    assert!(
+        !Path::new(&format!("/proc/{guard}")).exists(),
+        "a zombie is left"
+    );
 }
 
 #[tokio::test]
@@ -230,15 +267,24 @@ async fn the_environment_is_what_is_configured() {
     let (_stdin, mut stdout) = process.take_pipes().unwrap();
     let mut said = String::new();
     stdout.read_to_string(&mut said).await.unwrap();
-    let mut names: Vec<&str> = said.lines().map(|line| line.split_once('=').unwrap().0).collect();
+    let mut names: Vec<&str> = said
+        .lines()
+        .map(|line| line.split_once('=').unwrap().0)
+        .collect();
     names.sort_unstable();
     assert_eq!(names, ["KEY", "PATH"]);
 }
 
 #[tokio::test]
 async fn a_server_that_ends_at_once_is_quoted() {
-    let process = start(&command("sh", &["-c", "echo first >&2; echo 'no such database' >&2; exit 3"]));
-    assert_eq!(process.ending().await, "it exited with status 3; it last said: no such database");
+    let process = start(&command(
+        "sh",
+        &["-c", "echo first >&2; echo 'no such database' >&2; exit 3"],
+    ));
+    assert_eq!(
+        process.ending().await,
+        "it exited with status 3; it last said: no such database"
+    );
     assert_eq!(process.said(), ["first", "no such database"]);
 }
 
@@ -248,15 +294,29 @@ async fn a_program_that_cannot_be_started_is_named_with_what_to_do() {
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "not a program").unwrap();
     let fault = |command: &Command| {
-        Process::spawn(command, Path::new(TOOLGATE), &Leftovers::default()).unwrap_err().to_string()
+        Process::spawn(command, Path::new(TOOLGATE), &Leftovers::default())
+            .unwrap_err()
+            .to_string()
     };
     let missing = fault(&command("no-such-program-here", &[]));
-    assert!(missing.contains("server `billing`") && missing.contains("not found in PATH; install it"), "{missing}");
+    assert!(
+        missing.contains("server `billing`") && missing.contains("not found in PATH; install it"),
+        "{missing}"
+    );
     let absent = fault(&command("/no/such/program", &[]));
-    assert!(absent.contains("/no/such/program does not exist"), "{absent}");
+    assert!(
+        absent.contains("/no/such/program does not exist"),
+        "{absent}"
+    );
     let forbidden = fault(&command(plain.to_str().unwrap(), &[]));
-    assert!(forbidden.contains("may not be executed; set its permissions"), "{forbidden}");
-    let nowhere = Command { cwd: Some("/no/such/folder".into()), ..command("cat", &[]) };
+    assert!(
+        forbidden.contains("may not be executed; set its permissions"),
+        "{forbidden}"
+    );
+    let nowhere = Command {
+        cwd: Some("/no/such/folder".into()),
+        ..command("cat", &[])
+    };
     assert!(fault(&nowhere).contains("its directory /no/such/folder does not exist"));
 }
 
@@ -268,8 +328,13 @@ async fn a_program_without_its_interpreter_is_quoted() {
     let script = folder.path().join("script");
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ending = start(&command(script.to_str().unwrap(), &[])).ending().await;
-    assert!(ending.starts_with("it exited with status 127; it last said: toolgate: cannot start"), "{ending}");
+    let ending = start(&command(script.to_str().unwrap(), &[]))
+        .ending()
+        .await;
+    assert!(
+        ending.starts_with("it exited with status 127; it last said: toolgate: cannot start"),
+        "{ending}"
+    );
 }
 
 /// The second net: toolgate and the guard are both killed, and the next start ends what is left.
@@ -290,9 +355,15 @@ async fn a_server_whose_guard_was_killed_too_is_ended_at_the_next_start() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(guard.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(guard.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let pid: u32 = line.trim().parse().unwrap();
-    let text = until(|| std::fs::read_to_string(&path).ok().filter(|text| text.lines().count() == 3));
+    let text = until(|| {
+        std::fs::read_to_string(&path)
+            .ok()
+            .filter(|text| text.lines().count() == 3)
+    });
     guard.kill().unwrap();
     guard.wait().unwrap();
     assert!(lives(pid));
@@ -300,7 +371,13 @@ async fn a_server_whose_guard_was_killed_too_is_ended_at_the_next_start() {
     head[3] = "1"; // the start of a process that is not this one
     let rest: Vec<&str> = text.lines().skip(1).collect();
     std::fs::write(&path, format!("{}\n{}\n", head.join(" "), rest.join("\n"))).unwrap();
-    assert_eq!(leftovers.sweep().unwrap(), Swept { ended: 1, ..Swept::default() });
+    assert_eq!(
+        leftovers.sweep().unwrap(),
+        Swept {
+            ended: 1,
+            ..Swept::default()
+        }
+    );
     gone(&[pid]);
     assert!(!path.exists());
 }
@@ -334,19 +411,35 @@ fn converse(process: &mut Process) -> Conversation {
     Conversation::start(&ServerName::new("billing"), stdout, stdin, process.ending()).0
 }
 
-/// SEMANTICS §4: a process that died after the line was written leaves the outcome unknown, and says why.
+/// SEMANTICS §4: a process that died after the line was written leaves the outcome unknown, and
+/// says why.
 #[tokio::test]
 async fn a_server_that_dies_in_a_call_tells_its_last_words() {
     let mut process = start(&command("python3", &["-c", SERVER]));
     let conversation = converse(&mut process);
-    let (_, mut inbox) = conversation.request(request("echo", r#"{"a":1}"#)).await.unwrap();
-    let Some(Ok(Inbound::Message(answer))) = inbox.recv().await else { panic!("no answer") };
+    let (_, mut inbox) = conversation
+        .request(request("echo", r#"{"a":1}"#))
+        .await
+        .unwrap();
+    let Some(Ok(Inbound::Message(answer))) = inbox.recv().await else {
+        panic!("no answer")
+    };
     assert_eq!(answer.body.unwrap().as_bytes(), br#"{"a": 1}"#);
     let (_, mut inbox) = conversation.request(request("die", "{}")).await.unwrap();
     let fault = inbox.recv().await.unwrap().unwrap_err();
     assert_eq!(fault.sent, Sent::Maybe);
-    assert_eq!(fault.what, "server `billing`: it exited with status 1; it last said: killed by its own bug");
-    assert_eq!(conversation.request(request("echo", "{}")).await.unwrap_err().sent, Sent::Nothing);
+    assert_eq!(
+        fault.what,
+        "server `billing`: it exited with status 1; it last said: killed by its own bug"
+    );
+    assert_eq!(
+        conversation
+            .request(request("echo", "{}"))
+            .await
+            .unwrap_err()
+            .sent,
+        Sent::Nothing
+    );
 }
 
 #[tokio::test]
@@ -354,8 +447,16 @@ async fn closing_the_conversation_lets_the_server_end_by_itself() {
     let mut process = start(&command("python3", &["-c", SERVER]));
     let conversation = converse(&mut process);
     conversation.close();
-    assert_eq!(process.shutdown(Duration::from_secs(30)).await.status, Some(0));
-    assert!(conversation.closed().await.starts_with("it exited with status 0"));
+    assert_eq!(
+        process.shutdown(Duration::from_secs(30)).await.status,
+        Some(0)
+    );
+    assert!(
+        conversation
+            .closed()
+            .await
+            .starts_with("it exited with status 0")
+    );
 }
 
 /// SECURITY §3I I3: a server that floods both its outputs neither blocks nor grows toolgate.

@@ -1,4 +1,5 @@
-//! What a contract says beyond who may call: variants, drafts, what errors mean, and arguments that must be there.
+//! What a contract says beyond who may call: variants, drafts, what errors mean, and arguments that
+//! must be there.
 
 use crate::harness::gate::Setup;
 use crate::puppet::{Answer, Puppet, Seen, tool};
@@ -59,15 +60,25 @@ contracts:
 "#;
 
 async fn stage() -> (Puppet, Gate) {
-    let names = ["create", "send", "discard", "record", "get_one", "get_two", "put", "charge"];
+    let names = [
+        "create", "send", "discard", "record", "get_one", "get_two", "put", "charge",
+    ];
     let puppet = Puppet::with(names.map(tool).to_vec()).await;
     let servers = vec![("billing", puppet.url())];
-    let settings = Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false };
+    let settings = Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: false,
+    };
     (puppet, Gate::start(settings).await)
 }
 
 fn result(structured: &Value) -> Answer {
-    Answer::Result(json!({ "content": [], "structuredContent": structured, "resultType": "complete" }))
+    Answer::Result(
+        json!({ "content": [], "structuredContent": structured, "resultType": "complete" }),
+    )
 }
 
 /// Makes drafts under the customer's name.
@@ -84,8 +95,7 @@ fn drafts(seen: &Seen) -> Answer {
 
 /// A call in `task`.
 async fn call(agent: &Agent, task: &str, name: &str, arguments: Value) -> Value {
-    let params =
-        json!({ "name": format!("billing__{name}"), "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    let params = json!({ "name": format!("billing__{name}"), "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
     agent.ask("tools/call", params).await
 }
 
@@ -97,48 +107,95 @@ fn decision(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["dev.toolgate/decision"]
 }
 
-/// 003-P4d, 003-63, 003-65 … 003-72: a draft is confirmed by the task that has made it, by its name; after a restart, too; and the
-/// ledger binds the two. Without a draft nothing is sent.
+/// 003-P4d, 003-63, 003-65 … 003-72: a draft is confirmed by the task that has made it, by its
+/// name; after a restart, too; and the ledger binds the two. Without a draft nothing is sent.
 #[tokio::test]
 async fn a_draft_is_confirmed_by_its_task_only() {
     let (puppet, gate) = stage().await;
     puppet.answers(drafts);
     let agent = gate.agent().token("token-of-the-clerk");
     let refused = call(&agent, "one", "send", json!({ "id": "inv_1" })).await;
-    assert_eq!(code(&refused).as_deref(), Some("draft_required"), "{refused}");
+    assert_eq!(
+        code(&refused).as_deref(),
+        Some("draft_required"),
+        "{refused}"
+    );
     assert_eq!(decision(&refused)["pointer"], "/id");
     let words = refused["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(words.contains("`billing__create`") && words.contains("did not run"), "{words}");
+    assert!(
+        words.contains("`billing__create`") && words.contains("did not run"),
+        "{words}"
+    );
     for customer in ["c_1", "c_bad", "c_2"] {
-        assert_eq!(code(&call(&agent, "one", "create", draft(customer)).await), None);
+        assert_eq!(
+            code(&call(&agent, "one", "create", draft(customer)).await),
+            None
+        );
     }
     let made = puppet.executions();
-    for (task, id) in [("one", "inv_3"), ("one", "inv_bad"), ("two", "inv_1"), ("one", "INV_1")] {
+    for (task, id) in [
+        ("one", "inv_3"),
+        ("one", "inv_bad"),
+        ("two", "inv_1"),
+        ("one", "INV_1"),
+    ] {
         let answer = call(&agent, task, "send", json!({ "id": id })).await;
-        assert_eq!(code(&answer).as_deref(), Some("draft_required"), "{task} {id}");
+        assert_eq!(
+            code(&answer).as_deref(),
+            Some("draft_required"),
+            "{task} {id}"
+        );
     }
     // The same task of another agent is another task.
     let chief = gate.agent().token("token-of-the-chief");
-    assert_eq!(code(&call(&chief, "one", "send", json!({ "id": "inv_1" })).await).as_deref(), Some("draft_required"));
+    assert_eq!(
+        code(&call(&chief, "one", "send", json!({ "id": "inv_1" })).await).as_deref(),
+        Some("draft_required")
+    );
     assert_eq!(puppet.executions(), made, "nothing was sent");
-    assert_eq!(code(&call(&agent, "one", "send", json!({ "id": "inv_1" })).await), None);
+    assert_eq!(
+        code(&call(&agent, "one", "send", json!({ "id": "inv_1" })).await),
+        None
+    );
     assert_eq!(puppet.executions(), made + 1);
     let again = call(&agent, "one", "send", json!({ "id": "inv_1" })).await;
-    assert_eq!(decision(&again)["replayed"], true, "a draft is confirmed once");
+    assert_eq!(
+        decision(&again)["replayed"],
+        true,
+        "a draft is confirmed once"
+    );
     assert_eq!(puppet.executions(), made + 1);
 
-    let gate = Gate { gate: gate.stop().await.start().await };
+    let gate = Gate {
+        gate: gate.stop().await.start().await,
+    };
     let agent = gate.agent().token("token-of-the-clerk");
-    assert_eq!(code(&call(&agent, "one", "send", json!({ "id": "inv_2" })).await), None, "what was made is known");
+    assert_eq!(
+        code(&call(&agent, "one", "send", json!({ "id": "inv_2" })).await),
+        None,
+        "what was made is known"
+    );
     assert_eq!(puppet.executions(), made + 2);
     let entries = gate.entries(12).await;
     let of = |tool: &str, n: usize| {
-        let sent =
-            |entry: &&Value| entry["tool"] == tool && entry["outcome"] == "answered" && entry["replayed"] != true;
-        entries.iter().filter(sent).nth(n).unwrap_or_else(|| panic!("{tool} {n}: {entries:#?}"))
+        let sent = |entry: &&Value| {
+            entry["tool"] == tool && entry["outcome"] == "answered" && entry["replayed"] != true
+        };
+        entries
+            .iter()
+            .filter(sent)
+            .nth(n)
+            .unwrap_or_else(|| panic!("{tool} {n}: {entries:#?}"))
     };
-    let (create, first, second) = (of("billing__create", 0), of("billing__send", 0), of("billing__send", 1));
-    assert_eq!((&create["writes"], &create["audit"]), (&json!("invoices(draft)"), &json!({ "customer": "c_1" })));
+    let (create, first, second) = (
+        of("billing__create", 0),
+        of("billing__send", 0),
+        of("billing__send", 1),
+    );
+    assert_eq!(
+        (&create["writes"], &create["audit"]),
+        (&json!("invoices(draft)"), &json!({ "customer": "c_1" }))
+    );
     assert_eq!(first["confirms"], create["action_id"]);
     assert_eq!(second["confirms"], of("billing__create", 2)["action_id"]);
     for field in [
@@ -156,11 +213,13 @@ async fn a_draft_is_confirmed_by_its_task_only() {
     }
 }
 
-/// 002-32, 003-22, 003-27: the argument chooses what a call needs and what it is counted as; what chooses nothing is refused.
+/// 002-32, 003-22, 003-27: the argument chooses what a call needs and what it is counted as; what
+/// chooses nothing is refused.
 #[tokio::test]
 async fn an_argument_chooses_between_variants() {
     let (puppet, gate) = stage().await;
-    let [clerk, chief] = ["clerk", "chief"].map(|who| gate.agent().token(&format!("token-of-the-{who}")));
+    let [clerk, chief] =
+        ["clerk", "chief"].map(|who| gate.agent().token(&format!("token-of-the-{who}")));
     let record = |action: Value, id: u32| json!({ "action": action, "id": id });
     for (agent, arguments, expected) in [
         (&clerk, record(json!("list"), 1), None),
@@ -172,47 +231,81 @@ async fn an_argument_chooses_between_variants() {
         (&chief, record(json!("delete"), 1), None),
         (&chief, record(json!("delete"), 2), None),
         (&chief, record(json!("list"), 2), None),
-        (&chief, record(json!("delete"), 3), Some("budget_calls_exceeded")),
+        (
+            &chief,
+            record(json!("delete"), 3),
+            Some("budget_calls_exceeded"),
+        ),
         (&chief, record(json!("list"), 3), None),
     ] {
         let before = puppet.executions();
         let answer = call(agent, "t", "record", arguments.clone()).await;
         assert_eq!(code(&answer).as_deref(), expected, "{arguments}: {answer}");
-        assert_eq!(puppet.executions() - before, usize::from(expected.is_none()));
+        assert_eq!(
+            puppet.executions() - before,
+            usize::from(expected.is_none())
+        );
     }
     let unknown = call(&chief, "t", "record", record(json!("purge"), 1)).await;
     assert_eq!(decision(&unknown)["pointer"], "/action");
-    assert!(unknown["result"]["content"][0]["text"].as_str().unwrap().contains("one of delete, list"), "{unknown}");
+    assert!(
+        unknown["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("one of delete, list"),
+        "{unknown}"
+    );
     let entries = gate.entries(12).await;
-    let told: Vec<_> =
-        entries.iter().map(|entry| (entry["variant"].as_str(), entry["state"].as_str().unwrap())).collect();
-    assert_eq!(told[..3], [(Some("list"), "collect"), (Some("delete"), "execute"), (None, "execute")]);
+    let told: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry["variant"].as_str(), entry["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        told[..3],
+        [
+            (Some("list"), "collect"),
+            (Some("delete"), "execute"),
+            (None, "execute")
+        ]
+    );
     assert_eq!(
         (entries[6]["actions"].clone(), entries[6]["writes"].clone()),
         (json!(["write"]), json!("records(deleted)"))
     );
 }
 
-/// 002-16, 002-30: one contract for several tools of a server; a tool that no contract is for stays hidden.
+/// 002-16, 002-30: one contract for several tools of a server; a tool that no contract is for stays
+/// hidden.
 #[tokio::test]
 async fn a_pattern_is_a_contract_for_what_it_matches() {
     let (_puppet, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let tools = agent.tools().await;
     assert!(
-        tools.contains(&"billing__get_one".to_owned()) && tools.contains(&"billing__get_two".to_owned()),
+        tools.contains(&"billing__get_one".to_owned())
+            && tools.contains(&"billing__get_two".to_owned()),
         "{tools:?}"
     );
     assert!(!tools.contains(&"billing__put".to_owned()), "{tools:?}");
     assert_eq!(code(&call(&agent, "t", "get_two", json!({})).await), None);
-    assert_eq!(code(&call(&agent, "t", "put", json!({})).await).as_deref(), Some("tool_not_allowlisted"));
+    assert_eq!(
+        code(&call(&agent, "t", "put", json!({})).await).as_deref(),
+        Some("tool_not_allowlisted")
+    );
 }
 
-/// What the server answers; what the agent reads of it: code, meaning, retry; whether the same call is sent again.
-type Case = (Result<Value, Value>, Option<&'static str>, Option<&'static str>, &'static str, bool);
+/// What the server answers; what the agent reads of it: code, meaning, retry; whether the same call
+/// is sent again.
+type Case = (
+    Result<Value, Value>,
+    Option<&'static str>,
+    Option<&'static str>,
+    &'static str,
+    bool,
+);
 
-/// 003-50, SEMANTICS §4: what an error means is what the contract says: whether the call may be sent again, was not done, is
-/// over, or may have been done.
+/// 003-50, SEMANTICS §4: what an error means is what the contract says: whether the call may be
+/// sent again, was not done, is over, or may have been done.
 #[tokio::test]
 async fn an_error_means_what_the_contract_says() {
     let (puppet, gate) = stage().await;
@@ -224,9 +317,27 @@ async fn an_error_means_what_the_contract_says() {
     let protocol = json!({ "jsonrpc": "2.0", "error": { "code": -32603, "message": "internal" } });
     let none = json!({});
     let cases: [Case; 5] = [
-        (Ok(error("the bank is busy", none.clone())), None, Some("retryable"), "same_key", true),
-        (Ok(error("no", json!({ "error": { "code": "NO_ACCOUNT" } }))), None, Some("not_executed"), "never", false),
-        (Ok(error("wire cut", none.clone())), Some("outcome_unknown"), Some("unknown"), "never", false),
+        (
+            Ok(error("the bank is busy", none.clone())),
+            None,
+            Some("retryable"),
+            "same_key",
+            true,
+        ),
+        (
+            Ok(error("no", json!({ "error": { "code": "NO_ACCOUNT" } }))),
+            None,
+            Some("not_executed"),
+            "never",
+            false,
+        ),
+        (
+            Ok(error("wire cut", none.clone())),
+            Some("outcome_unknown"),
+            Some("unknown"),
+            "never",
+            false,
+        ),
         (Ok(error("other", none)), None, None, "never", false),
         (Err(protocol), None, None, "never", false),
     ];
@@ -241,7 +352,10 @@ async fn an_error_means_what_the_contract_says() {
         if is_result {
             assert_eq!(code(&first).as_deref(), expected, "{n}: {first}");
             assert_eq!(
-                (decision(&first)["error"].as_str(), decision(&first)["retry"].as_str()),
+                (
+                    decision(&first)["error"].as_str(),
+                    decision(&first)["retry"].as_str()
+                ),
                 (meaning, Some(retry)),
                 "{n}"
             );
@@ -253,37 +367,58 @@ async fn an_error_means_what_the_contract_says() {
     }
 }
 
-/// 002-05, 002-11: a server that is there only after the policy was loaded is compared with it as well, before anything of it
-/// can be called.
+/// 002-05, 002-11: a server that is there only after the policy was loaded is compared with it as
+/// well, before anything of it can be called.
 #[tokio::test]
 async fn a_tool_that_comes_later_is_compared_with_its_contract() {
     let schema = json!({ "type": "object", "properties": { "tenant": { "type": "string" } } });
-    let puppet = Puppet::with(vec![json!({ "name": "pay", "inputSchema": schema }), tool("read")]).await;
+    let puppet = Puppet::with(vec![
+        json!({ "name": "pay", "inputSchema": schema }),
+        tool("read"),
+    ])
+    .await;
     puppet.down();
     let policy = "contracts:
   bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay: { purpose: Pay., actions: [write], permission: { tenant: /tenant_id }, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [] }
   bank__read: { purpose: Look., actions: [read], secrets: [] }
 ";
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).callers(CALLERS).policy(policy);
-    let gate = Gate { gate: setup.begin().await };
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .callers(CALLERS)
+        .policy(policy);
+    let gate = Gate {
+        gate: setup.begin().await,
+    };
     let agent = gate.agent().token("token-of-the-clerk");
     let call = json!({ "name": "bank__pay", "arguments": { "tenant": "t_001" } });
     puppet.up().await;
     crate::harness::until("the server is there", || async {
         let answer = agent.ask("tools/call", call.clone()).await;
-        assert_eq!(code(&answer).as_deref(), Some("tool_not_allowlisted"), "{answer}");
+        assert_eq!(
+            code(&answer).as_deref(),
+            Some("tool_not_allowlisted"),
+            "{answer}"
+        );
         (agent.tools().await == ["bank__read"]).then_some(())
     })
     .await;
     let answer = agent.ask("tools/call", call).await;
-    assert_eq!(code(&answer).as_deref(), Some("tool_not_allowlisted"), "{answer}");
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("tool_not_allowlisted"),
+        "{answer}"
+    );
     let withheld = gate.readiness().await["servers"][0]["withheld"].to_string();
-    assert!(withheld.contains("its input schema has no `tenant_id`"), "{withheld}");
+    assert!(
+        withheld.contains("its input schema has no `tenant_id`"),
+        "{withheld}"
+    );
     assert_eq!(puppet.executions(), 0);
 }
 
-/// 002-05, 002-11: a tool without the argument that its contract decides by is withheld, and operators are told why.
+/// 002-05, 002-11: a tool without the argument that its contract decides by is withheld, and
+/// operators are told why.
 #[tokio::test]
 async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let schema = |argument: &str| json!({ "name": "pay", "inputSchema": { "type": "object", "properties": { argument: { "type": "string" } } } });
@@ -292,7 +427,13 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
                   side_effect: { writes: test, rollback: { tool: bank__undo } }\n    secrets: []\n  bank__undo: { purpose: Takes it \
                   back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
     let servers = vec![("bank", puppet.url())];
-    let settings = Settings { servers, callers: CALLERS, more: "", policy: policy.to_owned(), observe: false };
+    let settings = Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: policy.to_owned(),
+        observe: false,
+    };
     let gate = Gate::start(settings).await;
     let agent = gate.agent().token("token-of-the-clerk");
     assert_eq!(agent.tools().await, [""; 0]);
@@ -302,17 +443,34 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let withheld = &gate.readiness().await["servers"][0]["withheld"];
     let why = "`bank__pay`: its input schema has no `tenant_id`, by which its contract decides (`permission.tenant`)";
     assert_eq!(withheld, &json!([why]));
-    assert!(gate.entries(1).await[0]["decided_by"].as_str().unwrap().contains("no `tenant_id`"));
+    assert!(
+        gate.entries(1).await[0]["decided_by"]
+            .as_str()
+            .unwrap()
+            .contains("no `tenant_id`")
+    );
     let (exit, out, _) = run(gate.setup(), &["check", "--connect", "."]).await;
     assert_eq!(exit, 1, "{out}");
-    assert!(out.contains("error: the tool's input schema has no `tenant_id`, so the tool is withheld"), "{out}");
+    assert!(
+        out.contains("error: the tool's input schema has no `tenant_id`, so the tool is withheld"),
+        "{out}"
+    );
     insta::assert_snapshot!(
         "check_connect",
-        regex::Regex::new("policy [0-9a-f]{12}").unwrap().replace(&out, "policy VERSION")
+        regex::Regex::new("policy [0-9a-f]{12}")
+            .unwrap()
+            .replace(&out, "policy VERSION")
     );
     // The server mends it.
     puppet.changes_tools(vec![schema("tenant_id")]).await;
     let listed = || async { (agent.tools().await == ["bank__pay"]).then_some(()) };
     crate::harness::until("the tool is offered", listed).await;
-    assert_eq!(code(&agent.call("bank__pay", json!({ "tenant_id": "t_001" })).await), None);
+    assert_eq!(
+        code(
+            &agent
+                .call("bank__pay", json!({ "tenant_id": "t_001" }))
+                .await
+        ),
+        None
+    );
 }

@@ -5,8 +5,8 @@ use crate::stage::run;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Configurations by the directory that they are in, each with its other files. The wrong half of what can be written; what
-/// is usual and wrong stands beside what judges it.
+/// Configurations by the directory that they are in, each with its other files. The wrong half of
+/// what can be written; what is usual and wrong stands beside what judges it.
 const WRONG: &[(&str, &[(&str, &str)])] = &[
     (
         "doors",
@@ -64,7 +64,10 @@ contracts:
     (
         "contracts",
         &[
-            ("toolgate.yaml", "mode: enforce\nservers: { fs: { command: x } }\npolicies: [p.yaml]\n"),
+            (
+                "toolgate.yaml",
+                "mode: enforce\nservers: { fs: { command: x } }\npolicies: [p.yaml]\n",
+            ),
             (
                 "p.yaml",
                 r#"contracts:
@@ -108,7 +111,8 @@ contracts:
     ),
 ];
 
-/// Issue 4 "snapshots of every diagnostic", 003-114: all problems of all files in one run, each with its place and what to do.
+/// Issue 4 "snapshots of every diagnostic", 003-114: all problems of all files in one run, each
+/// with its place and what to do.
 #[tokio::test]
 async fn everything_that_is_wrong_is_said_at_once() {
     let setup = Setup::new();
@@ -119,7 +123,10 @@ async fn everything_that_is_wrong_is_said_at_once() {
             std::fs::write(directory.join(file), words).unwrap();
         }
     }
-    let all: Vec<&str> = ["check"].into_iter().chain(WRONG.iter().map(|(name, _)| *name)).collect();
+    let all: Vec<&str> = ["check"]
+        .into_iter()
+        .chain(WRONG.iter().map(|(name, _)| *name))
+        .collect();
     let (code, out, err) = run(&setup, &all).await;
     assert_eq!((code, err.as_str()), (1, ""), "{out}");
     insta::assert_snapshot!("everything_that_is_wrong", out);
@@ -130,8 +137,10 @@ async fn everything_that_is_wrong_is_said_at_once() {
 async fn what_else_is_wrong_is_said_at_once() {
     let setup = Setup::new();
     let wrong = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");
-    let mut names: Vec<String> =
-        std::fs::read_dir(&wrong).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(&wrong)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     for name in &names {
         std::fs::create_dir(setup.directory().join(name)).unwrap();
@@ -141,7 +150,10 @@ async fn what_else_is_wrong_is_said_at_once() {
             std::fs::write(setup.directory().join(name).join(file.file_name()), text).unwrap();
         }
     }
-    let all: Vec<&str> = ["check"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let all: Vec<&str> = ["check"]
+        .into_iter()
+        .chain(names.iter().map(String::as_str))
+        .collect();
     let (code, out, err) = run(&setup, &all).await;
     assert_eq!((code, err.as_str()), (1, ""), "{out}");
     insta::assert_snapshot!("what_else_is_wrong", out);
@@ -149,7 +161,9 @@ async fn what_else_is_wrong_is_said_at_once() {
 
 /// So many lines of YAML, each with its number for `#`.
 fn many(count: usize, line: &str) -> String {
-    (0..count).map(|n| line.replace('#', &n.to_string()) + "\n").collect()
+    (0..count)
+        .map(|n| line.replace('#', &n.to_string()) + "\n")
+        .collect()
 }
 
 /// A contract of `fs__a` that only reads, with a section more.
@@ -168,35 +182,76 @@ fn beyond() -> Vec<(&'static str, String, String)> {
     let secrets = |secrets: &str| config(&format!("secrets:\n{secrets}"));
     let hook = "  - { name: h#, on: after, tools: [fs__a], url: \"http://127.0.0.1:1/\", secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }";
     let servers = many(65, "  s#: { command: x }").replace('\n', ", ");
-    let places = format!("  s: {{ env: A, for: [\n{} ] }}\n", many(65, &format!("    {place},")));
+    let places = format!(
+        "  s: {{ env: A, for: [\n{} ] }}\n",
+        many(65, &format!("    {place},"))
+    );
     let lost = many(65, "{ lost: 00112233aabbccdd },").replace('\n', " ");
     let keys = format!("ledger: {{ seal: {{ previous: [ {lost} ] }} }}\n");
-    let step = |pointers: &str| reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]"));
+    let step =
+        |pointers: &str| reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]"));
     let long = |count| "x".repeat(count);
     let good = reading("");
     vec![
-        ("servers", config("").replace("fs: {", &format!("{servers}  fs: {{")), good.clone()),
-        ("secrets", secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))), good.clone()),
+        (
+            "servers",
+            config("").replace("fs: {", &format!("{servers}  fs: {{")),
+            good.clone(),
+        ),
+        (
+            "secrets",
+            secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))),
+            good.clone(),
+        ),
         ("places", secrets(&places), good.clone()),
         ("keys", config(&keys), good.clone()),
-        ("hooks", config(&format!("hooks:\n{}", many(17, hook))), good.clone()),
+        (
+            "hooks",
+            config(&format!("hooks:\n{}", many(17, hook))),
+            good.clone(),
+        ),
         (
             "errors",
             config(""),
-            reading(&format!("output: {{ errors: [\n{} ] }}", many(65, "    { says: x#, means: unknown },"))),
+            reading(&format!(
+                "output: {{ errors: [\n{} ] }}",
+                many(65, "    { says: x#, means: unknown },")
+            )),
         ),
-        ("pointers", config(""), step(&many(65, "/a#,").replace('\n', " "))),
-        ("not_for", config(""), reading(&format!("not_for: {}", long(201)))),
+        (
+            "pointers",
+            config(""),
+            step(&many(65, "/a#,").replace('\n', " ")),
+        ),
+        (
+            "not_for",
+            config(""),
+            reading(&format!("not_for: {}", long(201))),
+        ),
         (
             "expression",
             config(""),
-            reading(&format!("rules: [ {{ code: c, when: \"arguments.a > {}1\" }} ]", "1 + ".repeat(1_100))),
+            reading(&format!(
+                "rules: [ {{ code: c, when: \"arguments.a > {}1\" }} ]",
+                "1 + ".repeat(1_100)
+            )),
         ),
-        ("pattern", config(""), format!("{good}layers: {{ global: {{ deny: [fs__{}] }} }}\n", long(253))),
+        (
+            "pattern",
+            config(""),
+            format!(
+                "{good}layers: {{ global: {{ deny: [fs__{}] }} }}\n",
+                long(253)
+            ),
+        ),
         (
             "redaction",
             config(""),
-            reading(&format!("results: {{ redact: [ {{ pattern: {}, with: {} }} ] }}", long(513), long(257))),
+            reading(&format!(
+                "results: {{ redact: [ {{ pattern: {}, with: {} }} ] }}",
+                long(513),
+                long(257)
+            )),
         ),
         (
             "values",
@@ -209,7 +264,13 @@ fn beyond() -> Vec<(&'static str, String, String)> {
         (
             "large",
             config(""),
-            format!("{good}{}", many(20_000, "# a comment that makes the file as long as none may be, line by line")),
+            format!(
+                "{good}{}",
+                many(
+                    20_000,
+                    "# a comment that makes the file as long as none may be, line by line"
+                )
+            ),
         ),
     ]
 }
@@ -237,7 +298,9 @@ async fn what_is_too_much_is_said() {
         let (code, out, err) = run(&setup, &["check", name]).await;
         assert_eq!((code, err.as_str()), (1, ""), "{out}");
         assert!(out.lines().all(|line| line.chars().count() < 200), "{out}");
-        let errors = out.split("\n\n").filter(|block| block.starts_with("error") || block.contains("holds no"));
+        let errors = out
+            .split("\n\n")
+            .filter(|block| block.starts_with("error") || block.contains("holds no"));
         errors.for_each(|block| writeln!(said, "{block}\n").unwrap());
     }
     insta::assert_snapshot!("what_is_too_much", said);
@@ -246,7 +309,10 @@ async fn what_is_too_much_is_said() {
 /// Where what authors of policies read is written.
 const SOURCES: [&str; 4] = ["src/policy", "src/config", "src/guards", "src/expression"];
 /// Texts that are no diagnostics, or that a scenario cannot bring about.
-const EXCEPT: [&str; 2] = ["its contract allows {most} bytes", "cannot be read: {error}"];
+const EXCEPT: [&str; 2] = [
+    "its contract allows {most} bytes",
+    "cannot be read: {error}",
+];
 
 fn below(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -261,11 +327,13 @@ fn below(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 /// Are all parts in the line, one behind the other?
 fn holds(line: &str, parts: &[&str]) -> bool {
-    let behind = |from: usize, part: &&str| line[from..].find(part).map(|at| from + at + part.len());
+    let behind =
+        |from: usize, part: &&str| line[from..].find(part).map(|at| from + at + part.len());
     parts.iter().try_fold(0, behind).is_some()
 }
 
-/// Issue 4 "snapshots of every diagnostic": each text that is written where files are judged stands in a snapshot.
+/// Issue 4 "snapshots of every diagnostic": each text that is written where files are judged stands
+/// in a snapshot.
 #[test]
 fn every_diagnostic_is_under_a_snapshot() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -276,17 +344,38 @@ fn every_diagnostic_is_under_a_snapshot() {
     }
     below(&root.join("src"), "snap", &mut snapshots);
     below(&root.join("tests"), "snap", &mut snapshots);
-    let shown: String = snapshots.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let shown: String = snapshots
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
     let shown = shown.replace("\\\"", "\"");
     let begins = r"(?:\.(?:error|warning)\(|let message\s*=|message:|flaw\(|whole\(|note\(|Severity::\w+,|Some\(\()";
-    let texts = regex::Regex::new(&format!(r#"{begins}\s*&?(?:format!\(\s*)?"((?:[^"\\]|\\(?s:.))+)""#)).unwrap();
-    let (folded, place) = (regex::Regex::new(r"\\\n\s*").unwrap(), regex::Regex::new(r"\{[^{}]*\}").unwrap());
+    let texts = regex::Regex::new(&format!(
+        r#"{begins}\s*&?(?:format!\(\s*)?"((?:[^"\\]|\\(?s:.))+)""#
+    ))
+    .unwrap();
+    let (folded, place) = (
+        regex::Regex::new(r"\\\n\s*").unwrap(),
+        regex::Regex::new(r"\{[^{}]*\}").unwrap(),
+    );
     let (mut count, mut missing) = (0, Vec::new());
-    let within = |path: &Path| path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-    for path in sources.iter().filter(|path| !within(path).contains("tests")) {
+    let within = |path: &Path| {
+        path.strip_prefix(root)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    for path in sources
+        .iter()
+        .filter(|path| !within(path).contains("tests"))
+    {
         let source = std::fs::read_to_string(path).unwrap();
         let source = source.split("#[cfg(test)]").next().unwrap();
-        for text in texts.captures_iter(source).map(|found| folded.replace_all(&found[1], "").replace("\\\"", "\"")) {
+        for text in texts
+            .captures_iter(source)
+            .map(|found| folded.replace_all(&found[1], "").replace("\\\"", "\""))
+        {
             count += 1;
             let parts: Vec<&str> = place.split(&text).collect();
             let is_shown = shown.lines().any(|line| holds(line, &parts));

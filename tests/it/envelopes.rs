@@ -1,5 +1,5 @@
-//! Only what is known leaves, in either direction: what a peer that folds case would read otherwise never does
-//! (FINDINGS F2, F9, L2; SECURITY §0 rule 1, §3A A2 to A4).
+//! Only what is known leaves, in either direction: what a peer that folds case would read otherwise
+//! never does (FINDINGS F2, F9, L2; SECURITY §0 rule 1, §3A A2 to A4).
 
 use crate::harness::folding::{disagreement, read};
 use crate::harness::gate::Setup;
@@ -10,7 +10,16 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
-const PARAMS: [&str; 8] = ["name", "arguments", "_meta", "task", "inputResponses", "requestState", "uri", "taskId"];
+const PARAMS: [&str; 8] = [
+    "name",
+    "arguments",
+    "_meta",
+    "task",
+    "inputResponses",
+    "requestState",
+    "uri",
+    "taskId",
+];
 const META: [&str; 7] = [
     "progressToken",
     "traceparent",
@@ -20,7 +29,14 @@ const META: [&str; 7] = [
     "io.modelcontextprotocol/clientInfo",
     "io.modelcontextprotocol/subscriptionId",
 ];
-const RESULT: [&str; 6] = ["content", "structuredContent", "isError", "resultType", "requestState", "_meta"];
+const RESULT: [&str; 6] = [
+    "content",
+    "structuredContent",
+    "isError",
+    "resultType",
+    "requestState",
+    "_meta",
+];
 
 pub fn policy() -> String {
     "contracts:
@@ -33,18 +49,32 @@ pub fn policy() -> String {
 pub async fn stage(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read"), tool("hidden")]).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: policy(), observe };
+    let settings = Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: policy(),
+        observe,
+    };
     (puppet, Gate::start(settings).await)
 }
 
 /// Other spellings of a name.
 fn spellings(name: &str) -> Vec<String> {
-    let first = name.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
+    let first = name
+        .find(|letter: char| letter.is_ascii_alphabetic())
+        .unwrap();
     let mut all = vec![name.to_uppercase()];
     let mut flipped = name.to_owned();
     flipped.replace_range(first..=first, &name[first..=first].to_uppercase());
     all.push(flipped);
-    for (plain, other) in [("s", "\u{17f}"), ("k", "\u{212a}"), ("ss", "ß"), ("st", "\u{fb06}"), ("i", "\u{131}")] {
+    for (plain, other) in [
+        ("s", "\u{17f}"),
+        ("k", "\u{212a}"),
+        ("ss", "ß"),
+        ("st", "\u{fb06}"),
+        ("i", "\u{131}"),
+    ] {
         all.extend(name.contains(plain).then(|| name.replacen(plain, other, 1)));
     }
     all
@@ -65,8 +95,13 @@ fn foreign(name: &str) -> Value {
 fn hostile(message: &Value, places: &[(&str, &[&str])]) -> Vec<Value> {
     let mut all = Vec::new();
     for (pointer, names) in places {
-        let object = message.pointer(pointer).unwrap_or_else(|| panic!("{pointer} {message}"));
-        for (name, other) in names.iter().flat_map(|name| spellings(name).into_iter().map(move |other| (name, other))) {
+        let object = message
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("{pointer} {message}"));
+        for (name, other) in names
+            .iter()
+            .flat_map(|name| spellings(name).into_iter().map(move |other| (name, other)))
+        {
             // What the strict reader refuses anyway is a lane of its own.
             if object.get(*name).is_none() {
                 let mut with = message.clone();
@@ -98,7 +133,8 @@ fn failed(id: &Value) -> Value {
 
 // === The folding reader itself ===
 
-/// A lane that sees nothing proves nothing: each of these is read in two ways, and none of the others is.
+/// A lane that sees nothing proves nothing: each of these is read in two ways, and none of the
+/// others is.
 #[test]
 fn the_folding_reader_sees_what_it_is_there_for() {
     let bad = [
@@ -138,7 +174,10 @@ async fn every_message_is_read_by_it() {
     let (puppet, gate) = stage(false).await;
     let before = read();
     gate.agent().call("oracle__read", json!({})).await;
-    assert!(read() >= before + 2, "the call at the tool server, and the answer at the agent");
+    assert!(
+        read() >= before + 2,
+        "the call at the tool server, and the answer at the agent"
+    );
     assert_eq!(puppet.executions(), 1);
 }
 
@@ -149,22 +188,40 @@ async fn deliberately_read_in_two_ways() {
     let bad = r#"{"jsonrpc":"2.0","method":"notifications/x","METHOD":"tools/call"}"#;
     if std::env::var_os("TOOLGATE_TWO_WAYS").is_some_and(|way| way == "child") {
         let setup = Setup::new();
-        std::fs::write(setup.log_of("one").with_extension("executions.disagreements"), bad).unwrap();
+        std::fs::write(
+            setup
+                .log_of("one")
+                .with_extension("executions.disagreements"),
+            bad,
+        )
+        .unwrap();
         return;
     }
     let puppet = Puppet::with(Vec::new()).await;
-    let _ = reqwest::Client::new().post(puppet.url()).body(bad).send().await;
+    let _ = reqwest::Client::new()
+        .post(puppet.url())
+        .body(bad)
+        .send()
+        .await;
 }
 
-/// A disagreement fails its scenario, though it is found in a task or a process that nobody waits for.
+/// A disagreement fails its scenario, though it is found in a task or a process that nobody waits
+/// for.
 #[test]
 fn a_disagreement_fails_its_scenario() {
     for way in ["puppet", "child"] {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "envelopes::deliberately_read_in_two_ways", "--ignored"]);
+        again.args([
+            "--exact",
+            "envelopes::deliberately_read_in_two_ways",
+            "--ignored",
+        ]);
         let ended = again.env("TOOLGATE_TWO_WAYS", way).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(!ended.status.success() && said.contains("read in two ways"), "{way}: {said}");
+        assert!(
+            !ended.status.success() && said.contains("read in two ways"),
+            "{way}: {said}"
+        );
     }
 }
 
@@ -172,13 +229,18 @@ fn a_disagreement_fails_its_scenario() {
 
 /// A question of the tool server at an agent that listens; its id there.
 async fn asked(puppet: &Puppet, standalone: &mut Reading) -> Value {
-    puppet.tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} })).await;
+    puppet
+        .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
+        .await;
     standalone.message().await["id"].clone()
 }
 
 async fn listening(puppet: &Puppet, agent: &Agent) -> Reading {
     let standalone = agent.get(None).await;
-    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    until("toolgate listens", || async {
+        (puppet.listeners() >= 2).then_some(())
+    })
+    .await;
     standalone
 }
 
@@ -187,7 +249,8 @@ fn is_withheld(seen: &Seen) -> bool {
     words(&seen.body).contains("refused by toolgate")
 }
 
-/// FINDINGS F2: a response that is a call for a peer that folds case; a notification that is a request.
+/// FINDINGS F2: a response that is a call for a peer that folds case; a notification that is a
+/// request.
 #[tokio::test]
 async fn f2_a_response_is_no_call_and_a_notification_no_request() {
     for observe in [false, true] {
@@ -207,15 +270,23 @@ async fn f2_a_response_is_no_call_and_a_notification_no_request() {
             let mut told = agent.post(&message).await;
             if observe {
                 assert_eq!(told.status, 202);
-                let seen = puppet.sees("what is left of it", |seen| seen.body.get(left).is_some()).await;
+                let seen = puppet
+                    .sees("what is left of it", |seen| seen.body.get(left).is_some())
+                    .await;
                 assert!(is_plain(&seen.body), "{}", seen.body);
             } else {
                 assert_eq!(told.status, 400);
                 let refused = told.whole().await;
                 assert!(words(&refused).contains("only looks like"), "{refused}");
                 assert_eq!(refused["id"], json!(null));
-                // Its server is told that there will be no answer: the agent may never send another.
-                let told: Vec<Value> = puppet.seen().into_iter().filter(is_withheld).map(|seen| seen.body).collect();
+                // Its server is told that there will be no answer: the agent may never send
+                // another.
+                let told: Vec<Value> = puppet
+                    .seen()
+                    .into_iter()
+                    .filter(is_withheld)
+                    .map(|seen| seen.body)
+                    .collect();
                 assert_eq!(
                     (told.len(), puppet.seen().len()),
                     if left == "result" { (1, 1) } else { (0, 0) },
@@ -235,17 +306,34 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
     let (puppet, gate) = stage(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for method in ["tools/call", "resources/read"] {
-        let (target, named) = if method == "tools/call" { ("name", "read") } else { ("uri", "x:read") };
+        let (target, named) = if method == "tools/call" {
+            ("name", "read")
+        } else {
+            ("uri", "x:read")
+        };
         let vendors = json!({ "com.acme/Name": { "METHOD": 1, "_META": [null] }, "Acme": "x" });
-        let answer = agent.ask(method, json!({ target: named, "_meta": vendors })).await;
+        let answer = agent
+            .ask(method, json!({ target: named, "_meta": vendors }))
+            .await;
         assert!(answer["result"].is_object(), "{answer}");
-        let meta = &puppet.sees(method, |seen| seen.method() == method).await.body["params"]["_meta"];
-        assert_eq!((&meta["com.acme/Name"], &meta["Acme"]), (&vendors["com.acme/Name"], &vendors["Acme"]));
+        let meta = &puppet
+            .sees(method, |seen| seen.method() == method)
+            .await
+            .body["params"]["_meta"];
+        assert_eq!(
+            (&meta["com.acme/Name"], &meta["Acme"]),
+            (&vendors["com.acme/Name"], &vendors["Acme"])
+        );
         puppet.forget();
-        let refused =
-            agent.ask(method, json!({ target: named, "_meta": { "Dev.Toolgate/fence": { "token": 9 } } })).await;
+        let refused = agent
+            .ask(
+                method,
+                json!({ target: named, "_meta": { "Dev.Toolgate/fence": { "token": 9 } } }),
+            )
+            .await;
         assert!(
-            words(&refused).contains("`Dev.Toolgate/fence` in `_meta` only looks like `dev.toolgate/fence`"),
+            words(&refused)
+                .contains("`Dev.Toolgate/fence` in `_meta` only looks like `dev.toolgate/fence`"),
             "{refused}"
         );
         assert_eq!(puppet.seen().len(), 0);
@@ -265,10 +353,17 @@ fn kinds(agent: &Agent, question: &Value) -> Vec<Value> {
     let mut all = vec![
         agent.request("tools/call", call),
         agent.request("resources/read", json!({ "uri": "x:y", "_meta": meta })),
-        agent.request("completion/complete", json!({ "ref": { "type": "x" }, "argument": {}, "_meta": meta })),
+        agent.request(
+            "completion/complete",
+            json!({ "ref": { "type": "x" }, "argument": {}, "_meta": meta }),
+        ),
     ];
     if agent.is_legacy() {
-        for method in ["notifications/progress", "notifications/cancelled", "notifications/roots/list_changed"] {
+        for method in [
+            "notifications/progress",
+            "notifications/cancelled",
+            "notifications/roots/list_changed",
+        ] {
             all.push(json!({ "jsonrpc": "2.0", "method": method, "params": { "requestId": 77, "_meta": meta } }));
         }
         all.extend([response(question), failed(question)]);
@@ -284,11 +379,14 @@ fn places(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
         ("/params/ref", &["name", "uri"]),
         ("/result/_meta", &META),
     ];
-    all.into_iter().filter(|(pointer, _)| message.pointer(pointer).is_some()).collect()
+    all.into_iter()
+        .filter(|(pointer, _)| message.pointer(pointer).is_some())
+        .collect()
 }
 
-/// SECURITY §3A A2: each spelling of each known member, in each kind of message an agent sends, in both eras over HTTP: in
-/// enforce mode refused with words, and nothing arrives; in observe mode nothing foreign does.
+/// SECURITY §3A A2: each spelling of each known member, in each kind of message an agent sends, in
+/// both eras over HTTP: in enforce mode refused with words, and nothing arrives; in observe mode
+/// nothing foreign does.
 #[tokio::test]
 async fn a2_nothing_foreign_comes_from_agents_over_http() {
     let mut cases = 0;
@@ -311,7 +409,10 @@ async fn a2_nothing_foreign_comes_from_agents_over_http() {
                         assert!([200, 202].contains(&told.status), "{} {bad}", told.status);
                     } else {
                         let refused = told.whole().await;
-                        assert!(words(&refused).contains("only looks like"), "{bad} {refused}");
+                        assert!(
+                            words(&refused).contains("only looks like"),
+                            "{bad} {refused}"
+                        );
                     }
                 }
             }
@@ -331,9 +432,14 @@ async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
     for observe in [false, true] {
         let (puppet, gate) = stage(observe).await;
         for (legacy, data) in [(false, "modern"), (true, "legacy")] {
-            let wire = if legacy { gate.legacy("/mcp/oracle").await } else { gate.agent().at("/mcp/oracle") };
+            let wire = if legacy {
+                gate.legacy("/mcp/oracle").await
+            } else {
+                gate.agent().at("/mcp/oracle")
+            };
             let data = gate.path(data);
-            let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], legacy).await;
+            let mut agent =
+                Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], legacy).await;
             puppet.forget();
             for message in kinds(&wire, &json!(1)) {
                 let bad = hostile(&message, &places(&message));
@@ -343,11 +449,15 @@ async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
                         bad["id"] = json!(format!("own {cases}"));
                     }
                     agent.say(&bad).await;
-                    // What wants no answer has none, or the next one would not be that of its request.
+                    // What wants no answer has none, or the next one would not be that of its
+                    // request.
                     if bad.get("id").is_some() && bad["method"].is_string() {
                         let answer = agent.hears().await;
                         assert_eq!(answer["id"], bad["id"], "{bad} {answer}");
-                        assert!(observe || words(&answer).contains("only looks like"), "{bad} {answer}");
+                        assert!(
+                            observe || words(&answer).contains("only looks like"),
+                            "{bad} {answer}"
+                        );
                     }
                 }
             }
@@ -372,7 +482,8 @@ fn sayings(legacy: bool) -> Vec<Value> {
         json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "p", "progress": 1, "_meta": {} } }),
     ];
     if legacy {
-        let params = json!({ "message": "?", "requestedSchema": { "type": "object" }, "_meta": {} });
+        let params =
+            json!({ "message": "?", "requestedSchema": { "type": "object" }, "_meta": {} });
         all.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params }));
     }
     all
@@ -388,17 +499,22 @@ fn places_of_servers(message: &Value) -> Vec<(&'static str, &'static [&'static s
         ("/result/content/0", &["data", "resource", "mimeType"]),
         ("/error", &["code", "message", "data"]),
     ];
-    all.into_iter().filter(|(pointer, _)| message.pointer(pointer).is_some()).collect()
+    all.into_iter()
+        .filter(|(pointer, _)| message.pointer(pointer).is_some())
+        .collect()
 }
 
-/// FINDINGS F9: the same in what tool servers say, on HTTP streams and in whole answers: their answers have run, so they
-/// are handed on without it, in both modes.
+/// FINDINGS F9: the same in what tool servers say, on HTTP streams and in whole answers: their
+/// answers have run, so they are handed on without it, in both modes.
 #[tokio::test]
 async fn f9_nothing_foreign_comes_from_servers_over_http() {
     let mut cases = 0;
     for observe in [false, true] {
         let (puppet, gate) = stage(observe).await;
-        for agent in [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await] {
+        for agent in [
+            gate.agent().at("/mcp/oracle"),
+            gate.legacy("/mcp/oracle").await,
+        ] {
             for message in sayings(agent.is_legacy()) {
                 for bad in hostile(&message, &places_of_servers(&message)) {
                     cases += 1;
@@ -411,7 +527,10 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
                             last = bad.clone();
                         }
                         last["id"] = seen.body["id"].clone();
-                        first.iter().chain([&last]).for_each(|message| sender.try_send(event(message)).unwrap());
+                        first
+                            .iter()
+                            .chain([&last])
+                            .for_each(|message| sender.try_send(event(message)).unwrap());
                         Answer::Stream(receiver)
                     });
                     let params = json!({ "uri": "x:y", "_meta": { "progressToken": "p" } });
@@ -428,7 +547,10 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
 
 /// All messages up to the answer.
 pub async fn heard(reading: &mut Reading) -> Vec<Value> {
-    let is_stream = reading.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+    let is_stream = reading
+        .headers
+        .get("content-type")
+        .is_some_and(|kind| kind == "text/event-stream");
     if !is_stream {
         return vec![reading.whole().await];
     }
@@ -449,9 +571,17 @@ async fn f9_nothing_foreign_comes_from_servers_on_stdio() {
     let mut cases = 0;
     for eras in ["--modern", "--legacy"] {
         let legacy = eras == "--legacy";
-        let setup = Setup::new().child("oracle", eras, "20s").contracts(&[("oracle__says", "read")]);
-        let gate = Gate { gate: setup.start().await };
-        let agent = if legacy { gate.legacy("/mcp/oracle").await } else { gate.agent().at("/mcp/oracle") };
+        let setup = Setup::new()
+            .child("oracle", eras, "20s")
+            .contracts(&[("oracle__says", "read")]);
+        let gate = Gate {
+            gate: setup.start().await,
+        };
+        let agent = if legacy {
+            gate.legacy("/mcp/oracle").await
+        } else {
+            gate.agent().at("/mcp/oracle")
+        };
         for message in sayings(legacy) {
             for bad in hostile(&message, &places_of_servers(&message)) {
                 cases += 1;
@@ -460,8 +590,7 @@ async fn f9_nothing_foreign_comes_from_servers_on_stdio() {
                 if bad["id"] != 0 {
                     lines.push(sayings(false).remove(0).to_string());
                 }
-                let params =
-                    json!({ "name": "says", "arguments": { "lines": lines }, "_meta": { "progressToken": "p" } });
+                let params = json!({ "name": "says", "arguments": { "lines": lines }, "_meta": { "progressToken": "p" } });
                 let mut reading = agent.post(&agent.request("tools/call", params)).await;
                 let heard = heard(&mut reading).await;
                 assert!(heard.iter().all(is_plain), "{heard:#?}");

@@ -25,16 +25,31 @@ contracts:
 budgets: { global: { max_tool_calls: 2 } }
 "#;
 
-const WHERE: [&str; 7] = ["test", "--replay", "ledger", "--violations", "--config", "toolgate.yaml", "--data"];
+const WHERE: [&str; 7] = [
+    "test",
+    "--replay",
+    "ledger",
+    "--violations",
+    "--config",
+    "toolgate.yaml",
+    "--data",
+];
 
 async fn stage(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(["pay", "read"].map(tool).to_vec()).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe };
+    let settings = Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe,
+    };
     (puppet, Gate::start(settings).await)
 }
 
-/// A call that is fine, and three that are not: one of too much, one in another's name, one more than the task may make.
+/// A call that is fine, and three that are not: one of too much, one in another's name, one more
+/// than the task may make.
 async fn calls(gate: &Gate) -> Vec<String> {
     let agent = gate.agent().token("token-of-the-clerk");
     for (tool, arguments) in [
@@ -45,11 +60,15 @@ async fn calls(gate: &Gate) -> Vec<String> {
         ("read", json!({ "q": 2 })),
     ] {
         let meta = json!({ "dev.toolgate/task": "one" });
-        let params = json!({ "name": format!("oracle__{tool}"), "arguments": arguments, "_meta": meta });
+        let params =
+            json!({ "name": format!("oracle__{tool}"), "arguments": arguments, "_meta": meta });
         agent.ask("tools/call", params).await;
     }
     let entries = gate.entries(5).await;
-    entries.iter().map(|entry| entry["action_id"].as_str().unwrap().to_owned()).collect()
+    entries
+        .iter()
+        .map(|entry| entry["action_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// What is said of the violations, with the exemptions of that text if there is any.
@@ -71,23 +90,39 @@ fn masked(text: &str, ids: &[String]) -> String {
     let text = ids
         .iter()
         .enumerate()
-        .fold(text.to_owned(), |text, (n, id)| text.replace(id, &format!("{:36}", format!("ACTION_ID-{n}"))));
-    let policy = regex::Regex::new("policy [0-9a-f]{12}").unwrap().replace_all(&text, "policy VERSION").into_owned();
+        .fold(text.to_owned(), |text, (n, id)| {
+            text.replace(id, &format!("{:36}", format!("ACTION_ID-{n}")))
+        });
+    let policy = regex::Regex::new("policy [0-9a-f]{12}")
+        .unwrap()
+        .replace_all(&text, "policy VERSION")
+        .into_owned();
     let time = regex::Regex::new("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z *").unwrap();
-    time.replace_all(&policy, "2026-11-21T10:00:00.000000000Z ").into_owned()
+    time.replace_all(&policy, "2026-11-21T10:00:00.000000000Z ")
+        .into_owned()
 }
 
-/// 003-104: what was executed although it is forbidden is listed, call by call. An owner answers for each, until a day,
-/// or the audit fails; an exemption that has expired explains nothing.
+/// 003-104: what was executed although it is forbidden is listed, call by call. An owner answers
+/// for each, until a day, or the audit fails; an exemption that has expired explains nothing.
 #[tokio::test]
 async fn what_was_executed_though_forbidden_is_explained_or_fails() {
     let (puppet, gate) = stage(true).await;
     let ids = calls(&gate).await;
-    assert_eq!(puppet.executions(), 5, "observe mode lets all of them through");
+    assert_eq!(
+        puppet.executions(),
+        5,
+        "observe mode lets all of them through"
+    );
     let (code, out, err) = violations(&gate, None, &[]).await;
     assert_eq!((code, err.as_str()), (1, ""), "{out}");
-    assert!(out.ends_with("VIOLATIONS: of 5 executed calls 3 forbidden, 3 not explained\n"), "{out}");
-    assert!([1, 2, 4].into_iter().all(|n| out.contains(&ids[n])) && !out.contains(&ids[0]), "{out}");
+    assert!(
+        out.ends_with("VIOLATIONS: of 5 executed calls 3 forbidden, 3 not explained\n"),
+        "{out}"
+    );
+    assert!(
+        [1, 2, 4].into_iter().all(|n| out.contains(&ids[n])) && !out.contains(&ids[0]),
+        "{out}"
+    );
 
     let much = exemption("tool: oracle__pay, code: too_much", "2999-12-31");
     let budget = exemption("tool: oracle__read, code: budget_exceeded", "2999-12-31");
@@ -95,15 +130,30 @@ async fn what_was_executed_though_forbidden_is_explained_or_fails() {
     let all = format!("exemptions:\n{much}{budget}{}", foreign("2999-12-31"));
     let (code, out, err) = violations(&gate, Some(&all), &[]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    assert!(out.ends_with("ok: of 5 executed calls 3 forbidden, all explained\n"), "{out}");
+    assert!(
+        out.ends_with("ok: of 5 executed calls 3 forbidden, all explained\n"),
+        "{out}"
+    );
     let (code, out, _) = violations(&gate, Some(&all), &["--json"]).await;
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (code, &report["executed"], &report["forbidden"], &report["unexplained"]),
+        (
+            code,
+            &report["executed"],
+            &report["forbidden"],
+            &report["unexplained"]
+        ),
         (0, &json!(5), &json!(3), &json!(0))
     );
     let of = json!({ "owner": "ann", "until": "2999-12-31", "because": "the trial of May" });
-    assert!(report["violations"].as_array().unwrap().iter().all(|found| found["explained"] == of), "{report}");
+    assert!(
+        report["violations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|found| found["explained"] == of),
+        "{report}"
+    );
 
     // Another call of the tool, another code, and one whose time is over.
     let others = exemption("tool: oracle__read, code: too_much", "2999-12-31");
@@ -113,27 +163,40 @@ async fn what_was_executed_though_forbidden_is_explained_or_fails() {
     insta::assert_snapshot!("exempted", masked(&format!("{out}\n{err}"), &ids));
     // Who asks for other calls is not told that it matters.
     let (code, out, _) = violations(&gate, Some(&some), &["--code", "too_much"]).await;
-    assert!(code == 0 && out.ends_with("ok: of 1 executed call 1 forbidden, all explained\n"), "{out}");
+    assert!(
+        code == 0 && out.ends_with("ok: of 1 executed call 1 forbidden, all explained\n"),
+        "{out}"
+    );
 }
 
-/// 003-104: enforce mode executes nothing that is forbidden. What a stricter policy forbids is found by judging again, as far
-/// as the arguments are known; nothing is executed for that.
+/// 003-104: enforce mode executes nothing that is forbidden. What a stricter policy forbids is
+/// found by judging again, as far as the arguments are known; nothing is executed for that.
 #[tokio::test]
 async fn what_is_enforced_is_no_violation_until_the_policy_changes() {
     let (puppet, gate) = stage(false).await;
     let ids = calls(&gate).await;
     let (code, out, _) = violations(&gate, None, &[]).await;
-    assert!(code == 0 && out.ends_with("ok: of 2 executed calls none is known to be forbidden\n"), "{out}");
+    assert!(
+        code == 0 && out.ends_with("ok: of 2 executed calls none is known to be forbidden\n"),
+        "{out}"
+    );
     assert_eq!(puppet.executions(), 2);
     std::fs::write(gate.path("policy.yaml"), POLICY.replace("> 100", "> 50")).unwrap();
     let (code, out, _) = violations(&gate, None, &[]).await;
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains(&ids[0]) && out.contains(" too_much ") && out.contains(" now "), "{out}");
-    assert!(out.ends_with("VIOLATIONS: of 2 executed calls 1 forbidden, 1 not explained\n"), "{out}");
+    assert!(
+        out.contains(&ids[0]) && out.contains(" too_much ") && out.contains(" now "),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("VIOLATIONS: of 2 executed calls 1 forbidden, 1 not explained\n"),
+        "{out}"
+    );
     assert_eq!(puppet.executions(), 2, "nothing is executed");
 }
 
-/// 002-10, 003-104: what is wrong in an exemption file is said at once, with its places, and nothing is explained by the rest.
+/// 002-10, 003-104: what is wrong in an exemption file is said at once, with its places, and
+/// nothing is explained by the rest.
 #[tokio::test]
 async fn everything_that_is_wrong_with_exemptions_is_said() {
     let (_puppet, gate) = stage(true).await;
@@ -156,7 +219,12 @@ exemption: []
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     let mut many = "exemptions:\n".to_owned();
     for n in 0..=1000 {
-        writeln!(many, "{}", exemption(&format!("tool: oracle__pay, code: c{n}"), "2999-12-31").trim_end()).unwrap();
+        writeln!(
+            many,
+            "{}",
+            exemption(&format!("tool: oracle__pay, code: c{n}"), "2999-12-31").trim_end()
+        )
+        .unwrap();
     }
     let (code, _, too_many) = violations(&gate, Some(&many), &[]).await;
     assert_eq!(code, 1, "{too_many}");
@@ -167,7 +235,10 @@ exemption: []
     std::fs::set_permissions(gate.path("exemptions.yaml"), open).unwrap();
     let words = [&WHERE[..], &["data", "--exemptions", "exemptions.yaml"]].concat();
     let (code, _, err) = run(gate.setup(), &words).await;
-    assert!(code == 1 && err.contains("others than its owner may write this file"), "{err}");
+    assert!(
+        code == 1 && err.contains("others than its owner may write this file"),
+        "{err}"
+    );
     let (code, _, err) = run(&Setup::new(), &["test", "--exemptions", "exemptions.yaml"]).await;
     assert!(code == 2 && err.contains("--violations"), "{err}");
 }

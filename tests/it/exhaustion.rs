@@ -1,5 +1,5 @@
-//! Attacks on what toolgate has a bound of, each beside a good agent and an operator, all of whose requests have to succeed
-//! while it lasts (FINDINGS F10, F11, F14; SECURITY §3B B9, §3I).
+//! Attacks on what toolgate has a bound of, each beside a good agent and an operator, all of whose
+//! requests have to succeed while it lasts (FINDINGS F10, F11, F14; SECURITY §3B B9, §3I).
 
 use crate::harness::agent::{Agent, get, modern};
 use crate::harness::gate::{Gate, Setup};
@@ -21,7 +21,8 @@ const GOOD: &str = "good-token-0123456789";
 const GREEDY: &str = "greedy-token-0123456789";
 const OPERATOR: &str = "operator-token-0123456789";
 
-/// A gate for a good and a greedy agent and one operator, before an oracle with a tool that reads and one that writes.
+/// A gate for a good and a greedy agent and one operator, before an oracle with a tool that reads
+/// and one that writes.
 async fn guarded(more: &str) -> (ToolServer, Gate) {
     let (oracle, setup) = prepared(more).await;
     (oracle, setup.start().await)
@@ -29,7 +30,8 @@ async fn guarded(more: &str) -> (ToolServer, Gate) {
 
 /// The same, not started yet.
 async fn prepared(more: &str) -> (ToolServer, Setup) {
-    let schema = json!({ "type": "object", "properties": { "x": { "type": "string" }, "y": {}, "z": {} } });
+    let schema =
+        json!({ "type": "object", "properties": { "x": { "type": "string" }, "y": {}, "z": {} } });
     let oracle = Script::new()
         .tool_with("read", &schema, Behaviour::Answers)
         .tool_with("write", &schema, Behaviour::Answers)
@@ -38,8 +40,12 @@ async fn prepared(more: &str) -> (ToolServer, Setup) {
     let setup = Setup::new()
         .server("oracle", &oracle)
         .contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
-        .callers(&format!("  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"))
-        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor, resolver, switch] }} ]"))
+        .callers(&format!(
+            "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
+        ))
+        .operators(&format!(
+            "tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor, resolver, switch] }} ]"
+        ))
         .more(more);
     (oracle, setup)
 }
@@ -53,21 +59,34 @@ struct Good {
 
 impl Good {
     fn beside(gate: &Gate) -> Self {
-        let (goes_on, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+        let (goes_on, asked) = (
+            Arc::new(AtomicBool::new(true)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (agent, operators) = (gate.agent().token(GOOD), gate.operators);
         let (going, count) = (Arc::clone(&goes_on), Arc::clone(&asked));
         let asking = tokio::spawn(async move {
             while going.load(Ordering::Relaxed) {
                 let round = count.load(Ordering::Relaxed);
-                let tool = if round % 2 == 0 { "oracle__read" } else { "oracle__write" };
+                let tool = if round % 2 == 0 {
+                    "oracle__read"
+                } else {
+                    "oracle__write"
+                };
                 let answer = agent.call_anew(tool, json!({})).await;
                 assert!(answer.is_done(), "good call {round}: {answer:?}");
-                let ready = get(operators, "/readyz").await.unwrap_or_else(|| panic!("no answer to operator {round}"));
+                let ready = get(operators, "/readyz")
+                    .await
+                    .unwrap_or_else(|| panic!("no answer to operator {round}"));
                 assert_eq!(ready.status, 200, "{ready:?}");
                 count.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { goes_on, asked, asking }
+        Self {
+            goes_on,
+            asked,
+            asking,
+        }
     }
 
     /// How often they have asked, and were answered.
@@ -79,8 +98,10 @@ impl Good {
     /// Waits until they have asked so many times more.
     async fn ask(&self, times: usize) {
         let enough = self.asked() + times;
-        crate::harness::until("good calls beside the attack", || async { (self.asked() >= enough).then_some(()) })
-            .await;
+        crate::harness::until("good calls beside the attack", || async {
+            (self.asked() >= enough).then_some(())
+        })
+        .await;
     }
 
     async fn end(self) -> usize {

@@ -14,32 +14,62 @@ budgets: { global: { max_failures: 4, max_failures_in_a_row: 2 } }
 
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(["read", "pay"].map(tool).to_vec()).await;
-    puppet.answers(|seen| match seen.body["params"]["arguments"]["does"].as_str() {
-        Some("fails") => Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" })),
-        Some("breaks") => Answer::Status(502),
-        _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
-    });
+    puppet.answers(
+        |seen| match seen.body["params"]["arguments"]["does"].as_str() {
+            Some("fails") => {
+                Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }))
+            }
+            Some("breaks") => Answer::Status(502),
+            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+        },
+    );
     let servers = vec![("oracle", puppet.url())];
-    let gate =
-        Gate::start(Settings { servers, callers: "", more: "", policy: POLICY.to_owned(), observe: false }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: false,
+    })
+    .await;
     (puppet, gate)
 }
 
 async fn call(agent: &Agent, task: &str, (name, does, number): (&str, &str, usize)) -> Value {
     let meta = json!({ "dev.toolgate/task": task });
     let arguments = json!({ "does": does, "of": format!("{task}-{number}") });
-    agent.ask("tools/call", json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": meta })).await
+    agent
+        .ask(
+            "tools/call",
+            json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": meta }),
+        )
+        .await
 }
 
 /// What a task does, call by call, and which budget refuses the call after that; none: it passes.
-type Story = (&'static [(&'static str, &'static str)], Option<&'static str>);
+type Story = (
+    &'static [(&'static str, &'static str)],
+    Option<&'static str>,
+);
 
 const TASKS: [Story; 6] = [
     (&[("read", "fails")], None),
-    (&[("read", "fails"), ("pay", "fails")], Some("failures_in_a_row")),
-    (&[("read", "breaks"), ("pay", "breaks")], Some("failures_in_a_row")),
-    (&[("pay", "fails"), ("read", "works"), ("pay", "fails")], None),
-    (&[("read", "fails"), ("pay", "works"), ("read", "fails")], None),
+    (
+        &[("read", "fails"), ("pay", "fails")],
+        Some("failures_in_a_row"),
+    ),
+    (
+        &[("read", "breaks"), ("pay", "breaks")],
+        Some("failures_in_a_row"),
+    ),
+    (
+        &[("pay", "fails"), ("read", "works"), ("pay", "fails")],
+        None,
+    ),
+    (
+        &[("read", "fails"), ("pay", "works"), ("read", "fails")],
+        None,
+    ),
     (
         &[
             ("pay", "fails"),
@@ -54,27 +84,45 @@ const TASKS: [Story; 6] = [
     ),
 ];
 
-/// Each failure counts, however the call failed; a success ends a row and takes nothing from all. What is refused for it is
-/// not sent, says which budget it is, and changes nothing.
+/// Each failure counts, however the call failed; a success ends a row and takes nothing from all.
+/// What is refused for it is not sent, says which budget it is, and changes nothing.
 #[tokio::test]
 async fn a_task_stops_after_its_failures() {
     let (puppet, gate) = stage().await;
-    for (wire, agent) in [("modern", gate.agent()), ("legacy", gate.agent().initialized().await)] {
+    for (wire, agent) in [
+        ("modern", gate.agent()),
+        ("legacy", gate.agent().initialized().await),
+    ] {
         for (number, (calls, expected)) in TASKS.into_iter().enumerate() {
             let task = format!("{wire}-{number}");
             for (number, (name, does)) in calls.iter().enumerate() {
                 let before = puppet.executions();
                 let answer = call(&agent, &task, (name, does, number)).await;
-                assert_eq!(puppet.executions(), before + 1, "{task}, {number}: {answer}");
+                assert_eq!(
+                    puppet.executions(),
+                    before + 1,
+                    "{task}, {number}: {answer}"
+                );
             }
             for name in ["read", "pay"] {
                 let before = puppet.executions();
                 let answer = call(&agent, &task, (name, "works", calls.len())).await;
-                assert_eq!(code(&answer).as_deref(), expected.map(|_| "budget_exceeded"), "{task}: {answer}");
+                assert_eq!(
+                    code(&answer).as_deref(),
+                    expected.map(|_| "budget_exceeded"),
+                    "{task}: {answer}"
+                );
                 let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
                 assert_eq!(decision["dimension"].as_str(), expected, "{task}: {answer}");
-                assert!(decision["budget_remaining"]["failures_in_a_row"].is_u64(), "{task}: {answer}");
-                assert_eq!(puppet.executions() - before, usize::from(expected.is_none()), "{task}");
+                assert!(
+                    decision["budget_remaining"]["failures_in_a_row"].is_u64(),
+                    "{task}: {answer}"
+                );
+                assert_eq!(
+                    puppet.executions() - before,
+                    usize::from(expected.is_none()),
+                    "{task}"
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! A ledger that cannot be written: side effects are refused, reads go on, operators are told, and it ends by itself where
-//! that is safe (SECURITY §9, §12, G4, G7).
+//! A ledger that cannot be written: side effects are refused, reads go on, operators are told, and
+//! it ends by itself where that is safe (SECURITY §9, §12, G4, G7).
 //!
 //! Needs file systems of its own, so it needs to be root; says so when it cannot be.
 
@@ -49,23 +49,32 @@ fn ran(command: &mut Command) -> bool {
 }
 
 async fn oracle() -> ToolServer {
-    Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await
+    Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("write", Behaviour::Answers)
+        .start()
+        .await
 }
 
 fn setup(oracle: &ToolServer) -> Setup {
-    Setup::new().server("oracle", oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
+    Setup::new()
+        .server("oracle", oracle)
+        .contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
 }
 
 /// A result with that many bytes of text after the word for which agents wait.
 fn long(bytes: usize) -> Value {
-    let content = ["done".to_owned(), "x".repeat(bytes)].map(|text| json!({ "type": "text", "text": text }));
+    let content =
+        ["done".to_owned(), "x".repeat(bytes)].map(|text| json!({ "type": "text", "text": text }));
     json!({ "content": content, "isError": false, "resultType": "complete" })
 }
 
 async fn readiness(gate: &Gate, status: u16) {
     until(&format!("/readyz is {status}"), || async {
         gate.agent().call("oracle__read", json!({})).await;
-        get(gate.operators, "/readyz").await.filter(|answer| answer.status == status)
+        get(gate.operators, "/readyz")
+            .await
+            .filter(|answer| answer.status == status)
     })
     .await;
 }
@@ -87,58 +96,116 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     for _ in 0..3 {
         let refused = agent.call_anew("oracle__write", json!({})).await;
         assert_eq!(refused.refusal(), "store_unavailable");
-        assert!(refused.words().contains("did not run"), "{}", refused.words());
+        assert!(
+            refused.words().contains("did not run"),
+            "{}",
+            refused.words()
+        );
     }
     assert_eq!(oracle.executions().len(), before);
     assert!(agent.call("oracle__read", json!({})).await.is_done());
     assert_eq!(oracle.executions().len(), before + 1);
-    // The operator makes space: it goes on without a restart, and what was refused meanwhile is in the ledger too.
+    // The operator makes space: it goes on without a restart, and what was refused meanwhile is in
+    // the ledger too.
     std::fs::remove_file(data.join("everything-else")).unwrap();
     readiness(&gate, 200).await;
     assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
     let entries = gate.entries(before + 4).await;
-    let refused = entries.iter().filter(|entry| entry["aborted_reason"] == "store_unavailable").count();
+    let refused = entries
+        .iter()
+        .filter(|entry| entry["aborted_reason"] == "store_unavailable")
+        .count();
     assert_eq!(refused, 3);
-    let verified = gate.setup.run(&["ledger", "verify", "--data", data.to_str().unwrap()]).await;
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    let verified = gate
+        .setup
+        .run(&["ledger", "verify", "--data", data.to_str().unwrap()])
+        .await;
+    assert!(
+        verified.status.success(),
+        "{}",
+        String::from_utf8_lossy(&verified.stdout)
+    );
 }
 
-/// SECURITY §3I: a process of toolgate's account lowers how large its files may get. What changes something is refused as on a full
-/// disk, toolgate lives, and goes on once they may be larger; programs that it starts do with the signal what they always did.
+/// SECURITY §3I: a process of toolgate's account lowers how large its files may get. What changes
+/// something is refused as on a full disk, toolgate lives, and goes on once they may be larger;
+/// programs that it starts do with the signal what they always did.
 #[tokio::test]
 async fn g4_files_that_may_not_grow_do_not_end_it() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let oracle = oracle().await;
     let setup = setup(&oracle);
     let seen = setup.directory().join("signals");
-    let script = format!("grep SigIgn /proc/self/status > {}; exec sleep 600", seen.display());
-    let gate = setup.server_with("child", &format!("command: sh, args: [-c, \"{script}\"]")).start_at_once().await;
+    let script = format!(
+        "grep SigIgn /proc/self/status > {}; exec sleep 600",
+        seen.display()
+    );
+    let gate = setup
+        .server_with("child", &format!("command: sh, args: [-c, \"{script}\"]"))
+        .start_at_once()
+        .await;
     let agent = gate.agent();
-    until("it writes", || async { agent.call_anew("oracle__write", json!({})).await.is_done().then_some(()) }).await;
+    until("it writes", || async {
+        agent
+            .call_anew("oracle__write", json!({}))
+            .await
+            .is_done()
+            .then_some(())
+    })
+    .await;
     let pid = Pid::from_raw(i32::try_from(gate.pid()).unwrap()).unwrap();
-    let usual = prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(1), maximum: None }).unwrap();
+    let usual = prlimit(
+        Some(pid),
+        Resource::Fsize,
+        Rlimit {
+            current: Some(1),
+            maximum: None,
+        },
+    )
+    .unwrap();
     until("it is refused", || async {
         let answer = agent.call_anew("oracle__write", json!({})).await;
         (answer.refusal() == "store_unavailable").then_some(())
     })
     .await;
     let before = oracle.executions().len();
-    assert_eq!(agent.call_anew("oracle__write", json!({})).await.refusal(), "store_unavailable");
+    assert_eq!(
+        agent.call_anew("oracle__write", json!({})).await.refusal(),
+        "store_unavailable"
+    );
     assert_eq!(oracle.executions().len(), before);
     prlimit(Some(pid), Resource::Fsize, usual).unwrap();
-    until("it goes on", || async { agent.call_anew("oracle__write", json!({})).await.is_done().then_some(()) }).await;
+    until("it goes on", || async {
+        agent
+            .call_anew("oracle__write", json!({}))
+            .await
+            .is_done()
+            .then_some(())
+    })
+    .await;
     let ignored = std::fs::read_to_string(seen).unwrap();
     let ignored = u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap();
-    assert_eq!(ignored & (1 << (25 - 1)), 0, "SIGXFSZ is not ignored by what toolgate starts");
+    assert_eq!(
+        ignored & (1 << (25 - 1)),
+        0,
+        "SIGXFSZ is not ignored by what toolgate starts"
+    );
 }
 
-// The index meets the full disk first: nothing is begun, what is in flight ends, and the index is made anew without a restart.
+// The index meets the full disk first: nothing is begun, what is in flight ends, and the index is
+// made anew without a restart.
 #[tokio::test]
 async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     let long = long(12 << 10);
-    let script = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Says(long));
+    let script = Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("write", Behaviour::Says(long));
     let oracle = script.tool("hold", Behaviour::Held).start().await;
-    let tools = [("oracle__read", "read"), ("oracle__write", "write"), ("oracle__hold", "write")];
+    let tools = [
+        ("oracle__read", "read"),
+        ("oracle__write", "write"),
+        ("oracle__hold", "write"),
+    ];
     let setup = Setup::new().server("oracle", &oracle).contracts(&tools);
     let (index, mut mounts) = (setup.directory().join("data/index"), Mounts::default());
     // An index that is there already is trusted, wherever it lies.
@@ -150,23 +217,38 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     if !mounts.add(&["-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs"], &index) {
         return;
     }
-    assert!(ran(Command::new("cp").arg("-r").arg(copy.join(".")).arg(&index)));
+    assert!(ran(Command::new("cp")
+        .arg("-r")
+        .arg(copy.join("."))
+        .arg(&index)));
     let gate = gate.setup.clone().start().await;
     let agent = gate.agent();
     let first = anew("oracle__write", json!({}));
     assert!(agent.modern("tools/call", first.clone()).await.is_done());
     let holder = agent.initialize().await;
     let held = tokio::spawn(async move { holder.call_anew("oracle__hold", json!({})).await });
-    until("the call is held", || async { (oracle.executions().len() == 2).then_some(()) }).await;
+    until("the call is held", || async {
+        (oracle.executions().len() == 2).then_some(())
+    })
+    .await;
     std::fs::write(index.join("everything-else"), vec![0_u8; 8 << 20]).unwrap_err();
     let broken = until("/readyz is 503", || async {
         agent.call_anew("oracle__write", json!({})).await;
-        get(gate.operators, "/readyz").await.filter(|answer| answer.status == 503)
+        get(gate.operators, "/readyz")
+            .await
+            .filter(|answer| answer.status == 503)
     })
     .await;
-    assert!(broken.text().contains("the index is made anew"), "{}", broken.text());
+    assert!(
+        broken.text().contains("the index is made anew"),
+        "{}",
+        broken.text()
+    );
     let before = oracle.executions().len();
-    assert_eq!(agent.call_anew("oracle__write", json!({})).await.refusal(), "store_unavailable");
+    assert_eq!(
+        agent.call_anew("oracle__write", json!({})).await.refusal(),
+        "store_unavailable"
+    );
     assert!(agent.call("oracle__read", json!({})).await.is_done());
     oracle.release();
     assert!(held.await.unwrap().is_done());
@@ -175,17 +257,27 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     readiness(&gate, 200).await;
     let before = oracle.executions().len();
     let again = agent.modern("tools/call", first).await;
-    assert!(again.text().contains("\"replayed\":true"), "{}", again.text());
+    assert!(
+        again.text().contains("\"replayed\":true"),
+        "{}",
+        again.text()
+    );
     assert_eq!(oracle.executions().len(), before);
     assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
 }
 
-// An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when there is room.
+// An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when
+// there is room.
 #[tokio::test]
 async fn g4_an_answer_without_room_is_given_and_kept_later() {
     let long = long(64 << 10);
-    let script = Script::new().tool("read", Behaviour::Answers).tool("hold", Behaviour::Held);
-    let oracle = script.tool("write", Behaviour::SaysOnceReleased(long)).start().await;
+    let script = Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("hold", Behaviour::Held);
+    let oracle = script
+        .tool("write", Behaviour::SaysOnceReleased(long))
+        .start()
+        .await;
     let setup = setup(&oracle);
     let (data, mut mounts) = (setup.directory().join("data"), Mounts::default());
     if !mounts.add(&["-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs"], &data) {
@@ -195,12 +287,18 @@ async fn g4_an_answer_without_room_is_given_and_kept_later() {
     let (agent, message) = (gate.agent(), anew("oracle__write", json!({})));
     let (caller, params) = (agent.clone(), message.clone());
     let held = tokio::spawn(async move { caller.modern("tools/call", params).await });
-    until("the call is held", || async { (oracle.executions().len() == 1).then_some(()) }).await;
+    until("the call is held", || async {
+        (oracle.executions().len() == 1).then_some(())
+    })
+    .await;
     std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
     oracle.release();
     let told = held.await.unwrap();
     assert_eq!(told.refusal(), "executed_but_not_recorded");
-    assert!(told.text().contains(&"x".repeat(64 << 10)), "the result is attached");
+    assert!(
+        told.text().contains(&"x".repeat(64 << 10)),
+        "the result is attached"
+    );
     let again = agent.modern("tools/call", message.clone()).await;
     assert_eq!(again.refusal(), "outcome_unknown");
     std::fs::remove_file(data.join("everything-else")).unwrap();
@@ -209,24 +307,42 @@ async fn g4_an_answer_without_room_is_given_and_kept_later() {
         again.is_done().then_some(again)
     })
     .await;
-    assert!(again.text().contains("\"replayed\":true") && again.text().contains(&"x".repeat(64 << 10)));
-    assert_eq!(oracle.executions().iter().filter(|execution| execution.tool == "write").count(), 1);
+    assert!(
+        again.text().contains("\"replayed\":true") && again.text().contains(&"x".repeat(64 << 10))
+    );
+    assert_eq!(
+        oracle
+            .executions()
+            .iter()
+            .filter(|execution| execution.tool == "write")
+            .count(),
+        1
+    );
 }
 
-// A disk that takes writes and fails to sync them: nobody knows what is on it, so the process ends, with a reason.
+// A disk that takes writes and fails to sync them: nobody knows what is on it, so the process ends,
+// with a reason.
 #[tokio::test]
 async fn g4_a_failed_sync_ends_the_process() {
     let oracle = oracle().await;
     let setup = setup(&oracle);
-    let (below, data) = (setup.directory().join("below"), setup.directory().join("data"));
+    let (below, data) = (
+        setup.directory().join("below"),
+        setup.directory().join("data"),
+    );
     let mut mounts = Mounts::default();
     if !mounts.add(&["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &below) {
         return;
     }
     // A sparse disk image that the file system below has no space for.
     let image = below.join("image");
-    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let made = ran(Command::new("mkfs.ext4").args(["-q", "-E", "lazy_itable_init=0"]).arg(&image));
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
+    let made = ran(Command::new("mkfs.ext4")
+        .args(["-q", "-E", "lazy_itable_init=0"])
+        .arg(&image));
     if !made || !mounts.add(&["-o", "loop", image.to_str().unwrap()], &data) {
         return;
     }
@@ -234,11 +350,22 @@ async fn g4_a_failed_sync_ends_the_process() {
     let agent = gate.agent();
     assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
     std::fs::write(below.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
-    // The ledger grows into places of the disk that nothing stands behind. Calls are answered, or the process is gone.
-    let message = modern("tools/call", json!({ "name": "oracle__write", "arguments": {} }));
+    // The ledger grows into places of the disk that nothing stands behind. Calls are answered, or
+    // the process is gone.
+    let message = modern(
+        "tools/call",
+        json!({ "name": "oracle__write", "arguments": {} }),
+    );
     let request = agent.request(&agent.mirrored(&message), message.to_string().as_bytes());
-    until("the process ends", || async { agent.bytes(request.clone()).await.is_none().then_some(()) }).await;
+    until("the process ends", || async {
+        agent.bytes(request.clone()).await.is_none().then_some(())
+    })
+    .await;
     let status = gate.wait().await;
     assert_eq!(status.code(), Some(1));
-    assert!(gate.log().contains("the journal can't be written any more"), "{}", gate.log());
+    assert!(
+        gate.log().contains("the journal can't be written any more"),
+        "{}",
+        gate.log()
+    );
 }

@@ -1,5 +1,5 @@
-//! The fuzz targets (`fuzz/`) on any toolchain: each with its whole corpus, and with mutations of it that follow from a
-//! seed (SECURITY §12, FINDINGS §5). `fuzz/run` lets libFuzzer look further.
+//! The fuzz targets (`fuzz/`) on any toolchain: each with its whole corpus, and with mutations of
+//! it that follow from a seed (SECURITY §12, FINDINGS §5). `fuzz/run` lets libFuzzer look further.
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
@@ -13,7 +13,8 @@ use toolgate_faults::dice::Dice;
 const CORPORA: u64 = 200 << 10;
 /// Longest mutation, in bytes.
 const LONGEST: usize = 4 << 10;
-/// Where chance begins; `TOOLGATE_FUZZ_SEED` is another one, `TOOLGATE_FUZZ_CASES` another number of mutations.
+/// Where chance begins; `TOOLGATE_FUZZ_SEED` is another one, `TOOLGATE_FUZZ_CASES` another number
+/// of mutations.
 const SEED: u64 = 12;
 /// What parsers mind.
 const WORDS: &[&[u8]] = &[
@@ -71,20 +72,35 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path()).collect();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(name);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
-    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+    files
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
 }
 
 /// Says which bytes it was, should a target panic.
 struct Case<'a>(&'a str, &'a [u8]);
 
 impl Drop for Case<'_> {
-    #[expect(clippy::print_stderr, reason = "what broke a promise is to be tried again")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "what broke a promise is to be tried again"
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}: these bytes break it: {:?}", self.0, self.1.escape_ascii().to_string());
+            eprintln!(
+                "{}: these bytes break it: {:?}",
+                self.0,
+                self.1.escape_ascii().to_string()
+            );
         }
     }
 }
@@ -93,11 +109,16 @@ impl Drop for Case<'_> {
 fn mutated(dice: &mut Dice, one: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = one.to_vec();
     for _ in 0..=dice.below(4) {
-        let mut place = |room: usize| usize::try_from(dice.below(u64::try_from(room).unwrap() + 1)).unwrap();
+        let mut place =
+            |room: usize| usize::try_from(dice.below(u64::try_from(room).unwrap() + 1)).unwrap();
         let at = place(bytes.len());
         let end = at + place((bytes.len() - at).min(16));
         match place(6) {
-            0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << place(7)),
+            0 => bytes
+                .iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|byte| *byte ^= 1 << place(7)),
             1 => drop(bytes.drain(at..end)),
             2 => {
                 let again = bytes[at..end].to_vec();
@@ -117,11 +138,18 @@ fn mutated(dice: &mut Dice, one: &[u8], other: &[u8]) -> Vec<u8> {
 }
 
 /// Runs the corpus of the target `name` and `mutations` of it.
-#[expect(clippy::print_stderr, reason = "the number of cases is what the lane shows")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the number of cases is what the lane shows"
+)]
 fn replay(name: &str, mutations: u64) {
     let run: Target = TARGETS.iter().find(|(known, _)| *known == name).unwrap().1;
     let files = corpus(name);
-    assert!(files.len() >= 8, "{name}: a corpus of {} files", files.len());
+    assert!(
+        files.len() >= 8,
+        "{name}: a corpus of {} files",
+        files.len()
+    );
     for (path, bytes) in &files {
         let _case = Case(path.to_str().unwrap(), bytes);
         run(bytes);
@@ -136,7 +164,10 @@ fn replay(name: &str, mutations: u64) {
         let _case = Case(name, &bytes);
         run(&bytes);
     }
-    eprintln!("{name}: {} cases ({count} of the corpus, {mutations} mutations)", count + mutations);
+    eprintln!(
+        "{name}: {} cases ({count} of the corpus, {mutations} mutations)",
+        count + mutations
+    );
 }
 
 macro_rules! lanes {
@@ -164,22 +195,43 @@ lanes! {
     audit_verify: 500,
 }
 
-/// Every target has a lane here, a door for libFuzzer and a corpus, and all corpora together stay small.
+/// Every target has a lane here, a door for libFuzzer and a corpus, and all corpora together stay
+/// small.
 #[test]
 fn every_target_is_replayed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     let names: BTreeSet<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, LANES.iter().copied().collect(), "a lane for each target");
+    assert_eq!(
+        names,
+        LANES.iter().copied().collect(),
+        "a lane for each target"
+    );
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     for name in &names {
-        assert!(root.join(format!("fuzz_targets/{name}.rs")).is_file(), "{name} has no door for libFuzzer");
-        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is no program of fuzz/Cargo.toml");
+        assert!(
+            root.join(format!("fuzz_targets/{name}.rs")).is_file(),
+            "{name} has no door for libFuzzer"
+        );
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"")),
+            "{name} is no program of fuzz/Cargo.toml"
+        );
     }
     let folders: BTreeSet<String> = std::fs::read_dir(root.join("corpus"))
         .unwrap()
         .map(|folder| folder.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(folders.iter().map(String::as_str).eq(names.iter().copied()), "a corpus for each target: {folders:?}");
-    let bytes: usize = names.iter().flat_map(|name| corpus(name)).map(|(_, bytes)| bytes.len()).sum();
-    assert!(u64::try_from(bytes).unwrap() <= CORPORA, "{bytes} bytes of corpora");
+    assert!(
+        folders.iter().map(String::as_str).eq(names.iter().copied()),
+        "a corpus for each target: {folders:?}"
+    );
+    let bytes: usize = names
+        .iter()
+        .flat_map(|name| corpus(name))
+        .map(|(_, bytes)| bytes.len())
+        .sum();
+    assert!(
+        u64::try_from(bytes).unwrap() <= CORPORA,
+        "{bytes} bytes of corpora"
+    );
 }

@@ -1,4 +1,5 @@
-//! The headers that mirror a modern body: checked against it, and made anew from the final call (PROTOCOL §1.2).
+//! The headers that mirror a modern body: checked against it, and made anew from the final call
+//! (PROTOCOL §1.2).
 
 use crate::puppet::{Puppet, tool};
 use crate::stage::{Agent, Gate, Settings};
@@ -22,15 +23,22 @@ fn arguments() -> Value {
 
 /// An agent whose headers mirror [`arguments`], with one of them as said; `-` leaves it out.
 fn mirroring(agent: &Agent, name: &str, value: &str) -> Agent {
-    let usual = [("mcp-param-region", "eu"), ("mcp-param-urgent", "true"), ("mcp-param-count", "42")];
+    let usual = [
+        ("mcp-param-region", "eu"),
+        ("mcp-param-urgent", "true"),
+        ("mcp-param-count", "42"),
+    ];
     let agent = usual
         .iter()
         .filter(|(usual, _)| *usual != name)
-        .fold(agent.clone(), |agent, (name, value)| agent.header(name, value));
+        .fold(agent.clone(), |agent, (name, value)| {
+            agent.header(name, value)
+        });
     agent.header(name, value)
 }
 
-/// PROTOCOL §1.2: what mirrors the body travels on under the tool's own name, whatever name it had here.
+/// PROTOCOL §1.2: what mirrors the body travels on under the tool's own name, whatever name it had
+/// here.
 #[tokio::test]
 async fn mirrored_headers_are_made_anew_from_the_final_call() {
     let (puppet, gate) = stage().await;
@@ -55,13 +63,18 @@ async fn mirrored_headers_are_made_anew_from_the_final_call() {
     }
 }
 
-/// PROTOCOL §1.2: values that no header can hold travel in the sentinel, integers compare as numbers, null has no header.
+/// PROTOCOL §1.2: values that no header can hold travel in the sentinel, integers compare as
+/// numbers, null has no header.
 #[tokio::test]
 async fn values_travel_in_the_form_that_headers_need() {
     let (puppet, gate) = stage().await;
     let agent = gate.agent();
     for (region, given, expected) in [
-        ("Zürich", "=?base64?WsO8cmljaA==?=", "=?base64?WsO8cmljaA==?="),
+        (
+            "Zürich",
+            "=?base64?WsO8cmljaA==?=",
+            "=?base64?WsO8cmljaA==?=",
+        ),
         ("plain", "=?base64?cGxhaW4=?=", "plain"),
         ("eu", "  eu  ", "eu"),
         ("", "", ""),
@@ -70,19 +83,32 @@ async fn values_travel_in_the_form_that_headers_need() {
         let mut arguments = arguments();
         arguments["region"] = json!(region);
         arguments["deep"]["count"] = json!(42.0);
-        let answer = mirroring(&agent, "mcp-param-region", given).call("oracle__regional", arguments).await;
+        let answer = mirroring(&agent, "mcp-param-region", given)
+            .call("oracle__regional", arguments)
+            .await;
         assert_eq!(crate::stage::code(&answer), None, "{answer}");
-        assert_eq!(puppet.seen()[0].header("mcp-param-region"), Some(expected), "{region}");
+        assert_eq!(
+            puppet.seen()[0].header("mcp-param-region"),
+            Some(expected),
+            "{region}"
+        );
     }
     puppet.forget();
-    let answer = agent.call("oracle__regional", json!({ "region": null })).await;
-    // Null is no string, so the tool's schema refuses it; what is asked here is that no header was missed.
-    assert_eq!(crate::stage::code(&answer).as_deref(), Some("schema_invalid"));
+    let answer = agent
+        .call("oracle__regional", json!({ "region": null }))
+        .await;
+    // Null is no string, so the tool's schema refuses it; what is asked here is that no header was
+    // missed.
+    assert_eq!(
+        crate::stage::code(&answer).as_deref(),
+        Some("schema_invalid")
+    );
     assert!(agent.call("oracle__regional", json!({})).await["result"].is_object());
     assert_eq!(puppet.seen()[0].header("mcp-param-region"), None);
 }
 
-/// PROTOCOL §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020, and nothing runs.
+/// PROTOCOL §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020,
+/// and nothing runs.
 #[tokio::test]
 async fn headers_that_do_not_mirror_the_body_are_refused() {
     let (puppet, gate) = stage().await;
@@ -105,14 +131,24 @@ async fn headers_that_do_not_mirror_the_body_are_refused() {
         ("mcp-protocol-version", "-"),
     ] {
         let agent = mirroring(&agent, name, value);
-        let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": arguments() }));
+        let message = agent.request(
+            "tools/call",
+            json!({ "name": "oracle__regional", "arguments": arguments() }),
+        );
         let mut answer = agent.post(&message).await;
         let (status, body) = (answer.status, answer.whole().await);
-        assert_eq!((status, &body["error"]["code"]), (400, &json!(-32020)), "{name}: {value}: {body}");
+        assert_eq!(
+            (status, &body["error"]["code"]),
+            (400, &json!(-32020)),
+            "{name}: {value}: {body}"
+        );
         assert_eq!(body["id"], message["id"], "{name}: {value}: {body}");
     }
     let agent = mirroring(&agent, "mcp-param-region", "eu").header("mcp-param-region", "eu");
-    let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": arguments() }));
+    let message = agent.request(
+        "tools/call",
+        json!({ "name": "oracle__regional", "arguments": arguments() }),
+    );
     assert_eq!(agent.post(&message).await.status, 400, "twice is not once");
     assert_eq!(puppet.executions(), 0);
 }
@@ -122,8 +158,14 @@ async fn headers_that_do_not_mirror_the_body_are_refused() {
 async fn a_header_without_its_argument_is_refused() {
     let (puppet, gate) = stage().await;
     let agent = gate.agent().header("mcp-param-region", "eu");
-    let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": {} }));
+    let message = agent.request(
+        "tools/call",
+        json!({ "name": "oracle__regional", "arguments": {} }),
+    );
     let mut answer = agent.post(&message).await;
-    assert_eq!((answer.status, answer.whole().await["error"]["code"].clone()), (400, json!(-32020)));
+    assert_eq!(
+        (answer.status, answer.whole().await["error"]["code"].clone()),
+        (400, json!(-32020))
+    );
     assert_eq!(puppet.executions(), 0);
 }

@@ -1,5 +1,5 @@
-//! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; SEMANTICS §7): held, decided by operators, run once
-//! with exactly what was allowed, or not at all.
+//! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; SEMANTICS §7): held, decided
+//! by operators, run once with exactly what was allowed, or not at all.
 
 use crate::harness::gate::{Setup, beside};
 use crate::harness::until;
@@ -21,7 +21,8 @@ const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: 
 
 const BOUND: &str = "side_effect: { writes: bills, rollback: { tool: bank__undo } }, secrets: []";
 
-/// What is never asked for, asked for at once, asked for while the call waits, and asked for without a word of it.
+/// What is never asked for, asked for at once, asked for while the call waits, and asked for
+/// without a word of it.
 fn policy(more: &str) -> String {
     let at_once = "approvers: [finance], hold: 0s";
     format!(
@@ -50,11 +51,20 @@ impl Stage {
         let puppet = Puppet::with(["pay", "slow", "free", "wipe", "send"].map(tool).to_vec()).await;
         puppet.answers(|seen| {
             let text = seen.body["params"]["arguments"].to_string();
-            Answer::Result(json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }))
+            Answer::Result(
+                json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
+            )
         });
-        let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).mode(mode);
+        let setup = Setup::new()
+            .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+            .mode(mode);
         let setup = setup.policy(policy).callers(CALLERS).operators(OPERATORS);
-        Self { puppet, gate: Gate { gate: setup.start().await } }
+        Self {
+            puppet,
+            gate: Gate {
+                gate: setup.start().await,
+            },
+        }
     }
 
     fn bot(&self) -> Agent {
@@ -73,14 +83,27 @@ impl Stage {
         } else {
             self.gate.stop().await
         };
-        Self { puppet: self.puppet, gate: Gate { gate: setup.start().await } }
+        Self {
+            puppet: self.puppet,
+            gate: Gate {
+                gate: setup.start().await,
+            },
+        }
     }
 
     /// Runs `toolgate approvals …` as that operator.
     async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
         let door = self.gate.gate.operators.to_string();
-        let around = ["--config", "toolgate.yaml", "--admin", &door, "--as", operator];
-        let (code, out, err) = run(self.gate.setup(), &[&["approvals"], args, &around].concat()).await;
+        let around = [
+            "--config",
+            "toolgate.yaml",
+            "--admin",
+            &door,
+            "--as",
+            operator,
+        ];
+        let (code, out, err) =
+            run(self.gate.setup(), &[&["approvals"], args, &around].concat()).await;
         (code, out + &err)
     }
 
@@ -88,8 +111,12 @@ impl Stage {
     async fn holds(&self, count: usize) -> Vec<Value> {
         until("holds", || async {
             let (_, listed) = self.says(ANN, &["list", "--json"]).await;
-            let holds = listed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{listed}")));
-            let pending: Vec<Value> = holds.filter(|hold: &Value| hold["state"] == "pending").collect();
+            let holds = listed
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{listed}")));
+            let pending: Vec<Value> = holds
+                .filter(|hold: &Value| hold["state"] == "pending")
+                .collect();
             (pending.len() == count).then_some(pending)
         })
         .await
@@ -101,13 +128,21 @@ impl Stage {
     }
 
     async fn entry(&self, fits: impl Fn(&Value) -> bool) -> Value {
-        until("an entry", || async { self.gate.gate.ledger().await.into_iter().rev().find(&fits) }).await
+        until("an entry", || async {
+            self.gate.gate.ledger().await.into_iter().rev().find(&fits)
+        })
+        .await
     }
 }
 
 async fn call(agent: &Agent, tool: &str, arguments: Value, key: &str) -> Value {
     let meta = json!({ "dev.toolgate/idempotencyKey": key });
-    agent.ask("tools/call", json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta })).await
+    agent
+        .ask(
+            "tools/call",
+            json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta }),
+        )
+        .await
 }
 
 fn decision(answer: &Value) -> &Value {
@@ -116,20 +151,37 @@ fn decision(answer: &Value) -> &Value {
 
 /// The id of the hold, of a call that is not decided yet.
 fn held(answer: &Value) -> String {
-    assert_eq!(code(answer).as_deref(), Some("approval_pending"), "{answer}");
+    assert_eq!(
+        code(answer).as_deref(),
+        Some("approval_pending"),
+        "{answer}"
+    );
     let decision = decision(answer);
-    assert_eq!((&decision["retry"], &decision["final"]), (&json!("when_approved"), &json!(false)), "{answer}");
-    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("The tool did not run."), "{answer}");
+    assert_eq!(
+        (&decision["retry"], &decision["final"]),
+        (&json!("when_approved"), &json!(false)),
+        "{answer}"
+    );
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("The tool did not run."),
+        "{answer}"
+    );
     decision["approval_id"].as_str().unwrap().to_owned()
 }
 
-/// 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of it, an irreversible effect each time
-/// anew; what opts out is not asked for. SEMANTICS §7: the call runs once, when the agent sends it again; the answer
-/// is replayed.
+/// 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of it, an
+/// irreversible effect each time anew; what opts out is not asked for. SEMANTICS §7: the call runs
+/// once, when the agent sends it again; the answer is replayed.
 #[tokio::test]
 async fn a_call_runs_once_when_a_person_allows_it() {
     let stage = Stage::with(
-        &policy("").replace("[delete]", "[delete], approval: { approvers: [finance], hold: 0s }"),
+        &policy("").replace(
+            "[delete]",
+            "[delete], approval: { approvers: [finance], hold: 0s }",
+        ),
         "enforce",
     )
     .await;
@@ -139,49 +191,100 @@ async fn a_call_runs_once_when_a_person_allows_it() {
     for tool in ["pay", "wipe", "send"] {
         let before = stage.puppet.executions();
         let id = held(&call(&bot, tool, json!({ "n": 1 }), "k1").await);
-        assert_eq!(held(&call(&bot, tool, json!({ "n": 1 }), "k1").await), id, "the same hold");
+        assert_eq!(
+            held(&call(&bot, tool, json!({ "n": 1 }), "k1").await),
+            id,
+            "the same hold"
+        );
         assert_eq!(stage.holds(1).await[0]["id"], *id);
         stage.allows(&id).await;
-        assert_eq!(stage.puppet.executions(), before, "nobody has sent it since");
+        assert_eq!(
+            stage.puppet.executions(),
+            before,
+            "nobody has sent it since"
+        );
         let answer = call(&bot, tool, json!({ "n": 1 }), "k1").await;
-        assert_eq!((code(&answer), &decision(&answer)["replayed"]), (None, &Value::Null), "{answer}");
+        assert_eq!(
+            (code(&answer), &decision(&answer)["replayed"]),
+            (None, &Value::Null),
+            "{answer}"
+        );
         let replay = call(&bot, tool, json!({ "n": 1 }), "k1").await;
-        assert_eq!((code(&replay), &decision(&replay)["replayed"]), (None, &json!(true)), "{replay}");
+        assert_eq!(
+            (code(&replay), &decision(&replay)["replayed"]),
+            (None, &json!(true)),
+            "{replay}"
+        );
         assert_eq!(stage.puppet.executions(), before + 1);
         // Each execution is asked for on its own.
         let second = held(&call(&bot, tool, json!({ "n": 1 }), "k2").await);
         assert_ne!(second, id);
         assert_eq!(stage.puppet.executions(), before + 1);
         let action = decision(&answer)["action_id"].clone();
-        let entry = stage.entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered").await;
-        assert_eq!((&entry["approval"], &entry["approved_by"]), (&json!(id), &json!(["ann"])), "{entry}");
+        let entry = stage
+            .entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered")
+            .await;
+        assert_eq!(
+            (&entry["approval"], &entry["approved_by"]),
+            (&json!(id), &json!(["ann"])),
+            "{entry}"
+        );
         // As a sample it is what it was: allowed once a person has.
         let (action, arguments) = (action.as_str().unwrap(), json!({ "n": 1 }).to_string());
-        let words = ["test", "add", action, "--data", "data", "--arguments", &arguments];
+        let words = [
+            "test",
+            "add",
+            action,
+            "--data",
+            "data",
+            "--arguments",
+            &arguments,
+        ];
         let (status, sample, wrong) = run(stage.gate.setup(), &words).await;
         assert_eq!(status, 0, "{wrong}");
-        assert!(sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""), "{sample}");
-        let (code, words) = stage.says(ANN, &["deny", &second, "--why", "once is enough"]).await;
+        assert!(
+            sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""),
+            "{sample}"
+        );
+        let (code, words) = stage
+            .says(ANN, &["deny", &second, "--why", "once is enough"])
+            .await;
         assert_eq!(code, 0, "{words}");
     }
 }
 
-/// 003-47: nothing but `actions: [delete]` is written, and nobody has the role: the call is refused at once.
+/// 003-47: nothing but `actions: [delete]` is written, and nobody has the role: the call is refused
+/// at once.
 #[tokio::test]
 async fn who_cannot_be_asked_refuses_at_once() {
     let stage = Stage::new().await;
     let answer = call(&stage.bot(), "wipe", json!({}), "k").await;
-    assert_eq!(code(&answer).as_deref(), Some("approver_unreachable"), "{answer}");
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("approver_unreachable"),
+        "{answer}"
+    );
     assert_eq!(decision(&answer)["final"], true);
     let long = json!({ "note": "x".repeat(20_000) });
     let answer = call(&stage.bot(), "pay", long, "k").await;
-    assert_eq!(code(&answer).as_deref(), Some("approver_unreachable"), "{answer}");
-    assert_eq!((stage.puppet.executions(), stage.holds(0).await.len()), (0, 0));
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("approver_unreachable"),
+        "{answer}"
+    );
+    assert_eq!(
+        (stage.puppet.executions(), stage.holds(0).await.len()),
+        (0, 0)
+    );
     let (_, checked, _) = run(stage.gate.setup(), &["check"]).await;
-    assert!(checked.contains("a call of `bank__wipe` asks 1 operator with the role approver"), "{checked}");
+    assert!(
+        checked.contains("a call of `bank__wipe` asks 1 operator with the role approver"),
+        "{checked}"
+    );
 }
 
-/// SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the tool's, and denied, the reason's.
+/// SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the tool's, and
+/// denied, the reason's.
 #[tokio::test]
 async fn a_call_waits_for_its_decision() {
     let stage = Arc::new(Stage::new().await);
@@ -190,7 +293,10 @@ async fn a_call_waits_for_its_decision() {
         tokio::spawn(async move { call(&bot, "slow", json!({ "n": n }), &format!("k{n}")).await })
     };
     let (allowed, twin) = (waiting(1), waiting(1));
-    until("the gauge", || async { (stage.gate.metric("toolgate_approvals_pending").await > 0.5).then_some(()) }).await;
+    until("the gauge", || async {
+        (stage.gate.metric("toolgate_approvals_pending").await > 0.5).then_some(())
+    })
+    .await;
     let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
     stage.allows(&id).await;
     let answers = [allowed.await.unwrap(), twin.await.unwrap()];
@@ -199,23 +305,46 @@ async fn a_call_waits_for_its_decision() {
         assert_eq!(answer["result"]["content"][0]["text"], "{\"n\":1}");
     }
     assert_eq!(stage.puppet.executions(), 1, "both were the same call");
-    let decided = stage.gate.metric("toolgate_approval_seconds_count{decision=\"allow\"}").await;
+    let decided = stage
+        .gate
+        .metric("toolgate_approval_seconds_count{decision=\"allow\"}")
+        .await;
     assert!((decided - 1.0).abs() < 0.1, "{decided}");
-    until("the gauge", || async { (stage.gate.metric("toolgate_approvals_pending").await < 0.5).then_some(()) }).await;
-    let entry = stage.entry(|entry| entry["outcome"] == "answered" && entry["replayed"] != true).await;
+    until("the gauge", || async {
+        (stage.gate.metric("toolgate_approvals_pending").await < 0.5).then_some(())
+    })
+    .await;
+    let entry = stage
+        .entry(|entry| entry["outcome"] == "answered" && entry["replayed"] != true)
+        .await;
     assert!(entry["hold_ms"].as_f64().unwrap() > 0.0, "{entry}");
-    assert!(entry["gate_ms"].as_f64().unwrap() < entry["latency_ms"].as_f64().unwrap(), "{entry}");
+    assert!(
+        entry["gate_ms"].as_f64().unwrap() < entry["latency_ms"].as_f64().unwrap(),
+        "{entry}"
+    );
 
     let denied = waiting(2);
     let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
-    let (status, words) = stage.says(ANN, &["deny", &id, "--why", "not before Monday"]).await;
+    let (status, words) = stage
+        .says(ANN, &["deny", &id, "--why", "not before Monday"])
+        .await;
     assert_eq!(status, 0, "{words}");
     let denied = denied.await.unwrap();
-    assert_eq!(code(&denied).as_deref(), Some("approval_denied"), "{denied}");
+    assert_eq!(
+        code(&denied).as_deref(),
+        Some("approval_denied"),
+        "{denied}"
+    );
     let words = denied["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(words.contains("not before Monday") && !words.contains("ann"), "{words}");
+    assert!(
+        words.contains("not before Monday") && !words.contains("ann"),
+        "{words}"
+    );
     // Nobody is asked the same again at once; other arguments are another question.
-    assert_eq!(code(&call(&stage.bot(), "slow", json!({ "n": 2 }), "k9").await).as_deref(), Some("approval_denied"));
+    assert_eq!(
+        code(&call(&stage.bot(), "slow", json!({ "n": 2 }), "k9").await).as_deref(),
+        Some("approval_denied")
+    );
     assert_eq!(stage.puppet.executions(), 1);
 }
 
@@ -224,16 +353,24 @@ async fn a_call_waits_for_its_decision() {
 async fn a_time_that_is_over_means_no() {
     let stage = Stage::with(&policy(", approve_by: 1s"), "enforce").await;
     let answer = call(&stage.bot(), "slow", json!({}), "k").await;
-    assert_eq!(code(&answer).as_deref(), Some("approval_timeout"), "{answer}");
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("approval_timeout"),
+        "{answer}"
+    );
     assert_eq!(decision(&answer)["retry"], "same_key");
-    let id = decision(&answer)["approval_id"].as_str().unwrap().to_owned();
+    let id = decision(&answer)["approval_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let (status, words) = stage.says(ANN, &["allow", &id, "--why", "late"]).await;
     assert_eq!(status, 1, "{words}");
     assert!(words.contains("expired or not found"), "{words}");
     assert_eq!(stage.puppet.executions(), 0);
 }
 
-/// SEMANTICS §7, SECURITY E1, E3: another agent, other arguments or another policy make it another call.
+/// SEMANTICS §7, SECURITY E1, E3: another agent, other arguments or another policy make it another
+/// call.
 #[tokio::test]
 async fn what_was_allowed_is_one_call_and_no_other() {
     let stage = Stage::new().await;
@@ -242,7 +379,10 @@ async fn what_was_allowed_is_one_call_and_no_other() {
     stage.allows(&id).await;
     assert_ne!(held(&call(&cat, "pay", json!({ "n": 1 }), "k1").await), id);
     assert_ne!(held(&call(&bot, "pay", json!({ "n": 2 }), "k2").await), id);
-    assert_ne!(held(&call(&bot, "pay", json!({ "n": 1, "to": "me" }), "k3").await), id);
+    assert_ne!(
+        held(&call(&bot, "pay", json!({ "n": 1, "to": "me" }), "k3").await),
+        id
+    );
     assert_eq!(stage.puppet.executions(), 0);
     // The policy changes in something else; what was allowed was allowed under the old one.
     let version = stage.gate.readiness().await["policy"]["version"].clone();
@@ -259,7 +399,8 @@ async fn what_was_allowed_is_one_call_and_no_other() {
     assert_eq!(stage.puppet.executions(), 0);
 }
 
-/// SEMANTICS §7, SECURITY E2: pending stays pending and allowed stays allowed over a restart and a kill, and is used once.
+/// SEMANTICS §7, SECURITY E2: pending stays pending and allowed stays allowed over a restart and a
+/// kill, and is used once.
 #[tokio::test]
 async fn a_hold_outlives_toolgate() {
     for kill in [false, true] {
@@ -267,19 +408,30 @@ async fn a_hold_outlives_toolgate() {
         let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
         let stage = stage.again(kill).await;
         assert_eq!(stage.holds(1).await[0]["id"], *id);
-        assert_eq!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), id);
+        assert_eq!(
+            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+            id
+        );
         stage.allows(&id).await;
         let stage = stage.again(kill).await;
-        assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+        assert_eq!(
+            code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+            None
+        );
         let stage = stage.again(kill).await;
         let replay = call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
         assert_eq!(decision(&replay)["replayed"], true, "{replay}");
-        assert_ne!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k2").await), id, "it is used up");
+        assert_ne!(
+            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k2").await),
+            id,
+            "it is used up"
+        );
         assert_eq!(stage.puppet.executions(), 1);
     }
 }
 
-/// SEMANTICS §7: toolgate does not wait for people when it ends. Who waits is told to come again, and finds the hold.
+/// SEMANTICS §7: toolgate does not wait for people when it ends. Who waits is told to come again,
+/// and finds the hold.
 #[tokio::test]
 async fn toolgate_ends_while_a_call_is_held() {
     let stage = Stage::new().await;
@@ -290,19 +442,36 @@ async fn toolgate_ends_while_a_call_is_held() {
     assert_eq!(held(&asked.await.unwrap()), id);
     assert_eq!(stage.holds(1).await[0]["id"], *id);
     stage.allows(&id).await;
-    assert_eq!(code(&call(&stage.bot(), "slow", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(
+        code(&call(&stage.bot(), "slow", json!({ "n": 1 }), "k").await),
+        None
+    );
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts it as it was.
+/// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts
+/// it as it was.
 async fn killed_at(stage: Stage, point: &str, what: impl AsyncFnOnce(&Stage)) -> Stage {
     let Stage { puppet, gate } = stage;
     let setup = gate.stop().await;
-    let armed = setup.clone().program(beside(PROGRAM)).environment("TOOLGATE_FAILPOINT", point);
-    let mut stage = Stage { puppet, gate: Gate { gate: armed.start().await } };
+    let armed = setup
+        .clone()
+        .program(beside(PROGRAM))
+        .environment("TOOLGATE_FAILPOINT", point);
+    let mut stage = Stage {
+        puppet,
+        gate: Gate {
+            gate: armed.start().await,
+        },
+    };
     what(&stage).await;
     stage.gate.gate.wait().await;
-    Stage { puppet: stage.puppet, gate: Gate { gate: setup.start().await } }
+    Stage {
+        puppet: stage.puppet,
+        gate: Gate {
+            gate: setup.start().await,
+        },
+    }
 }
 
 /// Sends the call to a toolgate that dies of it.
@@ -311,24 +480,41 @@ async fn lost(stage: &Stage, key: &str) {
     let meta = json!({ "dev.toolgate/idempotencyKey": key });
     let params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
     let request = bot.request("tools/call", params);
-    assert!(tokio::spawn(async move { bot.answered(&request).await }).await.is_err(), "nobody answers");
+    assert!(
+        tokio::spawn(async move { bot.answered(&request).await })
+            .await
+            .is_err(),
+        "nobody answers"
+    );
 }
 
-/// SECURITY E2: killed once the hold is durable, it is there; killed once the intent is durable that uses it, it is used: the
-/// call did not run, and is asked for anew.
+/// SECURITY E2: killed once the hold is durable, it is there; killed once the intent is durable
+/// that uses it, it is used: the call did not run, and is asked for anew.
 #[tokio::test]
 async fn a_kill_never_makes_two_of_one_decision() {
     build();
-    let stage = killed_at(Stage::new().await, HELD[0], async |stage| lost(stage, "k").await).await;
+    let stage = killed_at(Stage::new().await, HELD[0], async |stage| {
+        lost(stage, "k").await;
+    })
+    .await;
     let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), id);
+    assert_eq!(
+        held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+        id
+    );
     stage.allows(&id).await;
-    let stage = killed_at(stage, "intent-after-fsync", async |stage| lost(stage, "k").await).await;
+    let stage = killed_at(stage, "intent-after-fsync", async |stage| {
+        lost(stage, "k").await;
+    })
+    .await;
     assert_eq!(stage.puppet.executions(), 0);
     let second = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
     assert_ne!(second, id);
     stage.allows(&second).await;
-    assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(
+        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+        None
+    );
     assert_eq!(stage.puppet.executions(), 1);
 }
 
@@ -340,16 +526,25 @@ async fn one_decision_is_one_execution() {
     let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
     stage.allows(&id).await;
     let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
-    let calls = keys.iter().map(|key| call(&bot, "pay", json!({ "n": 1 }), key));
+    let calls = keys
+        .iter()
+        .map(|key| call(&bot, "pay", json!({ "n": 1 }), key));
     let answers = futures_util::future::join_all(calls).await;
-    let passed = answers.iter().filter(|answer| code(answer).is_none()).count();
+    let passed = answers
+        .iter()
+        .filter(|answer| code(answer).is_none())
+        .count();
     assert_eq!((passed, stage.puppet.executions()), (1, 1));
     let second = stage.holds(1).await[0]["id"].clone();
     assert_ne!(second, json!(id), "the others ask for one more, together");
     for refused in answers.iter().filter(|answer| code(answer).is_some()) {
         let action = &decision(refused)["action_id"];
         let entry = stage.entry(|entry| entry["action_id"] == *action).await;
-        assert_eq!((&entry["approval"], &entry["approved_by"]), (&second, &Value::Null), "{entry}");
+        assert_eq!(
+            (&entry["approval"], &entry["approved_by"]),
+            (&second, &Value::Null),
+            "{entry}"
+        );
     }
 }
 
@@ -363,33 +558,50 @@ async fn only_who_has_the_role_decides_and_never_the_agent() {
         assert_eq!(status, 1, "{words}");
         assert!(words.contains(expected), "{words}");
     }
-    let says =
-        |token: &str| [("authorization", format!("Bearer {token}")), ("content-type", "application/json".to_owned())];
+    let says = |token: &str| {
+        [
+            ("authorization", format!("Bearer {token}")),
+            ("content-type", "application/json".to_owned()),
+        ]
+    };
     for token in ["token-of-the-agent-bot", "no-token-at-all"] {
         let headers = says(token);
-        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let headers = headers
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
         let path = format!("/api/approvals/{id}");
-        let asked =
-            stage.gate.gate.asks_operators(("POST", &path), &headers, r#"{ "decision": "allow", "why": "me" }"#);
+        let asked = stage.gate.gate.asks_operators(
+            ("POST", &path),
+            &headers,
+            r#"{ "decision": "allow", "why": "me" }"#,
+        );
         assert_eq!(asked.await.status, 401, "{token}");
     }
     for _ in 0..2 {
         let (status, words) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
         assert_eq!(status, 0, "{words}");
-        assert_eq!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), id, "one person is not two");
+        assert_eq!(
+            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+            id,
+            "one person is not two"
+        );
     }
     let (status, words) = stage.says("eve", &["allow", &id, "--why", "due"]).await;
     assert_eq!(status, 0, "{words}");
     let (status, words) = stage.says(ANN, &["deny", &id, "--why", "no"]).await;
     assert_eq!(status, 1, "{words}");
-    assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(
+        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+        None
+    );
     let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
     assert_eq!(entry["approved_by"], json!(["ann", "eve"]));
     let (status, words) = stage.says("eve", &["deny", &id, "--why", "too late"]).await;
     assert_eq!(status, 1, "{words}");
 }
 
-/// SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing runs for nobody.
+/// SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing runs for
+/// nobody.
 #[tokio::test]
 async fn who_hangs_up_can_come_again() {
     let stage = Stage::new().await;
@@ -400,11 +612,16 @@ async fn who_hangs_up_can_come_again() {
     });
     let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
     asked.abort();
-    let gone = stage.entry(|entry| entry["aborted_reason"] == "cancelled").await;
+    let gone = stage
+        .entry(|entry| entry["aborted_reason"] == "cancelled")
+        .await;
     assert_eq!(gone["stage"], "approval", "{gone}");
     stage.allows(&id).await;
     assert_eq!(stage.puppet.executions(), 0, "nobody is there to read it");
-    assert_eq!(code(&call(&bot, "slow", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(
+        code(&call(&bot, "slow", json!({ "n": 1 }), "k").await),
+        None
+    );
     assert_eq!(stage.puppet.executions(), 1);
 }
 
@@ -412,38 +629,53 @@ async fn who_hangs_up_can_come_again() {
 #[tokio::test]
 async fn observing_asks_nobody() {
     let stage = Stage::with(&policy(""), "observe").await;
-    assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(
+        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
+        None
+    );
     let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
     assert_eq!(entry["would_refuse"], "approval_pending", "{entry}");
-    assert_eq!((stage.puppet.executions(), stage.holds(0).await.len()), (1, 0));
+    assert_eq!(
+        (stage.puppet.executions(), stage.holds(0).await.len()),
+        (1, 0)
+    );
 }
 
-/// 003-46: the operator who decides is shown all of it: what will run, in full and unmistakably, what the tool is for
-/// and what not.
+/// 003-46: the operator who decides is shown all of it: what will run, in full and unmistakably,
+/// what the tool is for and what not.
 #[tokio::test]
 async fn a_person_is_shown_what_will_run() {
     let stage = Stage::new().await;
-    let trick =
-        json!({ "to": "DE12\u{202e}34\u{200b}", "note": "line\nnext \u{1b}[2K", "amount": 9_007_199_254_740_991_u64 });
+    let trick = json!({ "to": "DE12\u{202e}34\u{200b}", "note": "line\nnext \u{1b}[2K", "amount": 9_007_199_254_740_991_u64 });
     let id = held(&call(&stage.bot(), "pay", trick, "k").await);
     let (status, shown) = stage.says(ANN, &["show", &id]).await;
     assert_eq!(status, 0, "{shown}");
-    assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{shown}");
+    assert!(
+        !shown.contains(['\u{202e}', '\u{200b}', '\u{1b}']),
+        "{shown}"
+    );
     let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z").unwrap();
     let hash = regex::Regex::new("[0-9a-f]{64}").unwrap();
     let version = regex::Regex::new("policy( +)[0-9a-f]{12}").unwrap();
-    let shown = time.replace_all(&shown, "2026-11-21T10:00:00Z").replace(&id, "01M0000000000000000000000");
-    let shown = version.replace_all(&hash.replace_all(&shown, "…"), "policy${1}0123456789ab").into_owned();
+    let shown = time
+        .replace_all(&shown, "2026-11-21T10:00:00Z")
+        .replace(&id, "01M0000000000000000000000");
+    let shown = version
+        .replace_all(&hash.replace_all(&shown, "…"), "policy${1}0123456789ab")
+        .into_owned();
     insta::assert_snapshot!("what_an_operator_is_shown", shown);
     let (status, listed) = stage.says(ANN, &["list"]).await;
     assert_eq!(status, 0);
     // A time that ends in 0 is shorter.
     let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z +").unwrap();
-    let listed = time.replace_all(&listed, "2026-11-21T10:00:00.000Z  ").replace(&id, "01M0000000000000000000000");
+    let listed = time
+        .replace_all(&listed, "2026-11-21T10:00:00.000Z  ")
+        .replace(&id, "01M0000000000000000000000");
     insta::assert_snapshot!("what_is_held", listed);
 }
 
-/// 003-46, SECURITY E1: what a call answers a server that asked is part of it, is shown, and is what is sent.
+/// 003-46, SECURITY E1: what a call answers a server that asked is part of it, is shown, and is
+/// what is sent.
 #[tokio::test]
 async fn answers_to_the_server_are_shown_and_bound() {
     let stage = Stage::new().await;
@@ -462,11 +694,20 @@ async fn answers_to_the_server_are_shown_and_bound() {
     let id = held(&with(&bot, 31_337).await);
     let (status, shown) = stage.says(ANN, &["show", &id]).await;
     assert_eq!(status, 0, "{shown}");
-    assert!(shown.contains("\"amount\": 31337") && shown.contains("\"requestState\": \"one\""), "{shown}");
+    assert!(
+        shown.contains("\"amount\": 31337") && shown.contains("\"requestState\": \"one\""),
+        "{shown}"
+    );
     let foreign = with(&stage.cat(), 31_337).await;
-    assert_eq!(foreign["error"]["data"]["code"], "schema_invalid", "another's state: {foreign}");
+    assert_eq!(
+        foreign["error"]["data"]["code"], "schema_invalid",
+        "another's state: {foreign}"
+    );
     let stage = stage.again(false).await;
-    assert_eq!(stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"], 31_337);
+    assert_eq!(
+        stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"],
+        31_337
+    );
     // Sealed before the restart, and run after it, once, with what was shown.
     stage.allows(&id).await;
     stage.puppet.forget();
@@ -478,8 +719,9 @@ async fn answers_to_the_server_are_shown_and_bound() {
     assert_eq!(stage.puppet.seen()[0].body["params"]["requestState"], "one");
 }
 
-/// FINDINGS F4, SECURITY E1: `_meta` and `task` travel, so what a person allows is bound to them and shown, but for what is
-/// another's with each request. Nothing that was not allowed runs, and it is kept over a restart.
+/// FINDINGS F4, SECURITY E1: `_meta` and `task` travel, so what a person allows is bound to them
+/// and shown, but for what is another's with each request. Nothing that was not allowed runs, and
+/// it is kept over a restart.
 #[tokio::test]
 async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     let stage = Stage::new().await;
@@ -501,8 +743,14 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
         (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
         (json!({ "baggage": { "path": "/etc/passwd" } }), None),
         (json!({ "tracestate": ["/etc/passwd"] }), None),
-        (json!({ "baggage": format!("path={}", "x".repeat(512)) }), None),
-        (json!({ "io.modelcontextprotocol/clientInfo": { "name": "x".repeat(2_048) } }), None),
+        (
+            json!({ "baggage": format!("path={}", "x".repeat(512)) }),
+            None,
+        ),
+        (
+            json!({ "io.modelcontextprotocol/clientInfo": { "name": "x".repeat(2_048) } }),
+            None,
+        ),
         (json!({}), Some(json!({ "ttl": 1 }))),
         (json!({}), Some(json!({ "ttl": 2 }))),
     ];
@@ -512,19 +760,33 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
         assert!(!holds.contains(&id), "{holds:?}");
         holds.push(id);
     }
-    assert_eq!(stage.puppet.executions(), 0, "another call than the one that was allowed");
+    assert_eq!(
+        stage.puppet.executions(),
+        0,
+        "another call than the one that was allowed"
+    );
     let (_, shown) = stage.says(ANN, &["show", &holds[1]]).await;
     assert!(shown.contains("\"path\": \"/etc/passwd\""), "{shown}");
     let (_, shown) = stage.says(ANN, &["show", &holds[8]]).await;
-    assert!(shown.contains("\"task\"") && shown.contains("\"ttl\": 1"), "{shown}");
+    assert!(
+        shown.contains("\"task\"") && shown.contains("\"ttl\": 1"),
+        "{shown}"
+    );
     let (_, shown) = stage.says(ANN, &["show", &holds[0]]).await;
     assert!(!shown.contains("travels beside"), "{shown}");
     // What belongs to one request says nothing of the call.
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let answer = with(json!({ "progressToken": 7, "traceparent": trace, "baggage": "a=b" }), None).await;
+    let answer = with(
+        json!({ "progressToken": 7, "traceparent": trace, "baggage": "a=b" }),
+        None,
+    )
+    .await;
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(stage.puppet.executions(), 1);
     let stage = stage.again(false).await;
     let kept = stage.holds(9).await;
-    assert!(kept.iter().any(|hold| hold["beside"]["_meta"] == evil), "{kept:?}");
+    assert!(
+        kept.iter().any(|hold| hold["beside"]["_meta"] == evil),
+        "{kept:?}"
+    );
 }

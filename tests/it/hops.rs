@@ -1,4 +1,5 @@
-//! toolgates in a row (001-29): each applies its own hooks, once; a call that goes round between them is found out.
+//! toolgates in a row (001-29): each applies its own hooks, once; a call that goes round between
+//! them is found out.
 
 use crate::harness::gate::Setup;
 use crate::harness::hook_server::{HookServer, Says};
@@ -8,7 +9,8 @@ use crate::stage::{Agent, Gate, Settings, code};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-/// 001-29, 001-30: with two in a row each hook runs once, the second one on what the first has made.
+/// 001-29, 001-30: with two in a row each hook runs once, the second one on what the first has
+/// made.
 #[tokio::test]
 async fn each_toolgate_runs_its_hook_once() {
     let hooks = HookServer::start().await;
@@ -17,13 +19,21 @@ async fn each_toolgate_runs_its_hook_once() {
         Says::Json(json!({ "arguments": { "by": format!("{so_far}{}", told.hook) } }))
     });
     let server = Script::new().tool("read", Behaviour::Answers).start().await;
-    let contract =
-        |tool: &str| format!("contracts: {{ {tool}: {{ purpose: a test, actions: [read], secrets: [] }} }}\n");
+    let contract = |tool: &str| {
+        format!("contracts: {{ {tool}: {{ purpose: a test, actions: [read], secrets: [] }} }}\n")
+    };
     let lines = |name: &str| hooks.hooks(&[(name, "before", "*")], "");
-    let second =
-        Setup::new().server("oracle", &server).policy(&contract("oracle__read")).more(&lines("b")).start().await;
+    let second = Setup::new()
+        .server("oracle", &server)
+        .policy(&contract("oracle__read"))
+        .more(&lines("b"))
+        .start()
+        .await;
     let members = format!("url: \"http://{}/mcp/oracle\"", second.agents);
-    let first = Setup::new().server_with("second", &members).policy(&contract("second__read")).more(&lines("a"));
+    let first = Setup::new()
+        .server_with("second", &members)
+        .policy(&contract("second__read"))
+        .more(&lines("a"));
     let first = first.start().await;
     let answer = first.agent().call("second__read", json!({})).await;
     assert!(answer.is_done(), "{answer:?}");
@@ -34,8 +44,8 @@ async fn each_toolgate_runs_its_hook_once() {
     assert_eq!(told, ["a", "b"]);
 }
 
-/// 001-29: a tool that leads back to its toolgate: the call is refused when it has gone round eight times, in words that say
-/// why, and every round has its entry.
+/// 001-29: a tool that leads back to its toolgate: the call is refused when it has gone round eight
+/// times, in words that say why, and every round has its entry.
 #[tokio::test]
 async fn a_loop_is_found_out() {
     let puppet = Puppet::with(vec![tool("again")]).await;
@@ -44,10 +54,16 @@ async fn a_loop_is_found_out() {
     agent.set(gate.agent()).ok().unwrap();
     puppet.answers(move |seen| {
         let hops = seen.header("toolgate-hops").unwrap().to_owned();
-        let (agent, id) = (agent.get().unwrap().clone().header("toolgate-hops", &hops), seen.body["id"].clone());
+        let (agent, id) = (
+            agent.get().unwrap().clone().header("toolgate-hops", &hops),
+            seen.body["id"].clone(),
+        );
         let (say, said) = tokio::sync::mpsc::channel(1);
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             let mut answer = runtime.block_on(agent.call("oracle__again", json!({})));
             answer["id"] = id;
             answer["result"]["_meta"] = json!({ "round": code(&answer) });
@@ -59,13 +75,20 @@ async fn a_loop_is_found_out() {
     assert_eq!(puppet.executions(), 8, "{answer}");
     assert_eq!(answer["result"]["isError"], true);
     let words = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(words.starts_with("loop_detected: ") && words.contains("toolgates"), "{words}");
+    assert!(
+        words.starts_with("loop_detected: ") && words.contains("toolgates"),
+        "{words}"
+    );
     let entries = gate.entries(9).await;
-    let refused = entries.iter().filter(|entry| entry["aborted_reason"] == "loop_detected").count();
+    let refused = entries
+        .iter()
+        .filter(|entry| entry["aborted_reason"] == "loop_detected")
+        .count();
     assert_eq!((entries.len(), refused), (9, 1), "{entries:#?}");
 }
 
-/// A number that is none is no way around it; a call of an agent's own is not marked where there are no headers.
+/// A number that is none is no way around it; a call of an agent's own is not marked where there
+/// are no headers.
 #[tokio::test]
 async fn hops_cannot_be_talked_away() {
     let puppet = Puppet::with(vec![tool("read")]).await;
@@ -83,7 +106,9 @@ async fn hops_cannot_be_talked_away() {
     ] {
         puppet.forget();
         let agent = gate.agent();
-        let agent = header.into_iter().fold(agent, |agent, hops| agent.header("toolgate-hops", hops));
+        let agent = header
+            .into_iter()
+            .fold(agent, |agent, hops| agent.header("toolgate-hops", hops));
         let mut params = json!({ "name": "oracle__read", "arguments": {} });
         if let Some(hops) = &meta {
             params["_meta"] = json!({ "dev.toolgate/hops": hops });
@@ -93,9 +118,21 @@ async fn hops_cannot_be_talked_away() {
         assert_eq!(refused, !passes, "{header:?} {meta:?}: {answer}");
         assert_eq!(puppet.executions(), usize::from(passes));
         if passes {
-            let (seen, hops) = (&puppet.seen()[0], if header.is_some() || meta.is_some() { 8 } else { 1 });
-            assert_eq!(seen.header("toolgate-hops"), Some(hops.to_string().as_str()));
-            let marked = seen.body["params"]["_meta"].get("dev.toolgate/hops").cloned();
+            let (seen, hops) = (
+                &puppet.seen()[0],
+                if header.is_some() || meta.is_some() {
+                    8
+                } else {
+                    1
+                },
+            );
+            assert_eq!(
+                seen.header("toolgate-hops"),
+                Some(hops.to_string().as_str())
+            );
+            let marked = seen.body["params"]["_meta"]
+                .get("dev.toolgate/hops")
+                .cloned();
             assert_eq!(marked, (hops > 1).then(|| json!(hops)));
         }
     }

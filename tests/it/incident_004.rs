@@ -1,6 +1,7 @@
-//! The incident of document 004: a slow network, agents that send an order again 30 to 90 s later, parallel branches of one
-//! session, and a tool whose words ask to "confirm again". One order per intended order. Nobody waits here: that a call is the
-//! same 31, 60 and 89 s later is proven with a clock in hand in `src/store/tests/clocks.rs`.
+//! The incident of document 004: a slow network, agents that send an order again 30 to 90 s later,
+//! parallel branches of one session, and a tool whose words ask to "confirm again". One order per
+//! intended order. Nobody waits here: that a call is the same 31, 60 and 89 s later is proven with
+//! a clock in hand in `src/store/tests/clocks.rs`.
 
 use crate::harness::agent::{Agent, Answer, exchange, modern};
 use crate::harness::gate::{Gate, Setup};
@@ -25,8 +26,15 @@ const BROKEN: u64 = 40;
 
 async fn shop() -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
-    let server = Script::new().tool("create_order", Behaviour::Says(said)).start().await;
-    let gate = Setup::new().server("oracle", &server).contracts(&[(ORDER, "write")]).start().await;
+    let server = Script::new()
+        .tool("create_order", Behaviour::Says(said))
+        .start()
+        .await;
+    let gate = Setup::new()
+        .server("oracle", &server)
+        .contracts(&[(ORDER, "write")])
+        .start()
+        .await;
     (server, gate)
 }
 
@@ -41,26 +49,38 @@ struct Way {
     network: SocketAddr,
 }
 
-/// Sends an order under a new request id, as an agent does that heard nothing; in the trace of its session (004-03).
+/// Sends an order under a new request id, as an agent does that heard nothing; in the trace of its
+/// session (004-03).
 async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Option<Answer> {
     let mut message = modern("tools/call", json!({ "name": ORDER, "arguments": order }));
     message["id"] = json!(id);
     message["params"]["_meta"]["dev.toolgate/session"] = json!("shopping");
-    message["params"]["_meta"]["traceparent"] = json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    message["params"]["_meta"]["traceparent"] =
+        json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     if let Some(key) = key {
         message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
     }
-    let bytes = way.agent.request(&way.agent.mirrored(&message), message.to_string().as_bytes());
+    let bytes = way.agent.request(
+        &way.agent.mirrored(&message),
+        message.to_string().as_bytes(),
+    );
     exchange(way.network, bytes).await
 }
 
 fn told(answer: &Answer) -> (String, bool) {
     let result = &answer.message()["result"];
-    let words = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned();
-    (words, result["_meta"]["dev.toolgate/decision"]["replayed"] == true)
+    let words = result["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{answer:?}"))
+        .to_owned();
+    (
+        words,
+        result["_meta"]["dev.toolgate/decision"]["replayed"] == true,
+    )
 }
 
-/// One branch: sends the order until it hears what became of it, then does as it reads: confirms again.
+/// One branch: sends the order until it hears what became of it, then does as it reads: confirms
+/// again.
 async fn branch(way: Way, order: Value) -> Vec<Answer> {
     let mut heard = Vec::new();
     for id in 1..=200 {
@@ -74,14 +94,21 @@ async fn branch(way: Way, order: Value) -> Vec<Answer> {
     panic!("nothing arrives: {heard:?}");
 }
 
-/// 004-01, 004-02, 004-08, 004-12, 004-38, 004-46: one order per intended order, and all branches read the same of it.
+/// 004-01, 004-02, 004-08, 004-12, 004-38, 004-46: one order per intended order, and all branches
+/// read the same of it.
 #[tokio::test]
 async fn every_intended_order_is_placed_once() {
     let (server, gate) = shop().await;
     let seed = any_seed();
-    let network = Proxy::start(Arc::new(Mutex::new(gate.agents)), Dice::new(seed), BROKEN).await.unwrap();
-    let way = Way { agent: gate.agent(), network: network.address };
-    let branches = (0..ORDERS * BRANCHES).map(|n| tokio::spawn(branch(way.clone(), order(n % ORDERS))));
+    let network = Proxy::start(Arc::new(Mutex::new(gate.agents)), Dice::new(seed), BROKEN)
+        .await
+        .unwrap();
+    let way = Way {
+        agent: gate.agent(),
+        network: network.address,
+    };
+    let branches =
+        (0..ORDERS * BRANCHES).map(|n| tokio::spawn(branch(way.clone(), order(n % ORDERS))));
     let mut heard = 0;
     for answers in join_all(branches).await {
         for answer in answers.unwrap() {
@@ -90,16 +117,24 @@ async fn every_intended_order_is_placed_once() {
         }
     }
     assert_eq!(heard, 2 * ORDERS * BRANCHES);
-    assert!(!network.breaks().is_empty(), "the network broke nothing, seed {seed}");
+    assert!(
+        !network.breaks().is_empty(),
+        "the network broke nothing, seed {seed}"
+    );
     let mut placed = BTreeMap::<String, usize>::new();
     for execution in server.executions() {
         *placed.entry(execution.arguments.to_string()).or_default() += 1;
     }
-    let wanted = (0..ORDERS).map(|number| (order(number).to_string(), 1)).collect();
+    let wanted = (0..ORDERS)
+        .map(|number| (order(number).to_string(), 1))
+        .collect();
     assert_eq!(placed, wanted, "seed {seed}");
     // 004-06, 004-14: each can be found: who, with what, and what came of it.
     let ended: Vec<Value> = gate.ledger().await.into_iter().filter(is_sent).collect();
-    let hashes: BTreeSet<&str> = ended.iter().filter_map(|entry| entry["params_hash"].as_str()).collect();
+    let hashes: BTreeSet<&str> = ended
+        .iter()
+        .filter_map(|entry| entry["params_hash"].as_str())
+        .collect();
     assert_eq!((ended.len(), hashes.len()), (ORDERS, ORDERS), "{ended:?}");
     let digests: BTreeSet<String> = server.executions().iter().map(Execution::digest).collect();
     assert_eq!(hashes, digests.iter().map(String::as_str).collect());
@@ -110,11 +145,18 @@ fn is_sent(entry: &Value) -> bool {
     entry["event"] == "exit" && entry["replayed"] != true
 }
 
-/// 004-08, 004-24, 004-43: what is wanted a second time gets a new explicit key, runs, and stands in the ledger beside the first.
+/// 004-08, 004-24, 004-43: what is wanted a second time gets a new explicit key, runs, and stands
+/// in the ledger beside the first.
 #[tokio::test]
 async fn an_intended_repeat_runs_and_is_on_record() {
     let (server, gate) = shop().await;
-    let (way, order) = (Way { agent: gate.agent(), network: gate.agents }, order(1));
+    let (way, order) = (
+        Way {
+            agent: gate.agent(),
+            network: gate.agents,
+        },
+        order(1),
+    );
     let mut replayed = Vec::new();
     for key in [None, None, Some("once more"), Some("once more"), None] {
         replayed.push(told(&place(&way, &order, (replayed.len(), key)).await.unwrap()).1);
@@ -126,28 +168,50 @@ async fn an_intended_repeat_runs_and_is_on_record() {
     assert_eq!(sent.len(), 2, "{entries:?}");
     assert_eq!(sent[0]["params_hash"], sent[1]["params_hash"]);
     assert_ne!(sent[0]["action_id"], sent[1]["action_id"]);
-    let again = entries.iter().filter(|entry| entry["replayed"] == true).count();
+    let again = entries
+        .iter()
+        .filter(|entry| entry["replayed"] == true)
+        .count();
     assert_eq!(again, 3, "{entries:?}");
 }
 
-/// 004-03, 004-04, 004-47, 004-48: what an alert looks at. What was suppressed counts as that; what ran a second time in one
-/// trace with the same tool and arguments, here because the agent wanted it, is seen at once.
+/// 004-03, 004-04, 004-47, 004-48: what an alert looks at. What was suppressed counts as that; what
+/// ran a second time in one trace with the same tool and arguments, here because the agent wanted
+/// it, is seen at once.
 #[tokio::test]
 async fn what_an_alert_looks_at_is_counted() {
     let (server, gate) = shop().await;
-    let (way, order) = (Way { agent: gate.agent(), network: gate.agents }, order(1));
+    let (way, order) = (
+        Way {
+            agent: gate.agent(),
+            network: gate.agents,
+        },
+        order(1),
+    );
     let counted = async || {
         let text = gate.operators("/metrics").await;
-        ["duplicates_suppressed", "replays", "side_effects", "duplicates_executed"].map(|name| {
+        [
+            "duplicates_suppressed",
+            "replays",
+            "side_effects",
+            "duplicates_executed",
+        ]
+        .map(|name| {
             let series = format!("toolgate_{name}_total ");
             let value = text.lines().find_map(|line| line.strip_prefix(&series));
-            value.unwrap_or_else(|| panic!("{series}: {text}")).parse::<u64>().unwrap()
+            value
+                .unwrap_or_else(|| panic!("{series}: {text}"))
+                .parse::<u64>()
+                .unwrap()
         })
     };
     assert_eq!(counted().await, [0; 4]);
-    for (key, expected) in
-        [(None, [0, 0, 1, 0]), (None, [1, 1, 1, 0]), (None, [2, 2, 1, 0]), (Some("once more"), [2, 2, 2, 1])]
-    {
+    for (key, expected) in [
+        (None, [0, 0, 1, 0]),
+        (None, [1, 1, 1, 0]),
+        (None, [2, 2, 1, 0]),
+        (Some("once more"), [2, 2, 2, 1]),
+    ] {
         place(&way, &order, (1, key)).await.unwrap();
         assert_eq!(counted().await, expected, "{key:?}");
     }

@@ -1,4 +1,5 @@
-//! `toolgate init`: from servers, or an agent's own configuration of them, to files that `check` accepts; and back again.
+//! `toolgate init`: from servers, or an agent's own configuration of them, to files that `check`
+//! accepts; and back again.
 
 use crate::harness::gate::{Setup, beside};
 use crate::puppet::{Puppet, tool};
@@ -21,7 +22,12 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
             if path.is_dir() {
                 left.push(path);
             } else {
-                let name = path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned();
+                let name = path
+                    .strip_prefix(directory)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
                 found.insert(name, fs::read_to_string(&path).unwrap());
             }
         }
@@ -32,8 +38,11 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 fn quiet(setup: &Setup, text: &str) -> String {
     let programs = beside("oracle-server");
     let text = text.replace(programs.parent().unwrap().to_str().unwrap(), "BIN");
-    text.replace(setup.directory().canonicalize().unwrap().to_str().unwrap(), "DIR")
-        .replace(setup.directory().to_str().unwrap(), "DIR")
+    text.replace(
+        setup.directory().canonicalize().unwrap().to_str().unwrap(),
+        "DIR",
+    )
+    .replace(setup.directory().to_str().unwrap(), "DIR")
 }
 
 fn desktop(setup: &Setup) -> String {
@@ -51,8 +60,9 @@ fn desktop(setup: &Setup) -> String {
     serde_json::to_string_pretty(&servers).unwrap() + "\n"
 }
 
-/// Issue 4 `init`, SECURITY §9: an agent that starts its servers is pointed at toolgate, which starts them; no secret is
-/// copied, only the owner may read; the result passes `check`; `--undo` leaves everything byte for byte as it was.
+/// Issue 4 `init`, SECURITY §9: an agent that starts its servers is pointed at toolgate, which
+/// starts them; no secret is copied, only the owner may read; the result passes `check`; `--undo`
+/// leaves everything byte for byte as it was.
 #[tokio::test]
 async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     let setup = Setup::new();
@@ -64,43 +74,84 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     insta::assert_snapshot!("taken_over", quiet(&setup, &said));
     let after = files(setup.directory());
     for (name, text) in &after {
-        let mode = fs::metadata(setup.directory().join(name)).unwrap().permissions().mode() & 0o777;
+        let mode = fs::metadata(setup.directory().join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777;
         if name == "init.executions" {
             continue;
         }
         let agents_own = name.starts_with("claude");
-        assert!(mode == 0o600 || name == "claude_desktop_config.json", "{name}: {mode:o}");
+        assert!(
+            mode == 0o600 || name == "claude_desktop_config.json",
+            "{name}: {mode:o}"
+        );
         assert_eq!(text.contains(SECRET), agents_own, "{name}");
     }
     insta::assert_snapshot!("toolgate_yaml", quiet(&setup, &after["toolgate.yaml"]));
-    insta::assert_snapshot!("contracts", quiet(&setup, &after["policies/my-oracle.yaml"]));
+    insta::assert_snapshot!(
+        "contracts",
+        quiet(&setup, &after["policies/my-oracle.yaml"])
+    );
     insta::assert_snapshot!("claude_desktop_config", quiet(&setup, &after[name]));
 
     let (exit, _, wrong) = run(&setup, &["init", "--from", name]).await;
-    assert!(exit == 1 && wrong.contains("it starts toolgate already"), "{wrong}");
+    assert!(
+        exit == 1 && wrong.contains("it starts toolgate already"),
+        "{wrong}"
+    );
     let (exit, said, _) = run(&setup, &["check"]).await;
-    assert!(exit == 1 && said.contains("`GITHUB_TOKEN` is not set") && !said.contains(SECRET), "{said}");
+    assert!(
+        exit == 1 && said.contains("`GITHUB_TOKEN` is not set") && !said.contains(SECRET),
+        "{said}"
+    );
     let told = setup.clone().environment("GITHUB_TOKEN", SECRET);
     let (exit, said, wrong) = run(&told, &["check", "--config", "toolgate.yaml"]).await;
     assert_eq!(exit, 0, "{said}{wrong}");
 
-    // What the agent starts now is toolgate, and behind it the server with what it was given before.
-    let entry = serde_json::from_str::<Value>(&after[name]).unwrap()["mcpServers"]["my oracle"].clone();
-    let args: Vec<&str> = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    // What the agent starts now is toolgate, and behind it the server with what it was given
+    // before.
+    let entry =
+        serde_json::from_str::<Value>(&after[name]).unwrap()["mcpServers"]["my oracle"].clone();
+    let args: Vec<&str> = entry["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arg| arg.as_str().unwrap())
+        .collect();
     let mut agents = setup.clone();
     for (name, value) in entry["env"].as_object().unwrap() {
         agents = agents.environment(name, value.as_str().unwrap());
     }
     let mut gate = crate::harness::stdio::StdioGate::start_with(&agents, &args[1..]);
-    let params =
-        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
-    gate.write(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string().as_bytes())
-        .await;
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
+    gate.write(
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
+            .to_string()
+            .as_bytes(),
+    )
+    .await;
     assert!(gate.read().await.unwrap().message()["result"].is_object());
-    gate.write(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string().as_bytes()).await;
-    gate.write(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }).to_string().as_bytes()).await;
+    gate.write(
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
+            .to_string()
+            .as_bytes(),
+    )
+    .await;
+    gate.write(
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" })
+            .to_string()
+            .as_bytes(),
+    )
+    .await;
     let listed = gate.read().await.unwrap().message();
-    assert!(listed["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{listed}");
+    assert!(
+        listed["result"]["tools"]
+            .as_array()
+            .is_some_and(|tools| !tools.is_empty()),
+        "{listed}"
+    );
     assert!(gate.close().await.success());
     fs::remove_dir_all(setup.directory().join("toolgate-data-my-oracle")).unwrap();
     drop(fs::remove_file(setup.log_of("init")));
@@ -111,7 +162,11 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     insta::assert_snapshot!("taken_back", quiet(&setup, &said));
     assert_eq!(files(setup.directory()), before);
     assert!(!setup.directory().join("policies").exists());
-    assert_eq!(run(&setup, &["init", "--undo"]).await.0, 1, "there is nothing left to take back");
+    assert_eq!(
+        run(&setup, &["init", "--undo"]).await.0,
+        1,
+        "there is nothing left to take back"
+    );
 }
 
 const COMMENTED: &str = r#"// what my editor starts
@@ -127,8 +182,8 @@ const COMMENTED: &str = r#"// what my editor starts
 }
 "#;
 
-/// Issue 4 `init`: comments stay where they are; what is left out stays as it is; a file that was changed since is not
-/// overwritten by `--undo`.
+/// Issue 4 `init`: comments stay where they are; what is left out stays as it is; a file that was
+/// changed since is not overwritten by `--undo`.
 #[tokio::test]
 async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let puppet = Puppet::with(vec![tool("read")]).await;
@@ -136,15 +191,33 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let original = COMMENTED.replace("URL", &puppet.url());
     let place = setup.directory().join("mcp.json");
     fs::write(&place, &original).unwrap();
-    let init = ["init", "--from", "mcp.json", "--skip", "keep", "--skip", "last", "--rewrite-client", "--dir", "gate"];
+    let init = [
+        "init",
+        "--from",
+        "mcp.json",
+        "--skip",
+        "keep",
+        "--skip",
+        "last",
+        "--rewrite-client",
+        "--dir",
+        "gate",
+    ];
     let (exit, said, wrong) = run(&setup, &init).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     let rewritten = fs::read_to_string(&place).unwrap();
     insta::assert_snapshot!("commented", rewritten);
     let configuration = fs::read_to_string(setup.directory().join("gate/toolgate.yaml")).unwrap();
-    assert!(configuration.contains("Authorization: \"Bearer ${KEY}\""), "{configuration}");
+    assert!(
+        configuration.contains("Authorization: \"Bearer ${KEY}\""),
+        "{configuration}"
+    );
     assert_eq!(run(&setup, &["check", "gate"]).await.0, 0);
-    let (exit, said, _) = run(&setup, &["pins", "verify", "--config", "gate/toolgate.yaml"]).await;
+    let (exit, said, _) = run(
+        &setup,
+        &["pins", "verify", "--config", "gate/toolgate.yaml"],
+    )
+    .await;
     assert_eq!(exit, 0, "{said}");
 
     // The operator goes on working with both.
@@ -152,7 +225,10 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let policy = setup.directory().join("gate/policies/one.yaml");
     fs::write(&policy, fs::read_to_string(&policy).unwrap() + "# mine\n").unwrap();
     let (exit, said, _) = run(&setup, &["init", "--undo", "--dir", "gate"]).await;
-    assert!(exit == 1 && said.matches("it was changed since").count() == 2, "{said}");
+    assert!(
+        exit == 1 && said.matches("it was changed since").count() == 2,
+        "{said}"
+    );
     assert!(fs::read_to_string(&place).unwrap().contains("asked twice") && policy.exists());
     fs::write(&place, &rewritten).unwrap();
     fs::remove_file(&policy).unwrap();
@@ -161,7 +237,8 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     assert_eq!(fs::read_to_string(&place).unwrap(), original);
 }
 
-/// Issue 4 `init`: everything that is wrong is said at once, before anything is started, and nothing is written.
+/// Issue 4 `init`: everything that is wrong is said at once, before anything is started, and
+/// nothing is written.
 #[tokio::test]
 async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
     let setup = Setup::new();
@@ -176,34 +253,71 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
     let said = async |args: &[&str]| {
         let (exit, said, wrong) = run(&setup, args).await;
         assert_eq!(files(setup.directory()), before, "{args:?}");
-        quiet(&setup, &format!("$ toolgate {}\n{said}{wrong}exit code {exit}\n\n", args.join(" ")))
+        quiet(
+            &setup,
+            &format!(
+                "$ toolgate {}\n{said}{wrong}exit code {exit}\n\n",
+                args.join(" ")
+            ),
+        )
     };
-    let mut all = said(&["init", "--from", "mcp.json", "--rewrite-client", "--skip", "gone"]).await;
+    let mut all = said(&[
+        "init",
+        "--from",
+        "mcp.json",
+        "--rewrite-client",
+        "--skip",
+        "gone",
+    ])
+    .await;
     all += &said(&["init", "--from", "absent.json"]).await;
     all += &said(&["init", "--from", "toolgate.yaml"]).await;
-    all += &said(&["init", "--upstream", "bad name=http://127.0.0.1:9/mcp", "--force"]).await;
-    all += &said(&["init", "--upstream", "down=http://127.0.0.1:9/mcp", "--dir", "new"]).await;
+    all += &said(&[
+        "init",
+        "--upstream",
+        "bad name=http://127.0.0.1:9/mcp",
+        "--force",
+    ])
+    .await;
+    all += &said(&[
+        "init",
+        "--upstream",
+        "down=http://127.0.0.1:9/mcp",
+        "--dir",
+        "new",
+    ])
+    .await;
     fs::remove_dir_all(setup.directory().join("new")).unwrap();
     all += &said(&["init"]).await;
     insta::assert_snapshot!("wrong", all);
 }
 
-/// SECURITY §3D D5, D6: what a server says of a tool makes a draft for a person, in quotes and comments, and nothing else;
-/// what says nothing is taken for the worst. `--force` keeps what it replaces.
+/// SECURITY §3D D5, D6: what a server says of a tool makes a draft for a person, in quotes and
+/// comments, and nothing else; what says nothing is taken for the worst. `--force` keeps what it
+/// replaces.
 #[tokio::test]
 async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
-    let hints =
-        |name: &str, hints: Value| json!({ "name": name, "annotations": hints, "inputSchema": { "type": "object" } });
-    let mut hostile = hints("hostile", json!({ "title": "T\n  actions: [read]\u{202e}", "readOnlyHint": "true" }));
-    hostile["description"] = json!("Pays \"all\".\n    actions: [read]\n#\u{1b}[2J' \\ ${HOME} {{x}}");
+    let hints = |name: &str, hints: Value| json!({ "name": name, "annotations": hints, "inputSchema": { "type": "object" } });
+    let mut hostile = hints(
+        "hostile",
+        json!({ "title": "T\n  actions: [read]\u{202e}", "readOnlyHint": "true" }),
+    );
+    hostile["description"] =
+        json!("Pays \"all\".\n    actions: [read]\n#\u{1b}[2J' \\ ${HOME} {{x}}");
     hostile["inputSchema"]["properties"] =
         json!({ "a: b #\u{202e}c": { "type": "string" }, "n": { "type": "integer" } });
     hostile["inputSchema"]["required"] = json!(["n"]);
     let puppet = Puppet::with(vec![
         hostile,
-        hints("reads", json!({ "readOnlyHint": true, "openWorldHint": true })),
+        hints(
+            "reads",
+            json!({ "readOnlyHint": true, "openWorldHint": true }),
+        ),
         hints("writes", json!({ "destructiveHint": false })),
-        hints("deletes", json!({ "destructiveHint": true, "idempotentHint": true })),
+        hints(
+            "deletes",
+            json!({ "destructiveHint": true, "idempotentHint": true }),
+        ),
         hints("unusable", json!({}))
             .as_object()
             .map(|tool| json!({ "name": tool["name"], "inputSchema": [] }))
@@ -216,14 +330,23 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
     let upstream = format!("one={}", puppet.url());
     let (exit, said, wrong) = run(&setup, &["init", "--force", "--upstream", &upstream]).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
-    assert!(said.contains("a tool is quarantined, and gets no contract: `unusable`"), "{said}");
+    assert!(
+        said.contains("a tool is quarantined, and gets no contract: `unusable`"),
+        "{said}"
+    );
     let drafted = fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
-    assert!(drafted.contains("    # not_executed: [401, 429]   # only if"), "FINDINGS F1: {drafted}");
+    assert!(
+        drafted.contains("    # not_executed: [401, 429]   # only if"),
+        "FINDINGS F1: {drafted}"
+    );
     insta::assert_snapshot!("worst", files(setup.directory())["policies/one.yaml"]);
     let (exit, said, wrong) = run(&setup, &["check"]).await;
     assert_eq!(exit, 0, "{said}{wrong}");
     assert_eq!(run(&setup, &["init", "--undo"]).await.0, 0);
-    assert_eq!(files(setup.directory()), BTreeMap::from([("policies/one.yaml".to_owned(), "# mine\n".to_owned())]));
+    assert_eq!(
+        files(setup.directory()),
+        BTreeMap::from([("policies/one.yaml".to_owned(), "# mine\n".to_owned())])
+    );
 }
 
 /// Issue 4 `init`: one server that is started, without any file.
@@ -231,8 +354,15 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
 async fn a_command_is_enough() {
     let setup = Setup::new();
     let (program, log) = (beside("oracle-server"), setup.log_of("one"));
-    let words =
-        ["init", "--name", "one", "--", "env", &format!("ORACLE_LOG={}", log.display()), program.to_str().unwrap()];
+    let words = [
+        "init",
+        "--name",
+        "one",
+        "--",
+        "env",
+        &format!("ORACLE_LOG={}", log.display()),
+        program.to_str().unwrap(),
+    ];
     let (exit, said, wrong) = run(&setup, &words).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     let (exit, said, wrong) = run(&setup, &["check"]).await;
@@ -240,49 +370,102 @@ async fn a_command_is_enough() {
     assert!(files(setup.directory())["toolgate.pins.yaml"].contains("  \"one\":\n"));
 }
 
-/// Issue 4 `init`: of several servers one does not answer: it is named, nothing is written, and the others can be taken over
-/// without it.
+/// Issue 4 `init`: of several servers one does not answer: it is named, nothing is written, and the
+/// others can be taken over without it.
 #[tokio::test]
 async fn one_server_that_is_down_is_named_and_can_be_left_out() {
-    let (one, two) = (Puppet::with(vec![tool("read")]).await, Puppet::with(vec![tool("read")]).await);
+    let (one, two) = (
+        Puppet::with(vec![tool("read")]).await,
+        Puppet::with(vec![tool("read")]).await,
+    );
     let setup = Setup::new();
     let servers = json!({ "mcpServers": {
         "one": { "url": one.url() }, "two": { "command": "/nowhere/server" }, "three": { "type": "sse", "url": two.url() },
     } });
     fs::write(setup.directory().join("mcp.json"), servers.to_string()).unwrap();
     let before = files(setup.directory());
-    let (exit, said, wrong) = run(&setup, &["init", "--from", "mcp.json", "--rewrite-client"]).await;
+    let (exit, said, wrong) =
+        run(&setup, &["init", "--from", "mcp.json", "--rewrite-client"]).await;
     assert_eq!(exit, 1, "{said}{wrong}");
-    assert!(said.contains("  one: 1 tool\n") && said.contains("  three: 1 tool\n"), "{said}");
-    assert!(said.contains("note     `three` is named `sse`; toolgate asks its address for Streamable HTTP"), "{said}");
-    assert!(wrong.contains("problem  two does not answer: ") && wrong.contains("(--skip)"), "{wrong}");
+    assert!(
+        said.contains("  one: 1 tool\n") && said.contains("  three: 1 tool\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains(
+            "note     `three` is named `sse`; toolgate asks its address for Streamable HTTP"
+        ),
+        "{said}"
+    );
+    assert!(
+        wrong.contains("problem  two does not answer: ") && wrong.contains("(--skip)"),
+        "{wrong}"
+    );
     assert_eq!(wrong.matches("does not answer: ").count(), 1, "{wrong}");
     assert_eq!(files(setup.directory()), before, "nothing is written");
 
-    let (exit, said, wrong) = run(&setup, &["init", "--from", "mcp.json", "--rewrite-client", "--skip", "two"]).await;
+    let (exit, said, wrong) = run(
+        &setup,
+        &[
+            "init",
+            "--from",
+            "mcp.json",
+            "--rewrite-client",
+            "--skip",
+            "two",
+        ],
+    )
+    .await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     let rewritten: Value = serde_json::from_str(&files(setup.directory())["mcp.json"]).unwrap();
-    assert_eq!(rewritten["mcpServers"]["two"], servers["mcpServers"]["two"], "{rewritten}");
-    assert_eq!(rewritten["mcpServers"].as_object().unwrap().len(), 2, "{rewritten}");
+    assert_eq!(
+        rewritten["mcpServers"]["two"], servers["mcpServers"]["two"],
+        "{rewritten}"
+    );
+    assert_eq!(
+        rewritten["mcpServers"].as_object().unwrap().len(),
+        2,
+        "{rewritten}"
+    );
     let (exit, said, wrong) = run(&setup, &["check"]).await;
     assert_eq!(exit, 0, "{said}{wrong}");
 }
 
-/// Issue 4 `init`: whichever agent the file is of, where its servers stand in it, and behind a link: it is pointed at toolgate
-/// in that agent's words, keeps its rights, and is given back as it was; no secret of it can be read by others.
+/// Issue 4 `init`: whichever agent the file is of, where its servers stand in it, and behind a
+/// link: it is pointed at toolgate in that agent's words, keeps its rights, and is given back as it
+/// was; no secret of it can be read by others.
 #[tokio::test]
 async fn every_agents_file_is_pointed_at_toolgate_and_given_back() {
     let puppet = Puppet::with(vec![tool("read")]).await;
     let server = json!({ "url": puppet.url(), "headers": { "X-Api-Key": SECRET } });
     let off = json!({ "url": "http://127.0.0.1:9/mcp", "enabled": false });
     for (name, written, entry) in [
-        ("mcp.json", json!({ "mcpServers": { "one": server, "off": off } }), "/mcpServers/toolgate/type"),
-        (".cursor/mcp.json", json!({ "mcpServers": { "one": server } }), "/mcpServers/toolgate/url"),
-        (".vscode/mcp.json", json!({ "servers": { "one": server }, "inputs": [] }), "/servers/toolgate/type"),
-        ("settings.json", json!({ "mcp": { "servers": { "one": server } }, "a": 1 }), "/mcp/servers/toolgate/type"),
+        (
+            "mcp.json",
+            json!({ "mcpServers": { "one": server, "off": off } }),
+            "/mcpServers/toolgate/type",
+        ),
+        (
+            ".cursor/mcp.json",
+            json!({ "mcpServers": { "one": server } }),
+            "/mcpServers/toolgate/url",
+        ),
+        (
+            ".vscode/mcp.json",
+            json!({ "servers": { "one": server }, "inputs": [] }),
+            "/servers/toolgate/type",
+        ),
+        (
+            "settings.json",
+            json!({ "mcp": { "servers": { "one": server } }, "a": 1 }),
+            "/mcp/servers/toolgate/type",
+        ),
     ] {
         let setup = Setup::new();
-        let (place, linked) = (setup.directory().join(name), setup.directory().join("linked.json"));
+        let (place, linked) = (
+            setup.directory().join(name),
+            setup.directory().join("linked.json"),
+        );
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(&linked, written.to_string()).unwrap();
         fs::set_permissions(&linked, fs::Permissions::from_mode(0o640)).unwrap();
@@ -293,21 +476,42 @@ async fn every_agents_file_is_pointed_at_toolgate_and_given_back() {
         let after = files(setup.directory());
         let rewritten: Value = serde_json::from_str(&after["linked.json"]).unwrap();
         assert!(rewritten.pointer(entry).is_some(), "{name}: {rewritten}");
-        assert_eq!(rewritten.pointer(&entry.replace("/type", "/url")).unwrap(), "http://127.0.0.1:7777/mcp");
+        assert_eq!(
+            rewritten.pointer(&entry.replace("/type", "/url")).unwrap(),
+            "http://127.0.0.1:7777/mcp"
+        );
         assert!(!rewritten.to_string().contains(SECRET), "{rewritten}");
         let holds = |text: &String| text.contains(SECRET);
-        let holding: Vec<&String> = after.iter().filter(|(_, text)| holds(text)).map(|(name, _)| name).collect();
-        assert_eq!(holding, [&format!("{name}.before-toolgate")], "the secret is where it was only");
+        let holding: Vec<&String> = after
+            .iter()
+            .filter(|(_, text)| holds(text))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            holding,
+            [&format!("{name}.before-toolgate")],
+            "the secret is where it was only"
+        );
         for path in after.keys() {
-            let mode = fs::metadata(setup.directory().join(path)).unwrap().permissions().mode() & 0o777;
+            let mode = fs::metadata(setup.directory().join(path))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777;
             let is_theirs = path == name || path == "linked.json";
             assert_eq!(mode, if is_theirs { 0o640 } else { 0o600 }, "{path}");
         }
-        assert!(fs::symlink_metadata(&place).unwrap().is_symlink(), "a link stays one");
+        assert!(
+            fs::symlink_metadata(&place).unwrap().is_symlink(),
+            "a link stays one"
+        );
         let (exit, said, _) = run(&setup, &["init", "--undo"]).await;
         assert_eq!(exit, 0, "{said}");
         assert_eq!(files(setup.directory()), before);
         assert!(fs::symlink_metadata(&place).unwrap().is_symlink());
-        assert_eq!(fs::metadata(&linked).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::metadata(&linked).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The idempotency key as an argument: shown to agents where the contract says so, kept from the tool server (004-15, 004-54).
+//! The idempotency key as an argument: shown to agents where the contract says so, kept from the
+//! tool server (004-15, 004-54).
 
 use crate::puppet::{Answer, Puppet, tool};
 use crate::stage::{Agent, Gate, Settings, code};
@@ -35,49 +36,89 @@ async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(tools()).await;
     puppet.answers(|seen| {
         let text = seen.body["params"]["arguments"].to_string();
-        Answer::Result(json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }))
+        Answer::Result(
+            json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
+        )
     });
     let servers = vec![("shop", puppet.url())];
-    let gate =
-        Gate::start(Settings { servers, callers: "", more: "", policy: POLICY.to_owned(), observe: false }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: false,
+    })
+    .await;
     (puppet, gate)
 }
 
 async fn both(gate: &Gate) -> [(&'static str, Agent); 2] {
-    [("modern", gate.agent()), ("legacy", gate.agent().initialized().await)]
+    [
+        ("modern", gate.agent()),
+        ("legacy", gate.agent().initialized().await),
+    ]
 }
 
-/// The listing shows one more argument, required where a call without a key is refused; the rest is as the server wrote it.
+/// The listing shows one more argument, required where a call without a key is refused; the rest is
+/// as the server wrote it.
 #[tokio::test]
 async fn agents_are_shown_the_argument() {
     let (_puppet, gate) = stage().await;
     for (wire, agent) in both(&gate).await {
         let listed = agent.ask("tools/list", json!({})).await;
-        for (name, shown, required) in
-            [("optional", true, false), ("required", true, true), ("hidden", false, false), ("closed", true, false)]
-        {
+        for (name, shown, required) in [
+            ("optional", true, false),
+            ("required", true, true),
+            ("hidden", false, false),
+            ("closed", true, false),
+        ] {
             let tools = listed["result"]["tools"].as_array().unwrap();
-            let found = tools.iter().find(|tool| tool["name"] == format!("shop__{name}")).unwrap();
+            let found = tools
+                .iter()
+                .find(|tool| tool["name"] == format!("shop__{name}"))
+                .unwrap();
             let mut schema = found["inputSchema"].clone();
-            let argument = schema["properties"].as_object_mut().and_then(|properties| properties.remove(KEY));
+            let argument = schema["properties"]
+                .as_object_mut()
+                .and_then(|properties| properties.remove(KEY));
             assert_eq!(argument.is_some(), shown, "{wire}, {name}: {found}");
-            assert!(argument.is_none_or(|argument| argument["type"] == "string"), "{wire}, {name}: {found}");
+            assert!(
+                argument.is_none_or(|argument| argument["type"] == "string"),
+                "{wire}, {name}: {found}"
+            );
             let own = tools_schema(name);
-            let is_required = schema["required"].as_array().is_some_and(|required| required.contains(&json!(KEY)));
+            let is_required = schema["required"]
+                .as_array()
+                .is_some_and(|required| required.contains(&json!(KEY)));
             assert_eq!(is_required, required, "{wire}, {name}: {found}");
-            assert_eq!(schema["additionalProperties"], own["additionalProperties"], "{wire}, {name}");
+            assert_eq!(
+                schema["additionalProperties"], own["additionalProperties"],
+                "{wire}, {name}"
+            );
         }
         let tools = listed["result"]["tools"].as_array().unwrap();
-        let own = tools.iter().find(|tool| tool["name"] == "shop__own").unwrap();
-        assert_eq!(own["inputSchema"], tools_schema("own"), "{wire}: what is the server's own stays");
+        let own = tools
+            .iter()
+            .find(|tool| tool["name"] == "shop__own")
+            .unwrap();
+        assert_eq!(
+            own["inputSchema"],
+            tools_schema("own"),
+            "{wire}: what is the server's own stays"
+        );
     }
 }
 
 fn tools_schema(name: &str) -> Value {
-    tools().into_iter().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
+    tools()
+        .into_iter()
+        .find(|tool| tool["name"] == name)
+        .unwrap()["inputSchema"]
+        .clone()
 }
 
-/// Tool, whether the call has the key, what the agent reads of a first call, and whether the key reaches the server.
+/// Tool, whether the call has the key, what the agent reads of a first call, and whether the key
+/// reaches the server.
 const CASES: [(&str, bool, Option<&str>, bool); 8] = [
     ("optional", true, None, false),
     ("optional", false, None, false),
@@ -90,7 +131,8 @@ const CASES: [(&str, bool, Option<&str>, bool); 8] = [
     ("closed", true, None, false),
 ];
 
-/// A key among the arguments is what its call is known by; it stays here unless the argument is the tool's own.
+/// A key among the arguments is what its call is known by; it stays here unless the argument is the
+/// tool's own.
 #[tokio::test]
 async fn the_argument_is_the_key_and_stays_here() {
     let (puppet, gate) = stage().await;
@@ -103,24 +145,47 @@ async fn the_argument_is_the_key_and_stays_here() {
             if given {
                 arguments[KEY] = json!(format!("{}-{number}", &wire[..1]));
             }
-            let answer = agent.call(&format!("shop__{name}"), arguments.clone()).await;
+            let answer = agent
+                .call(&format!("shop__{name}"), arguments.clone())
+                .await;
             assert_eq!(code(&answer).as_deref(), expected, "{what}: {answer}");
             if expected.is_some() {
                 let words = answer["result"]["content"][0]["text"].as_str().unwrap();
-                assert!(words.contains("one idempotency key of 1 to 255 characters"), "{what}: {words}");
+                assert!(
+                    words.contains("one idempotency key of 1 to 255 characters"),
+                    "{what}: {words}"
+                );
                 assert!(words.contains("The tool did not run."), "{what}: {words}");
                 assert_eq!(puppet.executions(), 0, "{what}");
                 continue;
             }
-            assert_eq!(puppet.seen()[0].body["params"]["arguments"], if reaches { arguments.clone() } else { sent });
-            assert!(!given || reaches || !puppet.seen()[0].body.to_string().contains(KEY), "{what}");
-            let again = agent.call(&format!("shop__{name}"), arguments.clone()).await;
-            assert_eq!(again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true, "{what}: {again}");
-            assert_eq!(again["result"]["content"], answer["result"]["content"], "{what}");
+            assert_eq!(
+                puppet.seen()[0].body["params"]["arguments"],
+                if reaches { arguments.clone() } else { sent }
+            );
+            assert!(
+                !given || reaches || !puppet.seen()[0].body.to_string().contains(KEY),
+                "{what}"
+            );
+            let again = agent
+                .call(&format!("shop__{name}"), arguments.clone())
+                .await;
+            assert_eq!(
+                again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true,
+                "{what}: {again}"
+            );
+            assert_eq!(
+                again["result"]["content"], answer["result"]["content"],
+                "{what}"
+            );
             if given {
                 arguments["sku"] = json!("another");
                 let conflict = agent.call(&format!("shop__{name}"), arguments).await;
-                assert_eq!(code(&conflict).as_deref(), Some("idempotency_conflict"), "{what}: {conflict}");
+                assert_eq!(
+                    code(&conflict).as_deref(),
+                    Some("idempotency_conflict"),
+                    "{what}: {conflict}"
+                );
             }
             assert_eq!(puppet.executions(), 1, "{what}");
         }

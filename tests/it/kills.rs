@@ -1,5 +1,5 @@
-//! toolgate is killed at every point of a call while agents call, and started again: nothing runs twice, nothing
-//! acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
+//! toolgate is killed at every point of a call while agents call, and started again: nothing runs
+//! twice, nothing acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
 
 use crate::approvals::{ask, held, says, setup, shown};
 use crate::harness::gate::{beside, programs};
@@ -22,35 +22,72 @@ pub const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
 pub fn build() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
-    command.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
+    command.args([
+        "build",
+        "--quiet",
+        "--features",
+        "failpoints",
+        "--bin",
+        PROGRAM,
+    ]);
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-    assert!(built.is_ok_and(|built| built.success()), "{PROGRAM} cannot be built");
+    assert!(
+        built.is_ok_and(|built| built.success()),
+        "{PROGRAM} cannot be built"
+    );
 }
 
 async fn killed_at(point: &'static str, carrier: Carrier) {
     build();
-    let seed = std::env::var("TOOLGATE_KILLS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(any_seed);
-    let kills = std::env::var("TOOLGATE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let seed = std::env::var("TOOLGATE_KILLS_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(any_seed);
+    let kills = std::env::var("TOOLGATE_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(KILLS);
     let dice = Dice::new(seed);
-    // A segment is soon full, so that the next one is begun under load, but not before a call was answered.
-    let environment: &[(&str, &str)] = if point == "rotate" { &[("TOOLGATE_SEGMENT_BYTES", "16384")] } else { &[] };
-    let settings = Settings { environment, carrier, ..Settings::of(PROGRAM) };
+    // A segment is soon full, so that the next one is begun under load, but not before a call was
+    // answered.
+    let environment: &[(&str, &str)] = if point == "rotate" {
+        &[("TOOLGATE_SEGMENT_BYTES", "16384")]
+    } else {
+        &[]
+    };
+    let settings = Settings {
+        environment,
+        carrier,
+        ..Settings::of(PROGRAM)
+    };
     let mut stand = Stand::new(programs(), settings).await.unwrap();
     stand.start(None).await.unwrap();
     let agents = Agents::new(stand.agents(), dice.fork(1)).patience(Duration::from_secs(5));
     let load = Load::start(&agents, 4, 60, &dice.fork(2));
     for kill in 0..kills {
         stand.kill().await.unwrap();
-        let nth = if matches!(point, "reload" | "rotate") { 1 } else { kill % 5 + 1 };
+        let nth = if matches!(point, "reload" | "rotate") {
+            1
+        } else {
+            kill % 5 + 1
+        };
         at_point(&mut stand, &agents, point, nth).await.unwrap();
     }
     // The last process lives on: without an answer by it, nothing was shown.
     let answered = |told: &Told| matches!(told.what, What::Done { .. });
-    until("a call is answered", || async { agents.told().iter().any(answered).then_some(()) }).await;
+    until("a call is answered", || async {
+        agents.told().iter().any(answered).then_some(())
+    })
+    .await;
     load.stop().await;
     let found = check(&stand.evidence(&agents).await.unwrap());
     let words: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();
-    assert!(found.is_empty(), "TOOLGATE_KILLS_SEED={seed}: {} violations\n{}", found.len(), words.join("\n"));
+    assert!(
+        found.is_empty(),
+        "TOOLGATE_KILLS_SEED={seed}: {} violations\n{}",
+        found.len(),
+        words.join("\n")
+    );
 }
 
 macro_rules! points {
@@ -114,15 +151,27 @@ async fn a_decision_outlives_a_kill_at_its_fail_point() {
         let setup = setup();
         setup.write();
         let ids = held(&setup, vec![ask(1, json!({ "amount": 1 }))]).await;
-        let armed = setup.clone().program(beside(PROGRAM)).environment("TOOLGATE_FAILPOINT", HELD[1]);
+        let armed = setup
+            .clone()
+            .program(beside(PROGRAM))
+            .environment("TOOLGATE_FAILPOINT", HELD[1]);
         let mut gate = armed.begin().await;
         let (code, told) = says(&gate, "ann", &[word, &ids[0], "--why", "x"]).await;
         assert_eq!(code, 1, "{told}");
         gate.wait().await;
         let gate = setup.begin().await;
         let after = shown(&gate, &ids[0]).await;
-        assert_eq!((&after["state"], &after["decisions"][0]["who"]), (&json!(state), &json!("ann")));
+        assert_eq!(
+            (&after["state"], &after["decisions"][0]["who"]),
+            (&json!(state), &json!("ann"))
+        );
         let (code, told) = says(&gate, "bob", &[word, &ids[0], "--why", "x"]).await;
-        assert_eq!((code, told), (0, format!("nothing changes: that is said already, and it is {state}\n")));
+        assert_eq!(
+            (code, told),
+            (
+                0,
+                format!("nothing changes: that is said already, and it is {state}\n")
+            )
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `tools/list`: what this caller may call, in the servers' order, page by page; what cannot be judged or reached is not
-//! there, and leaves the rest alone.
+//! `tools/list`: what this caller may call, in the servers' order, page by page; what cannot be
+//! judged or reached is not there, and leaves the rest alone.
 
 use crate::harness::until;
 use crate::puppet::{Making, Puppet, tool};
@@ -29,13 +29,22 @@ layers:
 "#;
 
 fn tools() -> Vec<Value> {
-    ["send", "read", "drop_table", "uncontracted", "add"].map(tool).to_vec()
+    ["send", "read", "drop_table", "uncontracted", "add"]
+        .map(tool)
+        .to_vec()
 }
 
 async fn governed(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(tools()).await;
     let servers = vec![("oracle", puppet.url())];
-    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe,
+    })
+    .await;
     (puppet, gate)
 }
 
@@ -43,8 +52,8 @@ async fn both(agent: Agent) -> [Agent; 2] {
     [agent.clone(), agent.initialized().await]
 }
 
-/// 003-21 and DESIGN §2: owner-only, layers and contracts decide what is listed, the same on both wires, in the server's
-/// order; at the server's own address under its own names.
+/// 003-21 and DESIGN §2: owner-only, layers and contracts decide what is listed, the same on both
+/// wires, in the server's order; at the server's own address under its own names.
 #[tokio::test]
 async fn each_agent_is_shown_what_it_may_call() {
     let (_puppet, gate) = governed(false).await;
@@ -55,7 +64,10 @@ async fn each_agent_is_shown_what_it_may_call() {
         ("token-of-the-narrow", &["read"]),
     ] {
         for agent in both(gate.agent().token(token)).await {
-            let names: Vec<String> = expected.iter().map(|name| format!("oracle__{name}")).collect();
+            let names: Vec<String> = expected
+                .iter()
+                .map(|name| format!("oracle__{name}"))
+                .collect();
             assert_eq!(agent.tools().await, names, "{token}");
         }
         for agent in both(gate.agent().token(token).at("/mcp/oracle")).await {
@@ -70,22 +82,33 @@ async fn observe_lists_everything() {
     let (_puppet, gate) = governed(true).await;
     for token in ["token-of-the-owner", "token-for-nothing-at-all"] {
         for agent in both(gate.agent().token(token).at("/mcp/oracle")).await {
-            assert_eq!(agent.tools().await, ["send", "read", "drop_table", "uncontracted", "add"]);
+            assert_eq!(
+                agent.tools().await,
+                ["send", "read", "drop_table", "uncontracted", "add"]
+            );
         }
     }
 }
 
-/// PROTOCOL §1.9: the list depends on who asks and may change at any moment; legacy agents see no such members.
+/// PROTOCOL §1.9: the list depends on who asks and may change at any moment; legacy agents see no
+/// such members.
 #[tokio::test]
 async fn a_listing_says_how_long_and_for_whom_it_holds() {
     let (_puppet, gate) = governed(false).await;
     let [modern, legacy] = both(gate.agent().token("token-of-the-reader")).await;
     let listed = modern.ask("tools/list", json!({})).await;
     let result = &listed["result"];
-    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
+    assert_eq!(
+        (&result["ttlMs"], &result["cacheScope"]),
+        (&json!(0), &json!("private"))
+    );
     assert_eq!(result["resultType"], "complete");
     let again = modern.ask("tools/list", json!({})).await;
-    assert_eq!(again["result"].to_string(), result.to_string(), "the same bytes while nothing changes");
+    assert_eq!(
+        again["result"].to_string(),
+        result.to_string(),
+        "the same bytes while nothing changes"
+    );
     let listed = legacy.ask("tools/list", json!({})).await;
     for key in ["ttlMs", "cacheScope", "resultType"] {
         assert!(listed["result"].get(key).is_none(), "{listed}");
@@ -93,7 +116,8 @@ async fn a_listing_says_how_long_and_for_whom_it_holds() {
     assert_eq!(listed["result"]["tools"], result["tools"]);
 }
 
-/// 003-21: an unknown tool, a hidden one, one without a contract and one for owners answer with the same bytes.
+/// 003-21: an unknown tool, a hidden one, one without a contract and one for owners answer with the
+/// same bytes.
 #[tokio::test]
 async fn unknown_and_hidden_tools_cannot_be_told_apart() {
     let (puppet, gate) = governed(false).await;
@@ -111,18 +135,28 @@ async fn unknown_and_hidden_tools_cannot_be_told_apart() {
             assert_eq!(answer["error"]["data"]["code"], "tool_not_allowlisted");
             answers.push(answer.to_string());
         }
-        assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:#?}");
+        assert!(
+            answers.windows(2).all(|pair| pair[0] == pair[1]),
+            "{answers:#?}"
+        );
     }
     assert_eq!(puppet.executions(), 0);
 }
 
-/// PROTOCOL §1.9, SECURITY §8: more than 1000 tools come in pages under cursors of ours; one that was tampered with, is
-/// the server's, or another agent's, gets −32602.
+/// PROTOCOL §1.9, SECURITY §8: more than 1000 tools come in pages under cursors of ours; one that
+/// was tampered with, is the server's, or another agent's, gets −32602.
 #[tokio::test]
 async fn long_listings_have_pages_and_cursors_of_ours() {
-    let names: Vec<String> = (0..1_500).map(|number| format!("tool_{number:04}")).collect();
+    let names: Vec<String> = (0..1_500)
+        .map(|number| format!("tool_{number:04}"))
+        .collect();
     let tools = names.iter().map(|name| tool(name)).collect();
-    let puppet = Puppet::start(Making { tools, page: 400, ..Making::default() }).await;
+    let puppet = Puppet::start(Making {
+        tools,
+        page: 400,
+        ..Making::default()
+    })
+    .await;
     let gate = Gate::start(Settings::observed(puppet.url())).await;
     for agent in both(gate.agent().at("/mcp/oracle")).await {
         assert_eq!(agent.tools().await, names);
@@ -131,15 +165,21 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
         let cursor = first["result"]["nextCursor"].as_str().unwrap();
         let mut tampered = cursor.to_owned();
         tampered.insert(1, 'A');
-        for wrong in [json!("400"), json!(""), json!(tampered), json!(7), json!({ "offset": 0 })] {
+        for wrong in [
+            json!("400"),
+            json!(""),
+            json!(tampered),
+            json!(7),
+            json!({ "offset": 0 }),
+        ] {
             let answer = agent.ask("tools/list", json!({ "cursor": wrong })).await;
             assert_eq!(answer["error"]["code"], -32602, "{wrong}: {answer}");
         }
     }
 }
 
-/// SECURITY §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest is served, and operators
-/// read why.
+/// SECURITY §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest is
+/// served, and operators read why.
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn tools_that_cannot_be_judged_are_quarantined() {
@@ -147,8 +187,14 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     listener.set_nonblocking(true).unwrap();
     let fetched = format!("http://{}/schema.json", listener.local_addr().unwrap());
     let schema = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });
-    let patterns: serde_json::Map<String, Value> =
-        (0..50).map(|at| (format!("p{at}"), json!({ "type": "string", "pattern": "^\\p{L}{1,100}k$" }))).collect();
+    let patterns: serde_json::Map<String, Value> = (0..50)
+        .map(|at| {
+            (
+                format!("p{at}"),
+                json!({ "type": "string", "pattern": "^\\p{L}{1,100}k$" }),
+            )
+        })
+        .collect();
     let mut ladder = json!({ "d0": { "type": "string" } });
     for at in 1..30 {
         let below = json!({ "$ref": format!("#/$defs/d{}", at - 1) });
@@ -163,9 +209,18 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     let mut tools = vec![
         tool("before"),
         schema("remote", remote),
-        schema("file", json!({ "type": "object", "$defs": { "unused": { "$ref": "file:///etc/passwd" } } })),
-        schema("dialect", json!({ "$schema": format!("{fetched}#"), "type": "object" })),
-        schema("patterns", json!({ "type": "object", "properties": patterns })),
+        schema(
+            "file",
+            json!({ "type": "object", "$defs": { "unused": { "$ref": "file:///etc/passwd" } } }),
+        ),
+        schema(
+            "dialect",
+            json!({ "$schema": format!("{fetched}#"), "type": "object" }),
+        ),
+        schema(
+            "patterns",
+            json!({ "type": "object", "properties": patterns }),
+        ),
         schema(
             "lookaround",
             json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "(?=a)(.*)*b" } } }),
@@ -175,7 +230,10 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
             json!({ "type": "object", "$defs": ladder, "properties": { "a": { "$ref": "#/$defs/d29" } } }),
         ),
         schema("deep", deep),
-        schema("enum", json!({ "type": "object", "properties": { "a": { "enum": objects } } })),
+        schema(
+            "enum",
+            json!({ "type": "object", "properties": { "a": { "enum": objects } } }),
+        ),
         schema("list", json!([])),
         json!({ "name": "none" }),
         schema("twin", json!({ "type": "object" })),
@@ -189,11 +247,18 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
     let hostile = "a".repeat(100_000);
     let judged = agent.call("lookaround", json!({ "a": hostile })).await;
-    assert!(judged["result"].is_object(), "judged in time, although one engine would take a minute: {judged}");
+    assert!(
+        judged["result"].is_object(),
+        "judged in time, although one engine would take a minute: {judged}"
+    );
     let refused = agent.call("remote", json!({ "a": 1 })).await;
     assert_eq!(refused["error"]["data"]["code"], "tool_not_allowlisted");
     assert!(agent.call("after", json!({})).await["result"].is_object());
-    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nothing was fetched");
+    assert_eq!(
+        listener.accept().unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock,
+        "nothing was fetched"
+    );
     let mut metric = 0.0;
     for reason in [
         "remote_reference",
@@ -205,38 +270,68 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         "no_schema",
         "twin",
     ] {
-        let one = gate.metric(&format!("toolgate_quarantined_tools{{reason=\"{reason}\"}}")).await;
+        let one = gate
+            .metric(&format!(
+                "toolgate_quarantined_tools{{reason=\"{reason}\"}}"
+            ))
+            .await;
         assert!(one >= 1.0, "{reason}");
         metric += one;
     }
-    assert!((metric - f64::from(u32::try_from(count).unwrap())).abs() < 0.5, "{metric} of {count}");
+    assert!(
+        (metric - f64::from(u32::try_from(count).unwrap())).abs() < 0.5,
+        "{metric} of {count}"
+    );
     let (code, said, _) = {
         let setup = gate.stop().await;
         crate::stage::run(&setup, &["doctor", "--config", "toolgate.yaml"]).await
     };
     assert_eq!(code, 1, "{said}");
     assert_eq!(said.matches("is quarantined").count(), count, "{said}");
-    for words in ["`remote`: a `$ref` leads out of the schema", "`deep`: the schema is nested more than 32 deep"] {
+    for words in [
+        "`remote`: a `$ref` leads out of the schema",
+        "`deep`: the schema is nested more than 32 deep",
+    ] {
         assert!(said.contains(words), "{said}");
     }
 }
 
-/// Issue 2: a server that is down hides its tools without hurting the others; agents that listen are told; it comes back.
+/// Issue 2: a server that is down hides its tools without hurting the others; agents that listen
+/// are told; it comes back.
 #[tokio::test]
 async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
-    let (steady, shaky) = (Puppet::with(vec![tool("stay")]).await, Puppet::with(vec![tool("go")]).await);
+    let (steady, shaky) = (
+        Puppet::with(vec![tool("stay")]).await,
+        Puppet::with(vec![tool("go")]).await,
+    );
     let mut policy = "contracts:\n".to_owned();
     for name in ["steady__stay", "shaky__go"] {
-        writeln!(policy, "  {name}: {{ purpose: test, actions: [read], secrets: [] }}").unwrap();
+        writeln!(
+            policy,
+            "  {name}: {{ purpose: test, actions: [read], secrets: [] }}"
+        )
+        .unwrap();
     }
     let servers = vec![("steady", steady.url()), ("shaky", shaky.url())];
-    let gate = Gate::start(Settings { servers, callers: "", more: "", policy, observe: false }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy,
+        observe: false,
+    })
+    .await;
     let [modern, legacy] = both(gate.agent()).await;
     let all = ["shaky__go", "steady__stay"];
     assert_eq!(modern.tools().await, all);
     let wanted = json!({ "notifications": { "toolsListChanged": true } });
-    let mut listening = modern.post(&modern.request("subscriptions/listen", wanted)).await;
-    assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut listening = modern
+        .post(&modern.request("subscriptions/listen", wanted))
+        .await;
+    assert_eq!(
+        listening.message().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     let mut standalone = legacy.get(None).await;
 
     for (goes, expected) in [(true, &all[1..]), (false, &all[..])] {
@@ -253,11 +348,20 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
             assert!(known.contains(&code.as_str()), "{answer}");
         }
         for agent in [&modern, &legacy] {
-            until("the listing follows", || async { (agent.tools().await == expected).then_some(()) }).await;
+            until("the listing follows", || async {
+                (agent.tools().await == expected).then_some(())
+            })
+            .await;
             assert!(agent.call("steady__stay", json!({})).await["result"]["isError"] != true);
         }
-        assert_eq!(listening.message().await["method"], "notifications/tools/list_changed");
-        assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+        assert_eq!(
+            listening.message().await["method"],
+            "notifications/tools/list_changed"
+        );
+        assert_eq!(
+            standalone.message().await["method"],
+            "notifications/tools/list_changed"
+        );
     }
     for agent in [&modern, &legacy] {
         let answer = agent.call("shaky__go", json!({})).await;
@@ -266,17 +370,33 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
     assert_eq!(shaky.executions(), 2);
 }
 
-/// Issue 2: a server that announces other tools is listed again, and agents are told once the new list can be asked for.
+/// Issue 2: a server that announces other tools is listed again, and agents are told once the new
+/// list can be asked for.
 #[tokio::test]
 async fn changed_tools_reach_agents_that_listen() {
     for modern in [true, false] {
-        let making = Making { modern, legacy: !modern, tools: vec![tool("old")], ..Making::default() };
+        let making = Making {
+            modern,
+            legacy: !modern,
+            tools: vec![tool("old")],
+            ..Making::default()
+        };
         let puppet = Puppet::start(making).await;
         let gate = Gate::start(Settings::observed(puppet.url())).await;
-        let (agent, mut listening) = gate.agent().at("/mcp/oracle").listens_for_tools(modern).await;
-        until("toolgate listens", || async { (puppet.listeners() > 0).then_some(()) }).await;
+        let (agent, mut listening) = gate
+            .agent()
+            .at("/mcp/oracle")
+            .listens_for_tools(modern)
+            .await;
+        until("toolgate listens", || async {
+            (puppet.listeners() > 0).then_some(())
+        })
+        .await;
         puppet.changes_tools(vec![tool("new"), tool("newer")]).await;
-        assert_eq!(listening.message().await["method"], "notifications/tools/list_changed");
+        assert_eq!(
+            listening.message().await["method"],
+            "notifications/tools/list_changed"
+        );
         assert_eq!(agent.tools().await, ["new", "newer"], "modern: {modern}");
     }
 }

@@ -24,25 +24,38 @@ type Act = fn(usize) -> Call;
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(["read", "poll"].map(tool).to_vec()).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false };
+    let settings = Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: false,
+    };
     (puppet, Gate::start(settings).await)
 }
 
 /// Makes a call in a task of its own name.
 async fn call(gate: &Gate, task: &str, (name, arguments): Call) -> Value {
-    let params =
-        json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
-    gate.agent().token("token-of-agent-ann").ask("tools/call", params).await
+    let params = json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    gate.agent()
+        .token("token-of-agent-ann")
+        .ask("tools/call", params)
+        .await
 }
 
-/// What a refusal tells the model to do: the sentences after the one that says whether the tool ran.
+/// What a refusal tells the model to do: the sentences after the one that says whether the tool
+/// ran.
 fn next_step(answer: &Value) -> String {
     let words = answer["result"]["content"][0]["text"].as_str().unwrap();
-    words.split_once("did not run. ").map(|(_, next)| next.to_owned()).unwrap_or_default()
+    words
+        .split_once("did not run. ")
+        .map(|(_, next)| next.to_owned())
+        .unwrap_or_default()
 }
 
-/// 003-115, SEMANTICS §6: an agent that goes in circles with calls that nothing else is against is stopped after so many,
-/// without any budget: it reads that this is final, and to do something else or to report; soon nothing more is sent.
+/// 003-115, SEMANTICS §6: an agent that goes in circles with calls that nothing else is against is
+/// stopped after so many, without any budget: it reads that this is final, and to do something else
+/// or to report; soon nothing more is sent.
 #[tokio::test]
 async fn a_task_that_goes_in_circles_is_stopped() {
     let (puppet, gate) = stage().await;
@@ -58,21 +71,41 @@ async fn a_task_that_goes_in_circles_is_stopped() {
             let answer = call(&gate, task, act(n)).await;
             let Some(code) = code(&answer) else { continue };
             assert_eq!(code, "loop_detected", "{task}: {answer}");
-            assert_eq!(answer["result"]["_meta"]["dev.toolgate/decision"]["final"], true, "{task}: {answer}");
-            assert_eq!(next_step(&answer), "Don't send it again: do something else, or report what is missing.");
+            assert_eq!(
+                answer["result"]["_meta"]["dev.toolgate/decision"]["final"], true,
+                "{task}: {answer}"
+            );
+            assert_eq!(
+                next_step(&answer),
+                "Don't send it again: do something else, or report what is missing."
+            );
             stopped.push(n);
         }
         assert_eq!(stopped[0], MOST, "{task}");
         assert!(puppet.executions() <= most, "{task}: {stopped:?}");
-        assert!((2 * most..20).all(|n| stopped.contains(&n)), "{task}: {stopped:?}");
-        assert_eq!(code(&call(&gate, task, ("poll", json!({ "n": 7 }))).await), None, "something else is tried");
+        assert!(
+            (2 * most..20).all(|n| stopped.contains(&n)),
+            "{task}: {stopped:?}"
+        );
+        assert_eq!(
+            code(&call(&gate, task, ("poll", json!({ "n": 7 }))).await),
+            None,
+            "something else is tried"
+        );
     }
     let entries = gate.entries(42).await;
-    assert!(entries.iter().filter(|entry| entry["aborted_reason"] == "loop_detected").count() >= 16 + 12);
+    assert!(
+        entries
+            .iter()
+            .filter(|entry| entry["aborted_reason"] == "loop_detected")
+            .count()
+            >= 16 + 12
+    );
 }
 
-/// 003-107, SEMANTICS §6: an agent that does not listen, simulated, stops after as many refusals as the policy says, whatever
-/// they are for and whichever way it goes wrong; nothing was sent. Doing something right is still possible, and ends it.
+/// 003-107, SEMANTICS §6: an agent that does not listen, simulated, stops after as many refusals as
+/// the policy says, whatever they are for and whichever way it goes wrong; nothing was sent. Doing
+/// something right is still possible, and ends it.
 #[tokio::test]
 async fn an_agent_that_does_not_listen_is_stopped() {
     let (puppet, gate) = stage().await;
@@ -89,13 +122,26 @@ async fn an_agent_that_does_not_listen_is_stopped() {
         }
         assert_eq!(
             codes,
-            ["tenant_mismatch", "schema_invalid", "tool_not_allowlisted", "tenant_mismatch", "loop_detected"]
+            [
+                "tenant_mismatch",
+                "schema_invalid",
+                "tool_not_allowlisted",
+                "tenant_mismatch",
+                "loop_detected"
+            ]
         );
         let again = call(&gate, "deaf", wrong(0)).await;
         assert_eq!(code(&again).as_deref(), Some("loop_detected"));
-        assert_eq!(next_step(&again), "Don't send it again: do something else, or report what is missing.");
+        assert_eq!(
+            next_step(&again),
+            "Don't send it again: do something else, or report what is missing."
+        );
         let other = call(&gate, "another", wrong(0)).await;
-        assert_eq!(code(&other).as_deref(), Some("tenant_mismatch"), "each task has a row of its own");
+        assert_eq!(
+            code(&other).as_deref(),
+            Some("tenant_mismatch"),
+            "each task has a row of its own"
+        );
         let right = call(&gate, "deaf", ("poll", json!({ "n": round }))).await;
         assert_eq!((code(&right), puppet.executions()), (None, round + 1));
     }
@@ -107,8 +153,14 @@ async fn an_agent_that_listens_goes_on() {
     let (puppet, gate) = stage().await;
     for n in 0..3 * MOST {
         let refused = call(&gate, "t", ("read", json!({ "tenant": "t_999", "n": n }))).await;
-        assert_eq!(next_step(&refused), "Call again with the caller's own tenant.");
-        assert_eq!(code(&call(&gate, "t", ("read", json!({ "tenant": "t_001", "n": n }))).await), None);
+        assert_eq!(
+            next_step(&refused),
+            "Call again with the caller's own tenant."
+        );
+        assert_eq!(
+            code(&call(&gate, "t", ("read", json!({ "tenant": "t_001", "n": n }))).await),
+            None
+        );
     }
     assert_eq!(puppet.executions(), 3 * MOST);
 }

@@ -1,8 +1,14 @@
 //! Scenarios against the built program and real processes.
 
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot go on says so")]
-#![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
-#![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a scenario is no part of toolgate's process"
+)]
+#![expect(
+    unreachable_pub,
+    reason = "one program; `pub` says what the harness offers to scenarios"
+)]
 
 mod adopt;
 mod after_hooks;

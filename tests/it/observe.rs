@@ -32,36 +32,79 @@ fn pay(amount: i64, tenant: &str) -> Value {
 
 /// A call of the clerk in the task of that name.
 async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
-    let params = json!({ "name": tool, "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
-    gate.agent().token("token-of-the-clerk").ask("tools/call", params).await
+    let params =
+        json!({ "name": tool, "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    gate.agent()
+        .token("token-of-the-clerk")
+        .ask("tools/call", params)
+        .await
 }
 
-/// What `observe` would have refused stands in the same records and metrics, for every step that enforce mode has; the calls
-/// go through.
+/// What `observe` would have refused stands in the same records and metrics, for every step that
+/// enforce mode has; the calls go through.
 #[tokio::test]
 async fn observe_mode_says_what_enforce_mode_would_refuse() {
-    let puppet = Puppet::with(["pay", "read", "hidden", "keyed", "send"].map(tool).to_vec()).await;
+    let puppet = Puppet::with(
+        ["pay", "read", "hidden", "keyed", "send"]
+            .map(tool)
+            .to_vec(),
+    )
+    .await;
     let servers = vec![("oracle", puppet.url())];
-    let gate =
-        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: true }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: true,
+    })
+    .await;
     let rows = [
-        ("oracle__hidden", json!({}), "a", Some("tool_not_allowlisted")),
+        (
+            "oracle__hidden",
+            json!({}),
+            "a",
+            Some("tool_not_allowlisted"),
+        ),
         ("oracle__pay", pay(1, "t_999"), "a", Some("tenant_mismatch")),
         ("oracle__pay", pay(101, "t_001"), "a", Some("too_much")),
-        ("oracle__keyed", json!({}), "a", Some("idempotency_key_required")),
+        (
+            "oracle__keyed",
+            json!({}),
+            "a",
+            Some("idempotency_key_required"),
+        ),
         ("oracle__pay", pay(1, "t_001"), "b", None),
         ("oracle__pay", pay(2, "t_001"), "b", None),
-        ("oracle__pay", pay(3, "t_001"), "b", Some("budget_calls_exceeded")),
+        (
+            "oracle__pay",
+            pay(3, "t_001"),
+            "b",
+            Some("budget_calls_exceeded"),
+        ),
         ("oracle__read", json!({ "q": 1 }), "c", None),
         ("oracle__read", json!({ "q": 1 }), "c", None),
         ("oracle__read", json!({ "q": 1 }), "c", None),
-        ("oracle__read", json!({ "q": 1 }), "c", Some("loop_detected")),
+        (
+            "oracle__read",
+            json!({ "q": 1 }),
+            "c",
+            Some("loop_detected"),
+        ),
     ];
     for (index, (tool, arguments, task, expected)) in rows.iter().enumerate() {
         let answer = call(&gate, tool, arguments, task).await;
-        assert_eq!(crate::stage::code(&answer), None, "nothing is refused: {answer}");
+        assert_eq!(
+            crate::stage::code(&answer),
+            None,
+            "nothing is refused: {answer}"
+        );
         let entry = gate.entries(index + 1).await.pop().unwrap();
-        assert_eq!((&entry["outcome"], entry["would_refuse"].as_str()), (&json!("answered"), *expected), "{entry}");
+        assert_eq!(
+            (&entry["outcome"], entry["would_refuse"].as_str()),
+            (&json!("answered"), *expected),
+            "{entry}"
+        );
         if let Some(code) = expected {
             let series = format!(
                 "toolgate_calls_total{{server=\"oracle\",tool=\"{tool}\",outcome=\"answered\",code=\"{code}\"}}"
@@ -70,13 +113,34 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
         }
     }
     assert_eq!(puppet.executions(), rows.len());
-    // Nothing is claimed, so that no draft is known; nor is there one where an earlier step would refuse.
+    // Nothing is claimed, so that no draft is known; nor is there one where an earlier step would
+    // refuse.
     let answer = call(&gate, "oracle__send", &json!({ "id": "inv_1" }), "d").await;
     assert_eq!(crate::stage::code(&answer), None, "{answer}");
     let entries = gate.entries(rows.len() + 1).await;
     let sent = entries.last().unwrap();
-    assert_eq!((sent.get("would_refuse"), &sent["unasked"]), (None, &json!(["confirms"])), "{sent}");
-    assert!(entries[..rows.len()].iter().all(|entry| entry.get("unasked").is_none()), "{entries:#?}");
-    let (_, listed, _) = run(gate.setup(), &["ledger", "list", "--data", "data", "--code", "loop_detected"]).await;
+    assert_eq!(
+        (sent.get("would_refuse"), &sent["unasked"]),
+        (None, &json!(["confirms"])),
+        "{sent}"
+    );
+    assert!(
+        entries[..rows.len()]
+            .iter()
+            .all(|entry| entry.get("unasked").is_none()),
+        "{entries:#?}"
+    );
+    let (_, listed, _) = run(
+        gate.setup(),
+        &[
+            "ledger",
+            "list",
+            "--data",
+            "data",
+            "--code",
+            "loop_detected",
+        ],
+    )
+    .await;
     assert!(listed.contains("(loop_detected)"), "{listed}");
 }

@@ -1,5 +1,5 @@
-//! Of several faults at once, the earliest step's code is the answer, whatever wire the call comes on (SEMANTICS §2,
-//! 003-29, C14).
+//! Of several faults at once, the earliest step's code is the answer, whatever wire the call comes
+//! on (SEMANTICS §2, 003-29, C14).
 
 use crate::puppet::{Puppet, tool};
 use crate::stage::{Gate, Launched, Settings, code};
@@ -65,19 +65,30 @@ fn cases() -> impl Iterator<Item = ((&'static str, &'static str), Value, Option<
             "currency": if fault(6) { "EUR" } else { "USD" },
             "late": fault(7),
         });
-        (agent, arguments, (0..8).find(|at| fault(*at)).map(|at| CODES[at]))
+        (
+            agent,
+            arguments,
+            (0..8).find(|at| fault(*at)).map(|at| CODES[at]),
+        )
     })
 }
 
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("transfer")]).await;
     let servers = vec![("ops", puppet.url())];
-    let gate =
-        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false }).await;
+    let gate = Gate::start(Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: POLICY.to_owned(),
+        observe: false,
+    })
+    .await;
     (puppet, gate)
 }
 
-/// 003-29, C14: hidden, schema, role, tenant, resource, then the rules as listed, for every set of faults, over HTTP.
+/// 003-29, C14: hidden, schema, role, tenant, resource, then the rules as listed, for every set of
+/// faults, over HTTP.
 #[tokio::test]
 async fn the_earliest_step_decides_on_both_wires() {
     let (puppet, gate) = stage().await;
@@ -93,7 +104,11 @@ async fn the_earliest_step_decides_on_both_wires() {
         for ((name, _), arguments, expected) in cases() {
             let agent = &agents.iter().find(|(known, _)| *known == name).unwrap().1;
             let answer = agent.call_anew("ops__transfer", arguments.clone()).await;
-            assert_eq!(code(&answer).as_deref(), expected, "{name}, {arguments}, legacy: {legacy}: {answer}");
+            assert_eq!(
+                code(&answer).as_deref(),
+                expected,
+                "{name}, {arguments}, legacy: {legacy}: {answer}"
+            );
         }
         assert_eq!(puppet.executions(), 1, "only the call without a fault ran");
     }
@@ -103,16 +118,24 @@ async fn the_earliest_step_decides_on_both_wires() {
 #[tokio::test]
 async fn the_earliest_step_decides_over_stdio() {
     let (puppet, gate) = stage().await;
-    for (name, legacy) in
-        [("payer", false), ("nobody", true), ("blind", false), ("blind-nobody", true), ("payer", true)]
-    {
+    for (name, legacy) in [
+        ("payer", false),
+        ("nobody", true),
+        ("blind", false),
+        ("blind-nobody", true),
+        ("payer", true),
+    ] {
         puppet.forget();
         let data = gate.path("launched");
         let args = ["--agent", name, "--data", data.to_str().unwrap()];
         let mut agent = Launched::start(gate.setup(), &args, legacy).await;
         for (_, arguments, expected) in cases().filter(|((agent, _), ..)| *agent == name) {
             let answer = agent.call_anew("transfer", arguments.clone()).await;
-            assert_eq!(code(&answer).as_deref(), expected, "{name}, {arguments}, legacy: {legacy}: {answer}");
+            assert_eq!(
+                code(&answer).as_deref(),
+                expected,
+                "{name}, {arguments}, legacy: {legacy}: {answer}"
+            );
         }
         assert_eq!(puppet.executions(), usize::from(name == "payer"));
         agent.end().await;

@@ -1,4 +1,5 @@
-//! Budgets under load: many tasks of many agents at once, each allowed less than it tries (003-105).
+//! Budgets under load: many tasks of many agents at once, each allowed less than it tries
+//! (003-105).
 
 use crate::harness::agent::{Agent, Answer};
 use crate::harness::gate::{Gate, Setup};
@@ -25,7 +26,8 @@ const POLICY: &str = "contracts:
 budgets: { global: { max_tool_calls: 16, max_cost: 19 } }
 ";
 
-/// What the tasks of one kind call, how many of their calls may run, and what the others are refused with.
+/// What the tasks of one kind call, how many of their calls may run, and what the others are
+/// refused with.
 struct Kind {
     tools: [&'static str; 2],
     most: usize,
@@ -34,11 +36,31 @@ struct Kind {
 }
 
 const KINDS: [Kind; 4] = [
-    Kind { tools: ["add", "add"], most: 10, code: "budget_calls_exceeded", dimension: "calls_per_task" },
-    Kind { tools: ["remove", "remove"], most: 16, code: "budget_exceeded", dimension: "tool_calls" },
-    Kind { tools: ["remove", "read"], most: 16, code: "budget_exceeded", dimension: "tool_calls" },
+    Kind {
+        tools: ["add", "add"],
+        most: 10,
+        code: "budget_calls_exceeded",
+        dimension: "calls_per_task",
+    },
+    Kind {
+        tools: ["remove", "remove"],
+        most: 16,
+        code: "budget_exceeded",
+        dimension: "tool_calls",
+    },
+    Kind {
+        tools: ["remove", "read"],
+        most: 16,
+        code: "budget_exceeded",
+        dimension: "tool_calls",
+    },
     // Seven of 2.5 units each; an eighth is more than 19.
-    Kind { tools: ["dear", "dear"], most: 7, code: "budget_exceeded", dimension: "cost" },
+    Kind {
+        tools: ["dear", "dear"],
+        most: 7,
+        code: "budget_exceeded",
+        dimension: "cost",
+    },
 ];
 
 fn kind(task: usize) -> &'static Kind {
@@ -47,13 +69,23 @@ fn kind(task: usize) -> &'static Kind {
 
 async fn stage() -> (ToolServer, Gate) {
     let tools = ["add", "remove", "dear", "read"];
-    let script = tools.iter().fold(Script::new(), |script, tool| script.tool(tool, Behaviour::Answers));
+    let script = tools.iter().fold(Script::new(), |script, tool| {
+        script.tool(tool, Behaviour::Answers)
+    });
     let server = script.start().await;
-    let caller = |agent: &str| format!("  - {{ agent: {agent}, token: \"{}\", tenant: t_001 }}\n", token(agent));
+    let caller = |agent: &str| {
+        format!(
+            "  - {{ agent: {agent}, token: \"{}\", tenant: t_001 }}\n",
+            token(agent)
+        )
+    };
     let setup = Setup::new().server("oracle", &server).policy(POLICY);
     let setup = setup.callers(&AGENTS.map(caller).concat());
     // More than there are cores: calls overtake each other between any two steps.
-    (server, setup.environment("TOKIO_WORKER_THREADS", "4").start().await)
+    (
+        server,
+        setup.environment("TOKIO_WORKER_THREADS", "4").start().await,
+    )
 }
 
 fn token(agent: &str) -> String {
@@ -66,14 +98,24 @@ async fn call(agent: &Agent, task: usize, one: (&str, usize)) -> Answer {
     let meta = json!({ "dev.toolgate/task": format!("task {task}"), "dev.toolgate/session": format!("{task} {n}") });
     let arguments = json!({ "agent": name, "task": task, "n": n });
     let tool = format!("oracle__{}", kind(task).tools[n % 2]);
-    agent.modern("tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })).await
+    agent
+        .modern(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments, "_meta": meta }),
+        )
+        .await
 }
 
 /// The sum of the series of a metric whose labels hold all of these.
 fn sum(page: &str, metric: &str, labels: &[&str]) -> f64 {
-    let series = page.lines().filter(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with([' ', '{'])));
+    let series = page.lines().filter(|line| {
+        line.strip_prefix(metric)
+            .is_some_and(|rest| rest.starts_with([' ', '{']))
+    });
     let series = series.filter(|line| labels.iter().all(|label| line.contains(label)));
-    series.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+    series
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+        .sum()
 }
 
 /// How many of the values have which key.
@@ -90,67 +132,122 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// 003-105, 003-27, 003-40: 32 tasks try 40 calls each, all at once. In each exactly as many run as its budget allows, the
-/// tool server's own count says so, all others are refused with that budget's code, and metrics and ledger say the same.
+/// 003-105, 003-27, 003-40: 32 tasks try 40 calls each, all at once. In each exactly as many run as
+/// its budget allows, the tool server's own count says so, all others are refused with that
+/// budget's code, and metrics and ledger say the same.
 #[tokio::test]
 async fn no_task_runs_more_than_its_budget_allows() {
     let (server, gate) = stage().await;
-    let calls = (0..TRIES).flat_map(|n| (0..TASKS).flat_map(move |task| AGENTS.map(|name| (name, task, n))));
+    let calls = (0..TRIES)
+        .flat_map(|n| (0..TASKS).flat_map(move |task| AGENTS.map(|name| (name, task, n))));
     let calls = calls.map(|(name, task, n)| {
         let agent = gate.agent().token(&token(name));
         async move { (name, task, call(&agent, task, (name, n)).await) }
     });
-    let answers: Vec<(&str, usize, Answer)> = stream::iter(calls).buffer_unordered(AT_ONCE).collect().await;
+    let answers: Vec<(&str, usize, Answer)> = stream::iter(calls)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
     let tasks = AGENTS.len() * TASKS;
-    let (tried, allowed) = (tasks * TRIES, tasks / KINDS.len() * KINDS.iter().map(|kind| kind.most).sum::<usize>());
+    let (tried, allowed) = (
+        tasks * TRIES,
+        tasks / KINDS.len() * KINDS.iter().map(|kind| kind.most).sum::<usize>(),
+    );
     assert_eq!(answers.len(), tried);
 
     let ran = server.executions();
-    let by_task =
-        counted(&ran, |one| format!("{} {}", one.arguments["agent"].as_str().unwrap(), one.arguments["task"]));
-    let answered = counted(&answers, |(name, task, answer)| format!("{name} {task} {}", answer.refusal()));
+    let by_task = counted(&ran, |one| {
+        format!(
+            "{} {}",
+            one.arguments["agent"].as_str().unwrap(),
+            one.arguments["task"]
+        )
+    });
+    let answered = counted(&answers, |(name, task, answer)| {
+        format!("{name} {task} {}", answer.refusal())
+    });
     for name in AGENTS {
         for task in 0..TASKS {
             let Kind { most, code, .. } = kind(task);
-            assert_eq!(by_task.get(&format!("{name} {task}")), Some(most), "{name}, task {task}: executions");
-            let told = ["", code].map(|code| answered.get(&format!("{name} {task} {code}")).copied());
-            assert_eq!(told, [Some(*most), Some(TRIES - most)], "{name}, task {task}: {answered:?}");
+            assert_eq!(
+                by_task.get(&format!("{name} {task}")),
+                Some(most),
+                "{name}, task {task}: executions"
+            );
+            let told =
+                ["", code].map(|code| answered.get(&format!("{name} {task} {code}")).copied());
+            assert_eq!(
+                told,
+                [Some(*most), Some(TRIES - most)],
+                "{name}, task {task}: {answered:?}"
+            );
         }
     }
     for (name, task, answer) in answers.iter().filter(|(.., answer)| !answer.is_done()) {
         let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
-        assert_eq!(decision["dimension"], kind(*task).dimension, "{name}, task {task}: {answer:?}");
+        assert_eq!(
+            decision["dimension"],
+            kind(*task).dimension,
+            "{name}, task {task}: {answer:?}"
+        );
         assert!(answer.words().contains("did not run"), "{answer:?}");
     }
 
     let metrics = gate.operators("/metrics").await;
     let refused = |code: &str| {
-        let kinds = KINDS.iter().filter(|kind| kind.code == code).map(|kind| TRIES - kind.most);
+        let kinds = KINDS
+            .iter()
+            .filter(|kind| kind.code == code)
+            .map(|kind| TRIES - kind.most);
         tasks / KINDS.len() * kinds.sum::<usize>()
     };
     for code in ["budget_exceeded", "budget_calls_exceeded"] {
         let label = format!("code=\"{code}\"");
-        let counted = sum(&metrics, "toolgate_calls_total", &[&label, "outcome=\"refused\""]);
-        assert!((counted - number(refused(code))).abs() < 0.5, "{code}: {counted} of {}", refused(code));
+        let counted = sum(
+            &metrics,
+            "toolgate_calls_total",
+            &[&label, "outcome=\"refused\""],
+        );
+        assert!(
+            (counted - number(refused(code))).abs() < 0.5,
+            "{code}: {counted} of {}",
+            refused(code)
+        );
     }
     let sent = sum(&metrics, "toolgate_tool_calls_total", &[]);
-    assert!((sent - number(allowed)).abs() < 0.5, "{sent} were sent, {allowed} are allowed: executed over budget");
+    assert!(
+        (sent - number(allowed)).abs() < 0.5,
+        "{sent} were sent, {allowed} are allowed: executed over budget"
+    );
     let all = sum(&metrics, "toolgate_calls_total", &[]);
     assert!((all - number(tried)).abs() < 0.5, "{all} were judged");
 
     judge_ledger(&gate, (tried, allowed)).await;
 }
 
-/// The ledger's rate of overruns is what was configured, too, and nothing that was refused was sent.
+/// The ledger's rate of overruns is what was configured, too, and nothing that was refused was
+/// sent.
 async fn judge_ledger(gate: &Gate, (tried, allowed): (usize, usize)) {
     let words = || format!("{tried} entries; log:\n{}", gate.log());
     let look = || async { Some(gate.ledger().await).filter(|entries| entries.len() >= tried) };
     let entries: Vec<Value> = until_or(words, look).await;
-    let sent: Vec<&Value> = entries.iter().filter(|entry| entry["attempts"] != 0).collect();
+    let sent: Vec<&Value> = entries
+        .iter()
+        .filter(|entry| entry["attempts"] != 0)
+        .collect();
     assert_eq!((entries.len(), sent.len()), (tried, allowed));
     for entry in &entries {
-        let task: usize = entry["task"].as_str().unwrap().trim_start_matches("task ").parse().unwrap();
-        let expected = if entry["attempts"] == 0 { json!(kind(task).code) } else { Value::Null };
+        let task: usize = entry["task"]
+            .as_str()
+            .unwrap()
+            .trim_start_matches("task ")
+            .parse()
+            .unwrap();
+        let expected = if entry["attempts"] == 0 {
+            json!(kind(task).code)
+        } else {
+            Value::Null
+        };
         assert_eq!(entry["aborted_reason"], expected, "{entry}");
     }
 }

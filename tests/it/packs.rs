@@ -1,4 +1,5 @@
-//! Recorded calls and test packs: a call becomes a sample, and a changed policy is tried on the calls of the past.
+//! Recorded calls and test packs: a call becomes a sample, and a changed policy is tried on the
+//! calls of the past.
 
 use crate::puppet::{Puppet, tool};
 use crate::stage::{Gate, Settings, run};
@@ -28,7 +29,13 @@ contracts:
 async fn stage(policy: &str, observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: CALLERS, more: "", policy: policy.to_owned(), observe };
+    let settings = Settings {
+        servers,
+        callers: CALLERS,
+        more: "",
+        policy: policy.to_owned(),
+        observe,
+    };
     (puppet, Gate::start(settings).await)
 }
 
@@ -38,8 +45,12 @@ fn pay(amount: i64, tenant: &str) -> Value {
 
 /// A call of the clerk in the task of that name.
 async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
-    let params = json!({ "name": tool, "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
-    gate.agent().token("token-of-the-clerk").ask("tools/call", params).await
+    let params =
+        json!({ "name": tool, "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    gate.agent()
+        .token("token-of-the-clerk")
+        .ask("tools/call", params)
+        .await
 }
 
 /// Runs `toolgate test …` beside the running gate.
@@ -50,47 +61,87 @@ async fn test(gate: &Gate, more: &[&str]) -> (i32, String) {
 
 const WHERE: [&str; 4] = ["--config", "toolgate.yaml", "--data", "data"];
 
-/// 003-20, 003-102, 003-116: what was attempted becomes a sample; what should have been refused fails until it is, and
-/// passes after.
+/// 003-20, 003-102, 003-116: what was attempted becomes a sample; what should have been refused
+/// fails until it is, and passes after.
 #[tokio::test]
 async fn a_recorded_call_becomes_a_sample() {
     let (puppet, gate) = stage(POLICY, false).await;
-    for arguments in [pay(1, "t_999"), pay(99, "t_001"), pay(7, "t_001"), pay(8, "t_001")] {
+    for arguments in [
+        pay(1, "t_999"),
+        pay(99, "t_001"),
+        pay(7, "t_001"),
+        pay(8, "t_001"),
+    ] {
         call(&gate, "oracle__pay", &arguments, "one").await;
     }
     call(&gate, "oracle__read", &json!({ "q": "what" }), "one").await;
     call(&gate, "oracle__hidden", &json!({}), "one").await;
     let entries = gate.entries(6).await;
-    let ids: Vec<&str> = entries.iter().map(|entry| entry["action_id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = entries
+        .iter()
+        .map(|entry| entry["action_id"].as_str().unwrap())
+        .collect();
     let executed = puppet.executions();
-    let (foreign, dear, third) =
-        (pay(1, "t_999").to_string(), pay(99, "t_001").to_string(), pay(8, "t_001").to_string());
-    let add = async |id: &str, more: &[&str]| test(&gate, &[&["add", id], &WHERE[..], more].concat()).await;
+    let (foreign, dear, third) = (
+        pay(1, "t_999").to_string(),
+        pay(99, "t_001").to_string(),
+        pay(8, "t_001").to_string(),
+    );
+    let add = async |id: &str, more: &[&str]| {
+        test(&gate, &[&["add", id], &WHERE[..], more].concat()).await
+    };
     let to = ["--to", "tests/incidents.yaml"];
     let rows: [(&str, Vec<&str>, &str); 5] = [
-        (ids[0], vec!["--arguments", &foreign], "AS EXPECTED got=tenant_mismatch expect=tenant_mismatch"),
+        (
+            ids[0],
+            vec!["--arguments", &foreign],
+            "AS EXPECTED got=tenant_mismatch expect=tenant_mismatch",
+        ),
         // It passed, and must not.
         (
             ids[1],
-            vec!["--arguments", &dear, "--expect", "too_much", "--because", "more than 50 needs a person"],
+            vec![
+                "--arguments",
+                &dear,
+                "--expect",
+                "too_much",
+                "--because",
+                "more than 50 needs a person",
+            ],
             "UNEXPECTED PASS got=allow expect=too_much",
         ),
         // With what its task had used by then.
-        (ids[3], vec!["--arguments", &third], "AS EXPECTED got=budget_calls_exceeded expect=budget_calls_exceeded"),
+        (
+            ids[3],
+            vec!["--arguments", &third],
+            "AS EXPECTED got=budget_calls_exceeded expect=budget_calls_exceeded",
+        ),
         // The ledger has all its arguments, as the contract wants.
         (ids[4], vec![], "AS EXPECTED got=allow expect=allow"),
-        (ids[5], vec![], "AS EXPECTED got=tool_not_allowlisted expect=tool_not_allowlisted"),
+        (
+            ids[5],
+            vec![],
+            "AS EXPECTED got=tool_not_allowlisted expect=tool_not_allowlisted",
+        ),
     ];
     for (id, more, verdict) in &rows {
         let (code, said) = add(id, &[&more[..], &to].concat()).await;
-        assert!(code == 0 && said.contains(&format!("now: {verdict}\n")), "{more:?}: {said}");
+        assert!(
+            code == 0 && said.contains(&format!("now: {verdict}\n")),
+            "{more:?}: {said}"
+        );
     }
-    let (code, printed) = add(ids[0], &["--arguments", &foreign, "--name", "a \"foreign\" tenant"]).await;
+    let (code, printed) = add(
+        ids[0],
+        &["--arguments", &foreign, "--name", "a \"foreign\" tenant"],
+    )
+    .await;
     assert_eq!(code, 0, "{printed}");
     insta::assert_snapshot!("a_sample", masked(&printed));
-    for (more, words) in
-        [(vec![], "give them with --arguments"), (vec!["--arguments", "{}"], "not the call's arguments")]
-    {
+    for (more, words) in [
+        (vec![], "give them with --arguments"),
+        (vec!["--arguments", "{}"], "not the call's arguments"),
+    ] {
         let (code, said) = add(ids[0], &more).await;
         assert!(code == 1 && said.contains(words), "{said}");
     }
@@ -98,19 +149,26 @@ async fn a_recorded_call_becomes_a_sample() {
     let (code, said) = add(ids[0], &["--arguments", &foreign, "--to", "odd.yaml"]).await;
     assert!(code == 1 && said.contains("odd.yaml"), "{said}");
     let (code, said) = test(&gate, &["tests", "--quiet"]).await;
-    assert!(code == 1 && said.contains("because more than 50 needs a person"), "{said}");
     assert!(
-        said.contains("1 UNEXPECTED PASS, 1 MISSING") && said.contains("nothing says what has mended this"),
+        code == 1 && said.contains("because more than 50 needs a person"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 UNEXPECTED PASS, 1 MISSING")
+            && said.contains("nothing says what has mended this"),
         "{said}"
     );
     std::fs::write(gate.path("policy.yaml"), POLICY.replace("> 100", "> 50")).unwrap();
     let (_, said) = test(&gate, &["tests", "--quiet"]).await;
-    assert!(said.contains("5 samples: 1 MISSING") && !said.contains("FAIL "), "{said}");
+    assert!(
+        said.contains("5 samples: 1 MISSING") && !said.contains("FAIL "),
+        "{said}"
+    );
     assert_eq!(puppet.executions(), executed, "nothing is executed");
 }
 
-/// 003-104, 003-105, 003-117: before a changed policy ships, it says what it would have said of the calls that were
-/// recorded, like for like.
+/// 003-104, 003-105, 003-117: before a changed policy ships, it says what it would have said of the
+/// calls that were recorded, like for like.
 #[tokio::test]
 async fn a_changed_policy_is_tried_on_recorded_calls() {
     let (puppet, gate) = stage(POLICY, false).await;
@@ -121,35 +179,76 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
     }
     gate.entries(5).await;
     let executed = puppet.executions();
-    let replay = async |more: &[&str]| test(&gate, &[&["--replay", "ledger"], &WHERE[..], more].concat()).await;
+    let replay = async |more: &[&str]| {
+        test(&gate, &[&["--replay", "ledger"], &WHERE[..], more].concat()).await
+    };
     let (code, said) = replay(&[]).await;
-    assert!(code == 0 && said.ends_with("ok: of 5 calls none is known to change\n"), "{said}");
+    assert!(
+        code == 0 && said.ends_with("ok: of 5 calls none is known to change\n"),
+        "{said}"
+    );
     let policy = gate.path("policy.yaml");
-    let stricter =
-        POLICY.replace("> 100", "> 50").replace("actions: [read], audit", "actions: [read], owner_only: true, audit");
+    let stricter = POLICY.replace("> 100", "> 50").replace(
+        "actions: [read], audit",
+        "actions: [read], owner_only: true, audit",
+    );
     std::fs::write(&policy, &stricter).unwrap();
     let (code, said) = replay(&[]).await;
-    assert!(code == 1 && said.ends_with("CHANGED: 3 of 5 calls\n"), "{said}");
-    assert!(said.contains("2 undecided: the ledger has no arguments: give them with --arguments\n"), "{said}");
-    let known = [pay(99, "t_001"), pay(101, "t_001")].map(|arguments| arguments.to_string()).join("\n\n");
+    assert!(
+        code == 1 && said.ends_with("CHANGED: 3 of 5 calls\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("2 undecided: the ledger has no arguments: give them with --arguments\n"),
+        "{said}"
+    );
+    let known = [pay(99, "t_001"), pay(101, "t_001")]
+        .map(|arguments| arguments.to_string())
+        .join("\n\n");
     std::fs::write(gate.path("known.jsonl"), known).unwrap();
     let (code, said) = replay(&["--arguments", "known.jsonl"]).await;
-    assert!(code == 1 && said.ends_with("CHANGED: 4 of 5 calls\n"), "{said}");
+    assert!(
+        code == 1 && said.ends_with("CHANGED: 4 of 5 calls\n"),
+        "{said}"
+    );
     insta::assert_snapshot!(masked(&said));
-    let (_, said) = replay(&["--arguments", "known.jsonl", "--json", "--tool", "oracle__pay"]).await;
+    let (_, said) = replay(&[
+        "--arguments",
+        "known.jsonl",
+        "--json",
+        "--tool",
+        "oracle__pay",
+    ])
+    .await;
     let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((&report["calls"], &report["changed"]), (&json!(2), &json!(1)), "{report}");
-    assert_eq!(report["verdicts"]["too_much"], json!({ "then": 1, "now": 2 }), "{report}");
+    assert_eq!(
+        (&report["calls"], &report["changed"]),
+        (&json!(2), &json!(1)),
+        "{report}"
+    );
+    assert_eq!(
+        report["verdicts"]["too_much"],
+        json!({ "then": 1, "now": 2 }),
+        "{report}"
+    );
     assert_eq!(report["changes"][0]["then"], "passed", "{report}");
     // Who lacks the role is refused whatever the arguments are.
-    std::fs::write(&policy, POLICY.replace("roles: [payer]", "roles: [director]")).unwrap();
+    std::fs::write(
+        &policy,
+        POLICY.replace("roles: [payer]", "roles: [director]"),
+    )
+    .unwrap();
     let (_, said) = replay(&[]).await;
-    assert!(said.ends_with("CHANGED: 2 of 5 calls\n") && said.contains("rbac_denied"), "{said}");
+    assert!(
+        said.ends_with("CHANGED: 2 of 5 calls\n") && said.contains("rbac_denied"),
+        "{said}"
+    );
     assert_eq!(puppet.executions(), executed, "nothing is executed");
 }
 
-/// 003-117: what was observed is compared like for like with what was enforced: what budgets, keys and loops would have
-/// refused depends on other calls, and has not changed; each of several entries of one agent is judged as itself.
+/// 003-117: what was observed is compared like for like with what was enforced: what budgets, keys
+/// and loops would have refused depends on other calls, and has not changed; each of several
+/// entries of one agent is judged as itself.
 #[tokio::test]
 async fn an_observed_ledger_is_tried_on_a_changed_policy() {
     let policy = format!("{POLICY}repetition: {{ warn: 2, stop: 3 }}\n");
@@ -158,7 +257,13 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
         let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
         let (servers, callers) = (vec![("oracle", puppet.url())], format!("{CALLERS}{second}"));
         let callers: &'static str = callers.leak();
-        let settings = Settings { servers, callers, more: "", policy: policy.clone(), observe };
+        let settings = Settings {
+            servers,
+            callers,
+            more: "",
+            policy: policy.clone(),
+            observe,
+        };
         let gate = Gate::start(settings).await;
         for amount in 1..=3 {
             call(&gate, "oracle__pay", &pay(amount, "t_001"), "one").await;
@@ -167,20 +272,63 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
             call(&gate, "oracle__read", &json!({ "q": 1 }), "one").await;
         }
         let viewer = gate.agent().token("token-of-the-clerk-that-reads");
-        viewer.ask("tools/call", json!({ "name": "oracle__pay", "arguments": pay(1, "t_002") })).await;
+        viewer
+            .ask(
+                "tools/call",
+                json!({ "name": "oracle__pay", "arguments": pay(1, "t_002") }),
+            )
+            .await;
         let entries = gate.entries(8).await;
-        let code = |entry: &Value| entry[if observe { "would_refuse" } else { "aborted_reason" }].clone();
-        let codes: Vec<Value> = entries.iter().map(code).filter(|code| !code.is_null()).collect();
-        assert_eq!(codes, ["budget_calls_exceeded", "loop_detected", "rbac_denied"]);
-        let known = [pay(1, "t_001"), pay(2, "t_001"), pay(3, "t_001"), pay(1, "t_002")];
-        std::fs::write(gate.path("known.jsonl"), known.map(|arguments| arguments.to_string()).join("\n")).unwrap();
-        let words = ["--replay", "ledger", "--config", "toolgate.yaml", "--data", "data", "--arguments", "known.jsonl"];
+        let code = |entry: &Value| {
+            entry[if observe {
+                "would_refuse"
+            } else {
+                "aborted_reason"
+            }]
+            .clone()
+        };
+        let codes: Vec<Value> = entries
+            .iter()
+            .map(code)
+            .filter(|code| !code.is_null())
+            .collect();
+        assert_eq!(
+            codes,
+            ["budget_calls_exceeded", "loop_detected", "rbac_denied"]
+        );
+        let known = [
+            pay(1, "t_001"),
+            pay(2, "t_001"),
+            pay(3, "t_001"),
+            pay(1, "t_002"),
+        ];
+        std::fs::write(
+            gate.path("known.jsonl"),
+            known.map(|arguments| arguments.to_string()).join("\n"),
+        )
+        .unwrap();
+        let words = [
+            "--replay",
+            "ledger",
+            "--config",
+            "toolgate.yaml",
+            "--data",
+            "data",
+            "--arguments",
+            "known.jsonl",
+        ];
         std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 1000")).unwrap();
         let (exit, said) = test(&gate, &words).await;
-        assert!(exit == 0 && said.ends_with("ok: of 8 calls none is known to change\n"), "{observe}: {said}");
+        assert!(
+            exit == 0 && said.ends_with("ok: of 8 calls none is known to change\n"),
+            "{observe}: {said}"
+        );
         std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 2")).unwrap();
         let (exit, said) = test(&gate, &words).await;
-        assert!(exit == 1 && said.ends_with("CHANGED: 1 of 8 calls\n"), "{observe}: {said}");
+        assert!(
+            exit == 1 && said.ends_with("CHANGED: 1 of 8 calls\n"),
+            "{observe}: {said}"
+        );
     }
 }
 
@@ -188,10 +336,12 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
 fn masked(text: &str) -> String {
     let version = regex::Regex::new("policy [0-9a-f]{12}").unwrap();
     let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
-    id.replace_all(&version.replace_all(text, "policy VERSION"), "ACTION_ID").into_owned()
+    id.replace_all(&version.replace_all(text, "policy VERSION"), "ACTION_ID")
+        .into_owned()
 }
 
-/// 003-46: `explain` tells what the tool is for, and every step up to the one that decides, and what would follow; nothing is executed.
+/// 003-46: `explain` tells what the tool is for, and every step up to the one that decides, and
+/// what would follow; nothing is executed.
 #[tokio::test]
 async fn explain_tells_the_steps() {
     let policy = format!(
@@ -208,8 +358,17 @@ async fn explain_tells_the_steps() {
         ("clerc", "oracle__read", json!({})),
     ] {
         let arguments = arguments.to_string();
-        let words =
-            ["explain", "--config", "toolgate.yaml", "--agent", agent, "--tool", tool, "--arguments", &arguments];
+        let words = [
+            "explain",
+            "--config",
+            "toolgate.yaml",
+            "--agent",
+            agent,
+            "--tool",
+            tool,
+            "--arguments",
+            &arguments,
+        ];
         let (code, out, err) = run(gate.setup(), &words).await;
         let err = err.lines().filter(|line| line.starts_with("toolgate: "));
         let err = err.fold(String::new(), |text, line| text + line + "\n");

@@ -1,4 +1,5 @@
-//! What is no governed call arrives as the same JSON value, both ways and on both wires, and as soon as it is said.
+//! What is no governed call arrives as the same JSON value, both ways and on both wires, and as
+//! soon as it is said.
 
 use crate::harness::agent::modern;
 use crate::harness::gate::Setup;
@@ -21,8 +22,13 @@ const BOTH: &[&str] = &[
     "completion/complete",
     "x-vendor/anything",
 ];
-const LEGACY_ONLY: &[&str] =
-    &["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "server/unheard-of"];
+const LEGACY_ONLY: &[&str] = &[
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/list",
+    "server/unheard-of",
+];
 
 async fn stage() -> (Puppet, Gate) {
     stage_in(true).await
@@ -36,13 +42,22 @@ async fn stage_in(observe: bool) -> (Puppet, Gate) {
   oracle__write: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 ";
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe };
+    let settings = Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: policy.to_owned(),
+        observe,
+    };
     (puppet, Gate::start(settings).await)
 }
 
 /// The agents of both wires at the server's own address.
 async fn both(gate: &Gate) -> [Agent; 2] {
-    [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await]
+    [
+        gate.agent().at("/mcp/oracle"),
+        gate.legacy("/mcp/oracle").await,
+    ]
 }
 
 // === Any message ===
@@ -66,7 +81,8 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 /// Members whose names mean nothing in any revision.
 fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
-    prop::collection::btree_map("x[a-z0-9 é顾./_-]{0,6}", value, 0..5).prop_map(|members| members.into_iter().collect())
+    prop::collection::btree_map("x[a-z0-9 é顾./_-]{0,6}", value, 0..5)
+        .prop_map(|members| members.into_iter().collect())
 }
 
 #[derive(Debug, Clone)]
@@ -87,31 +103,47 @@ fn any_exchange() -> impl Strategy<Value = Exchange> {
     let error = (-40_000_i64..40_000, "\\PC{0,20}", any_value());
     let answer = prop_oneof![3 => object().prop_map(Ok), 1 => error.prop_map(Err)];
     let notes = prop::collection::vec(object(), 0..3);
-    (0_usize..32, object(), object(), object(), notes, answer, object()).prop_map(
-        |(method, params, meta, envelope, notes, answer, answer_envelope)| Exchange {
-            method,
-            params,
-            meta,
-            envelope,
-            notes,
-            answer,
-            answer_envelope,
-        },
+    (
+        0_usize..32,
+        object(),
+        object(),
+        object(),
+        notes,
+        answer,
+        object(),
     )
+        .prop_map(
+            |(method, params, meta, envelope, notes, answer, answer_envelope)| Exchange {
+                method,
+                params,
+                meta,
+                envelope,
+                notes,
+                answer,
+                answer_envelope,
+            },
+        )
 }
 
-/// A message but for its id, and, as it travels, for what JSON-RPC does not know of it (SECURITY §0 rule 1).
+/// A message but for its id, and, as it travels, for what JSON-RPC does not know of it (SECURITY §0
+/// rule 1).
 fn without_id(message: &Value) -> Value {
     let mut message = message.clone();
-    message
-        .as_object_mut()
-        .unwrap()
-        .retain(|name, _| matches!(name.as_str(), "jsonrpc" | "method" | "params" | "result" | "error"));
+    message.as_object_mut().unwrap().retain(|name, _| {
+        matches!(
+            name.as_str(),
+            "jsonrpc" | "method" | "params" | "result" | "error"
+        )
+    });
     message
 }
 
 async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
-    let methods: Vec<&str> = if agent.is_legacy() { [BOTH, LEGACY_ONLY].concat() } else { BOTH.to_vec() };
+    let methods: Vec<&str> = if agent.is_legacy() {
+        [BOTH, LEGACY_ONLY].concat()
+    } else {
+        BOTH.to_vec()
+    };
     let mut params = Value::Object(exchange.params);
     params["_meta"] = Value::Object(exchange.meta);
     params["_meta"]["traceparent"] = json!(TRACE);
@@ -126,11 +158,15 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
             }
             answer["result"] = Value::Object(result);
         }
-        Err((code, message, data)) => answer["error"] = json!({ "code": code, "message": message, "data": data }),
+        Err((code, message, data)) => {
+            answer["error"] = json!({ "code": code, "message": message, "data": data });
+        }
     }
-    answer.as_object_mut().unwrap().extend(exchange.answer_envelope);
-    let note =
-        |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
+    answer
+        .as_object_mut()
+        .unwrap()
+        .extend(exchange.answer_envelope);
+    let note = |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
     let notes: Vec<Value> = exchange.notes.into_iter().map(note).collect();
 
     puppet.forget();
@@ -161,8 +197,9 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
     assert_eq!(seen[0].body.as_object().unwrap().len(), 4, "{seen:#?}");
 }
 
-/// DESIGN §3, issue 2 "Transparency": any message that is no governed call comes out as the same JSON value, and so does
-/// what the server says to it; unknown methods too, in observe mode. Only what JSON-RPC does not know of it stays here.
+/// DESIGN §3, issue 2 "Transparency": any message that is no governed call comes out as the same
+/// JSON value, and so does what the server says to it; unknown methods too, in observe mode. Only
+/// what JSON-RPC does not know of it stays here.
 #[test]
 fn any_message_arrives_as_the_same_value() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -171,7 +208,11 @@ fn any_message_arrives_as_the_same_value() {
         let agents = both(&gate).await;
         ((puppet, gate), agents)
     });
-    let mut runner = TestRunner::new(Config { cases: 96, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 96,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let tried = runner.run(&(any_exchange(), any::<bool>()), |(exchange, legacy)| {
         runtime.block_on(passes(&puppet.0, &agents[usize::from(legacy)], exchange));
         Ok(())
@@ -184,17 +225,24 @@ fn any_message_arrives_as_the_same_value() {
 async fn notifications_of_agents_arrive_as_they_were_said() {
     let (puppet, gate) = stage().await;
     let [_, agent] = both(&gate).await;
-    for method in ["notifications/roots/list_changed", "notifications/progress", "notifications/x-unheard-of"] {
-        let note =
-            json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
+    for method in [
+        "notifications/roots/list_changed",
+        "notifications/progress",
+        "notifications/x-unheard-of",
+    ] {
+        let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
         assert_eq!(agent.post(&note).await.status, 202);
         let seen = puppet.sees(method, |seen| seen.method() == method).await;
-        assert_eq!((without_id(&seen.body), seen.body.get("y")), (without_id(&note), None));
+        assert_eq!(
+            (without_id(&seen.body), seen.body.get("y")),
+            (without_id(&note), None)
+        );
     }
 }
 
-/// DESIGN §3: a call is rebuilt from a closed list of fields, but what is in them is as the agent wrote it, and the result
-/// is as the server wrote it, with our verdict beside it (PROTOCOL §1.6: `input_required`, `requestState`, `inputResponses`).
+/// DESIGN §3: a call is rebuilt from a closed list of fields, but what is in them is as the agent
+/// wrote it, and the result is as the server wrote it, with our verdict beside it (PROTOCOL §1.6:
+/// `input_required`, `requestState`, `inputResponses`).
 #[tokio::test]
 async fn calls_that_need_input_travel_unchanged() {
     let (puppet, gate) = stage().await;
@@ -215,7 +263,10 @@ async fn calls_that_need_input_travel_unchanged() {
     params = request["params"].clone();
     let mut answer = agent.answered(&request).await;
     assert_eq!(puppet.seen()[0].body["params"], params);
-    let decision = answer["result"]["_meta"].as_object_mut().unwrap().remove("dev.toolgate/decision");
+    let decision = answer["result"]["_meta"]
+        .as_object_mut()
+        .unwrap()
+        .remove("dev.toolgate/decision");
     assert_eq!(decision.unwrap()["outcome"], "answered");
     // The state is sealed, and the server's own is in it.
     let state = answer["result"]["requestState"].take();
@@ -231,9 +282,14 @@ async fn our_own_meta_keys_stay_here() {
     for agent in both(&gate).await {
         puppet.forget();
         let meta = json!({ "dev.toolgate/session": "s", "dev.toolgate/task": "t", "other": 1 });
-        agent.ask("tools/call", json!({ "name": "read", "_meta": meta })).await;
+        agent
+            .ask("tools/call", json!({ "name": "read", "_meta": meta }))
+            .await;
         let seen = puppet.seen()[0].body["params"]["_meta"].clone();
-        assert_eq!((seen.get("dev.toolgate/session"), seen["other"].clone()), (None, json!(1)));
+        assert_eq!(
+            (seen.get("dev.toolgate/session"), seen["other"].clone()),
+            (None, json!(1))
+        );
     }
 }
 
@@ -253,8 +309,14 @@ async fn streams_arrive_event_by_event() {
     let (puppet, gate) = stage().await;
     for agent in both(&gate).await {
         for (method, params) in [
-            ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
-            ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+            (
+                "tools/call",
+                json!({ "name": "read", "_meta": { "progressToken": "p" } }),
+            ),
+            (
+                "resources/read",
+                json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
+            ),
         ] {
             puppet.forget();
             let server = puppet.holds(method);
@@ -276,17 +338,29 @@ async fn streams_arrive_event_by_event() {
                 // A bare sign of life stays one.
                 for comment in ["", " {\"x\": 1}", "\u{1f9fe}"] {
                     server.send(format!(":{comment}\n\n")).await.unwrap();
-                    assert_eq!(reading.next().await, Some(Block::Comment(comment.to_owned())));
+                    assert_eq!(
+                        reading.next().await,
+                        Some(Block::Comment(comment.to_owned()))
+                    );
                 }
             }
             // Where a comment was said is kept, also when nobody has read yet.
-            let together = [event(&progress(4)), ": a\n\n".to_owned(), event(&progress(5)), ": b\n\n".to_owned()];
+            let together = [
+                event(&progress(4)),
+                ": a\n\n".to_owned(),
+                event(&progress(5)),
+                ": b\n\n".to_owned(),
+            ];
             server.send(together.concat()).await.unwrap();
             assert_eq!(reading.message().await, progress(4));
             assert_eq!(reading.next().await, Some(Block::Comment(" a".to_owned())));
             assert_eq!(reading.message().await, progress(5));
             assert_eq!(reading.next().await, Some(Block::Comment(" b".to_owned())));
-            let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+            let id = puppet
+                .sees(method, |seen| seen.method() == method)
+                .await
+                .body["id"]
+                .clone();
             server.send(event(&done(&id))).await.unwrap();
             assert_eq!(reading.message().await["id"], message["id"]);
             assert_eq!(reading.next().await, None, "the answer ends the stream");
@@ -294,30 +368,51 @@ async fn streams_arrive_event_by_event() {
     }
 }
 
-/// PROTOCOL §3.3: sampling, elicitation and roots reach the agent under an id of ours, and its answer reaches the server
-/// under the server's id; inside a call and outside.
+/// PROTOCOL §3.3: sampling, elicitation and roots reach the agent under an id of ours, and its
+/// answer reaches the server under the server's id; inside a call and outside.
 #[tokio::test]
 async fn a_legacy_server_asks_the_agent() {
     let (puppet, gate) = stage().await;
     let [_, agent] = both(&gate).await;
     let questions = [
-        ("sampling/createMessage", json!({ "messages": [], "maxTokens": 5, "x": null }), json!("srv-1")),
-        ("elicitation/create", json!({ "message": "?", "requestedSchema": { "type": "object" } }), json!(1)),
-        ("roots/list", json!({ "_meta": { "progressToken": 9 } }), json!("1")),
+        (
+            "sampling/createMessage",
+            json!({ "messages": [], "maxTokens": 5, "x": null }),
+            json!("srv-1"),
+        ),
+        (
+            "elicitation/create",
+            json!({ "message": "?", "requestedSchema": { "type": "object" } }),
+            json!(1),
+        ),
+        (
+            "roots/list",
+            json!({ "_meta": { "progressToken": 9 } }),
+            json!("1"),
+        ),
     ];
     let server = puppet.holds("tools/call");
-    let message = agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }));
+    let message = agent.request(
+        "tools/call",
+        json!({ "name": "write", "_meta": { "progressToken": "p" } }),
+    );
     let poster = agent.clone();
     let call = message.clone();
     let calling = tokio::spawn(async move { poster.post(&call).await });
-    let call = puppet.sees("the call", |seen| seen.method() == "tools/call").await;
+    let call = puppet
+        .sees("the call", |seen| seen.method() == "tools/call")
+        .await;
     let mut standalone = agent.get(None).await;
-    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    until("toolgate listens", || async {
+        (puppet.listeners() >= 2).then_some(())
+    })
+    .await;
     let mut inside = None;
     let mut calling = Some(calling);
     for (method, params, id) in questions {
         for outside in [false, true] {
-            let question = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            let question =
+                json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             let asked = if outside {
                 puppet.tells(question.clone()).await;
                 standalone.message().await
@@ -330,13 +425,16 @@ async fn a_legacy_server_asks_the_agent() {
             };
             assert_eq!(without_id(&asked), without_id(&question));
             puppet.forget();
-            let mut answer =
-                json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
+            let mut answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
             if outside {
                 answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -1, "message": "no", "data": {} } });
             }
             assert_eq!(agent.post(&answer).await.status, 202);
-            let seen = puppet.sees("the answer", |seen| seen.method().is_empty() && seen.body["id"] == id).await;
+            let seen = puppet
+                .sees("the answer", |seen| {
+                    seen.method().is_empty() && seen.body["id"] == id
+                })
+                .await;
             assert_eq!(without_id(&seen.body), without_id(&answer));
         }
     }
@@ -344,25 +442,40 @@ async fn a_legacy_server_asks_the_agent() {
     assert_eq!(inside.unwrap().message().await["id"], message["id"]);
 }
 
-/// SECURITY §3A A12 and PROTOCOL §3.4: what a server may not ask is answered at once, and when it takes a question back the
-/// agent is told under the id that it knows.
+/// SECURITY §3A A12 and PROTOCOL §3.4: what a server may not ask is answered at once, and when it
+/// takes a question back the agent is told under the id that it knows.
 #[tokio::test]
 async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
     let (puppet, gate) = stage().await;
     let agent = gate.legacy("/mcp/oracle").await;
     let mut standalone = agent.get(None).await;
-    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
-    puppet.tells(json!({ "jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {} })).await;
-    let no = puppet.sees("the refusal", |seen| seen.body["id"] == "odd").await;
+    until("toolgate listens", || async {
+        (puppet.listeners() >= 2).then_some(())
+    })
+    .await;
+    puppet
+        .tells(json!({ "jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {} }))
+        .await;
+    let no = puppet
+        .sees("the refusal", |seen| seen.body["id"] == "odd")
+        .await;
     assert_eq!(no.body["error"]["code"], -32601, "{no:?}");
 
     let question = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" });
     puppet.tells(question(70)).await;
     let asked = standalone.message().await;
     let taken_back = json!({ "requestId": 70, "reason": "found it" });
-    puppet.tells(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back })).await;
+    puppet
+        .tells(
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back }),
+        )
+        .await;
     let told = standalone.message().await;
-    assert_eq!(told["params"], json!({ "requestId": asked["id"], "reason": "found it" }), "{told}");
+    assert_eq!(
+        told["params"],
+        json!({ "requestId": asked["id"], "reason": "found it" }),
+        "{told}"
+    );
     // Its cancellation of what it never asked is nothing to the agent.
     puppet
         .tells(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": asked["id"] } }))
@@ -371,7 +484,8 @@ async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
     assert_eq!(standalone.message().await["method"], "roots/list");
 }
 
-/// PROTOCOL §3.4: a legacy agent's cancellation reaches the server under the server's id of the request.
+/// PROTOCOL §3.4: a legacy agent's cancellation reaches the server under the server's id of the
+/// request.
 #[tokio::test]
 async fn a_legacy_cancellation_arrives_under_our_id() {
     let (puppet, gate) = stage().await;
@@ -379,8 +493,14 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
     // So that the agent's ids and ours differ.
     agent.ask("prompts/list", json!({})).await;
     for (method, params) in [
-        ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
-        ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+        (
+            "tools/call",
+            json!({ "name": "read", "_meta": { "progressToken": "p" } }),
+        ),
+        (
+            "resources/read",
+            json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
+        ),
     ] {
         puppet.forget();
         let server = puppet.holds(method);
@@ -389,46 +509,75 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&message).await;
         assert_eq!(reading.message().await, progress(1));
-        let sent = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        let sent = puppet
+            .sees(method, |seen| seen.method() == method)
+            .await
+            .body["id"]
+            .clone();
         let note = json!({ "requestId": message["id"], "reason": "changed my mind", "x": {} });
         let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
         assert_eq!(agent.post(&note).await.status, 202);
-        let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+        let seen = puppet
+            .sees("the cancellation", |seen| {
+                seen.method() == "notifications/cancelled"
+            })
+            .await;
         let expected = json!({ "requestId": sent, "reason": "changed my mind", "x": {} });
         assert_eq!(seen.body["params"], expected);
         assert_ne!(sent, message["id"]);
     }
 }
 
-/// SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a side effect is finished and
-/// recorded.
+/// SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a side
+/// effect is finished and recorded.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     let (puppet, gate) = stage_in(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for (method, params) in [
-        ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
-        ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+        (
+            "tools/call",
+            json!({ "name": "read", "_meta": { "progressToken": "p" } }),
+        ),
+        (
+            "resources/read",
+            json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
+        ),
     ] {
         puppet.forget();
         let server = puppet.holds(method);
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&agent.request(method, params)).await;
         assert_eq!(reading.message().await, progress(1));
-        let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        let id = puppet
+            .sees(method, |seen| seen.method() == method)
+            .await
+            .body["id"]
+            .clone();
         drop(reading);
         puppet.closed(&id).await;
     }
     let entries = gate.entries(1).await;
-    assert_eq!((&entries[0]["tool"], &entries[0]["outcome"]), (&json!("oracle__read"), &json!("failed")));
+    assert_eq!(
+        (&entries[0]["tool"], &entries[0]["outcome"]),
+        (&json!("oracle__read"), &json!("failed"))
+    );
 
     puppet.forget();
     let server = puppet.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
-    let mut reading =
-        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
+    let mut reading = agent
+        .post(&agent.request(
+            "tools/call",
+            json!({ "name": "write", "_meta": { "progressToken": "p" } }),
+        ))
+        .await;
     assert_eq!(reading.message().await, progress(1));
-    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    let id = puppet
+        .sees("the call", |seen| seen.method() == "tools/call")
+        .await
+        .body["id"]
+        .clone();
     drop(reading);
     // Another agent is served meanwhile, so toolgate has had its turn to notice.
     agent.ask("prompts/list", json!({})).await;
@@ -436,7 +585,12 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     assert!(!puppet.closed_ids().contains(&id));
     server.send(event(&done(&id))).await.unwrap();
     let entries = gate.entries(4).await;
-    let of = |tool: &str| entries.iter().find(|entry| entry["tool"] == tool).map(|entry| entry["outcome"].clone());
+    let of = |tool: &str| {
+        entries
+            .iter()
+            .find(|entry| entry["tool"] == tool)
+            .map(|entry| entry["outcome"].clone())
+    };
     assert_eq!(of("oracle__write"), Some(json!("answered")), "{entries:?}");
     assert_eq!(of("oracle__x:y"), Some(json!("failed")), "{entries:?}");
 }
@@ -448,14 +602,24 @@ async fn a_read_ends_before_the_server_has_said_anything() {
     puppet.answers(|_| Answer::Silence);
     for agent in both(&gate).await {
         for (method, params) in [
-            ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
-            ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+            (
+                "tools/call",
+                json!({ "name": "read", "_meta": { "progressToken": "p" } }),
+            ),
+            (
+                "resources/read",
+                json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
+            ),
         ] {
             puppet.forget();
             let (message, poster) = (agent.request(method, params), agent.clone());
             let cancellation = json!({ "requestId": message["id"] });
             let posting = tokio::spawn(async move { poster.post(&message).await.whole().await });
-            let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+            let id = puppet
+                .sees(method, |seen| seen.method() == method)
+                .await
+                .body["id"]
+                .clone();
             if agent.is_legacy() {
                 let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancellation });
                 assert_eq!(agent.post(&note).await.status, 202);
@@ -469,74 +633,124 @@ async fn a_read_ends_before_the_server_has_said_anything() {
     }
 }
 
-/// PROTOCOL §4.3 (8) and §3.1: a legacy server that has read a request and not begun to answer is told under our id that
-/// nobody waits for it: the agent cancelled it, went away from what ends with it, or it took too long.
+/// PROTOCOL §4.3 (8) and §3.1: a legacy server that has read a request and not begun to answer is
+/// told under our id that nobody waits for it: the agent cancelled it, went away from what ends
+/// with it, or it took too long.
 #[tokio::test]
 async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
     let (puppet, gate) = stage_in(false).await;
     let agent = gate.legacy("/mcp/oracle").await;
     agent.ask("prompts/list", json!({})).await;
     puppet.answers(|_| Answer::Silence);
-    let (read, write) = (("tools/call", "name", "read"), ("tools/call", "name", "write"));
+    let (read, write) = (
+        ("tools/call", "name", "read"),
+        ("tools/call", "name", "write"),
+    );
     let resource = ("resources/read", "uri", "x:y");
     // What changes something does not end with its agent.
-    for ((method, key, what), leaves) in
-        [(read, false), (read, true), (write, false), (resource, false), (resource, true)]
-    {
+    for ((method, key, what), leaves) in [
+        (read, false),
+        (read, true),
+        (write, false),
+        (resource, false),
+        (resource, true),
+    ] {
         puppet.forget();
         let message = agent.request(method, json!({ key: what }));
         let (poster, request) = (agent.clone(), message.clone());
         let posting = tokio::spawn(async move { poster.post(&request).await.whole().await });
-        let sent = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        let sent = puppet
+            .sees(method, |seen| seen.method() == method)
+            .await
+            .body["id"]
+            .clone();
         assert_ne!(sent, message["id"], "so that the ids can be told apart");
         if leaves {
             posting.abort();
         } else {
             let note = json!({ "requestId": message["id"], "reason": "changed my mind" });
-            let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
+            let note =
+                json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
             assert_eq!(agent.post(&note).await.status, 202);
         }
-        let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
-        let reason = if leaves { "the agent went away" } else { "changed my mind" };
-        assert_eq!(seen.body["params"], json!({ "requestId": sent, "reason": reason }), "{what}");
+        let seen = puppet
+            .sees("the cancellation", |seen| {
+                seen.method() == "notifications/cancelled"
+            })
+            .await;
+        let reason = if leaves {
+            "the agent went away"
+        } else {
+            "changed my mind"
+        };
+        assert_eq!(
+            seen.body["params"],
+            json!({ "requestId": sent, "reason": reason }),
+            "{what}"
+        );
     }
 }
 
-/// The same when it took too long, and for an agent on standard input; a server that leaves even the notification
-/// unanswered holds nobody up.
+/// The same when it took too long, and for an agent on standard input; a server that leaves even
+/// the notification unanswered holds nobody up.
 #[tokio::test]
 async fn a_server_that_never_answers_is_told_and_not_waited_for() {
     let puppet = Puppet::with(vec![tool("read")]).await;
-    let setup = Setup::new().server_with("oracle", &format!("url: \"{}\", timeout: 1s", puppet.url()));
+    let setup =
+        Setup::new().server_with("oracle", &format!("url: \"{}\", timeout: 1s", puppet.url()));
     let gate = setup.contracts(&[("oracle__read", "read")]).start().await;
     puppet.answers(|_| Answer::Silence);
     puppet.leaves_notifications();
     let agent = gate.agent().at("oracle").initialize().await;
     let answer = agent.legacy_call("read", json!({})).await;
     assert_eq!(answer.refusal(), "upstream_failed", "{answer:?}");
-    let sent = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
-    let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+    let sent = puppet
+        .sees("the call", |seen| seen.method() == "tools/call")
+        .await
+        .body["id"]
+        .clone();
+    let seen = puppet
+        .sees("the cancellation", |seen| {
+            seen.method() == "notifications/cancelled"
+        })
+        .await;
     assert_eq!(seen.body["params"]["requestId"], sent);
 
     let launched = gate.setup.directory().join("launched");
     for legacy in [true, false] {
         puppet.forget();
-        let mut agent = Launched::start(&gate.setup, &["--data", launched.to_str().unwrap()], legacy).await;
+        let mut agent =
+            Launched::start(&gate.setup, &["--data", launched.to_str().unwrap()], legacy).await;
         let mut params = json!({ "name": "read" });
         if !legacy {
             params = modern("tools/call", params)["params"].clone();
         }
         agent.say(&json!({ "jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params })).await;
-        let sent = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+        let sent = puppet
+            .sees("the call", |seen| seen.method() == "tools/call")
+            .await
+            .body["id"]
+            .clone();
         let note = json!({ "requestId": "mine" });
-        agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note })).await;
+        agent
+            .say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note }))
+            .await;
         puppet.closed(&sent).await;
         if legacy {
-            let told = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+            let told = puppet
+                .sees("the cancellation", |seen| {
+                    seen.method() == "notifications/cancelled"
+                })
+                .await;
             assert_eq!(told.body["params"], json!({ "requestId": sent }));
         } else {
             // On the modern wire the closed connection is all that is said.
-            assert!(!puppet.seen().iter().any(|seen| seen.method() == "notifications/cancelled"));
+            assert!(
+                !puppet
+                    .seen()
+                    .iter()
+                    .any(|seen| seen.method() == "notifications/cancelled")
+            );
         }
         agent.end().await;
     }
@@ -550,21 +764,35 @@ async fn a_refused_initialize_arrives_as_it_was_said() {
     let info = json!({ "name": "unwelcome", "version": "1" });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params });
-    let answer = agent.post(&agent.headers(), message.to_string().as_bytes()).await;
-    assert_eq!(answer.message(), json!({ "jsonrpc": "2.0", "id": 7, "error": UNWELCOME.clone() }));
+    let answer = agent
+        .post(&agent.headers(), message.to_string().as_bytes())
+        .await;
+    assert_eq!(
+        answer.message(),
+        json!({ "jsonrpc": "2.0", "id": 7, "error": UNWELCOME.clone() })
+    );
     assert_eq!(answer.header("mcp-session-id"), None);
 }
 
-/// SECURITY §3B B11: an agent that stops reading loses what is on the way; what it called is finished and recorded.
+/// SECURITY §3B B11: an agent that stops reading loses what is on the way; what it called is
+/// finished and recorded.
 #[tokio::test]
 async fn an_agent_that_does_not_read_holds_nothing_up() {
     let (puppet, gate) = stage().await;
     let agent = gate.agent().at("/mcp/oracle");
     let server = puppet.holds("tools/call");
     server.send(event(&progress(0))).await.unwrap();
-    let unread =
-        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
-    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    let unread = agent
+        .post(&agent.request(
+            "tools/call",
+            json!({ "name": "write", "_meta": { "progressToken": "p" } }),
+        ))
+        .await;
+    let id = puppet
+        .sees("the call", |seen| seen.method() == "tools/call")
+        .await
+        .body["id"]
+        .clone();
     let mut long = progress(1);
     long["params"]["message"] = json!("x".repeat(1 << 18));
     for _ in 0..200 {
@@ -572,11 +800,15 @@ async fn an_agent_that_does_not_read_holds_nothing_up() {
     }
     server.send(event(&done(&id))).await.unwrap();
     let entries = gate.entries(1).await;
-    assert_eq!((&entries[0]["tool"], &entries[0]["outcome"]), (&json!("oracle__write"), &json!("answered")));
+    assert_eq!(
+        (&entries[0]["tool"], &entries[0]["outcome"]),
+        (&json!("oracle__write"), &json!("answered"))
+    );
     drop(unread);
 }
 
-/// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last event it read.
+/// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last
+/// event it read.
 #[tokio::test]
 async fn a_broken_legacy_stream_is_taken_up_again() {
     let (puppet, gate) = stage().await;
@@ -584,15 +816,26 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     let server = puppet.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
     server.send(event(&progress(2))).await.unwrap();
-    let message = agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }));
+    let message = agent.request(
+        "tools/call",
+        json!({ "name": "write", "_meta": { "progressToken": "p" } }),
+    );
     let mut reading = agent.post(&message).await;
     let last = loop {
-        if let Some(Block::Event { id, message: Some(_) }) = reading.next().await {
+        if let Some(Block::Event {
+            id,
+            message: Some(_),
+        }) = reading.next().await
+        {
             break id.unwrap();
         }
     };
     drop(reading);
-    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    let id = puppet
+        .sees("the call", |seen| seen.method() == "tools/call")
+        .await
+        .body["id"]
+        .clone();
     server.send(event(&progress(3))).await.unwrap();
     let mut again = agent.get(Some(&last)).await;
     assert_eq!(again.message().await, progress(2));
@@ -608,28 +851,40 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     assert_eq!(other.get(Some(&last)).await.status, 400);
 }
 
-/// SEMANTICS §4: a call that a legacy server took is not unsent because its stream cannot be taken up again.
+/// SEMANTICS §4: a call that a legacy server took is not unsent because its stream cannot be taken
+/// up again.
 #[tokio::test]
 async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
     let (puppet, gate) = stage_in(false).await;
     let agent = gate.legacy("/mcp/oracle").await;
     let server = puppet.holds("tools/call");
-    server.send("id: 7\nretry: 10\ndata:\n\n".to_owned()).await.unwrap();
+    server
+        .send("id: 7\nretry: 10\ndata:\n\n".to_owned())
+        .await
+        .unwrap();
     drop(server);
-    let _reading =
-        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
+    let _reading = agent
+        .post(&agent.request(
+            "tools/call",
+            json!({ "name": "write", "_meta": { "progressToken": "p" } }),
+        ))
+        .await;
     let entries = gate.entries(1).await;
     assert_eq!(entries[0]["outcome"], "unknown", "{entries:?}");
     assert_eq!(puppet.executions(), 1);
 }
 
-/// PROTOCOL §3.1: what a server says in comments on its standalone stream stands on the agent's, before and after the
-/// messages it came between, and not without bound; one that comes before anybody reads is read first.
+/// PROTOCOL §3.1: what a server says in comments on its standalone stream stands on the agent's,
+/// before and after the messages it came between, and not without bound; one that comes before
+/// anybody reads is read first.
 #[tokio::test]
 async fn comments_outside_requests_arrive_in_order() {
     let (puppet, gate) = stage().await;
     let agent = gate.legacy("/mcp/oracle").await;
-    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    until("toolgate listens", || async {
+        (puppet.listeners() >= 2).then_some(())
+    })
+    .await;
     let log = |number: u32| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": number } });
     let said = |text: String| async { puppet.says(text).await };
     said(format!(": early\n\n{}", event(&log(0)))).await;
@@ -639,7 +894,10 @@ async fn comments_outside_requests_arrive_in_order() {
             // Signs of life of our own.
             Block::Comment(comment) if comment.is_empty() => {}
             Block::Comment(comment) => return json!(comment),
-            Block::Event { message: Some(message), .. } => return message["params"]["data"].clone(),
+            Block::Event {
+                message: Some(message),
+                ..
+            } => return message["params"]["data"].clone(),
             Block::Event { message: None, .. } => {}
         }
     };
@@ -647,7 +905,10 @@ async fn comments_outside_requests_arrive_in_order() {
     for (number, (comment, read)) in [
         (" {\"x\": 1}".to_owned(), " {\"x\": 1}".to_owned()),
         (" a\u{1b}[31mb\u{0}".to_owned(), " a[31mb".to_owned()),
-        (" ".to_owned() + &"x".repeat(2_000), " ".to_owned() + &"x".repeat(1_023)),
+        (
+            " ".to_owned() + &"x".repeat(2_000),
+            " ".to_owned() + &"x".repeat(1_023),
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -664,14 +925,25 @@ async fn a_subscription_outlives_signs_of_life() {
     let (puppet, gate) = stage().await;
     let agent = gate.agent().at("/mcp/oracle");
     let wanted = json!({ "notifications": { "resourcesListChanged": true } });
-    let mut listening = agent.post(&agent.request("subscriptions/listen", wanted)).await;
-    assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut listening = agent
+        .post(&agent.request("subscriptions/listen", wanted))
+        .await;
+    assert_eq!(
+        listening.message().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     puppet.breathes().await;
-    puppet.tells(json!({ "jsonrpc": "2.0", "method": "notifications/resources/list_changed" })).await;
-    assert_eq!(listening.message().await["method"], "notifications/resources/list_changed");
+    puppet
+        .tells(json!({ "jsonrpc": "2.0", "method": "notifications/resources/list_changed" }))
+        .await;
+    assert_eq!(
+        listening.message().await["method"],
+        "notifications/resources/list_changed"
+    );
 }
 
-/// A request that may wait for ever does not keep toolgate from ending with the agent that launched it.
+/// A request that may wait for ever does not keep toolgate from ending with the agent that launched
+/// it.
 #[tokio::test]
 async fn waiting_for_a_task_ends_with_the_agent() {
     let (puppet, gate) = stage().await;
@@ -681,10 +953,18 @@ async fn waiting_for_a_task_ends_with_the_agent() {
     });
     let data = gate.path("launched");
     let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
-    agent.ask("tools/call", json!({ "name": "read", "task": {} })).await;
+    agent
+        .ask("tools/call", json!({ "name": "read", "task": {} }))
+        .await;
     let params = json!({ "taskId": "t-1" });
-    agent.say(&json!({ "jsonrpc": "2.0", "id": 99, "method": "tasks/result", "params": params })).await;
-    puppet.sees("the question for the result", |seen| seen.method() == "tasks/result").await;
+    agent
+        .say(&json!({ "jsonrpc": "2.0", "id": 99, "method": "tasks/result", "params": params }))
+        .await;
+    puppet
+        .sees("the question for the result", |seen| {
+            seen.method() == "tasks/result"
+        })
+        .await;
     agent.end().await;
 }
 
@@ -695,18 +975,26 @@ async fn agents_may_use_the_same_ids() {
     let one = gate.agent().at("/mcp/oracle");
     let server = puppet.holds("resources/read");
     server.send(event(&progress(1))).await.unwrap();
-    let mut first = one.request("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }));
+    let mut first = one.request(
+        "resources/read",
+        json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
+    );
     first["id"] = json!(1);
     let mut reading = one.post(&first).await;
     assert_eq!(reading.message().await, progress(1));
-    let id = puppet.sees("the first", |seen| seen.method() == "resources/read").await.body["id"].clone();
+    let id = puppet
+        .sees("the first", |seen| seen.method() == "resources/read")
+        .await
+        .body["id"]
+        .clone();
     let answer = gate.agent().at("/mcp/oracle").answered(&first).await;
     assert_eq!(answer["result"], json!({}), "{answer}");
     server.send(event(&done(&id))).await.unwrap();
     assert_eq!(reading.message().await["id"], 1);
 }
 
-/// Unknown methods are refused in enforce mode, unless the configuration allows them; known ones can be denied.
+/// Unknown methods are refused in enforce mode, unless the configuration allows them; known ones
+/// can be denied.
 #[tokio::test]
 async fn unknown_methods_are_refused_in_enforce_mode() {
     let puppet = Puppet::with(vec![tool("read")]).await;
@@ -714,9 +1002,12 @@ async fn unknown_methods_are_refused_in_enforce_mode() {
     settings.more = "methods: { allow: [x-vendor/fine], deny: [prompts/list] }\n";
     let gate = Gate::start(settings).await;
     for agent in both(&gate).await {
-        for (method, passes) in
-            [("x-vendor/anything", false), ("x-vendor/fine", true), ("prompts/list", false), ("resources/list", true)]
-        {
+        for (method, passes) in [
+            ("x-vendor/anything", false),
+            ("x-vendor/fine", true),
+            ("prompts/list", false),
+            ("resources/list", true),
+        ] {
             puppet.forget();
             let answer = agent.ask(method, json!({})).await;
             assert_eq!(answer["result"].is_object(), passes, "{method}: {answer}");

@@ -1,4 +1,5 @@
-//! A changed policy is in force whole or not at all; what is wrong leaves the last good one in force and says so.
+//! A changed policy is in force whole or not at all; what is wrong leaves the last good one in
+//! force and says so.
 
 use crate::harness::gate::Setup;
 use crate::harness::{DEADLINE, until};
@@ -27,7 +28,13 @@ fn policy(code: &str) -> String {
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read")]).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: policy("before"), observe: false };
+    let settings = Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: policy("before"),
+        observe: false,
+    };
     (puppet, Gate::start(settings).await)
 }
 
@@ -37,7 +44,10 @@ fn replace(gate: &Gate, text: &str) {
 }
 
 fn place(setup: &Setup, text: &str) {
-    let (new, file) = (setup.directory().join("policy.yaml.new"), setup.directory().join("policy.yaml"));
+    let (new, file) = (
+        setup.directory().join("policy.yaml.new"),
+        setup.directory().join("policy.yaml"),
+    );
     std::fs::write(&new, text).unwrap();
     std::fs::rename(new, file).unwrap();
 }
@@ -45,12 +55,14 @@ fn place(setup: &Setup, text: &str) {
 async fn answers_with(gate: &Gate, expected: &str) {
     let agent = gate.agent();
     until(&format!("calls are refused with {expected}"), || async {
-        (code(&agent.call("oracle__read", json!({})).await).as_deref() == Some(expected)).then_some(())
+        (code(&agent.call("oracle__read", json!({})).await).as_deref() == Some(expected))
+            .then_some(())
     })
     .await;
 }
 
-/// DESIGN §3 "Policy is an immutable snapshot": under load each call is judged by the old or the new policy, whole.
+/// DESIGN §3 "Policy is an immutable snapshot": under load each call is judged by the old or the
+/// new policy, whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_swaps_the_policy_whole_under_load() {
     let (_puppet, gate) = stage().await;
@@ -76,21 +88,32 @@ async fn a_change_swaps_the_policy_whole_under_load() {
     for load in load {
         assert_eq!(load.await.unwrap(), known);
     }
-    assert!(gate.metric("toolgate_reloads_total{outcome=\"swapped\"}").await >= 3.0);
+    assert!(
+        gate.metric("toolgate_reloads_total{outcome=\"swapped\"}")
+            .await
+            >= 3.0
+    );
     let entries = gate.stop().await;
-    let (_, listed, _) = crate::stage::run(&entries, &["ledger", "list", "--json", "--data", "data"]).await;
+    let (_, listed, _) =
+        crate::stage::run(&entries, &["ledger", "list", "--json", "--data", "data"]).await;
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in listed.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| entry[key].as_str().unwrap().to_owned();
-        versions.entry(text("policy")).or_default().insert(text("aborted_reason"));
+        versions
+            .entry(text("policy"))
+            .or_default()
+            .insert(text("aborted_reason"));
     }
     assert_eq!(versions.len(), 2, "{versions:?}");
-    assert!(versions.values().all(|codes| codes.len() == 1), "a version has one meaning: {versions:?}");
+    assert!(
+        versions.values().all(|codes| codes.len() == 1),
+        "a version has one meaning: {versions:?}"
+    );
 }
 
-/// DESIGN §3: each of these policies refuses in a step of its own and passes all others; a call that were judged by two of them
-/// could be sent.
+/// DESIGN §3: each of these policies refuses in a step of its own and passes all others; a call
+/// that were judged by two of them could be sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_judged_by_a_mixture_of_two_policies() {
     let written = |more: &str, layers: &str| {
@@ -99,14 +122,32 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
         )
     };
     let policies = [
-        ("hidden", written("", "agent: { anonymous: { deny: ['*__read'] } }")),
-        ("schema_invalid", written(", arguments: { required: [missing] }", "")),
-        ("rbac_denied", written(", permission: { roles: [nobody] }", "")),
-        ("refused_by_rule", written(", rules: [ { code: refused_by_rule, when: 'true' } ]", "")),
+        (
+            "hidden",
+            written("", "agent: { anonymous: { deny: ['*__read'] } }"),
+        ),
+        (
+            "schema_invalid",
+            written(", arguments: { required: [missing] }", ""),
+        ),
+        (
+            "rbac_denied",
+            written(", permission: { roles: [nobody] }", ""),
+        ),
+        (
+            "refused_by_rule",
+            written(", rules: [ { code: refused_by_rule, when: 'true' } ]", ""),
+        ),
     ];
     let puppet = Puppet::with(vec![tool("read")]).await;
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: policies[0].1.clone(), observe: false };
+    let settings = Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: policies[0].1.clone(),
+        observe: false,
+    };
     let gate = Gate::start(settings).await;
     let refused = async |agent: &crate::stage::Agent| {
         let answer = agent.call("oracle__read", json!({})).await;
@@ -140,35 +181,67 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
         load.await.unwrap();
     }
     assert_eq!(puppet.executions(), 0);
-    assert!(gate.metric("toolgate_reloads_total{outcome=\"swapped\"}").await >= 8.0);
+    assert!(
+        gate.metric("toolgate_reloads_total{outcome=\"swapped\"}")
+            .await
+            >= 8.0
+    );
     let setup = gate.stop().await;
-    let (_, listed, _) = crate::stage::run(&setup, &["ledger", "list", "--json", "--data", "data"]).await;
+    let (_, listed, _) =
+        crate::stage::run(&setup, &["ledger", "list", "--json", "--data", "data"]).await;
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in listed.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| entry[key].as_str().unwrap().to_owned();
-        versions.entry(text("policy")).or_default().insert(text("aborted_reason"));
+        versions
+            .entry(text("policy"))
+            .or_default()
+            .insert(text("aborted_reason"));
     }
-    assert!(versions.len() == 4 && versions.values().all(|codes| codes.len() == 1), "{versions:?}");
+    assert!(
+        versions.len() == 4 && versions.values().all(|codes| codes.len() == 1),
+        "{versions:?}"
+    );
 }
 
-/// An invalid change keeps the last good policy; log, metrics and /readyz say so with file and line, until it is mended.
+/// An invalid change keeps the last good policy; log, metrics and /readyz say so with file and
+/// line, until it is mended.
 #[tokio::test]
 async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
     let (_puppet, gate) = stage().await;
     let version = gate.readiness().await["policy"]["version"].clone();
-    replace(&gate, &policy("after").replace("actions: [read]", "actons: [read]"));
+    replace(
+        &gate,
+        &policy("after").replace("actions: [read]", "actons: [read]"),
+    );
     until("/readyz says that the policy is stale", || async {
         (gate.readiness().await["policy"]["stale"] == true).then_some(())
     })
     .await;
     let ready = gate.readiness().await;
-    assert_eq!((&ready["ready"], &ready["policy"]["version"]), (&json!(true), &version));
+    assert_eq!(
+        (&ready["ready"], &ready["policy"]["version"]),
+        (&json!(true), &version)
+    );
     let problems = ready["policy"]["problems"].to_string();
-    assert!(problems.contains("policy.yaml:4:5") && problems.contains("actons"), "{problems}");
-    until("the metrics say so", || async { (gate.metric("toolgate_policy_stale").await > 0.5).then_some(()) }).await;
-    assert!(gate.metric("toolgate_reloads_total{outcome=\"kept\"}").await > 0.5);
-    assert!(gate.log().contains("the last good policy stays in force"), "{}", gate.log());
+    assert!(
+        problems.contains("policy.yaml:4:5") && problems.contains("actons"),
+        "{problems}"
+    );
+    until("the metrics say so", || async {
+        (gate.metric("toolgate_policy_stale").await > 0.5).then_some(())
+    })
+    .await;
+    assert!(
+        gate.metric("toolgate_reloads_total{outcome=\"kept\"}")
+            .await
+            > 0.5
+    );
+    assert!(
+        gate.log().contains("the last good policy stays in force"),
+        "{}",
+        gate.log()
+    );
     answers_with(&gate, "before").await;
 
     // Put back as it was, it is no longer stale, although nothing was swapped.
@@ -183,7 +256,8 @@ async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
     assert_ne!(gate.readiness().await["policy"]["version"], version);
 }
 
-/// SECURITY §9: a file that others may write from now on is worth nothing, though it says the same; nor is what they wrote.
+/// SECURITY §9: a file that others may write from now on is worth nothing, though it says the same;
+/// nor is what they wrote.
 #[tokio::test]
 async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
     let (_puppet, gate) = stage().await;
@@ -198,11 +272,18 @@ async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
     chmod(0o666);
     stale(true).await;
     let problems = gate.readiness().await["policy"]["problems"].to_string();
-    assert!(problems.contains("others than its owner may write this file") && problems.contains("chmod go-w"));
+    assert!(
+        problems.contains("others than its owner may write this file")
+            && problems.contains("chmod go-w")
+    );
     std::fs::write(&file, policy("after")).unwrap();
     gate.hang_up();
     until("a second reading failed", || async {
-        (gate.metric("toolgate_reloads_total{outcome=\"kept\"}").await > 1.5).then_some(())
+        (gate
+            .metric("toolgate_reloads_total{outcome=\"kept\"}")
+            .await
+            > 1.5)
+            .then_some(())
     })
     .await;
     answers_with(&gate, "before").await;
@@ -226,13 +307,15 @@ async fn a_hangup_reads_the_files_again() {
     answers_with(&gate, "hung_up").await;
 }
 
-/// A file that is written over where it lies, in a directory of policies that is named from where toolgate runs, is in force
-/// without a signal.
+/// A file that is written over where it lies, in a directory of policies that is named from where
+/// toolgate runs, is in force without a signal.
 #[tokio::test]
 async fn a_file_of_a_directory_is_read_again_when_it_is_written_over() {
     let puppet = Puppet::with(vec![tool("read")]).await;
     let server = format!("url: \"{}\"", puppet.url());
-    let setup = Setup::new().server_with("oracle", &server).more("policies: [policies]");
+    let setup = Setup::new()
+        .server_with("oracle", &server)
+        .more("policies: [policies]");
     let file = setup.directory().join("policies/one.yaml");
     std::fs::create_dir(setup.directory().join("policies")).unwrap();
     std::fs::write(&file, policy("before")).unwrap();
@@ -244,38 +327,62 @@ async fn a_file_of_a_directory_is_read_again_when_it_is_written_over() {
             std::fs::write(&file, policy("after")).unwrap();
         }
     };
-    tokio::time::timeout(DEADLINE, changed).await.expect("the change is in force");
+    tokio::time::timeout(DEADLINE, changed)
+        .await
+        .expect("the change is in force");
     agent.end().await;
 }
 
-/// An agent that launched toolgate is judged by a changed policy, too, and by the last good one while the files are wrong.
+/// An agent that launched toolgate is judged by a changed policy, too, and by the last good one
+/// while the files are wrong.
 #[tokio::test]
 async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
     let puppet = Puppet::with(vec![tool("read")]).await;
     let server = format!("url: \"{}\"", puppet.url());
-    let setup = Setup::new().server_with("oracle", &server).policy(&policy("before"));
+    let setup = Setup::new()
+        .server_with("oracle", &server)
+        .policy(&policy("before"));
     let log = || std::fs::read_to_string(setup.directory().join("stdio.log")).unwrap();
     for legacy in [false, true] {
         setup.write();
         let mut agent = Launched::start(&setup, &[], legacy).await;
         assert_eq!(refused_with(&mut agent).await, "before");
-        // A change counts from when the files are watched on; what is written again as it is changes nothing.
+        // A change counts from when the files are watched on; what is written again as it is
+        // changes nothing.
         let changed = async {
             while refused_with(&mut agent).await != "after" {
                 place(&setup, &policy("after"));
             }
         };
-        tokio::time::timeout(DEADLINE, changed).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        tokio::time::timeout(DEADLINE, changed)
+            .await
+            .unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
         assert!(log().contains("the policy was reloaded"), "{}", log());
 
-        place(&setup, &policy("broken").replace("actions: [read]", "actons: [read]"));
-        until("the log says what is wrong", || async { log().contains("stays in force").then_some(()) }).await;
-        assert!(log().contains("policy.yaml:4:5") && log().contains("actons"), "{}", log());
-        assert_eq!(refused_with(&mut agent).await, "after", "the last good policy");
+        place(
+            &setup,
+            &policy("broken").replace("actions: [read]", "actons: [read]"),
+        );
+        until("the log says what is wrong", || async {
+            log().contains("stays in force").then_some(())
+        })
+        .await;
+        assert!(
+            log().contains("policy.yaml:4:5") && log().contains("actons"),
+            "{}",
+            log()
+        );
+        assert_eq!(
+            refused_with(&mut agent).await,
+            "after",
+            "the last good policy"
+        );
 
         place(&setup, &policy("mended"));
         let mended = async { while refused_with(&mut agent).await != "mended" {} };
-        tokio::time::timeout(DEADLINE, mended).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        tokio::time::timeout(DEADLINE, mended)
+            .await
+            .unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
         agent.end().await;
     }
     assert_eq!(puppet.executions(), 0);
@@ -291,13 +398,30 @@ async fn agents_are_told_when_the_policy_shows_other_tools() {
     let (_puppet, gate) = stage().await;
     let (modern, legacy) = (gate.agent(), gate.legacy("/mcp").await);
     let wanted = json!({ "notifications": { "toolsListChanged": true } });
-    let mut listening = modern.post(&modern.request("subscriptions/listen", wanted)).await;
-    assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut listening = modern
+        .post(&modern.request("subscriptions/listen", wanted))
+        .await;
+    assert_eq!(
+        listening.message().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     let mut standalone = legacy.get(None).await;
     assert_eq!(modern.tools().await, ["oracle__read"]);
-    replace(&gate, &format!("{}layers: {{ global: {{ allow: [] }} }}\n", policy("before")));
-    assert_eq!(listening.message().await["method"], "notifications/tools/list_changed");
-    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+    replace(
+        &gate,
+        &format!(
+            "{}layers: {{ global: {{ allow: [] }} }}\n",
+            policy("before")
+        ),
+    );
+    assert_eq!(
+        listening.message().await["method"],
+        "notifications/tools/list_changed"
+    );
+    assert_eq!(
+        standalone.message().await["method"],
+        "notifications/tools/list_changed"
+    );
     assert_eq!(modern.tools().await, [""; 0]);
     assert_eq!(legacy.tools().await, [""; 0]);
 }

@@ -12,32 +12,54 @@ const POLICY: &str = "contracts:
 /// Calls under each version.
 const CALLS: usize = 30;
 
-/// What is wrong with a configuration is said where the ledger is looked for by it, not that no journal is there.
+/// What is wrong with a configuration is said where the ledger is looked for by it, not that no
+/// journal is there.
 #[tokio::test]
 async fn an_unusable_configuration_is_named() {
     let setup = Setup::new();
     std::fs::write(setup.directory().join("wrong.yaml"), "servers: [\n").unwrap();
     std::fs::write(setup.directory().join("odd.yaml"), "data: [1]\n").unwrap();
     for file in ["wrong.yaml", "odd.yaml", "none.yaml"] {
-        for words in [&["report"][..], &["test", "add", "0198"], &["ledger", "list"], &["test", "--replay", "ledger"]] {
+        for words in [
+            &["report"][..],
+            &["test", "add", "0198"],
+            &["ledger", "list"],
+            &["test", "--replay", "ledger"],
+        ] {
             let output = setup.run(&[words, &["--config", file]].concat()).await;
             let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
             assert_eq!(output.status.code(), Some(1), "{words:?} {file}: {said}");
-            assert!(said.contains(file) && !said.contains("no journal"), "{words:?} {file}: {said}");
+            assert!(
+                said.contains(file) && !said.contains("no journal"),
+                "{words:?} {file}: {said}"
+            );
         }
     }
 }
 
-/// 003-117: a policy that changes while toolgate runs, so that a third of the same calls is refused and the others cost more:
-/// `report` has a line for each version, `report --compare` says what is worse and to roll back, with exit code 1, beside the
-/// running toolgate and after it.
+/// 003-117: a policy that changes while toolgate runs, so that a third of the same calls is refused
+/// and the others cost more: `report` has a line for each version, `report --compare` says what is
+/// worse and to roll back, with exit code 1, beside the running toolgate and after it.
 #[tokio::test]
 async fn a_changed_policy_that_is_worse_is_said_to_be() {
-    let server = Script::new().tool("add", Behaviour::Answers).tool("remove", Behaviour::Answers).start().await;
-    let mut gate = Setup::new().server("oracle", &server).policy(POLICY).start().await;
+    let server = Script::new()
+        .tool("add", Behaviour::Answers)
+        .tool("remove", Behaviour::Answers)
+        .start()
+        .await;
+    let mut gate = Setup::new()
+        .server("oracle", &server)
+        .policy(POLICY)
+        .start()
+        .await;
     let agent = gate.agent();
     for n in 0..CALLS {
-        assert!(agent.call_anew("oracle__add", json!({ "n": n })).await.is_done());
+        assert!(
+            agent
+                .call_anew("oracle__add", json!({ "n": n }))
+                .await
+                .is_done()
+        );
     }
     let rule = r#"cost: 2 }, rules: [ { code: third, when: "arguments.n % 3 == 0" } ] }"#;
     let changed = POLICY.replace("cost: 1.5 } }", rule);
@@ -47,31 +69,60 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
         || format!("the policy is swapped; log:\n{}", gate.log()),
         || async {
             let metrics = gate.operators("/metrics").await;
-            metrics.contains("toolgate_reloads_total{outcome=\"swapped\"} 1").then_some(())
+            metrics
+                .contains("toolgate_reloads_total{outcome=\"swapped\"} 1")
+                .then_some(())
         },
     )
     .await;
     for n in 0..CALLS {
         let answer = agent.call_anew("oracle__add", json!({ "n": n })).await;
-        assert_eq!(answer.refusal(), if n % 3 == 0 { "third" } else { "" }, "{answer:?}");
+        assert_eq!(
+            answer.refusal(),
+            if n % 3 == 0 { "third" } else { "" },
+            "{answer:?}"
+        );
     }
     let entries = gate.entries(2 * CALLS).await;
     let config = ["--config", "toolgate.yaml"];
     let report = async |words: &[&str]| {
-        let output = gate.setup.run(&[&["report"], words, &config].concat()).await;
-        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+        let output = gate
+            .setup
+            .run(&[&["report"], words, &config].concat())
+            .await;
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            output.status.code(),
+        )
     };
     let (said, code) = report(&["--json"]).await;
     let versions = serde_json::from_str::<Value>(&said).unwrap()["versions"].clone();
-    assert_eq!((code, versions.as_array().unwrap().len()), (Some(0), 2), "{said}");
-    for (version, at, expected) in
-        [(&versions[0], 0, json!([30, 0, 0, 30, 30, 45.0])), (&versions[1], CALLS, json!([30, 10, 0, 20, 20, 40.0]))]
-    {
-        assert_eq!(version["policy"], entries[at]["policy"], "in the order in which they came");
-        let found = ["calls", "violations", "overruns", "sent", "successes", "cost"].map(|key| version[key].clone());
+    assert_eq!(
+        (code, versions.as_array().unwrap().len()),
+        (Some(0), 2),
+        "{said}"
+    );
+    for (version, at, expected) in [
+        (&versions[0], 0, json!([30, 0, 0, 30, 30, 45.0])),
+        (&versions[1], CALLS, json!([30, 10, 0, 20, 20, 40.0])),
+    ] {
+        assert_eq!(
+            version["policy"], entries[at]["policy"],
+            "in the order in which they came"
+        );
+        let found = [
+            "calls",
+            "violations",
+            "overruns",
+            "sent",
+            "successes",
+            "cost",
+        ]
+        .map(|key| version[key].clone());
         assert_eq!(json!(found), expected, "{version}");
         assert!(
-            version["upstream_p50_ms"].as_f64().unwrap() > 0.0 && version["gate_p95_ms"].as_f64().unwrap() > 0.0,
+            version["upstream_p50_ms"].as_f64().unwrap() > 0.0
+                && version["gate_p95_ms"].as_f64().unwrap() > 0.0,
             "{version}"
         );
     }
@@ -83,10 +134,26 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
         assert!(line.ends_with("WORSE"), "{said}");
     }
     assert!(code == Some(1) && said.ends_with(&back), "{said}");
-    let line = said.lines().find(|line| line.starts_with("success ")).unwrap();
-    assert!(!line.ends_with("WORSE"), "what was sent went as well: {said}");
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("success "))
+        .unwrap();
+    assert!(
+        !line.ends_with("WORSE"),
+        "what was sent went as well: {said}"
+    );
     gate.terminate();
     assert!(gate.wait().await.success());
-    let output = gate.setup.run(&[&["report"], &compare[..], &config].concat()).await;
-    assert_eq!((String::from_utf8(output.stdout).unwrap(), output.status.code()), (said, Some(1)), "it needs no lock");
+    let output = gate
+        .setup
+        .run(&[&["report"], &compare[..], &config].concat())
+        .await;
+    assert_eq!(
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            output.status.code()
+        ),
+        (said, Some(1)),
+        "it needs no lock"
+    );
 }

@@ -38,24 +38,34 @@ async fn stage() -> (Puppet, Gate) {
 
 async fn stage_in(mode: &'static str) -> (Puppet, Gate) {
     let puppet = Puppet::with(tools()).await;
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).mode(mode);
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .mode(mode);
     let gate = setup.start().await;
     (puppet, Gate { gate })
 }
 
 fn without_ours(answer: &Value) -> Value {
     let mut result = answer["result"].clone();
-    result["_meta"].as_object_mut().unwrap().remove("dev.toolgate/decision");
+    result["_meta"]
+        .as_object_mut()
+        .unwrap()
+        .remove("dev.toolgate/decision");
     result
 }
 
-/// 003-95, SEMANTICS §2 step 16, §4 "duplicate after the end": the call is done whatever becomes of its result; a repeated
-/// call reads the same bytes, and what was taken out is on no disk.
+/// 003-95, SEMANTICS §2 step 16, §4 "duplicate after the end": the call is done whatever becomes of
+/// its result; a repeated call reads the same bytes, and what was taken out is on no disk.
 #[tokio::test]
 async fn a_result_is_shaped_once_and_kept_as_it_was_read() {
     let (puppet, gate) = stage().await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
-        let kind = if agent.is_legacy() { "legacy" } else { "modern" };
+        let kind = if agent.is_legacy() {
+            "legacy"
+        } else {
+            "modern"
+        };
         for (case, long, fits) in [("short", 0, true), ("long", 4096, true), ("odd", 0, false)] {
             puppet.answers(move |_| {
                 let iban = if fits { json!("DE12 9999") } else { json!(["DE12 9999"]) };
@@ -70,36 +80,65 @@ async fn a_result_is_shaped_once_and_kept_as_it_was_read() {
             assert_eq!(puppet.executions(), before + 1, "it is done, once");
             assert_eq!((code(&first), code(&again)), (None, None));
             assert_eq!(without_ours(&first), without_ours(&again), "{case}");
-            assert_eq!(again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true);
+            assert_eq!(
+                again["result"]["_meta"]["dev.toolgate/decision"]["replayed"],
+                true
+            );
             assert_eq!(first["result"]["isError"], false, "nothing failed: {first}");
             let text = first["result"]["content"][0]["text"].as_str().unwrap();
             if case == "short" {
                 assert_eq!(text, "[redacted], tel ");
-                assert_eq!(first["result"]["structuredContent"], json!({ "iban": "[redacted]" }));
+                assert_eq!(
+                    first["result"]["structuredContent"],
+                    json!({ "iban": "[redacted]" })
+                );
             } else {
-                assert!(text.contains("The tool has run") && text.contains("SHA-256"), "{first}");
-                assert!(first["result"].get("structuredContent").is_none(), "{first}");
+                assert!(
+                    text.contains("The tool has run") && text.contains("SHA-256"),
+                    "{first}"
+                );
+                assert!(
+                    first["result"].get("structuredContent").is_none(),
+                    "{first}"
+                );
             }
         }
     }
     let entries = gate.entries(12).await;
-    assert!(entries.iter().all(|entry| entry["outcome"] == "answered"), "{entries:#?}");
+    assert!(
+        entries.iter().all(|entry| entry["outcome"] == "answered"),
+        "{entries:#?}"
+    );
     let setup = gate.stop().await;
     let data = setup.directory().join("data");
     for path in walk(&data) {
         let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-        assert!(!text.contains("DE12") && !text.contains("5550199"), "{}", path.display());
+        assert!(
+            !text.contains("DE12") && !text.contains("5550199"),
+            "{}",
+            path.display()
+        );
     }
 }
 
 fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+    let entries = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                walk(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
-/// Issue 4, "outputSchema checked": a result must fit, unless the contract says otherwise; where nothing is enforced, only if
-/// it says so. A tool's own error need not fit. What may come out otherwise than its schema says is listed without it
-/// (PROTOCOL §5.1).
+/// Issue 4, "outputSchema checked": a result must fit, unless the contract says otherwise; where
+/// nothing is enforced, only if it says so. A tool's own error need not fit. What may come out
+/// otherwise than its schema says is listed without it (PROTOCOL §5.1).
 #[tokio::test]
 async fn a_result_fits_its_schema() {
     for mode in ["enforce", "observe"] {
@@ -109,45 +148,66 @@ async fn a_result_fits_its_schema() {
 
 async fn fits_in(mode: &'static str) {
     let (puppet, gate) = stage_in(mode).await;
-    for (structured, is_error, fits) in
-        [(json!({ "iban": "a" }), false, true), (json!({ "iban": 7 }), false, false), (json!({}), true, true)]
-    {
-        let result =
-            json!({ "resultType": "complete", "content": [], "isError": is_error, "structuredContent": structured });
+    for (structured, is_error, fits) in [
+        (json!({ "iban": "a" }), false, true),
+        (json!({ "iban": 7 }), false, false),
+        (json!({}), true, true),
+    ] {
+        let result = json!({ "resultType": "complete", "content": [], "isError": is_error, "structuredContent": structured });
         let written = result.clone();
         puppet.answers(move |_| Answer::Result(written.clone()));
-        let rows = [("bank__read", fits), ("bank__plain", fits || mode == "observe"), ("bank__open", true)];
+        let rows = [
+            ("bank__read", fits),
+            ("bank__plain", fits || mode == "observe"),
+            ("bank__open", true),
+        ];
         for (tool, passes) in rows {
             let answer = without_ours(&gate.agent().call(tool, json!({})).await);
             let mut expected = result.clone();
             expected["_meta"] = json!({});
             assert_eq!(answer == expected, passes, "{tool}: {answer}");
-            assert_eq!(answer.to_string().contains("is withheld"), !passes, "{tool}: {answer}");
-            // An agent's SDK throws a result away that lacks what the listed schema asks for, and hands on an error.
+            assert_eq!(
+                answer.to_string().contains("is withheld"),
+                !passes,
+                "{tool}: {answer}"
+            );
+            // An agent's SDK throws a result away that lacks what the listed schema asks for, and
+            // hands on an error.
             assert!(
-                passes || (answer["isError"] == true && answer.to_string().contains("The tool has run")),
+                passes
+                    || (answer["isError"] == true
+                        && answer.to_string().contains("The tool has run")),
                 "{answer}"
             );
         }
     }
     let listed = gate.agent().ask("tools/list", json!({})).await;
-    let has: Vec<bool> =
-        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool.get("outputSchema").is_some()).collect();
+    let has: Vec<bool> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool.get("outputSchema").is_some())
+        .collect();
     assert_eq!(has, [false, true, true, true], "{listed}");
 }
 
-/// SECURITY §9 "result too big", SEMANTICS §4: an answer that is too long to be read at all has been given all the same: what
-/// changes something is unknown, not "not sent", and is not sent again; nothing of it is in the ledger.
+/// SECURITY §9 "result too big", SEMANTICS §4: an answer that is too long to be read at all has
+/// been given all the same: what changes something is unknown, not "not sent", and is not sent
+/// again; nothing of it is in the ledger.
 #[tokio::test]
 async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
     let (puppet, gate) = stage().await;
     puppet.answers(|_| {
         let text = "DE12 ".repeat(1 << 20);
-        Answer::Result(json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] }))
+        Answer::Result(
+            json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] }),
+        )
     });
     for (count, agent) in [gate.agent(), gate.legacy("/mcp").await].iter().enumerate() {
-        for (tool, expected, executions) in [("bank__pay", "outcome_unknown", 1), ("bank__open", "upstream_failed", 2)]
-        {
+        for (tool, expected, executions) in [
+            ("bank__pay", "outcome_unknown", 1),
+            ("bank__open", "upstream_failed", 2),
+        ] {
             let before = puppet.executions();
             for _ in 0..2 {
                 let answer = agent.call(tool, json!({ "n": count })).await;
@@ -157,8 +217,13 @@ async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
             assert_eq!(puppet.executions(), before + executions, "{tool}");
         }
     }
-    let exported = run(&gate.stop().await, &["ledger", "export", "--data", "data"]).await.1;
-    assert!(exported.contains("outcome_unknown") && !exported.contains("DE12"), "{exported}");
+    let exported = run(&gate.stop().await, &["ledger", "export", "--data", "data"])
+        .await
+        .1;
+    assert!(
+        exported.contains("outcome_unknown") && !exported.contains("DE12"),
+        "{exported}"
+    );
 }
 
 /// SEMANTICS §4 "upstream timeout": an answer that comes late is shaped before it is kept, too.
@@ -166,9 +231,19 @@ async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
 async fn a_late_answer_is_kept_as_it_may_be_read() {
     let result = json!({ "content": [{ "type": "text", "text": "DE12 9999 tel 5550199" }],
         "structuredContent": { "iban": "DE12 9999" }, "resultType": "complete" });
-    let server = Script::new().tool("pay", Behaviour::SaysOnceReleased(result)).start().await;
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\", timeout: 200ms", server.url())).policy(POLICY);
-    let gate = Gate { gate: setup.start().await };
+    let server = Script::new()
+        .tool("pay", Behaviour::SaysOnceReleased(result))
+        .start()
+        .await;
+    let setup = Setup::new()
+        .server_with(
+            "bank",
+            &format!("url: \"{}\", timeout: 200ms", server.url()),
+        )
+        .policy(POLICY);
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     let agent = gate.agent();
     let first = agent.call("bank__pay", json!({})).await;
     assert_eq!(code(&first).as_deref(), Some("outcome_unknown"));
@@ -178,12 +253,15 @@ async fn a_late_answer_is_kept_as_it_may_be_read() {
         code(&again).is_none().then_some(again)
     })
     .await;
-    assert_eq!(again["result"]["content"][0]["text"], "[redacted] tel", "{again}");
+    assert_eq!(
+        again["result"]["content"][0]["text"], "[redacted] tel",
+        "{again}"
+    );
     assert_eq!(server.executions().len(), 1);
 }
 
-/// SECURITY §3D D6: the same of what servers list beside their tools, at both addresses, on both wires; names and addresses,
-/// which a request must repeat, stay.
+/// SECURITY §3D D6: the same of what servers list beside their tools, at both addresses, on both
+/// wires; names and addresses, which a request must repeat, stay.
 #[tokio::test]
 async fn lists_beside_the_tools_say_what_can_be_seen() {
     let puppet = Puppet::with(tools()).await;
@@ -198,10 +276,19 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
         };
         Answer::Result(json!({ "resultType": "complete", key: [entry] }))
     });
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).open_sides();
-    let gate = Gate { gate: setup.start().await };
-    for agent in [gate.agent(), gate.agent().at("/mcp/bank"), gate.legacy("/mcp").await, gate.legacy("/mcp/bank").await]
-    {
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .open_sides();
+    let gate = Gate {
+        gate: setup.start().await,
+    };
+    for agent in [
+        gate.agent(),
+        gate.agent().at("/mcp/bank"),
+        gate.legacy("/mcp").await,
+        gate.legacy("/mcp/bank").await,
+    ] {
         for (method, key) in [
             ("prompts/list", "prompts"),
             ("resources/list", "resources"),
@@ -209,36 +296,59 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
         ] {
             let listed = agent.ask(method, json!({})).await;
             let entry = &listed["result"][key][0];
-            assert_eq!((&entry["title"], &entry["description"]), (&json!("abc"), &json!("abc")), "{listed}");
+            assert_eq!(
+                (&entry["title"], &entry["description"]),
+                (&json!("abc"), &json!("abc")),
+                "{listed}"
+            );
             assert_eq!(entry["arguments"][0]["description"], "abc");
-            assert!(entry["name"].as_str().unwrap().ends_with("a\u{202e}b\u{1b}[1mc\u{e0041}"), "{listed}");
+            assert!(
+                entry["name"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with("a\u{202e}b\u{1b}[1mc\u{e0041}"),
+                "{listed}"
+            );
         }
     }
 }
 
-/// SECURITY §3D D6: what a model would read in a definition and a person would not see is not shown; a tool whose names or
-/// values mislead is not there; the operator is told of both.
+/// SECURITY §3D D6: what a model would read in a definition and a person would not see is not
+/// shown; a tool whose names or values mislead is not there; the operator is told of both.
 #[tokio::test]
 async fn definitions_say_what_can_be_seen() {
     let mut shown = tool("read");
-    shown["description"] = json!("Reads.\u{1b}[8m hidden\u{1b}[0m\u{202e}\u{200b}\u{e0041}\n\tFine, größer.");
+    shown["description"] =
+        json!("Reads.\u{1b}[8m hidden\u{1b}[0m\u{202e}\u{200b}\u{e0041}\n\tFine, größer.");
     shown["title"] = json!("Re\u{200b}ad");
     shown["annotations"] = json!({ "title": "R\u{2066}" });
-    shown["inputSchema"]["properties"] = json!({ "path": { "type": "string", "description": "p\u{feff}" } });
+    shown["inputSchema"]["properties"] =
+        json!({ "path": { "type": "string", "description": "p\u{feff}" } });
     let mut hidden = tool("open");
     hidden["inputSchema"]["properties"] = json!({ "mode": { "enum": ["fast", "fas\u{200b}t"] } });
     let mut long = tool("pay");
     long["description"] = json!("x".repeat(5000));
     let puppet = Puppet::with(vec![shown, hidden, long]).await;
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).open_sides();
-    let gate = Gate { gate: setup.start().await };
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .open_sides();
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let listed = agent.ask("tools/list", json!({})).await;
         let tools = listed["result"]["tools"].as_array().unwrap();
         assert_eq!(tools.len(), 2, "{listed}");
         assert_eq!(tools[0]["description"], "Reads. hidden\n\tFine, größer.");
-        assert_eq!((&tools[0]["title"], &tools[0]["annotations"]), (&json!("Read"), &json!({ "title": "R" })));
-        assert_eq!(tools[0]["inputSchema"]["properties"]["path"]["description"], "p");
+        assert_eq!(
+            (&tools[0]["title"], &tools[0]["annotations"]),
+            (&json!("Read"), &json!({ "title": "R" }))
+        );
+        assert_eq!(
+            tools[0]["inputSchema"]["properties"]["path"]["description"],
+            "p"
+        );
         assert_eq!(tools[1]["description"].as_str().unwrap().len(), 4096);
     }
     let setup = gate.stop().await;

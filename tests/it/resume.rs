@@ -1,4 +1,5 @@
-//! Legacy streams that are taken up again after newer ones pushed them out (PROTOCOL §3.1, SECURITY §3H H10, §8).
+//! Legacy streams that are taken up again after newer ones pushed them out (PROTOCOL §3.1, SECURITY
+//! §3H H10, §8).
 
 use crate::puppet::{Answer, Puppet, event, tool};
 use crate::stage::{Agent, Block, Gate, Settings};
@@ -14,7 +15,11 @@ async fn stage() -> (Puppet, Gate) {
         let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
             "params": { "progressToken": 1, "progress": 1 } });
         sender.try_send(event(&progress)).unwrap();
-        sender.try_send(event(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result }))).unwrap();
+        sender
+            .try_send(event(
+                &json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result }),
+            ))
+            .unwrap();
         Answer::Stream(receiver)
     });
     let gate = Gate::start(Settings::open(puppet.url(), &["read"])).await;
@@ -23,12 +28,17 @@ async fn stage() -> (Puppet, Gate) {
 
 /// Calls and reads no further than the progress; the id of the request and of that event.
 async fn left_after_progress(agent: &Agent) -> (Value, String) {
-    let params = json!({ "name": "oracle__read", "arguments": {}, "_meta": { "progressToken": 1 } });
+    let params =
+        json!({ "name": "oracle__read", "arguments": {}, "_meta": { "progressToken": 1 } });
     let message = agent.request("tools/call", params);
     let mut reading = agent.post(&message).await;
     loop {
         let block = reading.next().await.expect("progress before the end");
-        if let Block::Event { id: Some(id), message: Some(_) } = block {
+        if let Block::Event {
+            id: Some(id),
+            message: Some(_),
+        } = block
+        {
             return (message["id"].clone(), id);
         }
     }
@@ -43,9 +53,11 @@ async fn h10_a_stream_that_newer_ones_pushed_out_is_told_from_one_that_never_was
         let (id, last) = left_after_progress(&agent).await;
         assert_eq!(agent.get(Some(&last)).await.whole().await["id"], id);
     }
-    for (last, says) in
-        [(first.as_str(), "no longer kept"), ("999-1", "not of this session"), ("a-b", "not of this session")]
-    {
+    for (last, says) in [
+        (first.as_str(), "no longer kept"),
+        ("999-1", "not of this session"),
+        ("a-b", "not of this session"),
+    ] {
         let mut answer = agent.get(Some(last)).await;
         assert_eq!(answer.status, 400, "{last}");
         let words = answer.whole().await["error"]["message"].to_string();

@@ -1,5 +1,5 @@
-//! What an operator may do is what its roles say, and never about its own namesake's calls (FINDINGS F5, SEMANTICS §1: "an
-//! authorised decision").
+//! What an operator may do is what its roles say, and never about its own namesake's calls
+//! (FINDINGS F5, SEMANTICS §1: "an authorised decision").
 
 use crate::approvals::{ask, held};
 use crate::harness::agent::{Agent, Answer};
@@ -12,7 +12,8 @@ const PAY: &str = "oracle__pay";
 const CANARY: &str = "CANARY-HELD-ARGUMENT";
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot }\n";
 
-/// Operators by name, with their roles. One is named like the agent but for case; `lead` is what the held calls ask for.
+/// Operators by name, with their roles. One is named like the agent but for case; `lead` is what
+/// the held calls ask for.
 const EVERYBODY: [(&str, &[&str]); 8] = [
     ("none", &[]),
     ("lead", &["lead"]),
@@ -21,12 +22,27 @@ const EVERYBODY: [(&str, &[&str]); 8] = [
     ("switch", &["switch"]),
     ("auditor", &["auditor"]),
     ("sre", &["sre", "oncall"]),
-    ("Bot", &["lead", "approver", "resolver", "switch", "auditor", "sre"]),
+    (
+        "Bot",
+        &["lead", "approver", "resolver", "switch", "auditor", "sre"],
+    ),
 ];
 
-/// What can be asked of the door, and how it is asked: of a call, a tool, or a hold of the operator's own.
-const ASKED: [&str; 11] =
-    ["resolve", "calls", "disable", "enable", "disabled", "quarantined", "holds", "hold", "allow", "deny", "readyz"];
+/// What can be asked of the door, and how it is asked: of a call, a tool, or a hold of the
+/// operator's own.
+const ASKED: [&str; 11] = [
+    "resolve",
+    "calls",
+    "disable",
+    "enable",
+    "disabled",
+    "quarantined",
+    "holds",
+    "hold",
+    "allow",
+    "deny",
+    "readyz",
+];
 
 /// Which roles may do what; the word of the configuration, and the same for this test.
 struct Rules {
@@ -48,7 +64,12 @@ impl Rules {
                 &["oncall"],
                 &["auditor"],
             ),
-            rules(", verbs: { resolve: [], switch: [], audit: [approver] }", &[], &[], &["approver"]),
+            rules(
+                ", verbs: { resolve: [], switch: [], audit: [approver] }",
+                &[],
+                &[],
+                &["approver"],
+            ),
         ]
     }
 
@@ -79,9 +100,17 @@ fn token(name: &str) -> String {
 
 fn tokens(rules: &Rules) -> String {
     let one = |(name, roles): &(&str, &[&str])| {
-        format!("{{ name: {name}, token: {}, roles: [{}] }}", token(name), roles.join(", "))
+        format!(
+            "{{ name: {name}, token: {}, roles: [{}] }}",
+            token(name),
+            roles.join(", ")
+        )
     };
-    format!("tokens: [ {} ]{}", EVERYBODY.iter().map(one).collect::<Vec<_>>().join(", "), rules.yaml)
+    format!(
+        "tokens: [ {} ]{}",
+        EVERYBODY.iter().map(one).collect::<Vec<_>>().join(", "),
+        rules.yaml
+    )
 }
 
 /// A toolgate with a call whose outcome is unknown, and two held calls, for each operator.
@@ -95,10 +124,15 @@ struct Stage {
 impl Stage {
     async fn new(rules: &Rules) -> Self {
         let server = Script::new().tool("pay", Behaviour::HangsUp).start().await;
-        let setup = Setup::new().server("oracle", &server).contracts(&[(PAY, "write")]);
+        let setup = Setup::new()
+            .server("oracle", &server)
+            .contracts(&[(PAY, "write")]);
         let setup = setup.callers(CALLERS).operators(&tokens(rules));
         setup.write();
-        let asks = EVERYBODY.iter().flat_map(|_| [(); 2]).map(|()| ask(1, json!({ "to": CANARY })));
+        let asks = EVERYBODY
+            .iter()
+            .flat_map(|_| [(); 2])
+            .map(|()| ask(1, json!({ "to": CANARY })));
         let held = held(&setup, asks.collect()).await;
         let gate = setup.start().await;
         let mut unknown = BTreeMap::new();
@@ -108,18 +142,29 @@ impl Stage {
             let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
             unknown.insert(name, decision["action_id"].as_str().unwrap().to_owned());
         }
-        Self { server, gate, unknown, held }
+        Self {
+            server,
+            gate,
+            unknown,
+            held,
+        }
     }
 
     /// Asks as who brings `bearer`, about what belongs to the operator `name`.
     async fn asks(&self, asked: &str, name: &'static str, bearer: Option<&str>) -> Answer {
-        let index = EVERYBODY.iter().position(|(known, _)| *known == name).unwrap();
+        let index = EVERYBODY
+            .iter()
+            .position(|(known, _)| *known == name)
+            .unwrap();
         let hold = |nth: usize| format!("/api/approvals/{}", self.held[2 * index + nth]);
         let why = json!({ "why": "a reason" });
         let (path, body) = match asked {
             "resolve" => {
                 let path = format!("/api/calls/{}/resolve", self.unknown[name]);
-                (path, Some(json!({ "verdict": "not_applied", "why": "looked at the bank's page" })))
+                (
+                    path,
+                    Some(json!({ "verdict": "not_applied", "why": "looked at the bank's page" })),
+                )
             }
             "calls" => ("/api/calls".to_owned(), None),
             "disable" | "enable" => (format!("/api/tools/oracle__undo/{asked}"), Some(why)),
@@ -127,16 +172,23 @@ impl Stage {
             "quarantined" => ("/api/quarantined".to_owned(), None),
             "holds" => ("/api/approvals".to_owned(), None),
             "hold" => (hold(0), None),
-            "allow" | "deny" => {
-                (hold(usize::from(asked == "deny")), Some(json!({ "decision": asked, "why": "a reason" })))
-            }
+            "allow" | "deny" => (
+                hold(usize::from(asked == "deny")),
+                Some(json!({ "decision": asked, "why": "a reason" })),
+            ),
             _ => ("/readyz".to_owned(), None),
         };
         let bearer = bearer.map(|token| format!("Bearer {token}"));
         let mut headers = vec![("Content-Type", "application/json")];
-        headers.extend(bearer.iter().map(|bearer| ("Authorization", bearer.as_str())));
+        headers.extend(
+            bearer
+                .iter()
+                .map(|bearer| ("Authorization", bearer.as_str())),
+        );
         let (method, body) = body.map_or(("GET", String::new()), |body| ("POST", body.to_string()));
-        self.gate.asks_operators((method, &path), &headers, &body).await
+        self.gate
+            .asks_operators((method, &path), &headers, &body)
+            .await
     }
 }
 
@@ -144,8 +196,9 @@ fn bot(gate: &Gate) -> Agent {
     gate.agent().token("token-of-the-agent-bot")
 }
 
-/// FINDINGS F5, lane: every verb × every operator × every way to say who one is, under three configurations. What is refused
-/// says which role is missing and where it is given, changes nothing, and shows no argument.
+/// FINDINGS F5, lane: every verb × every operator × every way to say who one is, under three
+/// configurations. What is refused says which role is missing and where it is given, changes
+/// nothing, and shows no argument.
 #[tokio::test]
 async fn a_verb_takes_its_role() {
     let mut cases = 0;
@@ -154,7 +207,12 @@ async fn a_verb_takes_its_role() {
         let mut unproven = 0;
         for operator @ (name, _) in EVERYBODY {
             for asked in ASKED {
-                for bearer in [None, Some(""), Some("token-of-nobody-at-all"), Some("token-of-the-agent-bot")] {
+                for bearer in [
+                    None,
+                    Some(""),
+                    Some("token-of-nobody-at-all"),
+                    Some("token-of-the-agent-bot"),
+                ] {
                     let answer = stage.asks(asked, name, bearer).await;
                     let is_open = asked == "readyz" && bearer.is_none();
                     unproven += usize::from(!is_open);
@@ -165,27 +223,52 @@ async fn a_verb_takes_its_role() {
                         429 => unproven > 300,
                         _ => false,
                     };
-                    assert!(is_expected, "{asked} with {bearer:?}: {} {}", answer.status, answer.text());
+                    assert!(
+                        is_expected,
+                        "{asked} with {bearer:?}: {} {}",
+                        answer.status,
+                        answer.text()
+                    );
                     if asked == "readyz" && bearer.is_none() {
-                        assert_eq!(answer.message(), json!({ "status": "ready", "ready": true }));
+                        assert_eq!(
+                            answer.message(),
+                            json!({ "status": "ready", "ready": true })
+                        );
                     }
                     assert!(!answer.text().contains(CANARY));
                     cases += 1;
                 }
-                let (answer, expected) =
-                    (stage.asks(asked, name, Some(&token(name))).await, rules.status(asked, operator));
+                let (answer, expected) = (
+                    stage.asks(asked, name, Some(&token(name))).await,
+                    rules.status(asked, operator),
+                );
                 let told = answer.text();
-                assert_eq!(answer.status, expected, "{name} {asked} under `{}`: {told}", rules.yaml);
+                assert_eq!(
+                    answer.status, expected,
+                    "{name} {asked} under `{}`: {told}",
+                    rules.yaml
+                );
                 if expected == 403 {
                     let told: Value = serde_json::from_str(&told).unwrap();
-                    assert!(told["error"].is_string() && told["hint"].is_string(), "{told}");
+                    assert!(
+                        told["error"].is_string() && told["hint"].is_string(),
+                        "{told}"
+                    );
                     let listed = told["error"].as_str().unwrap().contains("may list calls ");
                     assert!(listed == (asked == "calls"), "{name} {asked}: {told}");
                     let missing = asked != "resolve" || name != "Bot";
-                    assert!(!missing || told.to_string().contains("admin."), "{name} {asked}: {told}");
+                    assert!(
+                        !missing || told.to_string().contains("admin."),
+                        "{name} {asked}: {told}"
+                    );
                 }
                 let sees = ["holds", "hold"].contains(&asked) && rules.sees_arguments(operator);
-                assert_eq!(told.contains(CANARY), sees, "{name} {asked} under `{}`: {told}", rules.yaml);
+                assert_eq!(
+                    told.contains(CANARY),
+                    sees,
+                    "{name} {asked} under `{}`: {told}",
+                    rules.yaml
+                );
                 assert_eq!(told.contains("\"servers\""), asked == "readyz", "{told}");
                 cases += 1;
             }
@@ -193,15 +276,27 @@ async fn a_verb_takes_its_role() {
         // What was not resolved by one who may does not run again, and what was does.
         for operator @ (name, _) in EVERYBODY {
             let before = stage.server.executions().len();
-            assert_eq!(bot(&stage.gate).call(PAY, json!({ "key": name })).await.refusal(), "outcome_unknown");
+            assert_eq!(
+                bot(&stage.gate)
+                    .call(PAY, json!({ "key": name }))
+                    .await
+                    .refusal(),
+                "outcome_unknown"
+            );
             let ran = stage.server.executions().len() - before;
-            assert_eq!(ran, usize::from(rules.status("resolve", operator) == 200), "{name} under `{}`", rules.yaml);
+            assert_eq!(
+                ran,
+                usize::from(rules.status("resolve", operator) == 200),
+                "{name} under `{}`",
+                rules.yaml
+            );
         }
     }
     assert_eq!(cases, 3 * 8 * 11 * 5);
 }
 
-/// FINDINGS L3, lane: no reason that the door takes holds what does not print or turns what others read.
+/// FINDINGS L3, lane: no reason that the door takes holds what does not print or turns what others
+/// read.
 #[tokio::test]
 async fn a_reason_is_one_plain_line() {
     let rules = &Rules::all()[0];
@@ -224,8 +319,13 @@ async fn a_reason_is_one_plain_line() {
         "nel\u{85}",
         "line\u{2028}separator",
     ];
-    let all =
-        [("resolver", "resolve"), ("switch", "disable"), ("switch", "enable"), ("lead", "allow"), ("lead", "deny")];
+    let all = [
+        ("resolver", "resolve"),
+        ("switch", "disable"),
+        ("switch", "enable"),
+        ("lead", "allow"),
+        ("lead", "deny"),
+    ];
     let mut cases = 0;
     let json_of = ("Content-Type", "application/json");
     let hold = |nth: usize| format!("/api/approvals/{}", stage.held[2 + nth]);
@@ -236,16 +336,27 @@ async fn a_reason_is_one_plain_line() {
             "disable" | "enable" => format!("/api/tools/oracle__undo/{asked}"),
             _ => hold(0),
         };
-        for why in wrong.into_iter().map(str::to_owned).chain(["x".repeat(2001)]) {
+        for why in wrong
+            .into_iter()
+            .map(str::to_owned)
+            .chain(["x".repeat(2001)])
+        {
             let body = match asked {
                 "resolve" => json!({ "verdict": "abandon", "why": why }),
                 "disable" | "enable" => json!({ "why": why }),
                 _ => json!({ "decision": asked, "why": why }),
             };
             let headers = [("Authorization", bearer.as_str()), json_of];
-            let answer = stage.gate.asks_operators(("POST", &path), &headers, &body.to_string()).await;
+            let answer = stage
+                .gate
+                .asks_operators(("POST", &path), &headers, &body.to_string())
+                .await;
             assert_eq!(answer.status, 400, "{asked} {why:?}: {}", answer.text());
-            assert!(answer.text().contains("say why, on one line"), "{}", answer.text());
+            assert!(
+                answer.text().contains("say why, on one line"),
+                "{}",
+                answer.text()
+            );
             cases += 1;
         }
     }
@@ -264,42 +375,88 @@ async fn a_reason_stands_in_the_ledger() {
         ("switch", &["enable", "oracle__undo"]),
         ("lead", &["approvals", "deny", &hold]),
     ] {
-        let more = ["--config", "toolgate.yaml", "--admin", &door, "--as", who, "--why"];
+        let more = [
+            "--config",
+            "toolgate.yaml",
+            "--admin",
+            &door,
+            "--as",
+            who,
+            "--why",
+        ];
         let said = async |why: &str| stage.gate.setup.run(&[words, &more, &[why]].concat()).await;
         let refused = said("two\nlines").await;
         let text = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(1) && text.contains("on one line"), "{words:?}: {text}");
+        assert!(
+            refused.status.code() == Some(1) && text.contains("on one line"),
+            "{words:?}: {text}"
+        );
         let taken = said("because of ticket 7").await;
-        assert!(taken.status.success(), "{words:?}: {}", String::from_utf8_lossy(&taken.stderr));
+        assert!(
+            taken.status.success(),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&taken.stderr)
+        );
     }
-    let exported = stage.gate.setup.run(&["ledger", "export", "--data", "data"]).await;
+    let exported = stage
+        .gate
+        .setup
+        .run(&["ledger", "export", "--data", "data"])
+        .await;
     let exported = String::from_utf8(exported.stdout).unwrap();
     for who in ["resolver", "switch", "switch", "lead"] {
-        let found = exported.lines().filter(|line| line.contains("because of ticket 7") && line.contains(who)).count();
-        assert_eq!(found, if who == "switch" { 2 } else { 1 }, "{who}: {exported}");
+        let found = exported
+            .lines()
+            .filter(|line| line.contains("because of ticket 7") && line.contains(who))
+            .count();
+        assert_eq!(
+            found,
+            if who == "switch" { 2 } else { 1 },
+            "{who}: {exported}"
+        );
     }
 }
 
-/// Without the role the command line says what is missing; `check` says it before anybody needs it, and of old configurations
-/// what to add.
+/// Without the role the command line says what is missing; `check` says it before anybody needs it,
+/// and of old configurations what to add.
 #[tokio::test]
 async fn what_nobody_may_do_is_said_early() {
     let check = async |admin: &str| {
-        let setup = Setup::new().server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"").operators(admin);
+        let setup = Setup::new()
+            .server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"")
+            .operators(admin);
         setup.write();
-        String::from_utf8(setup.run(&["check", "--config", "toolgate.yaml"]).await.stdout).unwrap()
+        String::from_utf8(
+            setup
+                .run(&["check", "--config", "toolgate.yaml"])
+                .await
+                .stdout,
+        )
+        .unwrap()
     };
-    let old = check("tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [approver] } ]").await;
+    let old =
+        check("tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [approver] } ]")
+            .await;
     assert!(
         old.contains("warning: no operator may say what became of a call whose outcome is unknown (role resolver)"),
         "{old}"
     );
-    assert!(old.contains("`ann` roles: [approver, resolver, switch, auditor]"), "{old}");
+    assert!(
+        old.contains("`ann` roles: [approver, resolver, switch, auditor]"),
+        "{old}"
+    );
     let some = "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [resolver, sre] } ], verbs: { switch: [sre], audit: [] }";
     let some = check(some).await;
     assert!(!some.contains("no operator may"), "{some}");
-    for blank in ["verbs: { resolve: [\" \"] }", "verbs: { resolv: [a] }", "verbs: { resolve: a }"] {
-        let wrong = check(&format!("tokens: [ {{ name: ann, token: token-of-ann-the-operator }} ], {blank}")).await;
+    for blank in [
+        "verbs: { resolve: [\" \"] }",
+        "verbs: { resolv: [a] }",
+        "verbs: { resolve: a }",
+    ] {
+        let wrong = check(&format!(
+            "tokens: [ {{ name: ann, token: token-of-ann-the-operator }} ], {blank}"
+        ))
+        .await;
         assert!(wrong.contains("error: "), "{wrong}");
     }
 }

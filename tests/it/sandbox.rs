@@ -1,5 +1,5 @@
-//! What a tool server that is a child process may do to the machine (SECURITY §3I, FINDINGS §5): each attempt is seen to succeed
-//! without a sandbox, and to fail in one.
+//! What a tool server that is a child process may do to the machine (SECURITY §3I, FINDINGS §5):
+//! each attempt is seen to succeed without a sandbox, and to fail in one.
 
 use crate::harness::gate::{Setup, beside};
 use crate::harness::until;
@@ -33,11 +33,21 @@ fn guarded(place: &Path, sandbox: Option<&str>, script: &str) -> (i32, String) {
     if let Some(sandbox) = sandbox {
         guard.arg("--confine").arg(sandbox);
     }
-    let guard = guard.args(["--", "/bin/sh", "-c", script]).current_dir(place);
-    let ended = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let guard = guard
+        .args(["--", "/bin/sh", "-c", script])
+        .current_dir(place);
+    let ended = guard
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let ended = ended.wait_with_output().unwrap();
     let said = [ended.stdout, ended.stderr].concat();
-    (ended.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+    (
+        ended.status.code().unwrap(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
 }
 
 /// Whether this kernel can keep a program to its files; says so when it cannot.
@@ -47,7 +57,9 @@ fn has_landlock() -> bool {
     let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
     let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), "true");
     if code != 0 {
-        eprintln!("SKIPPED: this kernel has no Landlock; enable it (`lsm=landlock,…`) to try it: {said}");
+        eprintln!(
+            "SKIPPED: this kernel has no Landlock; enable it (`lsm=landlock,…`) to try it: {said}"
+        );
     }
     code == 0
 }
@@ -87,16 +99,28 @@ fn files_outside_are_not_written() {
         for read in [json!(null), json!(["inside", "outside"])] {
             let place = place();
             let path = |folder: &str| place.path().join(folder);
-            let read = if read.is_null() { read } else { json!([path("inside"), path("outside")]) };
+            let read = if read.is_null() {
+                read
+            } else {
+                json!([path("inside"), path("outside")])
+            };
             let files = json!({ "read": read, "write": [path("inside")], "required": true });
             let sandbox = told(&files, false, &json!({}));
             let (code, said) = guarded(place.path(), Some(&sandbox), script);
             assert_ne!(code, 0, "in a sandbox, {script}: {said}");
-            let left: Vec<_> =
-                std::fs::read_dir(path("outside")).unwrap().map(|file| file.unwrap().file_name()).collect();
+            let left: Vec<_> = std::fs::read_dir(path("outside"))
+                .unwrap()
+                .map(|file| file.unwrap().file_name())
+                .collect();
             assert_eq!(left, ["kept"], "{script}");
-            assert_eq!(std::fs::read_to_string(path("outside").join("kept")).unwrap(), "kept\n", "{script}");
-            let allowed = script.replace("outside", "inside").replace("inside/kept inside/", "inside/kept inside/x");
+            assert_eq!(
+                std::fs::read_to_string(path("outside").join("kept")).unwrap(),
+                "kept\n",
+                "{script}"
+            );
+            let allowed = script
+                .replace("outside", "inside")
+                .replace("inside/kept inside/", "inside/kept inside/x");
             if !allowed.contains("door") {
                 let (code, said) = guarded(place.path(), Some(&sandbox), &allowed);
                 assert_eq!(code, 0, "what is listed is written, {allowed}: {said}");
@@ -105,7 +129,8 @@ fn files_outside_are_not_written() {
     }
 }
 
-/// SECURITY §3I: a device that is a disk is not made, not even where files may be written; pipes and sockets are.
+/// SECURITY §3I: a device that is a disk is not made, not even where files may be written; pipes
+/// and sockets are.
 #[test]
 fn devices_are_not_made() {
     if !has_landlock() {
@@ -123,34 +148,56 @@ fn devices_are_not_made() {
         }
         for read in [json!(null), json!([open.path()])] {
             let place = place();
-            let files = json!({ "read": read, "write": [place.path().join("inside")], "required": true });
-            let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), &script);
-            assert!(code != 0 && !place.path().join("inside/device").exists(), "{device}: {said}");
+            let files =
+                json!({ "read": read, "write": [place.path().join("inside")], "required": true });
+            let (code, said) = guarded(
+                place.path(),
+                Some(&told(&files, false, &json!({}))),
+                &script,
+            );
+            assert!(
+                code != 0 && !place.path().join("inside/device").exists(),
+                "{device}: {said}"
+            );
             cases += 1;
         }
     }
     assert!(cases >= 2);
     let place = place();
     let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
-    let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), "mknod inside/pipe p");
+    let (code, said) = guarded(
+        place.path(),
+        Some(&told(&files, false, &json!({}))),
+        "mknod inside/pipe p",
+    );
     assert_eq!(code, 0, "{said}");
 }
 
-/// SECURITY §3I: root in a sandbox has none of the rights that would undo it, nor what it starts, and does not raise its limits.
+/// SECURITY §3I: root in a sandbox has none of the rights that would undo it, nor what it starts,
+/// and does not raise its limits.
 #[test]
 #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn root_has_no_rights_that_undo_it() {
     if !rustix::process::geteuid().is_root() || !has_landlock() {
-        eprintln!("SKIPPED: only root has such rights, and only Landlock needs them gone; run as root to try it");
+        eprintln!(
+            "SKIPPED: only root has such rights, and only Landlock needs them gone; run as root to try it"
+        );
         return;
     }
     let place = place();
     let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
-    let (files, limits) = (told(&files, false, &json!({})), told(&json!(null), false, &json!({ "nofile": 64 })));
+    let (files, limits) = (
+        told(&files, false, &json!({})),
+        told(&json!(null), false, &json!({ "nofile": 64 })),
+    );
     // By their numbers: SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_RESOURCE, MKNOD.
     let undoing: u64 = [16, 17, 21, 22, 24, 27].iter().map(|bit| 1 << bit).sum();
     for (sandbox, gone) in [(&files, undoing), (&limits, 1 << 24)] {
-        let (code, said) = guarded(place.path(), Some(sandbox), "sh -c 'grep ^Cap /proc/self/status'");
+        let (code, said) = guarded(
+            place.path(),
+            Some(sandbox),
+            "sh -c 'grep ^Cap /proc/self/status'",
+        );
         assert_eq!(code, 0, "{said}");
         let sets: Vec<u64> = said
             .lines()
@@ -164,7 +211,8 @@ fn root_has_no_rights_that_undo_it() {
     assert_ne!(guarded(place.path(), Some(&limits), raise).0, 0);
 }
 
-/// SECURITY §3I: with a list of what may be read nothing else is read, listed or run; what every program needs, is.
+/// SECURITY §3I: with a list of what may be read nothing else is read, listed or run; what every
+/// program needs, is.
 #[test]
 fn files_outside_are_not_read() {
     if !has_landlock() {
@@ -191,7 +239,8 @@ fn files_outside_are_not_read() {
         assert!(!said.contains("kept\n"), "{script}: {said}");
     }
     let place = place();
-    let files = json!({ "read": [place.path().join("outside/kept")], "write": [], "required": true });
+    let files =
+        json!({ "read": [place.path().join("outside/kept")], "write": [], "required": true });
     let script = "cat outside/kept && date > /dev/null && ls /usr > /dev/null && cat /etc/passwd > /dev/null";
     let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), script);
     assert_eq!((code, said.as_str()), (0, "kept\n"));
@@ -206,14 +255,26 @@ fn processes_outside_get_no_signal() {
     let place = place();
     let script = format!("kill -0 {}", std::process::id());
     assert_eq!(guarded(place.path(), None, &script).0, 0);
-    let sandbox = told(&json!({ "read": null, "write": [], "required": true }), false, &json!({}));
+    let sandbox = told(
+        &json!({ "read": null, "write": [], "required": true }),
+        false,
+        &json!({}),
+    );
     let (code, said) = guarded(place.path(), Some(&sandbox), &script);
-    assert!(code != 0 || said.contains("not permitted"), "an old kernel can't: {said}");
-    let (code, said) = guarded(place.path(), Some(&sandbox), "sleep 60 & kill $! && wait $! || true");
+    assert!(
+        code != 0 || said.contains("not permitted"),
+        "an old kernel can't: {said}"
+    );
+    let (code, said) = guarded(
+        place.path(),
+        Some(&sandbox),
+        "sleep 60 & kill $! && wait $! || true",
+    );
     assert_eq!(code, 0, "its own do: {said}");
 }
 
-/// SECURITY §3I: limits hold, for what it starts too, and are not raised again; no server leaves its memory in a file.
+/// SECURITY §3I: limits hold, for what it starts too, and are not raised again; no server leaves
+/// its memory in a file.
 #[test]
 fn limits_hold() {
     let place = place();
@@ -228,13 +289,20 @@ fn limits_hold() {
     ] {
         let (code, said) = guarded(place.path(), None, script);
         assert_eq!(code, 0, "{said}");
-        assert!(without.map_or(said.trim() != within, |without| said.trim() == without), "without, {script}: {said}");
+        assert!(
+            without.map_or(said.trim() != within, |without| said.trim() == without),
+            "without, {script}: {said}"
+        );
         let (code, said) = guarded(place.path(), Some(&sandbox), script);
         assert_eq!((code, said.trim()), (0, within), "{script}");
     }
     let big = "head -c 2000000 /dev/zero > inside/big";
     assert_eq!(guarded(place.path(), None, big).0, 0);
-    assert_ne!(guarded(place.path(), Some(&sandbox), big).0, 0, "a file beyond its limit");
+    assert_ne!(
+        guarded(place.path(), Some(&sandbox), big).0,
+        0,
+        "a file beyond its limit"
+    );
 }
 
 /// SECURITY §3I: a program that gives its owner's rights to the account that starts it gives none.
@@ -260,10 +328,21 @@ fn no_rights_are_gained() {
         return;
     }
     let privileges = told(&json!(null), true, &json!({}));
-    assert_eq!(guarded(place.path(), Some(&privileges), script), (0, "65534\n".to_owned()));
+    assert_eq!(
+        guarded(place.path(), Some(&privileges), script),
+        (0, "65534\n".to_owned())
+    );
     if has_landlock() {
-        let files = told(&json!({ "read": null, "write": [], "required": true }), false, &json!({}));
-        assert_eq!(guarded(place.path(), Some(&files), script), (0, "65534\n".to_owned()), "files imply it");
+        let files = told(
+            &json!({ "read": null, "write": [], "required": true }),
+            false,
+            &json!({}),
+        );
+        assert_eq!(
+            guarded(place.path(), Some(&files), script),
+            (0, "65534\n".to_owned()),
+            "files imply it"
+        );
     }
 }
 
@@ -275,15 +354,22 @@ fn what_cannot_be_laid_on_is_said() {
     }
     let place = place();
     let files = json!({ "read": null, "write": [place.path().join("nowhere")], "required": true });
-    let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), "echo started");
+    let (code, said) = guarded(
+        place.path(),
+        Some(&told(&files, false, &json!({}))),
+        "echo started",
+    );
     assert_eq!(code, 126, "{said}");
-    assert!(said.contains("nowhere") && said.contains("sandbox.landlock") && !said.contains("started"), "{said}");
+    assert!(
+        said.contains("nowhere") && said.contains("sandbox.landlock") && !said.contains("started"),
+        "{said}"
+    );
     let (code, said) = guarded(place.path(), Some("{"), "echo started");
     assert!(code == 126 && !said.contains("started"), "{said}");
 }
 
-/// SECURITY §3I: a real tool server in a sandbox of the configuration works, and what its program tries besides is refused;
-/// doctor says how each server is confined.
+/// SECURITY §3I: a real tool server in a sandbox of the configuration works, and what its program
+/// tries besides is refused; doctor says how each server is confined.
 #[tokio::test]
 async fn a_configured_server_is_confined() {
     if !has_landlock() {
@@ -299,28 +385,48 @@ async fn a_configured_server_is_confined() {
             folder("inside"),
             oracle.display()
         );
-        let landlock =
-            format!("{{ read: [\"{}\"], write: [\"{}\"], required: true }}", oracle.display(), folder("inside"));
+        let landlock = format!(
+            "{{ read: [\"{}\"], write: [\"{}\"], required: true }}",
+            oracle.display(),
+            folder("inside")
+        );
         let sandbox = format!("sandbox: {{ landlock: {landlock}, rlimits: {{ nofile: 256 }} }}");
         let members = format!(
             "command: /bin/sh, args: [-c, \"{script}\"], env: {{ ORACLE_LOG: \"{}/log\", PATH: /usr/bin:/bin }}, {}",
             folder("inside"),
-            if confined { sandbox.as_str() } else { "timeout: 20s" },
+            if confined {
+                sandbox.as_str()
+            } else {
+                "timeout: 20s"
+            },
         );
         let contract = "{ purpose: test, actions: [read], secrets: [] }";
-        let setup =
-            Setup::new().server_with("oracle", &members).policy(&format!("contracts:\n  oracle__read: {contract}\n"));
+        let setup = Setup::new()
+            .server_with("oracle", &members)
+            .policy(&format!("contracts:\n  oracle__read: {contract}\n"));
         setup.write();
         let (code_of_doctor, said, wrong) = run(&setup, &["doctor"]).await;
         assert_eq!(code_of_doctor, 0, "{said}{wrong}");
-        let words = if confined { "`oracle` reads only" } else { "`oracle` is not confined" };
+        let words = if confined {
+            "`oracle` reads only"
+        } else {
+            "`oracle` is not confined"
+        };
         assert!(said.contains(words), "{said}");
         std::fs::remove_file(place.path().join("outside/escaped")).unwrap_or_default();
-        let gate = Gate { gate: setup.start().await };
+        let gate = Gate {
+            gate: setup.start().await,
+        };
         let agent = gate.agent().at("/mcp/oracle");
-        until("it lists", || async { (!agent.tools().await.is_empty()).then_some(()) }).await;
+        until("it lists", || async {
+            (!agent.tools().await.is_empty()).then_some(())
+        })
+        .await;
         assert_eq!(code(&agent.call("read", json!({})).await), None);
         assert_eq!(place.path().join("outside/escaped").exists(), !confined);
-        assert_eq!(std::fs::read_to_string(place.path().join("inside/got")).unwrap() == "kept\n", !confined);
+        assert_eq!(
+            std::fs::read_to_string(place.path().join("inside/got")).unwrap() == "kept\n",
+            !confined
+        );
     }
 }

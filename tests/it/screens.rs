@@ -1,4 +1,5 @@
-//! What people read who look after a running toolgate, whole: what is well, what was called, what is open, what was changed.
+//! What people read who look after a running toolgate, whole: what is well, what was called, what
+//! is open, what was changed.
 
 use crate::harness::gate::{Gate, Setup};
 use crate::harness::tool_server::{Behaviour, Script};
@@ -6,7 +7,8 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
-const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller] }\n";
+const CALLERS: &str =
+    "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller] }\n";
 const POLICY: &str = "contracts:
   bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__balance: { purpose: a test, actions: [read], secrets: [] }
@@ -19,7 +21,10 @@ const POLICY: &str = "contracts:
 fn masked(text: &str, setup: &Setup) -> String {
     let text = text.replace(&setup.directory().display().to_string(), "DIRECTORY");
     let rows = [
-        ("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z +", "2026-11-21T10:00:00.000Z  "),
+        (
+            "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z +",
+            "2026-11-21T10:00:00.000Z  ",
+        ),
         ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ACTION_ID"),
         ("127.0.0.1:[0-9]+", "127.0.0.1:PORT"),
         ("[0-9a-f]{64}", "SHA256"),
@@ -29,8 +34,12 @@ fn masked(text: &str, setup: &Setup) -> String {
         ("[0-9]+ batches, ", "N batches, "),
         ("[0-9]+ bytes", "N bytes"),
     ];
-    rows.iter()
-        .fold(text, |text, (pattern, with)| regex::Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())
+    rows.iter().fold(text, |text, (pattern, with)| {
+        regex::Regex::new(pattern)
+            .unwrap()
+            .replace_all(&text, *with)
+            .into_owned()
+    })
 }
 
 /// 003-86, SEMANTICS §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
@@ -43,14 +52,32 @@ async fn screens_of_operators() {
         .start()
         .await;
     let operators = "tokens: [ { name: ann, token: token-of-the-operator-ann, roles: [resolver, switch, auditor] } ]";
-    let setup = Setup::new().server("bank", &server).callers(CALLERS).operators(operators).policy(POLICY);
+    let setup = Setup::new()
+        .server("bank", &server)
+        .callers(CALLERS)
+        .operators(operators)
+        .policy(POLICY);
     let mut gate = setup.start().await;
     let agent = gate.agent().token(TOKEN);
-    let call = async |tool: &str, arguments| agent.call(&format!("bank__{tool}"), arguments).await.refusal();
+    let call = async |tool: &str, arguments| {
+        agent
+            .call(&format!("bank__{tool}"), arguments)
+            .await
+            .refusal()
+    };
     assert_eq!(call("balance", json!({})).await, "");
-    assert_eq!(call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await, "");
-    assert_eq!(call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await, "");
-    assert_eq!(call("pay", json!({ "tenant_id": "t_002", "amount": 1 })).await, "tenant_mismatch");
+    assert_eq!(
+        call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await,
+        ""
+    );
+    assert_eq!(
+        call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await,
+        ""
+    );
+    assert_eq!(
+        call("pay", json!({ "tenant_id": "t_002", "amount": 1 })).await,
+        "tenant_mismatch"
+    );
     assert_eq!(call("lose", json!({})).await, "outcome_unknown");
     let entries = gate.entries(5).await;
     gate.terminate();
@@ -59,30 +86,60 @@ async fn screens_of_operators() {
     let id = |index: usize| entries[index]["action_id"].as_str().unwrap();
     let config = ["--config", "toolgate.yaml"];
     let written = std::fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
-    std::fs::write(setup.directory().join("pinned.yaml"), format!("pins: toolgate.pins.yaml\n{written}")).unwrap();
+    std::fs::write(
+        setup.directory().join("pinned.yaml"),
+        format!("pins: toolgate.pins.yaml\n{written}"),
+    )
+    .unwrap();
     let mut screens = String::new();
     for words in [
         &["doctor"][..],
         &["ledger", "list"],
         &["ledger", "list", "--code", "tenant_mismatch"],
         &["ledger", "verify"],
-        &["ledger", "replay", id(3), "--arguments", r#"{"tenant_id":"t_002","amount":1}"#],
+        &[
+            "ledger",
+            "replay",
+            id(3),
+            "--arguments",
+            r#"{"tenant_id":"t_002","amount":1}"#,
+        ],
         &["calls", "list"],
-        &["calls", "resolve", id(4), "--applied", "--why", "seen in the books"],
+        &[
+            "calls",
+            "resolve",
+            id(4),
+            "--applied",
+            "--why",
+            "seen in the books",
+        ],
         &["calls", "list"],
         &["disable", "bank__pay", "--why", "it pays too much"],
         &["disable"],
         &["enable", "bank__pay", "--why", "mended"],
         &["disable"],
         &["pins", "verify"],
-        &["pins", "approve", "bank__balance", "--config", "pinned.yaml"],
+        &[
+            "pins",
+            "approve",
+            "bank__balance",
+            "--config",
+            "pinned.yaml",
+        ],
         &["pins", "approve", "--all", "--config", "pinned.yaml"],
         &["pins", "approve", "bank__blance", "--config", "pinned.yaml"],
     ] {
-        let rest = if words.contains(&"--config") { &[][..] } else { &config };
+        let rest = if words.contains(&"--config") {
+            &[][..]
+        } else {
+            &config
+        };
         let output = setup.run(&[words, rest].concat()).await;
         let text = |bytes| masked(&String::from_utf8(bytes).unwrap(), setup);
-        let (code, shown) = (output.status.code().unwrap(), masked(&words.join(" "), setup));
+        let (code, shown) = (
+            output.status.code().unwrap(),
+            masked(&words.join(" "), setup),
+        );
         let (out, err) = (text(output.stdout), text(output.stderr));
         writeln!(screens, "$ toolgate {shown}  → {code}\n{out}{err}").unwrap();
     }

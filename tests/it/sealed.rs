@@ -1,5 +1,5 @@
-//! FINDINGS F12, SECURITY §3G G2 and G3: what `ledger verify` proves of a record that an intruder rewrote, and what it
-//! says it cannot.
+//! FINDINGS F12, SECURITY §3G G2 and G3: what `ledger verify` proves of a record that an intruder
+//! rewrote, and what it says it cannot.
 
 use crate::harness::gate::{Gate, Setup, undo};
 use crate::harness::hook_server::{HookServer, Says};
@@ -26,8 +26,14 @@ async fn tools() -> ToolServer {
 
 fn setup(server: &ToolServer, more: &str) -> Setup {
     let pay = "{ purpose: a test, secrets: [], actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } } }";
-    let policy = format!("contracts:\n{}\n  oracle__pay: {pay}\n", undo("oracle__pay"));
-    let setup = Setup::new().server("oracle", server).policy(&policy).more(more);
+    let policy = format!(
+        "contracts:\n{}\n  oracle__pay: {pay}\n",
+        undo("oracle__pay")
+    );
+    let setup = Setup::new()
+        .server("oracle", server)
+        .policy(&policy)
+        .more(more);
     let setup = setup.callers("  - { agent: alice, token: token-of-alice-of-the-office }");
     write_key(&setup, "seal.key", &"5e".repeat(32));
     setup
@@ -36,7 +42,9 @@ fn setup(server: &ToolServer, more: &str) -> Setup {
 async fn pay(gate: &Gate, count: usize) {
     let agent = gate.agent().token("token-of-alice-of-the-office");
     for n in 0..count {
-        let answer = agent.call_anew("oracle__pay", json!({ "n": n, "of": gate.pid() })).await;
+        let answer = agent
+            .call_anew("oracle__pay", json!({ "n": n, "of": gate.pid() }))
+            .await;
         assert!(answer.is_done(), "{}", answer.text());
     }
     gate.entries(count).await;
@@ -49,13 +57,20 @@ async fn stopped(mut gate: Gate) -> Setup {
 }
 
 async fn verify(setup: &Setup, more: &[&str]) -> (i32, String) {
-    let (code, out, err) = run(setup, &[&["ledger", "verify", "--config", "toolgate.yaml"], more].concat()).await;
+    let (code, out, err) = run(
+        setup,
+        &[&["ledger", "verify", "--config", "toolgate.yaml"], more].concat(),
+    )
+    .await;
     (code, out + &err)
 }
 
 fn segment(setup: &Setup) -> PathBuf {
     let dir = setup.directory().join("data/journal");
-    let mut all: Vec<_> = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut all: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     all.sort();
     all.pop().unwrap()
 }
@@ -81,8 +96,12 @@ fn rewrite(path: &Path, from: &str, to: &str) -> usize {
         let (at, end) = (pair[0], pair[1]);
         let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
         let payload = at + 76..at + 76 + length;
-        while let Some(found) = bytes[payload.clone()].windows(from.len()).position(|part| part == from.as_bytes()) {
-            bytes[payload.start + found..payload.start + found + to.len()].copy_from_slice(to.as_bytes());
+        while let Some(found) = bytes[payload.clone()]
+            .windows(from.len())
+            .position(|part| part == from.as_bytes())
+        {
+            bytes[payload.start + found..payload.start + found + to.len()]
+                .copy_from_slice(to.as_bytes());
             changed += 1;
         }
         let crc = crc32c::crc32c(&bytes[payload]);
@@ -96,8 +115,8 @@ fn rewrite(path: &Path, from: &str, to: &str) -> usize {
     changed
 }
 
-/// F12 exactly: "alice" becomes "carol". Without a key `verify` is content and says what that is worth; with one it is not, and
-/// says where.
+/// F12 exactly: "alice" becomes "carol". Without a key `verify` is content and says what that is
+/// worth; with one it is not, and says where.
 #[tokio::test]
 async fn a_rewritten_entry_is_found_with_the_key() {
     for sealed in [false, true] {
@@ -107,40 +126,66 @@ async fn a_rewritten_entry_is_found_with_the_key() {
         let setup = stopped(gate).await;
         let (code, said) = verify(&setup, &[]).await;
         assert_eq!(code, 0, "{said}");
-        let unproved = "Not proved: that nobody who can write the data directory has rewritten an entry";
+        let unproved =
+            "Not proved: that nobody who can write the data directory has rewritten an entry";
         assert_eq!(said.contains(unproved), !sealed, "{said}");
-        assert!(said.contains("Not proved: that the end was not cut off"), "{said}");
-        assert_eq!(said.contains("nobody without it has changed them"), sealed, "{said}");
+        assert!(
+            said.contains("Not proved: that the end was not cut off"),
+            "{said}"
+        );
+        assert_eq!(
+            said.contains("nobody without it has changed them"),
+            sealed,
+            "{said}"
+        );
         let sound = std::fs::read(segment(&setup)).unwrap();
         assert!(rewrite(&segment(&setup), "alice", "carol") >= 3);
         let (code, said) = verify(&setup, &[]).await;
         assert_eq!(code, i32::from(sealed), "{said}");
         let names_the_place = said.contains("DAMAGED: 00000000000000000001.journal at byte");
-        assert_eq!(names_the_place && said.contains("was rewritten by someone without the key"), sealed, "{said}");
+        assert_eq!(
+            names_the_place && said.contains("was rewritten by someone without the key"),
+            sealed,
+            "{said}"
+        );
         // An operator without the key is told so.
         let (code, said, _) = run(&setup, &["ledger", "verify", "--data", "data"]).await;
         assert!(code == 0 && said.contains(unproved), "{said}");
         if sealed {
-            let (code, said, _) = run(&setup, &["ledger", "verify", "--data", "data", "--key", "seal.key"]).await;
+            let (code, said, _) = run(
+                &setup,
+                &["ledger", "verify", "--data", "data", "--key", "seal.key"],
+            )
+            .await;
             assert!(code == 1 && said.contains("without the key"), "{said}");
             // It is not gone on with either.
             let (code, _, err) = run(&setup, &["serve", "--config", "toolgate.yaml"]).await;
-            assert!(code == 1 && err.contains("does not write to such a journal"), "{err}");
+            assert!(
+                code == 1 && err.contains("does not write to such a journal"),
+                "{err}"
+            );
         }
         std::fs::write(segment(&setup), sound).unwrap();
         assert_eq!(verify(&setup, &[]).await.0, 0);
     }
 }
 
-/// G3: heads leave by themselves, at the start, now and then, and at the end; with them a removed end is found, and so is a rewritten
-/// entry without any key; a head that another author wrote is not taken.
+/// G3: heads leave by themselves, at the start, now and then, and at the end; with them a removed
+/// end is found, and so is a rewritten entry without any key; a head that another author wrote is
+/// not taken.
 #[tokio::test]
 async fn heads_leave_by_themselves_and_find_a_removed_end() {
     for sealed in [false, true] {
         let (server, hooks) = (tools().await, HookServer::start().await);
-        let seal = if sealed { "seal: { key: { file: seal.key } }, " } else { "" };
+        let seal = if sealed {
+            "seal: { key: { file: seal.key } }, "
+        } else {
+            ""
+        };
         let webhook = format!("webhook: {{ {} }}", hooks.members("heads"));
-        let more = format!("ledger: {{ {seal}heads: {{ every: 1s, file: kept/heads, log: true, {webhook} }} }}\n");
+        let more = format!(
+            "ledger: {{ {seal}heads: {{ every: 1s, file: kept/heads, log: true, {webhook} }} }}\n"
+        );
         let setup = setup(&server, &more);
         std::fs::create_dir(setup.directory().join("kept")).unwrap();
         let gate = setup.start().await;
@@ -148,20 +193,36 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
         let count = hooks.told().len();
         let told = hooks.heard(count + 2).await;
         let left = gate.operators("/metrics").await;
-        assert!(left.contains("toolgate_ledger_heads_total{outcome=\"failed\"} 0"), "{left}");
+        assert!(
+            left.contains("toolgate_ledger_heads_total{outcome=\"failed\"} 0"),
+            "{left}"
+        );
         let setup = stopped(gate).await;
         let file = setup.directory().join("kept/heads");
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let heads: Vec<Value> = text.lines().map(|line| line.parse().unwrap()).collect();
-        assert!(heads.len() > 2 && heads.iter().all(|head| head["seal"].is_string() == sealed), "{text}");
+        assert!(
+            heads.len() > 2 && heads.iter().all(|head| head["seal"].is_string() == sealed),
+            "{text}"
+        );
         assert_eq!(told[0].body["type"], "ledger.head");
         let known = |head: &Value| heads.iter().any(|kept| kept["hash"] == head["hash"]);
         assert!(known(&told[0].body["data"]), "{told:?}");
-        assert!(std::fs::read_to_string(setup.directory().join("log")).unwrap().contains("where the ledger stands"));
+        assert!(
+            std::fs::read_to_string(setup.directory().join("log"))
+                .unwrap()
+                .contains("where the ledger stands")
+        );
         let heads_given = ["--heads", "kept/heads"];
         let (code, said) = verify(&setup, &heads_given).await;
-        assert!(code == 0 && said.contains("this ledger has every one"), "{said}");
+        assert!(
+            code == 0 && said.contains("this ledger has every one"),
+            "{said}"
+        );
         let path = segment(&setup);
         let sound = std::fs::read(&path).unwrap();
         // Cut off at every batch.
@@ -169,7 +230,10 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
         for cut in &all[1..all.len() - 1] {
             std::fs::write(&path, &sound[..*cut]).unwrap();
             let (code, said) = verify(&setup, &heads_given).await;
-            assert!(code == 1 && said.contains("were removed"), "cut at {cut}: {said}");
+            assert!(
+                code == 1 && said.contains("were removed"),
+                "cut at {cut}: {said}"
+            );
         }
         std::fs::write(&path, &sound).unwrap();
         rewrite(&path, "alice", "carol");
@@ -181,7 +245,11 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
         forged["time"] = json!("2020-01-01T00:00:00Z");
         std::fs::write(&file, format!("{text}torn\n{forged}\n")).unwrap();
         let (code, said) = verify(&setup, &heads_given).await;
-        assert_eq!((code, said.contains("its seal does not fit")), (i32::from(sealed), sealed), "{said}");
+        assert_eq!(
+            (code, said.contains("its seal does not fit")),
+            (i32::from(sealed), sealed),
+            "{said}"
+        );
         std::fs::write(&file, "nothing\n").unwrap();
         let (code, said) = verify(&setup, &heads_given).await;
         assert!(code == 1 && said.contains("NOTHING PROVED"), "{said}");
@@ -196,16 +264,34 @@ async fn a_head_that_cannot_leave_is_said() {
     let webhook = format!("webhook: {{ {} }}", hooks.members("heads"));
     let more = format!("ledger: {{ heads: {{ every: 1s, file: nowhere/heads, {webhook} }} }}\n");
     let gate = setup(&server, &more).start().await;
-    let failed = || async { gate.log().contains("nobody could be told of a head of the ledger\"").then_some(()) };
+    let failed = || async {
+        gate.log()
+            .contains("nobody could be told of a head of the ledger\"")
+            .then_some(())
+    };
     until("three tries are made, and said", failed).await;
-    assert!(hooks.told().len() >= 3 && gate.log().contains("a head of the ledger cannot be written"));
+    assert!(
+        hooks.told().len() >= 3
+            && gate
+                .log()
+                .contains("a head of the ledger cannot be written")
+    );
     let counted = gate.operators("/metrics").await;
-    let line =
-        counted.lines().find(|line| line.starts_with("toolgate_ledger_heads_total{outcome=\"failed\"}")).unwrap();
-    assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap() >= 2.0, "{line}");
+    let line = counted
+        .lines()
+        .find(|line| line.starts_with("toolgate_ledger_heads_total{outcome=\"failed\"}"))
+        .unwrap();
+    assert!(
+        line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap() >= 2.0,
+        "{line}"
+    );
     pay(&gate, 1).await;
-    let ids: std::collections::BTreeSet<_> =
-        hooks.told().iter().take(3).map(|told| told.header("webhook-id").to_owned()).collect();
+    let ids: std::collections::BTreeSet<_> = hooks
+        .told()
+        .iter()
+        .take(3)
+        .map(|told| told.header("webhook-id").to_owned())
+        .collect();
     assert_eq!(ids.len(), 1, "one head, told thrice, has one id");
 }
 
@@ -226,7 +312,10 @@ fn contents(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// What doctor finds is `said`, and nothing of the data directory is another then.
 async fn doctor_only_reads(setup: &Setup, said: &str) {
-    let (data, own) = (setup.directory().join("data"), setup.directory().join("own"));
+    let (data, own) = (
+        setup.directory().join("data"),
+        setup.directory().join("own"),
+    );
     std::fs::create_dir_all(&own).unwrap();
     let before = contents(&data);
     let setup = setup.clone().environment("TMPDIR", own.to_str().unwrap());
@@ -246,18 +335,26 @@ async fn a_webhook_that_hangs_delays_no_file() {
     let more = format!("ledger: {{ heads: {{ every: 1s, file: heads, {webhook} }} }}\n");
     let gate = setup(&server, &more).start().await;
     let kept = || std::fs::read_to_string(gate.setup.directory().join("heads")).unwrap_or_default();
-    until("three heads are kept", || async { (kept().lines().count() >= 3).then_some(()) }).await;
+    until("three heads are kept", || async {
+        (kept().lines().count() >= 3).then_some(())
+    })
+    .await;
     assert_eq!(hooks.told().len(), 1, "the first one still waits");
 }
 
-/// Where no head and no segment could go is an error, where none can go yet is a warning; doctor says the same.
+/// Where no head and no segment could go is an error, where none can go yet is a warning; doctor
+/// says the same.
 #[tokio::test]
 async fn places_where_nothing_can_be_kept_are_said() {
     let server = tools().await;
     for (ledger, wrong, code) in [
         ("heads: { file: folder }", "is a directory", 1),
         ("heads: { file: link }", "is a link or no file", 1),
-        ("heads: { file: nowhere/heads }", "nowhere does not exist, so no head is written", 0),
+        (
+            "heads: { file: nowhere/heads }",
+            "nowhere does not exist, so no head is written",
+            0,
+        ),
         ("archive: file", "is no directory", 1),
         ("archive: nowhere", "", 0),
         ("heads: { file: heads }, archive: folder", "", 0),
@@ -267,13 +364,28 @@ async fn places_where_nothing_can_be_kept_are_said() {
         std::fs::write(setup.directory().join("file"), "").unwrap();
         std::os::unix::fs::symlink("file", setup.directory().join("link")).unwrap();
         setup.write();
-        for verb in [&["check", "toolgate.yaml"][..], &["doctor", "--config", "toolgate.yaml"]] {
+        for verb in [
+            &["check", "toolgate.yaml"][..],
+            &["doctor", "--config", "toolgate.yaml"],
+        ] {
             let (ended, out, err) = run(&setup, verb).await;
             let said = out + &err;
-            assert!(ended == code && said.contains(wrong), "{ledger} {verb:?}: {said}");
-            let unsaid = ["is a directory", "is a link or no file", "so no head is written", "is no directory"];
+            assert!(
+                ended == code && said.contains(wrong),
+                "{ledger} {verb:?}: {said}"
+            );
+            let unsaid = [
+                "is a directory",
+                "is a link or no file",
+                "so no head is written",
+                "is no directory",
+            ];
             let count = unsaid.iter().filter(|words| said.contains(**words)).count();
-            assert_eq!(count, usize::from(!wrong.is_empty()), "{ledger} {verb:?}: {said}");
+            assert_eq!(
+                count,
+                usize::from(!wrong.is_empty()),
+                "{ledger} {verb:?}: {said}"
+            );
         }
     }
 }
@@ -285,10 +397,14 @@ async fn a_directory_is_no_file_of_heads() {
     let gate = setup(&server, "").start().await;
     let setup = stopped(gate).await;
     let (code, said) = verify(&setup, &["--heads", "data"]).await;
-    assert!(code == 1 && said.contains("data is a directory; name the file"), "{said}");
+    assert!(
+        code == 1 && said.contains("data is a directory; name the file"),
+        "{said}"
+    );
 }
 
-/// Keys that are missing, too short, everybody's or another's: said where they stand, and nothing is written unsealed.
+/// Keys that are missing, too short, everybody's or another's: said where they stand, and nothing
+/// is written unsealed.
 #[tokio::test]
 async fn keys_that_cannot_seal_are_refused() {
     let server = tools().await;
@@ -296,15 +412,27 @@ async fn keys_that_cannot_seal_are_refused() {
     setup.write();
     let path = write_key(&setup, "seal.key", "short\n");
     let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
-    assert!(code == 1 && out.contains("a key that seals has 32 bytes at least"), "{out}{err}");
+    assert!(
+        code == 1 && out.contains("a key that seals has 32 bytes at least"),
+        "{out}{err}"
+    );
     write_key(&setup, "seal.key", &"5e".repeat(32));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
-    assert!(code == 0 && out.contains("everybody on this machine may read this file"), "{out}{err}");
+    assert!(
+        code == 0 && out.contains("everybody on this machine may read this file"),
+        "{out}{err}"
+    );
     std::fs::remove_file(&path).unwrap();
     let (code, _, err) = run(&setup, &["serve", "--config", "toolgate.yaml"]).await;
-    assert!(code == 1 && err.contains("the ledger cannot be sealed"), "{err}");
-    assert!(!setup.directory().join("data/journal").exists(), "nothing was written");
+    assert!(
+        code == 1 && err.contains("the ledger cannot be sealed"),
+        "{err}"
+    );
+    assert!(
+        !setup.directory().join("data/journal").exists(),
+        "nothing was written"
+    );
     write_key(&setup, "seal.key", &"5e".repeat(32));
     let gate = setup.clone().start().await;
     pay(&gate, 1).await;
@@ -313,33 +441,80 @@ async fn keys_that_cannot_seal_are_refused() {
     write_key(&setup, "other.key", &"6f".repeat(32));
     let with = |ledger: &str| {
         let text = std::fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
-        let rest: String = text.split_inclusive('\n').filter(|line| !line.starts_with("ledger:")).collect();
-        std::fs::write(setup.directory().join("toolgate.yaml"), format!("{ledger}{rest}")).unwrap();
+        let rest: String = text
+            .split_inclusive('\n')
+            .filter(|line| !line.starts_with("ledger:"))
+            .collect();
+        std::fs::write(
+            setup.directory().join("toolgate.yaml"),
+            format!("{ledger}{rest}"),
+        )
+        .unwrap();
     };
     for ledger in ["", "ledger: { seal: { key: { file: other.key } } }\n"] {
         with(ledger);
         let (code, _, err) = run(&setup, &["serve", "--config", "toolgate.yaml"]).await;
-        assert!(code == 1 && err.contains("is sealed with the key") && err.contains("previous"), "{err}");
-        let (code, _, err) = run(&setup, &["disable", "oracle__pay", "--why", "x", "--config", "toolgate.yaml"]).await;
+        assert!(
+            code == 1 && err.contains("is sealed with the key") && err.contains("previous"),
+            "{err}"
+        );
+        let (code, _, err) = run(
+            &setup,
+            &[
+                "disable",
+                "oracle__pay",
+                "--why",
+                "x",
+                "--config",
+                "toolgate.yaml",
+            ],
+        )
+        .await;
         assert!(code == 1 && err.contains("is sealed with the key"), "{err}");
     }
     with("ledger: { seal: { key: { file: other.key }, previous: [{ file: seal.key }] } }\n");
     let (code, said) = verify(&setup, &[]).await;
-    assert!(code == 1 && said.contains("toolgate has not run with that one"), "{said}");
-    assert!(said.contains("check with the one before (`--key FILE`)"), "{said}");
+    assert!(
+        code == 1 && said.contains("toolgate has not run with that one"),
+        "{said}"
+    );
+    assert!(
+        said.contains("check with the one before (`--key FILE`)"),
+        "{said}"
+    );
     assert_eq!(verify(&setup, &["--key", "seal.key"]).await.0, 0);
     doctor_only_reads(&setup, "seals the ledger from the next start on").await;
-    let (code, said, err) = run(&setup, &["disable", "oracle__pay", "--why", "x", "--config", "toolgate.yaml"]).await;
+    let (code, said, err) = run(
+        &setup,
+        &[
+            "disable",
+            "oracle__pay",
+            "--why",
+            "x",
+            "--config",
+            "toolgate.yaml",
+        ],
+    )
+    .await;
     assert_eq!(code, 0, "{said}{err}");
     let (code, said) = verify(&setup, &[]).await;
-    assert!(code == 0 && said.matches("nobody without it has changed them").count() == 2, "{said}");
+    assert!(
+        code == 0 && said.matches("nobody without it has changed them").count() == 2,
+        "{said}"
+    );
     let (_, exported, _) = run(&setup, &["ledger", "export", "--config", "toolgate.yaml"]).await;
-    let rekeyed: Vec<Value> =
-        exported.lines().filter(|line| line.contains("\"rekeyed\"")).map(|line| line.parse().unwrap()).collect();
+    let rekeyed: Vec<Value> = exported
+        .lines()
+        .filter(|line| line.contains("\"rekeyed\""))
+        .map(|line| line.parse().unwrap())
+        .collect();
     assert_eq!(rekeyed.len(), 2, "the first key and the second: {exported}");
     // No secret in any of it.
     let log = std::fs::read_to_string(setup.directory().join("log")).unwrap();
     for text in [said, exported, err, log] {
-        assert!(!text.contains("5e5e5e5e") && !text.contains("6f6f6f6f"), "{text}");
+        assert!(
+            !text.contains("5e5e5e5e") && !text.contains("6f6f6f6f"),
+            "{text}"
+        );
     }
 }

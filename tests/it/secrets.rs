@@ -1,4 +1,5 @@
-//! Secrets: references become values in the copy that leaves, where they may, and nowhere else is anything of them.
+//! Secrets: references become values in the copy that leaves, where they may, and nowhere else is
+//! anything of them.
 
 use crate::harness::gate::Setup;
 use crate::harness::until;
@@ -82,11 +83,16 @@ async fn both(gate: &Gate) -> [Agent; 2] {
 }
 
 fn last_call(puppet: &Puppet) -> Value {
-    puppet.seen().into_iter().rfind(|seen| seen.method() == "tools/call").unwrap().body
+    puppet
+        .seen()
+        .into_iter()
+        .rfind(|seen| seen.method() == "tools/call")
+        .unwrap()
+        .body
 }
 
-/// 002-27: the tool server gets the value, from wherever it comes; the ledger, the key and a repeated call know the
-/// reference only.
+/// 002-27: the tool server gets the value, from wherever it comes; the ledger, the key and a
+/// repeated call know the reference only.
 #[tokio::test]
 async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
     let (puppet, gate) = stage("enforce").await;
@@ -97,34 +103,70 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
         let expected = json!({ "n": count, "token": CANARY, "auth": [{ "key": CANARY, "other": "<secret>" }] });
         assert_eq!(last_call(&puppet)["params"]["arguments"], expected);
         let again = agent.call("bank__pay", nested).await;
-        assert_eq!(again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true, "{again}");
+        assert_eq!(
+            again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true,
+            "{again}"
+        );
     }
     assert_eq!(puppet.executions(), 2, "one execution each");
-    for (name, value) in [("from_file", "file-value-1"), ("from_program", "program-42-value")] {
-        gate.agent().call("bank__pay", json!({ "token": format!("<secret_ref:{name}>") })).await;
+    for (name, value) in [
+        ("from_file", "file-value-1"),
+        ("from_program", "program-42-value"),
+    ] {
+        gate.agent()
+            .call(
+                "bank__pay",
+                json!({ "token": format!("<secret_ref:{name}>") }),
+            )
+            .await;
         assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], value);
     }
     std::fs::write(gate.path("token.txt"), "file-value-2").unwrap();
-    gate.agent().call("bank__pay", json!({ "n": 7, "token": "<secret_ref:from_file>" })).await;
-    assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], "file-value-2", "a file is read for every call");
-    gate.agent().call("bank__read", json!({ "token": REFERENCE })).await;
-    assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], CANARY, "a read has secrets, too");
+    gate.agent()
+        .call(
+            "bank__pay",
+            json!({ "n": 7, "token": "<secret_ref:from_file>" }),
+        )
+        .await;
+    assert_eq!(
+        last_call(&puppet)["params"]["arguments"]["token"],
+        "file-value-2",
+        "a file is read for every call"
+    );
+    gate.agent()
+        .call("bank__read", json!({ "token": REFERENCE }))
+        .await;
+    assert_eq!(
+        last_call(&puppet)["params"]["arguments"]["token"],
+        CANARY,
+        "a read has secrets, too"
+    );
     let entries = gate.entries(8).await;
-    assert!(entries.iter().all(|entry| entry["stage"] != "secrets"), "{entries:#?}");
+    assert!(
+        entries.iter().all(|entry| entry["stage"] != "secrets"),
+        "{entries:#?}"
+    );
     assert_eq!(entries[0]["audit"]["token"], REFERENCE);
-    let as_written = json!({ "n": 0, "token": REFERENCE, "auth": [{ "key": REFERENCE, "other": "<secret>" }] });
-    assert_eq!(entries[0]["params_hash"], crate::harness::tool_server::script::digest(&as_written));
+    let as_written =
+        json!({ "n": 0, "token": REFERENCE, "auth": [{ "key": REFERENCE, "other": "<secret>" }] });
+    assert_eq!(
+        entries[0]["params_hash"],
+        crate::harness::tool_server::script::digest(&as_written)
+    );
 }
 
-/// 002-28, 002-31, SECURITY §3F F1, §3B B3: what stands wrong is refused last, nothing is sent, nothing is used up, and the
-/// agent is not told which secrets there are.
+/// 002-28, 002-31, SECURITY §3F F1, §3B B3: what stands wrong is refused last, nothing is sent,
+/// nothing is used up, and the agent is not told which secrets there are.
 #[tokio::test]
 async fn a_reference_that_stands_wrong_is_refused() {
     let (puppet, gate) = stage("enforce").await;
     let wrong = [
         ("bank__pay", json!({ "unlisted": REFERENCE })),
         ("bank__pay", json!({ "unbound": REFERENCE })),
-        ("bank__pay", json!({ "token": format!("Bearer {REFERENCE}") })),
+        (
+            "bank__pay",
+            json!({ "token": format!("Bearer {REFERENCE}") }),
+        ),
         ("bank__pay", json!({ "token": "<secret_ref:Bank_token>" })),
         ("bank__pay", json!({ "token": "<secret_ref:unknown>" })),
         ("bank__pay", json!({ "token": "<secret_ref:elsewhere>" })),
@@ -140,47 +182,109 @@ async fn a_reference_that_stands_wrong_is_refused() {
         for (tool, arguments) in &wrong {
             let mut headers = agent.clone();
             if let (false, Some(mirrored)) = (agent.is_legacy(), arguments.get("mirrored")) {
-                headers.headers.push(("mcp-param-mirrored".to_owned(), mirrored.as_str().unwrap().to_owned()));
+                headers.headers.push((
+                    "mcp-param-mirrored".to_owned(),
+                    mirrored.as_str().unwrap().to_owned(),
+                ));
             }
             // Twice: what was not sent does not hold its key.
             for _ in 0..2 {
                 let answer = headers.call(tool, arguments.clone()).await;
-                assert_eq!(code(&answer).as_deref(), Some("secret_denied"), "{tool} {arguments}: {answer}");
-                assert_eq!(answer["result"]["_meta"]["dev.toolgate/decision"]["stage"], "secrets");
+                assert_eq!(
+                    code(&answer).as_deref(),
+                    Some("secret_denied"),
+                    "{tool} {arguments}: {answer}"
+                );
+                assert_eq!(
+                    answer["result"]["_meta"]["dev.toolgate/decision"]["stage"],
+                    "secrets"
+                );
                 let text = answer.to_string();
-                for name in ["secret_ref", "bank_token", "elsewhere", "missing", "unknown"] {
+                for name in [
+                    "secret_ref",
+                    "bank_token",
+                    "elsewhere",
+                    "missing",
+                    "unknown",
+                ] {
                     assert!(!text.contains(name), "{name}: {text}");
                 }
                 count += 1;
             }
         }
-        let params = json!({ "name": "bank__read", "arguments": {}, "_meta": { "x/y": REFERENCE } });
-        assert_eq!(code(&agent.ask("tools/call", params).await).as_deref(), Some("secret_denied"));
+        let params =
+            json!({ "name": "bank__read", "arguments": {}, "_meta": { "x/y": REFERENCE } });
+        assert_eq!(
+            code(&agent.ask("tools/call", params).await).as_deref(),
+            Some("secret_denied")
+        );
         count += 1;
     }
     assert_eq!(puppet.executions(), 0, "nothing was sent");
-    let fine = gate.agent().call("bank__pay", json!({ "token": REFERENCE })).await;
-    let left = &fine["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"]["calls_per_task"];
+    let fine = gate
+        .agent()
+        .call("bank__pay", json!({ "token": REFERENCE }))
+        .await;
+    let left =
+        &fine["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"]["calls_per_task"];
     assert_eq!(left, 99, "what was refused used nothing up: {fine}");
     let entries = gate.entries(count + 1).await;
-    assert!(entries[..count].iter().all(|entry| entry["aborted_reason"] == "secret_denied"), "{entries:#?}");
-    assert!(gate.log().contains("the environment variable is not set"), "the operator is told why:\n{}", gate.log());
+    assert!(
+        entries[..count]
+            .iter()
+            .all(|entry| entry["aborted_reason"] == "secret_denied"),
+        "{entries:#?}"
+    );
+    assert!(
+        gate.log().contains("the environment variable is not set"),
+        "the operator is told why:\n{}",
+        gate.log()
+    );
 }
 
-/// SECURITY §9 "secret backend down": wherever a value comes from, a call is refused before it is sent when there is none, and
-/// the log says why, by the secret's name; `doctor` says so before anybody calls, and a secret that is there again is had.
+/// SECURITY §9 "secret backend down": wherever a value comes from, a call is refused before it is
+/// sent when there is none, and the log says why, by the secret's name; `doctor` says so before
+/// anybody calls, and a secret that is there again is had.
 #[tokio::test]
 async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     let to = "for: [ { server: bank, tool: read, pointer: /token } ]";
     let sources = [
-        ("unset", "env: TOOLGATE_NO_SUCH", "the environment variable is not set"),
-        ("short", "env: SHORT_TOKEN", "the value is not 8 to 4096 bytes long"),
-        ("absent", "file: absent.txt", "the file cannot be read: entity not found"),
+        (
+            "unset",
+            "env: TOOLGATE_NO_SUCH",
+            "the environment variable is not set",
+        ),
+        (
+            "short",
+            "env: SHORT_TOKEN",
+            "the value is not 8 to 4096 bytes long",
+        ),
+        (
+            "absent",
+            "file: absent.txt",
+            "the file cannot be read: entity not found",
+        ),
         ("directory", "file: .", "it is no regular file"),
-        ("fails", "command: [sh, -c, 'echo canary-of-a-failure; exit 3'], ttl: 1s", "the program failed"),
-        ("hangs", "command: [sleep, '1000'], ttl: 1s, timeout: 100ms", "it took too long"),
-        ("floods", "command: [cat, /dev/zero], ttl: 1s", "the value is not 8 to 4096 bytes long"),
-        ("gone", "command: [/no/such/program], ttl: 1s", "the program cannot be started: entity not found"),
+        (
+            "fails",
+            "command: [sh, -c, 'echo canary-of-a-failure; exit 3'], ttl: 1s",
+            "the program failed",
+        ),
+        (
+            "hangs",
+            "command: [sleep, '1000'], ttl: 1s, timeout: 100ms",
+            "it took too long",
+        ),
+        (
+            "floods",
+            "command: [cat, /dev/zero], ttl: 1s",
+            "the value is not 8 to 4096 bytes long",
+        ),
+        (
+            "gone",
+            "command: [/no/such/program], ttl: 1s",
+            "the program cannot be started: entity not found",
+        ),
     ];
     let puppet = Puppet::with(vec![tool("read")]).await;
     let mut secrets = "secrets:\n".to_owned();
@@ -189,46 +293,94 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     }
     let setup = Setup::new()
         .server_with("bank", &format!("url: \"{}\"", puppet.url()))
-        .policy("contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n")
+        .policy(
+            "contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n",
+        )
         .more(&secrets)
         .environment("SHORT_TOKEN", "1234567");
     setup.write();
     let (exit, report, _) = run(&setup, &["doctor"]).await;
     assert_eq!(exit, 1, "{report}");
-    let gate = Gate { gate: setup.start().await };
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     for (name, _, why) in sources {
-        let words = format!("problem  the secret `{name}` cannot be had: {why}; calls that name it are refused");
+        let words = format!(
+            "problem  the secret `{name}` cannot be had: {why}; calls that name it are refused"
+        );
         assert!(report.contains(&words), "{words}: {report}");
-        let answer = gate.agent().call("bank__read", json!({ "token": format!("<secret_ref:{name}>") })).await;
-        assert_eq!(code(&answer).as_deref(), Some("secret_denied"), "{name}: {answer}");
+        let answer = gate
+            .agent()
+            .call(
+                "bank__read",
+                json!({ "token": format!("<secret_ref:{name}>") }),
+            )
+            .await;
+        assert_eq!(
+            code(&answer).as_deref(),
+            Some("secret_denied"),
+            "{name}: {answer}"
+        );
         assert!(!answer.to_string().contains(name), "{answer}");
-        let told = |line: &&str| line.contains(name) && line.contains(why) && line.contains("the call is refused");
-        assert_eq!(gate.log().lines().filter(told).count(), 1, "{name}: {}", gate.log());
+        let told = |line: &&str| {
+            line.contains(name) && line.contains(why) && line.contains("the call is refused")
+        };
+        assert_eq!(
+            gate.log().lines().filter(told).count(),
+            1,
+            "{name}: {}",
+            gate.log()
+        );
     }
     assert_eq!(puppet.executions(), 0);
-    assert!(!gate.log().contains("canary-of-a-failure"), "{}", gate.log());
+    assert!(
+        !gate.log().contains("canary-of-a-failure"),
+        "{}",
+        gate.log()
+    );
     std::fs::write(gate.path("absent.txt"), "there-again\n").unwrap();
     until("the file is read again", || async {
-        let answer = gate.agent().call_anew("bank__read", json!({ "token": "<secret_ref:absent>" })).await;
+        let answer = gate
+            .agent()
+            .call_anew("bank__read", json!({ "token": "<secret_ref:absent>" }))
+            .await;
         code(&answer).is_none().then_some(())
     })
     .await;
-    assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], "there-again");
+    assert_eq!(
+        last_call(&puppet)["params"]["arguments"]["token"],
+        "there-again"
+    );
 }
 
-/// SECURITY §9 "perm too wide": who else may write a secret's file says what is sent, which is an error; who may read it has
-/// the secret, which is a warning.
+/// SECURITY §9 "perm too wide": who else may write a secret's file says what is sent, which is an
+/// error; who may read it has the secret, which is a warning.
 #[tokio::test]
 async fn rights_of_a_secrets_file_are_judged() {
     for (mode, code, words) in [
         (0o600, 0, None),
         (0o640, 0, None),
-        (0o644, 0, Some("warning: everybody on this machine may read this file")),
-        (0o620, 1, Some("error: others than its owner may write this file")),
-        (0o602, 1, Some("error: others than its owner may write this file")),
+        (
+            0o644,
+            0,
+            Some("warning: everybody on this machine may read this file"),
+        ),
+        (
+            0o620,
+            1,
+            Some("error: others than its owner may write this file"),
+        ),
+        (
+            0o602,
+            1,
+            Some("error: others than its owner may write this file"),
+        ),
     ] {
-        let policy = "contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n";
-        let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy);
+        let policy =
+            "contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n";
+        let setup = Setup::new()
+            .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+            .policy(policy);
         let setup =
             setup.more("secrets: { token: { file: t.txt, for: [ { server: bank, tool: read, pointer: /token } ] } }");
         setup.write();
@@ -243,18 +395,30 @@ async fn rights_of_a_secrets_file_are_judged() {
             words.is_some(),
             "{text}"
         );
-        assert!(words.is_none_or(|words| text.contains(words)), "{mode:o}: {text}");
+        assert!(
+            words.is_none_or(|words| text.contains(words)),
+            "{mode:o}: {text}"
+        );
         judge("check", text.as_bytes());
     }
 }
 
-/// DESIGN §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record says so.
+/// DESIGN §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record
+/// says so.
 #[tokio::test]
 async fn observe_sends_what_stands_wrong_as_it_is() {
     let (puppet, gate) = stage("observe").await;
     for (arguments, expected, would) in [
-        (json!({ "token": REFERENCE }), json!({ "token": CANARY }), Value::Null),
-        (json!({ "other": REFERENCE }), json!({ "other": REFERENCE }), json!("secret_denied")),
+        (
+            json!({ "token": REFERENCE }),
+            json!({ "token": CANARY }),
+            Value::Null,
+        ),
+        (
+            json!({ "other": REFERENCE }),
+            json!({ "other": REFERENCE }),
+            json!("secret_denied"),
+        ),
     ] {
         let count = puppet.executions();
         assert_eq!(code(&gate.agent().call("bank__pay", arguments).await), None);
@@ -267,10 +431,27 @@ async fn observe_sends_what_stands_wrong_as_it_is() {
 pub fn forms() -> Vec<String> {
     let quoted = Value::String(CANARY.to_owned()).to_string();
     let hex = |upper: bool| {
-        CANARY.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect::<String>()
+        CANARY
+            .bytes()
+            .map(|byte| {
+                if upper {
+                    format!("{byte:02X}")
+                } else {
+                    format!("{byte:02x}")
+                }
+            })
+            .collect::<String>()
     };
-    let percent = CANARY.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
-    let unicode = CANARY.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>().concat();
+    let percent = CANARY
+        .bytes()
+        .map(|byte| format!("%{byte:02X}"))
+        .collect::<Vec<_>>()
+        .concat();
+    let unicode = CANARY
+        .encode_utf16()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect::<Vec<_>>()
+        .concat();
     vec![
         CANARY.to_owned(),
         quoted.trim_matches('"').to_owned(),
@@ -291,7 +472,10 @@ pub fn judge(place: &str, bytes: &[u8]) {
     for form in forms() {
         let quoted = Value::String(form.clone()).to_string();
         for form in [form.as_str(), quoted.trim_matches('"')] {
-            assert!(!text.contains(&form.to_ascii_lowercase()), "{place} holds {form:?}: {text}");
+            assert!(
+                !text.contains(&form.to_ascii_lowercase()),
+                "{place} holds {form:?}: {text}"
+            );
         }
     }
     assert!(!text.contains("canary"), "{place}: {text}");
@@ -300,7 +484,11 @@ pub fn judge(place: &str, bytes: &[u8]) {
 fn files(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, found) } else { found.push(path) }
+        if path.is_dir() {
+            files(&path, found);
+        } else {
+            found.push(path);
+        }
     }
 }
 
@@ -310,7 +498,11 @@ async fn heard(agent: &Agent, tool: &str, arguments: Value) -> String {
     params["_meta"]["progressToken"] = json!("p");
     let mut reading = agent.post(&agent.request("tools/call", params)).await;
     let mut text = String::new();
-    if reading.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+    if reading
+        .headers
+        .get("content-type")
+        .is_some_and(|kind| kind == "text/event-stream")
+    {
         while let Some(block) = reading.next().await {
             writeln!(text, "{block:?}").unwrap();
         }
@@ -319,9 +511,17 @@ async fn heard(agent: &Agent, tool: &str, arguments: Value) -> String {
     reading.whole().await.to_string()
 }
 
-/// What a server that was given `form` says of it on an event stream, in every place there is, and how it ends.
-async fn repeats(stream: tokio::sync::mpsc::Sender<String>, id: Value, token: Value, (form, how): (String, usize)) {
-    let note = |method: &str, params: Value| event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+/// What a server that was given `form` says of it on an event stream, in every place there is, and
+/// how it ends.
+async fn repeats(
+    stream: tokio::sync::mpsc::Sender<String>,
+    id: Value,
+    token: Value,
+    (form, how): (String, usize),
+) {
+    let note = |method: &str, params: Value| {
+        event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+    };
     let (first, rest) = form.split_at(form.floor_char_boundary(form.len() / 2));
     let result = json!({
         "resultType": "complete", "isError": how == 1,
@@ -351,8 +551,9 @@ async fn repeats(stream: tokio::sync::mpsc::Sender<String>, id: Value, token: Va
     }
 }
 
-/// 002-31, SECURITY §3F F2 and F3, §3G G6, invariant I8: a tool server that gives the value back in every form and every
-/// place, on both wires and as a child process; then every byte that agents, operators and the disk have.
+/// 002-31, SECURITY §3F F2 and F3, §3G G6, invariant I8: a tool server that gives the value back in
+/// every form and every place, on both wires and as a child process; then every byte that agents,
+/// operators and the disk have.
 #[tokio::test]
 async fn no_canary_is_anywhere_but_at_its_server() {
     let (collector, url) = Collector::start().await;
@@ -365,7 +566,12 @@ async fn no_canary_is_anywhere_but_at_its_server() {
                 puppet.answers(move |seen| {
                     let (sender, receiver) = tokio::sync::mpsc::channel(64);
                     let token = seen.body["params"]["_meta"]["progressToken"].clone();
-                    tokio::spawn(repeats(sender, seen.body["id"].clone(), token, said.clone()));
+                    tokio::spawn(repeats(
+                        sender,
+                        seen.body["id"].clone(),
+                        token,
+                        said.clone(),
+                    ));
                     Answer::Stream(receiver)
                 });
                 let text = heard(agent, tool, json!({ "token": REFERENCE, "n": count })).await;
@@ -375,10 +581,21 @@ async fn no_canary_is_anywhere_but_at_its_server() {
             }
         }
         let (canary, resource) = (CANARY, json!({ "uri": "x:y" }));
-        puppet.answers(move |_| Answer::Result(json!({ "contents": [{ "uri": "x:y", "text": canary }] })));
-        judge("a resource", reader.ask("resources/read", resource).await.to_string().as_bytes());
+        puppet.answers(move |_| {
+            Answer::Result(json!({ "contents": [{ "uri": "x:y", "text": canary }] }))
+        });
+        judge(
+            "a resource",
+            reader
+                .ask("resources/read", resource)
+                .await
+                .to_string()
+                .as_bytes(),
+        );
         tasks_have_none(&puppet, agent).await;
-        let said = agent.call_anew("child__echoes", json!({ "token": REFERENCE })).await;
+        let said = agent
+            .call_anew("child__echoes", json!({ "token": REFERENCE }))
+            .await;
         assert!(said.to_string().contains("secret_ref:bank_token"), "{said}");
         judge("a child", said.to_string().as_bytes());
     }
@@ -390,12 +607,16 @@ async fn no_canary_is_anywhere_but_at_its_server() {
     files(setup.directory(), &mut found);
     assert!(found.len() > 4, "{found:?}");
     // What the child noted is its own: it is the tool server's disk.
-    for path in found.iter().filter(|path| path.extension().is_none_or(|ending| ending != "executions")) {
+    for path in found
+        .iter()
+        .filter(|path| path.extension().is_none_or(|ending| ending != "executions"))
+    {
         judge(&path.display().to_string(), &std::fs::read(path).unwrap());
     }
 }
 
-/// A call that becomes a task: its handle, how it stands, how it ended, and what is told of that unasked.
+/// A call that becomes a task: its handle, how it stands, how it ended, and what is told of that
+/// unasked.
 async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
     for (count, form) in forms().into_iter().enumerate() {
         let (id, said) = (format!("{}-{count}", agent.is_legacy()), form.clone());
@@ -406,33 +627,42 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
             told["result"] = result.clone();
             told
         };
-        puppet.answers(move |seen| match (seen.method(), seen.body["params"]["_meta"][CAPABILITIES].is_object()) {
-            ("tools/call", true) => {
-                let mut task = standing.clone();
-                task["resultType"] = json!("task");
-                Answer::Result(task)
+        puppet.answers(move |seen| {
+            match (
+                seen.method(),
+                seen.body["params"]["_meta"][CAPABILITIES].is_object(),
+            ) {
+                ("tools/call", true) => {
+                    let mut task = standing.clone();
+                    task["resultType"] = json!("task");
+                    Answer::Result(task)
+                }
+                ("tools/call", false) => Answer::Result(json!({ "task": standing })),
+                ("tasks/get", true) => {
+                    let mut task = standing.clone();
+                    (task["resultType"], task["result"]) = (json!("complete"), result.clone());
+                    Answer::Result(task)
+                }
+                ("tasks/list", _) => Answer::Result(json!({ "tasks": [standing] })),
+                ("tasks/result", _) if said.len() % 2 == 0 => Answer::Message(
+                    json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": said } }),
+                ),
+                ("tasks/result", _) => Answer::Result(result.clone()),
+                _ => Answer::Result(standing.clone()),
             }
-            ("tools/call", false) => Answer::Result(json!({ "task": standing })),
-            ("tasks/get", true) => {
-                let mut task = standing.clone();
-                (task["resultType"], task["result"]) = (json!("complete"), result.clone());
-                Answer::Result(task)
-            }
-            ("tasks/list", _) => Answer::Result(json!({ "tasks": [standing] })),
-            ("tasks/result", _) if said.len() % 2 == 0 => {
-                Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": said } }))
-            }
-            ("tasks/result", _) => Answer::Result(result.clone()),
-            _ => Answer::Result(standing.clone()),
         });
-        let arguments = json!({ "name": "bank__read", "arguments": { "token": REFERENCE, "task": id } });
+        let arguments =
+            json!({ "name": "bank__read", "arguments": { "token": REFERENCE, "task": id } });
         let own = json!({ "taskId": id });
         let mut asked = vec![("tools/call", arguments), ("tasks/get", own.clone())];
         if agent.is_legacy() {
             asked.extend([("tasks/result", own.clone()), ("tasks/list", json!({}))]);
         }
         for (method, params) in asked {
-            let answer = agent.answered(&crate::tasks::request(agent, method, params)).await.to_string();
+            let answer = agent
+                .answered(&crate::tasks::request(agent, method, params))
+                .await
+                .to_string();
             judge(&format!("{method} after {form:?}"), answer.as_bytes());
             assert!(answer.contains("secret_ref:bank_token"), "{answer}");
         }
@@ -440,12 +670,23 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
             ("notifications/tasks/status", agent.get(None).await)
         } else {
             let wanted = json!({ "notifications": { "taskIds": [id] } });
-            let mut listening = agent.post(&crate::tasks::request(agent, "subscriptions/listen", wanted)).await;
+            let mut listening = agent
+                .post(&crate::tasks::request(
+                    agent,
+                    "subscriptions/listen",
+                    wanted,
+                ))
+                .await;
             listening.message().await;
             ("notifications/tasks", listening)
         };
-        until("toolgate listens", || async { (puppet.listeners() > 0).then_some(()) }).await;
-        puppet.tells(json!({ "jsonrpc": "2.0", "method": method, "params": told })).await;
+        until("toolgate listens", || async {
+            (puppet.listeners() > 0).then_some(())
+        })
+        .await;
+        puppet
+            .tells(json!({ "jsonrpc": "2.0", "method": method, "params": told }))
+            .await;
         loop {
             let heard = listening.message().await.to_string();
             judge(&format!("{method} after {form:?}"), heard.as_bytes());
@@ -465,11 +706,23 @@ async fn operators_have_none(gate: &Gate) {
     })
     .await;
     assert!(log.contains("secret_ref:bank_token"), "{log}");
-    assert!(gate.metric("toolgate_secrets_removed_total").await > 50.0, "what was taken out is counted");
-    for page in ["/metrics", "/readyz", "/api/calls", "/api/quarantined", "/api/tools/disabled"] {
+    assert!(
+        gate.metric("toolgate_secrets_removed_total").await > 50.0,
+        "what was taken out is counted"
+    );
+    for page in [
+        "/metrics",
+        "/readyz",
+        "/api/calls",
+        "/api/quarantined",
+        "/api/tools/disabled",
+    ] {
         judge(page, gate.gate.operators(page).await.as_bytes());
     }
-    let action = gate.entries(1).await[0]["action_id"].as_str().unwrap().to_owned();
+    let action = gate.entries(1).await[0]["action_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let explained = json!({ "token": REFERENCE }).to_string();
     let verbs: [&[&str]; 5] = [
         &["ledger", "export", "--data", "data"],
@@ -513,7 +766,10 @@ async fn what_is_wrong_is_found_by_check() {
   bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound, token, /token] }
   bank__none: { purpose: test, actions: [read] }
 ";
-    let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy).more(more);
+    let setup = Setup::new()
+        .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+        .policy(policy)
+        .more(more);
     setup.write();
     let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
     let text = out + &err;
@@ -537,8 +793,8 @@ async fn what_is_wrong_is_found_by_check() {
     }
 }
 
-/// 002-26, 002-29, issue 4 "check": a place that only the configuration or only the contract names is warned of where it stands,
-/// with what to do; what both name is not.
+/// 002-26, 002-29, issue 4 "check": a place that only the configuration or only the contract names
+/// is warned of where it stands, with what to do; what both name is not.
 #[tokio::test]
 async fn secrets_that_go_nowhere_are_warned_of() {
     let more = "secrets:
@@ -559,10 +815,16 @@ async fn secrets_that_go_nowhere_are_warned_of() {
     secrets: [/token]
     variants: { by: /do, cases: { one: { actions: [read] }, other: { actions: [read] } } }
 ";
-    let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy).more(more);
+    let setup = Setup::new()
+        .server_with("bank", "url: \"http://127.0.0.1:9/mcp\"")
+        .policy(policy)
+        .more(more);
     setup.write();
     let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    let lines: Vec<&str> = out.lines().filter(|line| !line.contains(", policy ")).collect();
+    let lines: Vec<&str> = out
+        .lines()
+        .filter(|line| !line.contains(", policy "))
+        .collect();
     insta::assert_snapshot!("secrets_that_go_nowhere", lines.join("\n"));
 }

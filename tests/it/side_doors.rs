@@ -1,5 +1,5 @@
-//! The side doors: what agents and servers do besides calling tools is judged by layers (SECURITY §3C C3, C6, C7, C12, §5),
-//! before a server that keeps everything that arrives.
+//! The side doors: what agents and servers do besides calling tools is judged by layers (SECURITY
+//! §3C C3, C6, C7, C12, §5), before a server that keeps everything that arrives.
 
 use crate::harness::gate::Setup;
 use crate::harness::stdio::StdioGate;
@@ -50,23 +50,30 @@ async fn docs() -> Puppet {
 fn answer(seen: &Seen) -> Answer {
     let params = &seen.body["params"];
     Answer::Result(match seen.method() {
-        "resources/list" => json!({ "resultType": "complete", "ttlMs": 9, "cacheScope": "public", "resources": [
+        "resources/list" => {
+            json!({ "resultType": "complete", "ttlMs": 9, "cacheScope": "public", "resources": [
             { "uri": "file:///srv/docs/a.md", "name": "a" }, { "uri": "file:///etc/secret", "name": "TOP" },
-            { "uri": "file:///srv/docs/private/b.md", "name": "TOP" }, { "uri": "no uri", "name": "TOP" } ] }),
+            { "uri": "file:///srv/docs/private/b.md", "name": "TOP" }, { "uri": "no uri", "name": "TOP" } ] })
+        }
         "resources/templates/list" => json!({ "resultType": "complete", "resourceTemplates": [
             { "uriTemplate": "file:///srv/docs/{name}", "name": "docs" },
             { "uriTemplate": "file:///etc/{name}", "name": "TOP" } ] }),
-        "prompts/list" => json!({ "resultType": "complete", "prompts": [{ "name": "greet" }, { "name": "TOP" }] }),
+        "prompts/list" => {
+            json!({ "resultType": "complete", "prompts": [{ "name": "greet" }, { "name": "TOP" }] })
+        }
         "resources/read" => {
             json!({ "resultType": "complete", "contents": [{ "uri": params["uri"], "text": "TOP SECRET FILE" }] })
         }
         "prompts/get" => json!({ "resultType": "complete", "messages": [], "description": "TOP" }),
-        "completion/complete" => json!({ "resultType": "complete", "completion": { "values": ["TOP"] } }),
+        "completion/complete" => {
+            json!({ "resultType": "complete", "completion": { "values": ["TOP"] } })
+        }
         _ => json!({}),
     })
 }
 
-/// Every request of an agent that goes through a side door, with whether only a legacy session has it.
+/// Every request of an agent that goes through a side door, with whether only a legacy session has
+/// it.
 fn requests(uri: &str, prompt: &str) -> Vec<(&'static str, Value, bool)> {
     let argument = json!({ "name": "a", "value": "" });
     vec![
@@ -82,7 +89,11 @@ fn requests(uri: &str, prompt: &str) -> Vec<(&'static str, Value, bool)> {
             json!({ "ref": { "type": "ref/prompt", "name": prompt }, "argument": argument }),
             false,
         ),
-        ("completion/complete", json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": argument }), false),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": argument }),
+            false,
+        ),
         ("logging/setLevel", json!({ "level": "debug" }), true),
     ]
 }
@@ -94,12 +105,17 @@ fn told(mut answer: Value) -> Value {
 }
 
 async fn started(puppet: &Puppet, policy: &str) -> stage::Gate {
-    let setup = Setup::new().server_with("docs", &format!("url: \"{}\"", puppet.url())).policy(policy).callers(CALLERS);
-    stage::Gate { gate: setup.start().await }
+    let setup = Setup::new()
+        .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+        .policy(policy)
+        .callers(CALLERS);
+    stage::Gate {
+        gate: setup.start().await,
+    }
 }
 
-/// FINDINGS F7, SECURITY §5: an agent that may call no tool reads no resource and no prompt either, on any wire; what it asks
-/// for looks as if it were not there, and the server is not even asked.
+/// FINDINGS F7, SECURITY §5: an agent that may call no tool reads no resource and no prompt either,
+/// on any wire; what it asks for looks as if it were not there, and the server is not even asked.
 #[tokio::test]
 async fn f7_who_may_do_nothing_reads_nothing() {
     let puppet = docs().await;
@@ -118,7 +134,10 @@ async fn f7_who_may_do_nothing_reads_nothing() {
             if legacy && !agent.is_legacy() {
                 continue;
             }
-            let (mine, theirs) = (told(agent.ask(method, params).await), told(agent.ask(method, other).await));
+            let (mine, theirs) = (
+                told(agent.ask(method, params).await),
+                told(agent.ask(method, other).await),
+            );
             assert!(!mine.to_string().contains("TOP"), "{method}: {mine}");
             assert_eq!(mine, theirs, "{method}: there or not, it reads the same");
             asked += 2;
@@ -127,23 +146,37 @@ async fn f7_who_may_do_nothing_reads_nothing() {
     }
     let mut launched = StdioGate::start_with(
         &gate.gate.setup,
-        &["--config", "toolgate.yaml", "--agent", "carol", "--data", "launched"],
+        &[
+            "--config",
+            "toolgate.yaml",
+            "--agent",
+            "carol",
+            "--data",
+            "launched",
+        ],
     );
-    for (index, (method, params, legacy)) in requests("file:///etc/secret", "greet").into_iter().enumerate() {
+    for (index, (method, params, legacy)) in requests("file:///etc/secret", "greet")
+        .into_iter()
+        .enumerate()
+    {
         if legacy {
             continue;
         }
         let mut message = crate::harness::agent::modern(method, params);
         message["id"] = json!(index);
         let answer = launched.ask(message.to_string().as_bytes()).await.message();
-        assert!(answer["id"] == json!(index) && !answer.to_string().contains("TOP"), "{answer}");
+        assert!(
+            answer["id"] == json!(index) && !answer.to_string().contains("TOP"),
+            "{answer}"
+        );
         asked += 1;
     }
     assert_eq!(puppet.seen().len(), 0, "{:#?}", puppet.seen());
     assert_eq!(asked, 4 * 7 * 2 + 2 * 3 * 2 + 7);
 }
 
-/// Who may read some of it reads that, and of lists it reads that; each message is recorded and counted.
+/// Who may read some of it reads that, and of lists it reads that; each message is recorded and
+/// counted.
 #[tokio::test]
 async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
     let puppet = docs().await;
@@ -158,42 +191,88 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
             assert!(answer["result"].is_object(), "{method}: {answer}");
         }
         let listed = agent.ask("resources/list", json!({})).await["result"].clone();
-        assert_eq!(listed["resources"], json!([{ "uri": "file:///srv/docs/a.md", "name": "a" }]), "{listed}");
+        assert_eq!(
+            listed["resources"],
+            json!([{ "uri": "file:///srv/docs/a.md", "name": "a" }]),
+            "{listed}"
+        );
         assert_eq!(listed["cacheScope"], "private", "{listed}");
         let listed = agent.ask("resources/templates/list", json!({})).await["result"].clone();
-        assert_eq!(listed["resourceTemplates"].as_array().map(Vec::len), Some(1), "{listed}");
-        assert_eq!(agent.ask("prompts/list", json!({})).await["result"]["prompts"], json!([{ "name": "greet" }]));
-        for uri in ["file:///srv/docs/private/b.md", "file:///etc/secret", "file:///srv/docs/../../etc/secret"] {
+        assert_eq!(
+            listed["resourceTemplates"].as_array().map(Vec::len),
+            Some(1),
+            "{listed}"
+        );
+        assert_eq!(
+            agent.ask("prompts/list", json!({})).await["result"]["prompts"],
+            json!([{ "name": "greet" }])
+        );
+        for uri in [
+            "file:///srv/docs/private/b.md",
+            "file:///etc/secret",
+            "file:///srv/docs/../../etc/secret",
+        ] {
             let answer = agent.ask("resources/read", json!({ "uri": uri })).await;
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
         }
     }
     let ledger = gate.entries(2 * 7 + 3 + 6 + 6).await;
     let find = |method: &str, outcome: &str| {
-        ledger.iter().find(|entry| entry["method"] == method && entry["outcome"] == outcome).unwrap()
+        ledger
+            .iter()
+            .find(|entry| entry["method"] == method && entry["outcome"] == outcome)
+            .unwrap()
     };
     let read = find("resources/read", "answered");
-    assert_eq!((&read["tool"], &read["user_id"]), (&json!("docs__file:///srv/docs/a.md"), &json!("alice")), "{read}");
-    assert_eq!(read["decided_by"], "agent alice: allowed by `docs__file:///srv/docs/*`", "{read}");
+    assert_eq!(
+        (&read["tool"], &read["user_id"]),
+        (&json!("docs__file:///srv/docs/a.md"), &json!("alice")),
+        "{read}"
+    );
+    assert_eq!(
+        read["decided_by"], "agent alice: allowed by `docs__file:///srv/docs/*`",
+        "{read}"
+    );
     assert_eq!(read["attempts"], 1, "{read}");
     let refused = find("resources/read", "refused");
-    assert_eq!(refused["aborted_reason"], "message_not_allowlisted", "{refused}");
-    assert_eq!(refused["decided_by"], "agent alice: denied by `docs__file:///srv/docs/private/*`", "{refused}");
+    assert_eq!(
+        refused["aborted_reason"], "message_not_allowlisted",
+        "{refused}"
+    );
+    assert_eq!(
+        refused["decided_by"], "agent alice: denied by `docs__file:///srv/docs/private/*`",
+        "{refused}"
+    );
     assert_eq!(refused["attempts"], 0, "{refused}");
-    let counted = gate.metric("toolgate_side_messages_total{door=\"resources\",outcome=\"refused\"}").await;
+    let counted = gate
+        .metric("toolgate_side_messages_total{door=\"resources\",outcome=\"refused\"}")
+        .await;
     assert!((counted - 6.0).abs() < 0.5, "{counted}");
     let data = gate.path("data");
     let data = ["--data", data.to_str().unwrap()];
-    let listed =
-        stage::run(gate.setup(), &[&["ledger", "list", "--method", "resources/read"], &data[..]].concat()).await;
-    assert!(listed.1.contains("resources/read docs__file:///etc/secret"), "{listed:?}");
-    let calls = stage::run(gate.setup(), &[&["ledger", "list", "--method", "tools/call"], &data[..]].concat()).await;
+    let listed = stage::run(
+        gate.setup(),
+        &[&["ledger", "list", "--method", "resources/read"], &data[..]].concat(),
+    )
+    .await;
+    assert!(
+        listed.1.contains("resources/read docs__file:///etc/secret"),
+        "{listed:?}"
+    );
+    let calls = stage::run(
+        gate.setup(),
+        &[&["ledger", "list", "--method", "tools/call"], &data[..]].concat(),
+    )
+    .await;
     assert!(!calls.1.contains("docs"), "{calls:?}");
     let id = refused["action_id"].as_str().unwrap();
     let shown = stage::run(gate.setup(), &[&["ledger", "show", id], &data[..]].concat()).await;
     assert!(shown.1.contains("message_not_allowlisted"), "{shown:?}");
     let exported = stage::run(gate.setup(), &[&["ledger", "export"], &data[..]].concat()).await;
-    assert!(exported.1.contains("\"method\":\"completion/complete\""), "{exported:?}");
+    assert!(
+        exported.1.contains("\"method\":\"completion/complete\""),
+        "{exported:?}"
+    );
 }
 
 /// SECURITY §3C C12: each side is told of the other only what it may use.
@@ -203,19 +282,41 @@ async fn capabilities_are_offered_as_far_as_they_can_be_used() {
     let gate = started(&puppet, OPEN_TO_ALICE).await;
     for (token, offered) in [
         (CAROL, vec!["tasks", "tools"]),
-        (ALICE, vec!["completions", "logging", "prompts", "resources", "tasks", "tools"]),
+        (
+            ALICE,
+            vec![
+                "completions",
+                "logging",
+                "prompts",
+                "resources",
+                "tasks",
+                "tools",
+            ],
+        ),
     ] {
         let agent = gate.agent().token(token);
         for path in ["/mcp", "/mcp/docs"] {
             let agent = agent.clone().at(path);
-            let said = agent.ask("server/discover", json!({})).await["result"]["capabilities"].clone();
-            let mut names: Vec<&str> = said.as_object().unwrap().keys().map(String::as_str).collect();
+            let said =
+                agent.ask("server/discover", json!({})).await["result"]["capabilities"].clone();
+            let mut names: Vec<&str> = said
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .collect();
             names.sort_unstable();
             assert_eq!(names, offered, "{token} {path}");
             let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
-            let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+            let message =
+                json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
             let said = agent.answered(&message).await["result"]["capabilities"].clone();
-            let mut names: Vec<&str> = said.as_object().unwrap().keys().map(String::as_str).collect();
+            let mut names: Vec<&str> = said
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .collect();
             names.sort_unstable();
             assert_eq!(names, offered, "{token} {path}");
         }
@@ -230,27 +331,47 @@ async fn subscriptions_hold_what_may_be_heard() {
     let agent = gate.agent().token(ALICE).at("/mcp/docs");
     let wanted = json!({ "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["file:///etc/secret", "file:///srv/docs/a.md", "file:///srv/docs/%2e%2e/x"] });
-    let mut stream = agent.post(&agent.request("subscriptions/listen", json!({ "notifications": wanted }))).await;
+    let mut stream = agent
+        .post(&agent.request("subscriptions/listen", json!({ "notifications": wanted })))
+        .await;
     let acknowledged = stream.message().await["params"]["notifications"].clone();
-    assert_eq!(acknowledged["resourceSubscriptions"], json!(["file:///srv/docs/a.md"]), "{acknowledged}");
-    let updated =
-        |uri: &str| json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
+    assert_eq!(
+        acknowledged["resourceSubscriptions"],
+        json!(["file:///srv/docs/a.md"]),
+        "{acknowledged}"
+    );
+    let updated = |uri: &str| json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
     puppet.tells(updated("file:///etc/secret")).await;
     puppet.tells(updated("file:///srv/docs/a.md")).await;
     let heard = stream.message().await;
     assert_eq!(heard["params"]["uri"], "file:///srv/docs/a.md", "{heard}");
     let carol = gate.agent().token(CAROL).at("/mcp/docs");
-    let mut stream = carol.post(&carol.request("subscriptions/listen", json!({ "notifications": wanted }))).await;
+    let mut stream = carol
+        .post(&carol.request("subscriptions/listen", json!({ "notifications": wanted })))
+        .await;
     let acknowledged = stream.message().await["params"]["notifications"].clone();
     assert_eq!(acknowledged, json!({}), "nothing of it is open to carol");
-    let legacy = gate.agent().token(CAROL).at("/mcp/docs").initialized().await;
+    let legacy = gate
+        .agent()
+        .token(CAROL)
+        .at("/mcp/docs")
+        .initialized()
+        .await;
     let mut standalone = legacy.get(None).await;
-    until("the session listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    until("the session listens", || async {
+        (puppet.listeners() >= 2).then_some(())
+    })
+    .await;
     for method in ["resources/list_changed", "prompts/list_changed", "message"] {
         puppet.tells(json!({ "jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": { "level": "info", "data": "TOP" } })).await;
     }
     puppet.tells(updated("file:///etc/secret")).await;
-    puppet.changes_tools(vec![tool("read"), tool("other")]).await;
+    puppet
+        .changes_tools(vec![tool("read"), tool("other")])
+        .await;
     let heard = standalone.message().await;
-    assert_eq!(heard["method"], "notifications/tools/list_changed", "{heard}");
+    assert_eq!(
+        heard["method"], "notifications/tools/list_changed",
+        "{heard}"
+    );
 }

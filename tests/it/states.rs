@@ -1,4 +1,5 @@
-//! Where a task is: as its agent says, or as its calls tell (003-04, 003-08, 003-10, 003-73 … 003-85).
+//! Where a task is: as its agent says, or as its calls tell (003-04, 003-08, 003-10, 003-73 …
+//! 003-85).
 
 use crate::harness::until;
 use crate::puppet::{Puppet, tool};
@@ -22,7 +23,13 @@ contracts:
 async fn stage(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(["pay", "look", "drop"].map(tool).to_vec()).await;
     let servers = vec![("bank", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: POLICY.to_owned(), observe };
+    let settings = Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy: POLICY.to_owned(),
+        observe,
+    };
     (puppet, Gate::start(settings).await)
 }
 
@@ -41,9 +48,15 @@ fn amount(amount: u32) -> Value {
     json!({ "amount": amount })
 }
 
-/// Reported state, tool, arguments, the code that is read (none: the tool answered), and the entry's state, event, code and
-/// the state before.
-type Step = (Value, &'static str, Value, Option<&'static str>, [Option<&'static str>; 4]);
+/// Reported state, tool, arguments, the code that is read (none: the tool answered), and the
+/// entry's state, event, code and the state before.
+type Step = (
+    Value,
+    &'static str,
+    Value,
+    Option<&'static str>,
+    [Option<&'static str>; 4],
+);
 
 /// The life of one task, call by call.
 fn life() -> Vec<Step> {
@@ -51,35 +64,129 @@ fn life() -> Vec<Step> {
     let none = Value::Null;
     let too_early = Some("state_out_of_order");
     vec![
-        (reported("execute"), "pay", amount(1), too_early, [Some("execute"), Some("fail"), too_early, None]),
-        (reported("summarize"), "look", json!({}), too_early, [Some("summarize"), Some("fail"), too_early, None]),
-        (reported("collect"), "look", json!({}), None, [Some("collect"), Some("exit"), None, None]),
-        (none.clone(), "look", json!({}), None, [Some("collect"), Some("exit"), None, None]),
-        (reported("plan"), "pay", amount(1), Some("planned"), [Some("plan"), Some("exit"), None, Some("collect")]),
+        (
+            reported("execute"),
+            "pay",
+            amount(1),
+            too_early,
+            [Some("execute"), Some("fail"), too_early, None],
+        ),
+        (
+            reported("summarize"),
+            "look",
+            json!({}),
+            too_early,
+            [Some("summarize"), Some("fail"), too_early, None],
+        ),
+        (
+            reported("collect"),
+            "look",
+            json!({}),
+            None,
+            [Some("collect"), Some("exit"), None, None],
+        ),
+        (
+            none.clone(),
+            "look",
+            json!({}),
+            None,
+            [Some("collect"), Some("exit"), None, None],
+        ),
+        (
+            reported("plan"),
+            "pay",
+            amount(1),
+            Some("planned"),
+            [Some("plan"), Some("exit"), None, Some("collect")],
+        ),
         // A step that would be refused ends the plan, whatever it is refused for.
         (
             reported("plan"),
             "drop",
             json!({}),
             Some("tool_not_allowlisted"),
-            [Some("plan"), Some("fail"), Some("tool_not_allowlisted"), None],
+            [
+                Some("plan"),
+                Some("fail"),
+                Some("tool_not_allowlisted"),
+                None,
+            ],
         ),
-        (reported("execute"), "pay", amount(1), too_early, [Some("execute"), Some("fail"), too_early, Some("collect")]),
-        (reported("plan"), "pay", amount(1), Some("planned"), [Some("plan"), Some("exit"), None, Some("collect")]),
-        (reported("plan"), "pay", amount(101), Some("too_much"), [Some("plan"), Some("fail"), Some("too_much"), None]),
-        (reported("plan"), "pay", amount(1), Some("planned"), [Some("plan"), Some("exit"), None, Some("collect")]),
-        (reported("plan"), "look", json!({}), Some("planned"), [Some("plan"), Some("exit"), None, Some("plan")]),
-        (reported("execute"), "pay", amount(1), None, [Some("execute"), Some("exit"), None, Some("plan")]),
-        (reported("execute"), "look", json!({}), None, [Some("execute"), Some("exit"), None, Some("execute")]),
-        (none, "pay", amount(2), None, [Some("execute"), Some("exit"), None, None]),
+        (
+            reported("execute"),
+            "pay",
+            amount(1),
+            too_early,
+            [Some("execute"), Some("fail"), too_early, Some("collect")],
+        ),
+        (
+            reported("plan"),
+            "pay",
+            amount(1),
+            Some("planned"),
+            [Some("plan"), Some("exit"), None, Some("collect")],
+        ),
+        (
+            reported("plan"),
+            "pay",
+            amount(101),
+            Some("too_much"),
+            [Some("plan"), Some("fail"), Some("too_much"), None],
+        ),
+        (
+            reported("plan"),
+            "pay",
+            amount(1),
+            Some("planned"),
+            [Some("plan"), Some("exit"), None, Some("collect")],
+        ),
+        (
+            reported("plan"),
+            "look",
+            json!({}),
+            Some("planned"),
+            [Some("plan"), Some("exit"), None, Some("plan")],
+        ),
+        (
+            reported("execute"),
+            "pay",
+            amount(1),
+            None,
+            [Some("execute"), Some("exit"), None, Some("plan")],
+        ),
+        (
+            reported("execute"),
+            "look",
+            json!({}),
+            None,
+            [Some("execute"), Some("exit"), None, Some("execute")],
+        ),
+        (
+            none,
+            "pay",
+            amount(2),
+            None,
+            [Some("execute"), Some("exit"), None, None],
+        ),
         (
             reported("execute"),
             "pay",
             amount(3),
             Some("budget_calls_exceeded"),
-            [Some("execute"), Some("fail"), Some("budget_calls_exceeded"), Some("execute")],
+            [
+                Some("execute"),
+                Some("fail"),
+                Some("budget_calls_exceeded"),
+                Some("execute"),
+            ],
         ),
-        (reported("summarize"), "look", json!({}), None, [Some("summarize"), Some("exit"), None, Some("execute")]),
+        (
+            reported("summarize"),
+            "look",
+            json!({}),
+            None,
+            [Some("summarize"), Some("exit"), None, Some("execute")],
+        ),
         (
             reported("summarize"),
             "pay",
@@ -95,63 +202,124 @@ fn life() -> Vec<Step> {
             [Some("collect"), Some("fail"), Some("schema_invalid"), None],
         ),
         // In doubt back to asking; for what is left, with what is left of the budget.
-        (reported("collect"), "look", json!({}), None, [Some("collect"), Some("exit"), None, Some("summarize")]),
+        (
+            reported("collect"),
+            "look",
+            json!({}),
+            None,
+            [Some("collect"), Some("exit"), None, Some("summarize")],
+        ),
         (
             reported("plan"),
             "pay",
             amount(3),
             Some("budget_calls_exceeded"),
-            [Some("plan"), Some("fail"), Some("budget_calls_exceeded"), Some("collect")],
+            [
+                Some("plan"),
+                Some("fail"),
+                Some("budget_calls_exceeded"),
+                Some("collect"),
+            ],
         ),
     ]
 }
 
-/// 003-10, 003-73 … 003-76, 003-78, 003-79, 003-81 … 003-85: every state with its ways in and out, on both wires.
+/// 003-10, 003-73 … 003-76, 003-78, 003-79, 003-81 … 003-85: every state with its ways in and out,
+/// on both wires.
 #[tokio::test]
 async fn a_task_is_held_to_what_its_agent_reports() {
     let (puppet, gate) = stage(false).await;
     let mut count = 0;
-    for (wire, agent) in [("modern", gate.agent()), ("legacy", gate.agent().initialized().await)] {
+    for (wire, agent) in [
+        ("modern", gate.agent()),
+        ("legacy", gate.agent().initialized().await),
+    ] {
         puppet.forget();
         let mut paid = Vec::new();
-        for (number, (state, name, arguments, expected, recorded)) in life().into_iter().enumerate() {
+        for (number, (state, name, arguments, expected, recorded)) in life().into_iter().enumerate()
+        {
             let what = format!("{wire}, step {number}: {state} {name} {arguments}");
             let before = puppet.executions();
             let answer = call(&agent, (wire, state.clone()), name, arguments).await;
             assert_eq!(code(&answer).as_deref(), expected, "{what}: {answer}");
-            assert_eq!(puppet.executions() - before, usize::from(expected.is_none()), "{what}");
+            assert_eq!(
+                puppet.executions() - before,
+                usize::from(expected.is_none()),
+                "{what}"
+            );
             count += 1;
             let entry = gate.entries(count).await.pop().unwrap();
-            let found = ["state", "event", "aborted_reason", "state_before"].map(|field| entry[field].as_str());
+            let found = ["state", "event", "aborted_reason", "state_before"]
+                .map(|field| entry[field].as_str());
             assert_eq!(found, recorded, "{what}: {entry}");
-            assert_eq!((&entry["task"], entry["trace_id"].is_string()), (&json!(wire), true), "003-80: {entry}");
-            assert_eq!(entry["params_hash"].as_str().unwrap().len(), 64, "003-78: {entry}");
-            assert_eq!(entry["result_hash"].is_string(), expected.is_none(), "003-78: {entry}");
+            assert_eq!(
+                (&entry["task"], entry["trace_id"].is_string()),
+                (&json!(wire), true),
+                "003-80: {entry}"
+            );
+            assert_eq!(
+                entry["params_hash"].as_str().unwrap().len(),
+                64,
+                "003-78: {entry}"
+            );
+            assert_eq!(
+                entry["result_hash"].is_string(),
+                expected.is_none(),
+                "003-78: {entry}"
+            );
             if recorded[0] == Some("execute") && name == "pay" && expected.is_none() {
                 paid.push(entry["action_id"].clone());
-                assert!(entry["budget_remaining"]["calls_per_task"].is_u64(), "003-85: {entry}");
+                assert!(
+                    entry["budget_remaining"]["calls_per_task"].is_u64(),
+                    "003-85: {entry}"
+                );
             }
             let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
             let summary = state == "summarize" && expected.is_none();
-            assert_eq!(decision["evidence"], if summary { json!(paid) } else { Value::Null }, "003-76: {what}");
+            assert_eq!(
+                decision["evidence"],
+                if summary { json!(paid) } else { Value::Null },
+                "003-76: {what}"
+            );
             if expected == Some("planned") {
                 let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-                assert!(text.contains("did not run") && answer["result"]["isError"] == true, "{text}");
-                assert_eq!((&entry["outcome"], &entry["attempts"]), (&json!("planned"), &json!(0)));
+                assert!(
+                    text.contains("did not run") && answer["result"]["isError"] == true,
+                    "{text}"
+                );
+                assert_eq!(
+                    (&entry["outcome"], &entry["attempts"]),
+                    (&json!("planned"), &json!(0))
+                );
             }
         }
-        assert!(puppet.seen().iter().all(|seen| !seen.body.to_string().contains("dev.toolgate/state")));
+        assert!(
+            puppet
+                .seen()
+                .iter()
+                .all(|seen| !seen.body.to_string().contains("dev.toolgate/state"))
+        );
     }
     let data = gate.path("data");
     let (_, planned, _) = run(
         gate.setup(),
-        &["ledger", "list", "--state", "plan", "--outcome", "planned", "--data", data.to_str().unwrap()],
+        &[
+            "ledger",
+            "list",
+            "--state",
+            "plan",
+            "--outcome",
+            "planned",
+            "--data",
+            data.to_str().unwrap(),
+        ],
     )
     .await;
     assert_eq!(planned.lines().count(), 1 + 8, "{planned}");
 }
 
-/// 003-74: what a plan lacks is said as it will be said later, and a plan takes nothing: neither a key nor a budget.
+/// 003-74: what a plan lacks is said as it will be said later, and a plan takes nothing: neither a
+/// key nor a budget.
 #[tokio::test]
 async fn a_plan_is_judged_as_the_call_will_be() {
     let (puppet, gate) = stage(false).await;
@@ -159,7 +327,11 @@ async fn a_plan_is_judged_as_the_call_will_be() {
     let meta = json!({ "dev.toolgate/task": "t", "dev.toolgate/state": "plan" });
     let params = json!({ "name": "bank__pay", "arguments": amount(1), "_meta": meta });
     let answer = agent.ask("tools/call", params).await;
-    assert_eq!(code(&answer).as_deref(), Some("idempotency_key_required"), "{answer}");
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("idempotency_key_required"),
+        "{answer}"
+    );
     for _ in 0..5 {
         let answer = call(&agent, ("t", json!("plan")), "pay", amount(1)).await;
         assert_eq!(code(&answer).as_deref(), Some("planned"), "{answer}");
@@ -167,7 +339,10 @@ async fn a_plan_is_judged_as_the_call_will_be() {
         assert_eq!(left["calls_per_task"], 1, "{answer}");
     }
     assert_eq!(puppet.executions(), 0);
-    assert_eq!(code(&call(&agent, ("t", json!("execute")), "pay", amount(1)).await), None);
+    assert_eq!(
+        code(&call(&agent, ("t", json!("execute")), "pay", amount(1)).await),
+        None
+    );
     assert_eq!(puppet.executions(), 1);
 }
 
@@ -175,13 +350,20 @@ async fn a_plan_is_judged_as_the_call_will_be() {
 #[tokio::test]
 async fn observe_mode_sends_no_plan() {
     let (puppet, gate) = stage(true).await;
-    for (state, expected) in
-        [("plan", Some("planned")), ("execute", None), ("summarize", None), ("Plan", Some("schema_invalid"))]
-    {
+    for (state, expected) in [
+        ("plan", Some("planned")),
+        ("execute", None),
+        ("summarize", None),
+        ("Plan", Some("schema_invalid")),
+    ] {
         let before = puppet.executions();
         let answer = call(&gate.agent(), ("t", json!(state)), "look", json!({})).await;
         assert_eq!(code(&answer).as_deref(), expected, "{state}: {answer}");
-        assert_eq!(puppet.executions() - before, usize::from(expected.is_none()), "{state}");
+        assert_eq!(
+            puppet.executions() - before,
+            usize::from(expected.is_none()),
+            "{state}"
+        );
     }
 }
 
@@ -190,14 +372,23 @@ async fn observe_mode_sends_no_plan() {
 async fn a_task_is_where_it_was_after_a_crash() {
     let (puppet, mut gate) = stage(false).await;
     call(&gate.agent(), ("t", json!("plan")), "pay", amount(1)).await;
-    assert_eq!(code(&call(&gate.agent(), ("t", json!("execute")), "pay", amount(1)).await), None);
+    assert_eq!(
+        code(&call(&gate.agent(), ("t", json!("execute")), "pay", amount(1)).await),
+        None
+    );
     gate.gate.kill().await;
-    let gate = Gate { gate: gate.setup().clone().start().await };
+    let gate = Gate {
+        gate: gate.setup().clone().start().await,
+    };
     let answer = until("the summary", || async {
         let answer = call(&gate.agent(), ("t", json!("summarize")), "look", json!({})).await;
         code(&answer).is_none().then_some(answer)
     })
     .await;
     let evidence = &answer["result"]["_meta"]["dev.toolgate/decision"]["evidence"];
-    assert_eq!((evidence.as_array().map(Vec::len), puppet.executions()), (Some(1), 2), "{answer}");
+    assert_eq!(
+        (evidence.as_array().map(Vec::len), puppet.executions()),
+        (Some(1), 2),
+        "{answer}"
+    );
 }

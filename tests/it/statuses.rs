@@ -1,6 +1,7 @@
-//! A status code is no proof (FINDINGS F1; SEMANTICS §4): a tool server does what it was asked to, and then answers with any
-//! status and any body. What an agent sends again meanwhile is sent once, and neither agent nor ledger reads that it did not
-//! run. What runs again is named: by a contract, or by the operator for a server.
+//! A status code is no proof (FINDINGS F1; SEMANTICS §4): a tool server does what it was asked to,
+//! and then answers with any status and any body. What an agent sends again meanwhile is sent once,
+//! and neither agent nor ledger reads that it did not run. What runs again is named: by a contract,
+//! or by the operator for a server.
 
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, Seen, tool};
@@ -21,7 +22,12 @@ const AGENTS: usize = 24;
 /// How often each agent sends the same call.
 const SENDINGS: usize = 3;
 /// What would be untrue of a call that ran.
-const UNTRUE: [&str; 4] = ["nothing was sent", "did not run", "cannot be reached", "changes nothing"];
+const UNTRUE: [&str; 4] = [
+    "nothing was sent",
+    "did not run",
+    "cannot be reached",
+    "changes nothing",
+];
 
 const POLICY: &str = "
 contracts:
@@ -49,11 +55,22 @@ enum Kind {
     Broken,
 }
 
-const KINDS: [Kind; 7] = [Kind::Empty, Kind::Text, Kind::Matching, Kind::Foreign, Kind::Null, Kind::Cut, Kind::Broken];
+const KINDS: [Kind; 7] = [
+    Kind::Empty,
+    Kind::Text,
+    Kind::Matching,
+    Kind::Foreign,
+    Kind::Null,
+    Kind::Cut,
+    Kind::Broken,
+];
 
 impl Kind {
     fn of(word: &Value) -> Self {
-        KINDS.into_iter().find(|kind| *word == format!("{kind:?}")).unwrap()
+        KINDS
+            .into_iter()
+            .find(|kind| *word == format!("{kind:?}"))
+            .unwrap()
     }
 
     fn answers(self, status: u16, id: &Value) -> Answer {
@@ -65,7 +82,10 @@ impl Kind {
         let half = whole[..whole.len() / 2].to_owned();
         let (kind, body) = match self {
             Self::Empty => ("", String::new()),
-            Self::Text => ("text/plain", "upstream connect error or disconnect/reset before headers".to_owned()),
+            Self::Text => (
+                "text/plain",
+                "upstream connect error or disconnect/reset before headers".to_owned(),
+            ),
             Self::Matching => ("application/json", whole),
             Self::Foreign => ("application/json", error(&json!(987_654_321))),
             Self::Null => ("application/json", error(&Value::Null)),
@@ -85,14 +105,20 @@ struct Stage {
 }
 
 impl Stage {
-    /// All ledger entries, once those of `sent` calls that were sent are there, and how many of these there are. What was not
-    /// sent is summed up beyond a rate.
+    /// All ledger entries, once those of `sent` calls that were sent are there, and how many of
+    /// these there are. What was not sent is summed up beyond a rate.
     async fn entries(&self, sent: usize) -> (Vec<Value>, usize) {
-        until(&format!("{sent} ledger entries of calls that were sent"), || async {
-            let entries = self.gate.gate.ledger().await;
-            let own = entries.iter().filter(|entry| entry["attempts"].as_u64() > Some(0)).count();
-            (own >= sent).then_some((entries, own))
-        })
+        until(
+            &format!("{sent} ledger entries of calls that were sent"),
+            || async {
+                let entries = self.gate.gate.ledger().await;
+                let own = entries
+                    .iter()
+                    .filter(|entry| entry["attempts"].as_u64() > Some(0))
+                    .count();
+                (own >= sent).then_some((entries, own))
+            },
+        )
         .await
     }
 
@@ -106,7 +132,9 @@ impl Stage {
             }
             let told = &seen.body["params"]["arguments"];
             let mut counted = counted.lock().unwrap();
-            let (came, ran) = counted.entry(told["case"].as_str().unwrap().to_owned()).or_default();
+            let (came, ran) = counted
+                .entry(told["case"].as_str().unwrap().to_owned())
+                .or_default();
             *came += 1;
             *ran += usize::from(told["runs"] == true);
             if told["then"] == *came {
@@ -115,12 +143,26 @@ impl Stage {
             let status = u16::try_from(told["status"].as_u64().unwrap()).unwrap();
             Kind::of(&told["kind"]).answers(status, &seen.body["id"])
         });
-        let servers = vec![("oracle", format!("{}\"{members}, timeout: \"20s", puppet.url()))];
-        let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe: false };
-        Self { gate: Gate::start(settings).await, puppet, came }
+        let servers = vec![(
+            "oracle",
+            format!("{}\"{members}, timeout: \"20s", puppet.url()),
+        )];
+        let settings = Settings {
+            servers,
+            callers: "",
+            more: "",
+            policy: policy.to_owned(),
+            observe: false,
+        };
+        Self {
+            gate: Gate::start(settings).await,
+            puppet,
+            came,
+        }
     }
 
-    /// Makes `cases` of `name`, each so often by an agent of the wire, and gives what was read each time.
+    /// Makes `cases` of `name`, each so often by an agent of the wire, and gives what was read each
+    /// time.
     async fn made(
         &self,
         wire: &'static str,
@@ -132,7 +174,11 @@ impl Stage {
             let cases: Vec<Case> = cases.iter().skip(agent).step_by(AGENTS).cloned().collect();
             let agent = self.gate.agent();
             agents.spawn(async move {
-                let agent = if wire == "legacy" { agent.initialized().await } else { agent };
+                let agent = if wire == "legacy" {
+                    agent.initialized().await
+                } else {
+                    agent
+                };
                 let mut made = Vec::new();
                 for case in cases {
                     let told = case.sent(&agent, (name, sendings)).await;
@@ -145,7 +191,12 @@ impl Stage {
     }
 
     fn came(&self, case: &Case) -> (usize, usize) {
-        self.came.lock().unwrap().get(&case.name).copied().unwrap_or_default()
+        self.came
+            .lock()
+            .unwrap()
+            .get(&case.name)
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -164,10 +215,18 @@ struct Case {
 impl Case {
     /// Every status with every body; every other call of a body runs.
     fn all(of: &str, statuses: &(impl Iterator<Item = u16> + Clone), kinds: &[Kind]) -> Vec<Self> {
-        let both = kinds.iter().flat_map(|kind| statuses.clone().map(move |status| (status, *kind)));
+        let both = kinds
+            .iter()
+            .flat_map(|kind| statuses.clone().map(move |status| (status, *kind)));
         both.map(|(status, kind)| {
             let name = format!("{of}-{status}-{kind:?}");
-            Self { name, status, kind, runs: status % 4 != 1, then: 0 }
+            Self {
+                name,
+                status,
+                kind,
+                runs: status % 4 != 1,
+                then: 0,
+            }
         })
         .collect()
     }
@@ -184,7 +243,8 @@ impl Case {
         }
         let mut told = Vec::new();
         for _ in 0..sendings {
-            let params = json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": meta });
+            let params =
+                json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": meta });
             told.push(agent.ask("tools/call", params).await);
         }
         told
@@ -192,16 +252,20 @@ impl Case {
 }
 
 fn code(answer: &Value) -> &str {
-    answer["result"]["_meta"]["dev.toolgate/decision"]["code"].as_str().unwrap_or_default()
+    answer["result"]["_meta"]["dev.toolgate/decision"]["code"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// What is wrong with what was told of a call that may have run.
 fn wrong(case: &Case, told: &[Value]) -> Option<String> {
     let right = told.iter().all(|answer| {
         if case.kind == Kind::Matching {
-            answer["error"]["code"] == -32000 - i64::from(case.status) && answer["error"]["message"] == "told to"
+            answer["error"]["code"] == -32000 - i64::from(case.status)
+                && answer["error"]["message"] == "told to"
         } else {
-            code(answer) == "outcome_unknown" && answer["result"]["_meta"]["dev.toolgate/decision"]["final"] == true
+            code(answer) == "outcome_unknown"
+                && answer["result"]["_meta"]["dev.toolgate/decision"]["final"] == true
         }
     });
     let text = told.iter().map(Value::to_string).collect::<String>();
@@ -213,11 +277,17 @@ async fn each_status_with_each_body(wire: &'static str) {
     let stage = Stage::new("", POLICY).await;
     let cases = Case::all(wire, &(400..=599), &KINDS);
     let made = stage.made(wire, ("pay", SENDINGS), &cases).await;
-    let mut found: Vec<String> = made.iter().filter_map(|(case, told)| wrong(case, told)).collect();
+    let mut found: Vec<String> = made
+        .iter()
+        .filter_map(|(case, told)| wrong(case, told))
+        .collect();
     for (case, _) in &made {
         let (came, ran) = stage.came(case);
         if (came, ran) != (1, usize::from(case.runs)) {
-            found.push(format!("{}: it came {came} times and ran {ran} times", case.name));
+            found.push(format!(
+                "{}: it came {came} times and ran {ran} times",
+                case.name
+            ));
         }
     }
     let (entries, sent) = stage.entries(cases.len()).await;
@@ -226,21 +296,37 @@ async fn each_status_with_each_body(wire: &'static str) {
     }
     for entry in &entries {
         let text = entry.to_string();
-        let outcomes = if entry["outcome"] == "unknown" { "outcome_unknown" } else { "" };
+        let outcomes = if entry["outcome"] == "unknown" {
+            "outcome_unknown"
+        } else {
+            ""
+        };
         let is_true = matches!(entry["outcome"].as_str(), Some("unknown" | "answered"))
             && entry["aborted_reason"].as_str().unwrap_or_default() == outcomes;
         if !is_true || UNTRUE.iter().any(|words| text.contains(words)) {
             found.push(format!("the ledger: {entry}"));
         }
     }
-    report(&format!("{wire}: {} cases, each sent {SENDINGS} times, {} entries", cases.len(), entries.len()), &found);
+    report(
+        &format!(
+            "{wire}: {} cases, each sent {SENDINGS} times, {} entries",
+            cases.len(),
+            entries.len()
+        ),
+        &found,
+    );
 }
 
 #[expect(clippy::print_stderr, reason = "a lane says how much it has tried")]
 fn report(what: &str, found: &[String]) {
     eprintln!("{what}: {} wrong", found.len());
     let shown: Vec<&str> = found.iter().take(10).map(String::as_str).collect();
-    assert!(found.is_empty(), "{what}: {} wrong\n{}", found.len(), shown.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{what}: {} wrong\n{}",
+        found.len(),
+        shown.join("\n")
+    );
 }
 
 /// FINDINGS F1, SEMANTICS §4: the lane, on the modern wire.
@@ -249,22 +335,32 @@ async fn a_status_proves_nothing_on_the_modern_wire() {
     each_status_with_each_body("modern").await;
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane, on the legacy wire, where a 404 says besides that the session is gone.
+/// FINDINGS F1, SEMANTICS §4: the lane, on the legacy wire, where a 404 says besides that the
+/// session is gone.
 #[tokio::test]
 async fn a_status_proves_nothing_on_the_legacy_wire() {
     each_status_with_each_body("legacy").await;
 }
 
-/// FINDINGS F1, the table: what was sent again, on both wires, when an agent sent the same call three times.
+/// FINDINGS F1, the table: what was sent again, on both wires, when an agent sent the same call
+/// three times.
 #[tokio::test]
 async fn the_calls_that_ran_again_run_once() {
     let stage = Stage::new("", POLICY).await;
     for wire in ["modern", "legacy"] {
-        let cases = Case::all(wire, &[401, 404, 429, 503].into_iter(), &[Kind::Text, Kind::Matching, Kind::Null]);
+        let cases = Case::all(
+            wire,
+            &[401, 404, 429, 503].into_iter(),
+            &[Kind::Text, Kind::Matching, Kind::Null],
+        );
         for case in cases {
             let case = Case { runs: true, ..case };
             let agent = stage.gate.agent();
-            let agent = if wire == "legacy" { agent.initialized().await } else { agent };
+            let agent = if wire == "legacy" {
+                agent.initialized().await
+            } else {
+                agent
+            };
             let told = case.sent(&agent, ("pay", SENDINGS)).await;
             assert_eq!(stage.came(&case), (1, 1), "{}: {told:?}", case.name);
             assert_eq!(wrong(&case, &told), None);

@@ -1,5 +1,6 @@
-//! In what order toolgate writes, syncs and sends, as the system sees it: nothing goes upstream before its intent is on
-//! the disk, no agent is answered before the outcome is (004-14; SEMANTICS §8).
+//! In what order toolgate writes, syncs and sends, as the system sees it: nothing goes upstream
+//! before its intent is on the disk, no agent is answered before the outcome is (004-14; SEMANTICS
+//! §8).
 
 use crate::harness::gate::programs;
 use toolgate_faults::agent::{Agents, Errand, What};
@@ -29,18 +30,29 @@ async fn nothing_is_sent_or_answered_before_it_is_on_the_disk() {
         .args(["-o", "/dev/null", "true"])
         .status()
         .is_ok_and(|status| !status.success())
-        || std::process::Command::new("strace").arg("-V").output().is_err()
+        || std::process::Command::new("strace")
+            .arg("-V")
+            .output()
+            .is_err()
     {
-        eprintln!("SKIPPED: strace is missing or may not trace here; install it to see the order of syncs");
+        eprintln!(
+            "SKIPPED: strace is missing or may not trace here; install it to see the order of syncs"
+        );
         return;
     }
     // What is audited stands in the intent, so that the trace says whose intent was written.
-    let settings = Settings { contract: ", audit: [key]", ..Settings::of("toolgate") };
+    let settings = Settings {
+        contract: ", audit: [key]",
+        ..Settings::of("toolgate")
+    };
     let mut stand = Stand::new(programs(), settings).await.unwrap();
     stand.start_under(Some(STRACE), None).await.unwrap();
     let agents = Agents::new(stand.agents(), Dice::new(1));
     let calls = (0..8).map(|call| {
-        let (agents, errand) = (agents.clone(), Errand::effect(&format!("traced-{call}."), &format!("session-{call}")));
+        let (agents, errand) = (
+            agents.clone(),
+            Errand::effect(&format!("traced-{call}."), &format!("session-{call}")),
+        );
         async move { assert_eq!(agents.run(&errand).await, What::Done { replayed: false }) }
     });
     futures_util::future::join_all(calls).await;
@@ -53,7 +65,14 @@ async fn nothing_is_sent_or_answered_before_it_is_on_the_disk() {
     .await;
     let steps = steps(&trace);
     let wrong: Vec<String> = (0..8)
-        .flat_map(|call| disorder(&steps, &data, &format!("traced-{call}."), &format!("done traced-{call}.")))
+        .flat_map(|call| {
+            disorder(
+                &steps,
+                &data,
+                &format!("traced-{call}."),
+                &format!("done traced-{call}."),
+            )
+        })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

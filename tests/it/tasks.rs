@@ -1,5 +1,5 @@
-//! Calls that become tasks: what their server says of them later is shaped as their answer would have been, and nobody hears of
-//! another's.
+//! Calls that become tasks: what their server says of them later is shaped as their answer would
+//! have been, and nobody hears of another's.
 
 use crate::harness::gate::Setup;
 use crate::harness::until;
@@ -41,18 +41,27 @@ pub async fn stage() -> (Puppet, Gate) {
         .policy(POLICY)
         .open_sides()
         .callers(CALLERS);
-    (puppet, Gate { gate: setup.start().await })
+    (
+        puppet,
+        Gate {
+            gate: setup.start().await,
+        },
+    )
 }
 
 /// How a task ends: with its result, or its error.
 pub fn ending(how: &str) -> (&'static str, Value) {
-    let content = |more: &str| json!([{ "type": "text", "text": format!("DE12 9999, tel 5550199{more}") }]);
+    let content =
+        |more: &str| json!([{ "type": "text", "text": format!("DE12 9999, tel 5550199{more}") }]);
     let full = |iban: Value, more: &str| json!({ "content": content(more), "structuredContent": { "iban": iban } });
     match how {
         "long" => ("result", full(json!("DE12 9999"), &"x".repeat(4096))),
         "odd" => ("result", full(json!(["DE12 9999"]), "")),
         // Against the protocol, and not a way around the rules.
-        "bare" => ("result", json!({ "structuredContent": { "iban": ["DE12 9999"] } })),
+        "bare" => (
+            "result",
+            json!({ "structuredContent": { "iban": ["DE12 9999"] } }),
+        ),
         "error" => ("error", json!({ "code": -32000, "message": "tel 5550199" })),
         _ => ("result", full(json!("DE12 9999"), "")),
     }
@@ -77,9 +86,9 @@ pub fn answer(seen: &Seen) -> Answer {
             Answer::Result(task)
         }
         "tasks/get" => Answer::Result(standing(id, "completed")),
-        "tasks/list" => {
-            Answer::Result(json!({ "tasks": [standing("foreign", "working"), standing("short", "working")] }))
-        }
+        "tasks/list" => Answer::Result(
+            json!({ "tasks": [standing("foreign", "working"), standing("short", "working")] }),
+        ),
         "tasks/result" => match ending(id) {
             ("error", error) => Answer::Message(json!({ "jsonrpc": "2.0", "error": error })),
             (_, mut result) => {
@@ -97,14 +106,29 @@ fn called(seen: &Seen, is_modern: bool) -> Answer {
     let id = params["arguments"]["ends"].as_str().unwrap();
     let mut task = standing(id, "working");
     task["resultType"] = json!("task");
-    let result = if is_modern { task } else { json!({ "task": standing(id, "working") }) };
-    let note = |method: &str, params: Value| event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    let result = if is_modern {
+        task
+    } else {
+        json!({ "task": standing(id, "working") })
+    };
+    let note = |method: &str, params: Value| {
+        event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+    };
     let token = &params["_meta"]["progressToken"];
     let (sender, receiver) = tokio::sync::mpsc::channel(8);
     for said in [
-        note("notifications/progress", json!({ "progressToken": token, "progress": 1, "message": "tel 5550199" })),
-        note("notifications/message", json!({ "level": "info", "data": ["tel 5550199", "x".repeat(4096)] })),
-        note("notifications/message", json!({ "level": "info", "data": ["tel 5550199"] })),
+        note(
+            "notifications/progress",
+            json!({ "progressToken": token, "progress": 1, "message": "tel 5550199" }),
+        ),
+        note(
+            "notifications/message",
+            json!({ "level": "info", "data": ["tel 5550199", "x".repeat(4096)] }),
+        ),
+        note(
+            "notifications/message",
+            json!({ "level": "info", "data": ["tel 5550199"] }),
+        ),
         event(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result })),
     ] {
         sender.try_send(said).unwrap();
@@ -132,7 +156,8 @@ async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
 pub async fn begin(agent: &Agent, (name, path): (&str, &str), ends: &str) -> Vec<Value> {
     // On each wire and at each address a call of its own.
     let arguments = json!({ "ends": ends, "legacy": agent.is_legacy(), "path": path });
-    let params = json!({ "name": name, "arguments": arguments, "_meta": { "progressToken": "tel 1" } });
+    let params =
+        json!({ "name": name, "arguments": arguments, "_meta": { "progressToken": "tel 1" } });
     let mut reading = agent.post(&request(agent, "tools/call", params)).await;
     let mut said = Vec::new();
     loop {
@@ -147,16 +172,30 @@ pub async fn begin(agent: &Agent, (name, path): (&str, &str), ends: &str) -> Vec
 
 /// What an agent may read of how the task of this id ended.
 pub fn judge(id: &str, ended: &Value, whole: &Value) {
-    assert!(!whole.to_string().contains("DE12") && !whole.to_string().contains("5550199"), "{id}: {whole}");
+    assert!(
+        !whole.to_string().contains("DE12") && !whole.to_string().contains("5550199"),
+        "{id}: {whole}"
+    );
     let text = ended["content"][0]["text"].as_str().unwrap_or_default();
     match id {
         "short" => {
-            assert_eq!((text, &ended["structuredContent"]["iban"]), (FINE, &json!("[redacted]")), "{whole}");
+            assert_eq!(
+                (text, &ended["structuredContent"]["iban"]),
+                (FINE, &json!("[redacted]")),
+                "{whole}"
+            );
         }
         "error" => assert_eq!(ended["message"], "tel", "{whole}"),
         _ => {
-            assert!(text.contains("is withheld") && text.contains("SHA-256"), "{id}: {whole}");
-            assert_eq!(text.contains("output schema"), id != "long", "{id}: {whole}");
+            assert!(
+                text.contains("is withheld") && text.contains("SHA-256"),
+                "{id}: {whole}"
+            );
+            assert_eq!(
+                text.contains("output schema"),
+                id != "long",
+                "{id}: {whole}"
+            );
         }
     }
 }
@@ -171,16 +210,23 @@ async fn told(listening: &mut Reading) -> Value {
     }
 }
 
-/// Issue 4 "Results", 003-95, SECURITY §3C C4 and C9: redactions, the size and the output schema hold for what a task ends with,
-/// asked for or told, and patterns for every word on the way.
+/// Issue 4 "Results", 003-95, SECURITY §3C C4 and C9: redactions, the size and the output schema
+/// hold for what a task ends with, asked for or told, and patterns for every word on the way.
 #[tokio::test]
 async fn what_a_task_ends_with_is_shaped_like_any_result() {
     let (puppet, gate) = stage().await;
-    let agents = [gate.agent().token(TOKENS[0]).initialized().await, gate.agent().token(TOKENS[0])];
+    let agents = [
+        gate.agent().token(TOKENS[0]).initialized().await,
+        gate.agent().token(TOKENS[0]),
+    ];
     for agent in agents {
         for id in ENDINGS {
             let said = begin(&agent, ("bank__pay", "/mcp"), id).await;
-            assert_eq!(said.len(), 2, "what is longer than a result may be is not passed on: {said:?}");
+            assert_eq!(
+                said.len(),
+                2,
+                "what is longer than a result may be is not passed on: {said:?}"
+            );
             assert_eq!(said[0]["params"]["message"], "tel", "{said:?}");
             assert_eq!(said[0]["params"]["progressToken"], "tel 1", "{said:?}");
             assert_eq!(said[1]["params"]["data"], json!(["tel"]), "{said:?}");
@@ -188,40 +234,69 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
             assert_eq!(task["result"]["statusMessage"], "ask tel", "{task}");
             if agent.is_legacy() {
                 let answer = ask(&agent, "tasks/result", json!({ "taskId": id })).await;
-                judge(id, answer.get("result").or(answer.get("error")).unwrap(), &answer);
+                judge(
+                    id,
+                    answer.get("result").or(answer.get("error")).unwrap(),
+                    &answer,
+                );
                 let related = &answer["result"]["_meta"][RELATED]["taskId"];
                 assert!(id == "error" || related == id, "{answer}");
             } else {
-                judge(id, task["result"].get("result").or(task["result"].get("error")).unwrap(), &task);
+                judge(
+                    id,
+                    task["result"]
+                        .get("result")
+                        .or(task["result"].get("error"))
+                        .unwrap(),
+                    &task,
+                );
             }
         }
         let mut listening = if agent.is_legacy() {
             agent.get(None).await
         } else {
             let wanted = json!({ "notifications": { "taskIds": ["foreign", "short", "long"] } });
-            let mut listening = agent.post(&request(&agent, "subscriptions/listen", wanted)).await;
+            let mut listening = agent
+                .post(&request(&agent, "subscriptions/listen", wanted))
+                .await;
             let told = listening.message().await;
-            assert_eq!(told["params"]["notifications"]["taskIds"], json!(["short", "long"]), "{told}");
+            assert_eq!(
+                told["params"]["notifications"]["taskIds"],
+                json!(["short", "long"]),
+                "{told}"
+            );
             listening
         };
-        until("toolgate listens", || async { (puppet.listeners() > 0).then_some(()) }).await;
-        let method = if agent.is_legacy() { "notifications/tasks/status" } else { "notifications/tasks" };
+        until("toolgate listens", || async {
+            (puppet.listeners() > 0).then_some(())
+        })
+        .await;
+        let method = if agent.is_legacy() {
+            "notifications/tasks/status"
+        } else {
+            "notifications/tasks"
+        };
         for id in ["foreign", "short", "long"] {
             let mut params = standing(id, "completed");
             let (key, ended) = ending(id);
             params[key] = ended;
-            puppet.tells(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+            puppet
+                .tells(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+                .await;
         }
         for id in ["short", "long"] {
             let said = told(&mut listening).await;
-            assert_eq!((&said["params"]["taskId"], &said["params"]["statusMessage"]), (&json!(id), &json!("ask tel")));
+            assert_eq!(
+                (&said["params"]["taskId"], &said["params"]["statusMessage"]),
+                (&json!(id), &json!("ask tel"))
+            );
             judge(id, &said["params"]["result"], &said);
         }
     }
 }
 
-/// SECURITY §3C C4: a task is its caller's alone, whichever way another asks after it, at every address; the same agent is
-/// another caller when it acts for another tenant.
+/// SECURITY §3C C4: a task is its caller's alone, whichever way another asks after it, at every
+/// address; the same agent is another caller when it acts for another tenant.
 #[tokio::test]
 async fn another_callers_task_is_not_there() {
     for stranger in [TOKENS[1], OF_A_TENANT] {
@@ -229,48 +304,88 @@ async fn another_callers_task_is_not_there() {
     }
 }
 
-/// SECURITY §3C C4: a second server that gives a task the id of another's takes nothing over: at an address of both, the id means
-/// neither; at that of one, its own.
+/// SECURITY §3C C4: a second server that gives a task the id of another's takes nothing over: at an
+/// address of both, the id means neither; at that of one, its own.
 #[tokio::test]
 async fn a_task_stays_with_its_server() {
-    let (bank, evil) = (Puppet::with(vec![tool("pay")]).await, Puppet::with(vec![tool("take")]).await);
+    let (bank, evil) = (
+        Puppet::with(vec![tool("pay")]).await,
+        Puppet::with(vec![tool("take")]).await,
+    );
     bank.answers(answer);
     evil.answers(answer);
-    let contract = |name: &str| format!("  {name}: {{ purpose: test, actions: [read], secrets: [] }}\n");
+    let contract =
+        |name: &str| format!("  {name}: {{ purpose: test, actions: [read], secrets: [] }}\n");
     let setup = Setup::new()
         .server_with("bank", &format!("url: \"{}\"", bank.url()))
         .server_with("evil", &format!("url: \"{}\"", evil.url()))
-        .policy(&format!("contracts:\n{}{}", contract("bank__pay"), contract("evil__take")))
+        .policy(&format!(
+            "contracts:\n{}{}",
+            contract("bank__pay"),
+            contract("evil__take")
+        ))
         .open_sides()
         .callers(CALLERS);
-    let gate = Gate { gate: setup.start().await };
+    let gate = Gate {
+        gate: setup.start().await,
+    };
     let agent = gate.agent().token(TOKENS[0]).at("/mcp");
     let begin = async |name: &str| {
-        let made = ask(&agent, "tools/call", json!({ "name": name, "arguments": { "ends": "short" } })).await;
+        let made = ask(
+            &agent,
+            "tools/call",
+            json!({ "name": name, "arguments": { "ends": "short" } }),
+        )
+        .await;
         assert_eq!(made["result"]["taskId"], "short", "{made}");
     };
     begin("bank__pay").await;
-    let update = async |agent: &Agent| ask(agent, "tasks/cancel", json!({ "taskId": "short" })).await;
-    let heard = |puppet: &Puppet| puppet.seen().iter().filter(|seen| seen.method() == "tasks/cancel").count();
+    let update =
+        async |agent: &Agent| ask(agent, "tasks/cancel", json!({ "taskId": "short" })).await;
+    let heard = |puppet: &Puppet| {
+        puppet
+            .seen()
+            .iter()
+            .filter(|seen| seen.method() == "tasks/cancel")
+            .count()
+    };
     assert!(update(&agent).await.get("result").is_some());
     assert_eq!((heard(&bank), heard(&evil)), (1, 0));
     begin("evil__take").await;
     let refused = update(&agent).await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("ask at the address of one"), "{refused}");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("ask at the address of one"),
+        "{refused}"
+    );
     assert_eq!((heard(&bank), heard(&evil)), (1, 0), "neither is guessed");
     for (path, told) in [("/mcp/bank", (2, 0)), ("/mcp/evil", (2, 1))] {
-        assert!(update(&agent.clone().at(path)).await.get("result").is_some(), "{path}");
+        assert!(
+            update(&agent.clone().at(path))
+                .await
+                .get("result")
+                .is_some(),
+            "{path}"
+        );
         assert_eq!((heard(&bank), heard(&evil)), told, "{path}");
     }
 }
 
 async fn is_not_there_for(stranger: &str) {
     let (_puppet, gate) = stage().await;
-    for (path, name, is_legacy) in
-        [("/mcp", "bank__pay", false), ("/mcp", "bank__pay", true), ("/mcp/bank", "pay", true)]
-    {
+    for (path, name, is_legacy) in [
+        ("/mcp", "bank__pay", false),
+        ("/mcp", "bank__pay", true),
+        ("/mcp/bank", "pay", true),
+    ] {
         let [one, two] = [TOKENS[0], stranger].map(|token| gate.agent().token(token).at(path));
-        let (one, two) = if is_legacy { (one.initialized().await, two.initialized().await) } else { (one, two) };
+        let (one, two) = if is_legacy {
+            (one.initialized().await, two.initialized().await)
+        } else {
+            (one, two)
+        };
         begin(&one, (name, path), "short").await;
         for (agent, has) in [(&one, true), (&two, false)] {
             for method in ["tasks/get", "tasks/cancel"] {
@@ -279,13 +394,23 @@ async fn is_not_there_for(stranger: &str) {
             }
             if is_legacy {
                 let listed = ask(agent, "tasks/list", json!({})).await;
-                assert_eq!(listed["result"]["tasks"].as_array().unwrap().len(), usize::from(has), "{listed}");
+                assert_eq!(
+                    listed["result"]["tasks"].as_array().unwrap().len(),
+                    usize::from(has),
+                    "{listed}"
+                );
                 assert!(!listed.to_string().contains("5550199"), "{listed}");
             } else {
                 let wanted = json!({ "notifications": { "taskIds": ["short"] } });
-                let mut listening = agent.post(&request(agent, "subscriptions/listen", wanted)).await;
+                let mut listening = agent
+                    .post(&request(agent, "subscriptions/listen", wanted))
+                    .await;
                 let told = listening.message().await;
-                assert_eq!(told["params"]["notifications"].get("taskIds").is_some(), has, "{told}");
+                assert_eq!(
+                    told["params"]["notifications"].get("taskIds").is_some(),
+                    has,
+                    "{told}"
+                );
             }
         }
     }

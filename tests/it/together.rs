@@ -1,5 +1,5 @@
-//! Several servers at one address: lists are joined, everything else goes to the server it is for, and no server hurts
-//! another.
+//! Several servers at one address: lists are joined, everything else goes to the server it is for,
+//! and no server hurts another.
 
 use crate::harness::tool_server::script::{LEGACY, MODERN};
 use crate::harness::until;
@@ -23,7 +23,11 @@ fn page(seen: &Seen, key: &str, entry: impl Fn(&str) -> Value) -> Answer {
 
 /// A server with two prompts, two resources and a template, all of which bear its name.
 async fn server(name: &'static str, making: Making) -> Puppet {
-    let puppet = Puppet::start(Making { tools: vec![tool("read")], ..making }).await;
+    let puppet = Puppet::start(Making {
+        tools: vec![tool("read")],
+        ..making
+    })
+    .await;
     puppet.answers(move |seen| {
         let params = &seen.body["params"];
         match seen.method() {
@@ -51,20 +55,38 @@ async fn server(name: &'static str, making: Making) -> Puppet {
 }
 
 fn settings(servers: Vec<(&'static str, String)>) -> Settings {
-    let contract =
-        |(name, _): &(&str, String)| format!("  {name}__read: {{ purpose: t, actions: [read], secrets: [] }}\n");
-    let policy = format!("contracts:\n{}", servers.iter().map(contract).collect::<String>());
-    Settings { servers, callers: "", more: "", policy, observe: false }
+    let contract = |(name, _): &(&str, String)| {
+        format!("  {name}__read: {{ purpose: t, actions: [read], secrets: [] }}\n")
+    };
+    let policy = format!(
+        "contracts:\n{}",
+        servers.iter().map(contract).collect::<String>()
+    );
+    Settings {
+        servers,
+        callers: "",
+        more: "",
+        policy,
+        observe: false,
+    }
 }
 
 async fn two(north: Making, south: Making) -> (Puppet, Puppet, Gate) {
     let (north, south) = (server("north", north).await, server("south", south).await);
-    let gate = Gate::start(settings(vec![("north", north.url()), ("south", south.url())])).await;
+    let gate = Gate::start(settings(vec![
+        ("north", north.url()),
+        ("south", south.url()),
+    ]))
+    .await;
     (north, south, gate)
 }
 
 fn of_era(modern: bool, legacy: bool) -> Making {
-    Making { modern, legacy, ..Making::default() }
+    Making {
+        modern,
+        legacy,
+        ..Making::default()
+    }
 }
 
 /// The entries of all pages, and the cursors on the way.
@@ -72,9 +94,16 @@ async fn all(agent: &Agent, method: &str, key: &str, member: &str) -> (Vec<Strin
     let (mut entries, mut cursors, mut params) = (Vec::new(), Vec::new(), json!({}));
     loop {
         let answer = agent.ask(method, params).await;
-        let page = answer["result"][key].as_array().unwrap_or_else(|| panic!("{method}: {answer}"));
-        entries.extend(page.iter().map(|entry| entry[member].as_str().unwrap().to_owned()));
-        let Some(cursor) = answer["result"].get("nextCursor") else { return (entries, cursors) };
+        let page = answer["result"][key]
+            .as_array()
+            .unwrap_or_else(|| panic!("{method}: {answer}"));
+        entries.extend(
+            page.iter()
+                .map(|entry| entry[member].as_str().unwrap().to_owned()),
+        );
+        let Some(cursor) = answer["result"].get("nextCursor") else {
+            return (entries, cursors);
+        };
         cursors.push(cursor.as_str().unwrap().to_owned());
         params = json!({ "cursor": cursor });
     }
@@ -85,17 +114,46 @@ async fn lists_are_joined_page_by_page_under_toolgates_own_cursors() {
     let (_north, _south, gate) = two(Making::default(), Making::default()).await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let (prompts, cursors) = all(&agent, "prompts/list", "prompts", "name").await;
-        assert_eq!(prompts, ["north__p1", "north__p2", "south__p1", "south__p2"]);
-        assert!(cursors.len() == 3 && cursors.iter().all(|cursor| !cursor.contains("second page")), "{cursors:?}");
+        assert_eq!(
+            prompts,
+            ["north__p1", "north__p2", "south__p1", "south__p2"]
+        );
+        assert!(
+            cursors.len() == 3 && cursors.iter().all(|cursor| !cursor.contains("second page")),
+            "{cursors:?}"
+        );
         let (resources, _) = all(&agent, "resources/list", "resources", "uri").await;
-        assert_eq!(resources, ["north://1", "north://2", "south://1", "south://2"]);
-        let (templates, _) = all(&agent, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
-        let expected = ["north-t1://{id}/x", "north-t2://{id}/x", "south-t1://{id}/x", "south-t2://{id}/x"];
+        assert_eq!(
+            resources,
+            ["north://1", "north://2", "south://1", "south://2"]
+        );
+        let (templates, _) = all(
+            &agent,
+            "resources/templates/list",
+            "resourceTemplates",
+            "uriTemplate",
+        )
+        .await;
+        let expected = [
+            "north-t1://{id}/x",
+            "north-t2://{id}/x",
+            "south-t1://{id}/x",
+            "south-t2://{id}/x",
+        ];
         assert_eq!(templates, expected);
         let reversed: String = cursors[0].chars().rev().collect();
         let longer = format!("{}AAAA", cursors[0]);
-        for tampered in [json!(reversed), json!(longer), json!("the second page"), json!(""), json!(7), json!({})] {
-            let answer = agent.ask("prompts/list", json!({ "cursor": tampered })).await;
+        for tampered in [
+            json!(reversed),
+            json!(longer),
+            json!("the second page"),
+            json!(""),
+            json!(7),
+            json!({}),
+        ] {
+            let answer = agent
+                .ask("prompts/list", json!({ "cursor": tampered }))
+                .await;
             assert_eq!(answer["error"]["code"], -32602, "{tampered}: {answer}");
         }
     }
@@ -105,15 +163,35 @@ async fn lists_are_joined_page_by_page_under_toolgates_own_cursors() {
 async fn prompts_and_completions_go_to_the_server_that_the_name_says() {
     let (north, south, gate) = two(Making::default(), Making::default()).await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
-        let answer = agent.ask("prompts/get", json!({ "name": "south__p2" })).await;
+        let answer = agent
+            .ask("prompts/get", json!({ "name": "south__p2" }))
+            .await;
         assert_eq!(answer["result"]["description"], "south \"p2\"", "{answer}");
         let argument = json!({ "name": "a", "value": "b" });
         let reference = json!({ "type": "ref/prompt", "name": "north__p1" });
-        let answer = agent.ask("completion/complete", json!({ "ref": reference, "argument": argument })).await;
-        assert_eq!(answer["result"]["completion"]["values"], json!(["north", "p1"]), "{answer}");
+        let answer = agent
+            .ask(
+                "completion/complete",
+                json!({ "ref": reference, "argument": argument }),
+            )
+            .await;
+        assert_eq!(
+            answer["result"]["completion"]["values"],
+            json!(["north", "p1"]),
+            "{answer}"
+        );
         let reference = json!({ "type": "ref/resource", "uri": "south-t1://{id}/x" });
-        let answer = agent.ask("completion/complete", json!({ "ref": reference, "argument": argument })).await;
-        assert_eq!(answer["result"]["completion"]["values"], json!(["south", "south-t1://{id}/x"]), "{answer}");
+        let answer = agent
+            .ask(
+                "completion/complete",
+                json!({ "ref": reference, "argument": argument }),
+            )
+            .await;
+        assert_eq!(
+            answer["result"]["completion"]["values"],
+            json!(["south", "south-t1://{id}/x"]),
+            "{answer}"
+        );
         north.forget();
         south.forget();
         for name in ["p1", "west__p1", ""] {
@@ -138,13 +216,24 @@ async fn a_resource_is_read_at_the_server_that_lists_it_or_has_a_template_for_it
         ] {
             let answer = agent.ask("resources/read", json!({ "uri": uri })).await;
             let content = &answer["result"]["contents"][0];
-            assert_eq!((&content["uri"], &content["text"]), (&json!(uri), &json!(owner)), "{answer}");
+            assert_eq!(
+                (&content["uri"], &content["text"]),
+                (&json!(uri), &json!(owner)),
+                "{answer}"
+            );
         }
         north.forget();
         south.forget();
-        let answer = agent.ask("resources/read", json!({ "uri": "west://1" })).await;
+        let answer = agent
+            .ask("resources/read", json!({ "uri": "west://1" }))
+            .await;
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        let read = |puppet: &Puppet| puppet.seen().iter().any(|seen| seen.method() == "resources/read");
+        let read = |puppet: &Puppet| {
+            puppet
+                .seen()
+                .iter()
+                .any(|seen| seen.method() == "resources/read")
+        };
         assert!(!read(&north) && !read(&south));
     }
 }
@@ -152,19 +241,30 @@ async fn a_resource_is_read_at_the_server_that_lists_it_or_has_a_template_for_it
 #[tokio::test]
 async fn a_level_of_logging_is_set_at_every_server() {
     let (north, south, gate) = two(Making::default(), Making::default()).await;
-    let answer = gate.legacy("/mcp").await.ask("logging/setLevel", json!({ "level": "debug" })).await;
+    let answer = gate
+        .legacy("/mcp")
+        .await
+        .ask("logging/setLevel", json!({ "level": "debug" }))
+        .await;
     assert_eq!(answer["result"], json!({}), "{answer}");
     for puppet in [north, south] {
-        let seen = puppet.sees("the level", |seen| seen.method() == "logging/setLevel").await;
+        let seen = puppet
+            .sees("the level", |seen| seen.method() == "logging/setLevel")
+            .await;
         assert_eq!(seen.body["params"]["level"], "debug");
     }
 }
 
 #[tokio::test]
 async fn what_servers_can_do_is_said_together() {
-    let can = |capabilities: Value| Making { capabilities, ..Making::default() };
+    let can = |capabilities: Value| Making {
+        capabilities,
+        ..Making::default()
+    };
     let north = can(json!({ "tools": {}, "prompts": { "listChanged": false }, "completions": {} }));
-    let south = can(json!({ "tools": {}, "prompts": { "listChanged": true }, "resources": { "subscribe": true } }));
+    let south = can(
+        json!({ "tools": {}, "prompts": { "listChanged": true }, "resources": { "subscribe": true } }),
+    );
     let (_north, _south, gate) = two(north, south).await;
     let together = json!({
         "tools": { "listChanged": true }, "prompts": { "listChanged": true }, "completions": {},
@@ -180,7 +280,10 @@ async fn what_servers_can_do_is_said_together() {
     let initialized = gate.agent().answered(&message).await["result"].clone();
     assert_eq!(initialized["capabilities"], together, "{initialized}");
     assert_eq!(
-        (&initialized["protocolVersion"], &initialized["serverInfo"]["name"]),
+        (
+            &initialized["protocolVersion"],
+            &initialized["serverInfo"]["name"]
+        ),
         (&json!(LEGACY), &json!("toolgate"))
     );
 }
@@ -192,17 +295,36 @@ async fn an_agent_hears_of_resources_of_all_servers_under_its_own_subscription()
     let wanted = json!({ "resourceSubscriptions": ["north://1", "south://1"] });
     let request = agent.request("subscriptions/listen", json!({ "notifications": wanted }));
     let mut stream = agent.post(&request).await;
-    let label = |message: &Value| message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+    let label = |message: &Value| {
+        message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone()
+    };
     let acknowledged = stream.message().await;
-    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged", "{acknowledged}");
+    assert_eq!(
+        acknowledged["method"], "notifications/subscriptions/acknowledged",
+        "{acknowledged}"
+    );
     assert_eq!(label(&acknowledged), request["id"], "{acknowledged}");
-    assert!(acknowledged["params"]["notifications"]["resourceSubscriptions"].is_array(), "{acknowledged}");
-    for (puppet, uri) in [(&north, "north://1"), (&south, "south://1"), (&north, "north://1")] {
+    assert!(
+        acknowledged["params"]["notifications"]["resourceSubscriptions"].is_array(),
+        "{acknowledged}"
+    );
+    for (puppet, uri) in [
+        (&north, "north://1"),
+        (&south, "south://1"),
+        (&north, "north://1"),
+    ] {
         let note = json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
         puppet.tells(note).await;
         let heard = stream.message().await;
-        assert_eq!(heard["method"], "notifications/resources/updated", "{heard}");
-        assert_eq!((&heard["params"]["uri"], label(&heard)), (&json!(uri), request["id"].clone()), "{heard}");
+        assert_eq!(
+            heard["method"], "notifications/resources/updated",
+            "{heard}"
+        );
+        assert_eq!(
+            (&heard["params"]["uri"], label(&heard)),
+            (&json!(uri), request["id"].clone()),
+            "{heard}"
+        );
     }
 }
 
@@ -210,19 +332,26 @@ fn note(what: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params })
 }
 
-/// Reads until everything in `expected` was said, each under the id of the subscription; returns what was said.
+/// Reads until everything in `expected` was said, each under the id of the subscription; returns
+/// what was said.
 async fn hears(stream: &mut Reading, id: &Value, expected: &[&str]) -> Vec<Value> {
     let mut said: Vec<Value> = Vec::new();
-    while !expected.iter().all(|what| said.iter().any(|said| said["method"] == format!("notifications/{what}"))) {
+    while !expected.iter().all(|what| {
+        said.iter()
+            .any(|said| said["method"] == format!("notifications/{what}"))
+    }) {
         let message = stream.message().await;
-        assert_eq!(&message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id, "{message}");
+        assert_eq!(
+            &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id,
+            "{message}"
+        );
         said.push(message);
     }
     said
 }
 
-/// PROTOCOL §1.8: a server that breaks off takes no other with it; when it is back it is listened to again, and the agent
-/// hears what it may have missed.
+/// PROTOCOL §1.8: a server that breaks off takes no other with it; when it is back it is listened
+/// to again, and the agent hears what it may have missed.
 #[tokio::test]
 async fn a_feed_that_broke_off_is_opened_again() {
     let (north, south, gate) = two(Making::default(), Making::default()).await;
@@ -233,21 +362,44 @@ async fn a_feed_that_broke_off_is_opened_again() {
     let request = agent.request("subscriptions/listen", json!({ "notifications": wanted }));
     let mut stream = agent.post(&request).await;
     let acknowledged = stream.message().await;
-    assert_eq!(acknowledged["params"]["notifications"], wanted, "{acknowledged}");
+    assert_eq!(
+        acknowledged["params"]["notifications"], wanted,
+        "{acknowledged}"
+    );
     for round in 0..2 {
         south.down();
-        north.tells(note("resources/list_changed", &json!({ "north": round }))).await;
+        north
+            .tells(note("resources/list_changed", &json!({ "north": round })))
+            .await;
         let said = hears(&mut stream, &request["id"], &["resources/list_changed"]).await;
-        assert_eq!((said.len(), &said[0]["params"]["north"]), (1, &json!(round)), "{said:?}");
+        assert_eq!(
+            (said.len(), &said[0]["params"]["north"]),
+            (1, &json!(round)),
+            "{said:?}"
+        );
         south.up().await;
         // Its lists may have changed while nobody listened.
-        let missed = ["prompts/list_changed", "resources/list_changed", "resources/updated"];
+        let missed = [
+            "prompts/list_changed",
+            "resources/list_changed",
+            "resources/updated",
+        ];
         let said = hears(&mut stream, &request["id"], &missed).await;
-        assert_eq!((said.len(), &said[2]["params"]["uri"]), (3, &json!("south://1")), "{said:?}");
+        assert_eq!(
+            (said.len(), &said[2]["params"]["uri"]),
+            (3, &json!("south://1")),
+            "{said:?}"
+        );
         for (puppet, name) in [(&south, "south"), (&north, "north")] {
-            puppet.tells(note("prompts/list_changed", &json!({ name: round }))).await;
+            puppet
+                .tells(note("prompts/list_changed", &json!({ name: round })))
+                .await;
             let said = hears(&mut stream, &request["id"], &["prompts/list_changed"]).await;
-            assert_eq!((said.len(), &said[0]["params"][name]), (1, &json!(round)), "{said:?}");
+            assert_eq!(
+                (said.len(), &said[0]["params"][name]),
+                (1, &json!(round)),
+                "{said:?}"
+            );
         }
     }
 }
@@ -262,19 +414,31 @@ async fn an_agent_on_standard_input_hears_again_of_a_server_that_came_back() {
     let wanted = json!({ "notifications": { "promptsListChanged": true } });
     let listen = gate.agent().request("subscriptions/listen", wanted);
     agent.say(&listen).await;
-    assert_eq!(agent.hears().await["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        agent.hears().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     puppet.down();
     puppet.up().await;
     let missed = agent.hears().await;
-    assert_eq!(missed["method"], "notifications/prompts/list_changed", "{missed}");
-    puppet.tells(note("prompts/list_changed", &json!({ "x": 1 }))).await;
+    assert_eq!(
+        missed["method"], "notifications/prompts/list_changed",
+        "{missed}"
+    );
+    puppet
+        .tells(note("prompts/list_changed", &json!({ "x": 1 })))
+        .await;
     let said = agent.hears().await;
-    assert_eq!((&said["method"], &said["params"]["x"]), (&missed["method"], &json!(1)), "{said}");
+    assert_eq!(
+        (&said["method"], &said["params"]["x"]),
+        (&missed["method"], &json!(1)),
+        "{said}"
+    );
     agent.end().await;
 }
 
-/// A server that was listened to and comes back as one that refuses it: the log says so, the agent looks again at what it
-/// may have missed, and the others go on.
+/// A server that was listened to and comes back as one that refuses it: the log says so, the agent
+/// looks again at what it may have missed, and the others go on.
 #[tokio::test]
 async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
     let (north, south, gate) = two(Making::default(), Making::default()).await;
@@ -282,15 +446,22 @@ async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
     let wanted = json!({ "notifications": { "promptsListChanged": true } });
     let request = agent.request("subscriptions/listen", wanted);
     let mut stream = agent.post(&request).await;
-    assert_eq!(stream.message().await["method"], "notifications/subscriptions/acknowledged");
-    south.answers(|_| Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } })));
+    assert_eq!(
+        stream.message().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
+    south.answers(|_| {
+        Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } }))
+    });
     south.scripts_subscriptions();
     south.down();
     south.up().await;
     hears(&mut stream, &request["id"], &["prompts/list_changed"]).await;
     let log = gate.log();
     assert!(log.contains("refuses a subscription that it had"), "{log}");
-    north.tells(note("prompts/list_changed", &json!({ "north": 1 }))).await;
+    north
+        .tells(note("prompts/list_changed", &json!({ "north": 1 })))
+        .await;
     let said = hears(&mut stream, &request["id"], &["prompts/list_changed"]).await;
     assert_eq!(said[0]["params"]["north"], 1, "{said:?}");
 }
@@ -300,7 +471,8 @@ async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
 async fn servers_are_subscribed_to_side_by_side() {
     let (north, south, gate) = two(Making::default(), Making::default()).await;
     let agent = gate.agent();
-    let wanted = json!({ "promptsListChanged": true, "resourceSubscriptions": ["a:1", "a:2", "a:3"] });
+    let wanted =
+        json!({ "promptsListChanged": true, "resourceSubscriptions": ["a:1", "a:2", "a:3"] });
     let request = agent.request("subscriptions/listen", json!({ "notifications": wanted }));
     let poster = agent.clone();
     let mut hands = Vec::new();
@@ -313,7 +485,13 @@ async fn servers_are_subscribed_to_side_by_side() {
     // Both are asked before either has answered.
     let mut asked = Vec::new();
     for puppet in [&north, &south] {
-        asked.push(puppet.sees("the subscription", |seen| seen.method() == "subscriptions/listen").await);
+        asked.push(
+            puppet
+                .sees("the subscription", |seen| {
+                    seen.method() == "subscriptions/listen"
+                })
+                .await,
+        );
     }
     let honours = [
         json!({ "promptsListChanged": true, "resourceSubscriptions": ["a:2", "never asked for"] }),
@@ -323,11 +501,16 @@ async fn servers_are_subscribed_to_side_by_side() {
         let meta = json!({ "io.modelcontextprotocol/subscriptionId": seen.body["id"] });
         let params = json!({ "_meta": meta, "notifications": notifications });
         hand.send(": a moment\n\n".to_owned()).await.unwrap();
-        hand.send(event(&note("subscriptions/acknowledged", &params))).await.unwrap();
+        hand.send(event(&note("subscriptions/acknowledged", &params)))
+            .await
+            .unwrap();
     }
     let acknowledged = posting.await.unwrap().message().await;
     let expected = json!({ "promptsListChanged": true, "resourceSubscriptions": ["a:2", "a:1"] });
-    assert_eq!(acknowledged["params"]["notifications"], expected, "{acknowledged}");
+    assert_eq!(
+        acknowledged["params"]["notifications"], expected,
+        "{acknowledged}"
+    );
 }
 
 #[tokio::test]
@@ -336,25 +519,50 @@ async fn servers_of_two_eras_together_are_served_in_the_revisions_they_share() {
     for (method, code) in [("tools/list", -32600), ("server/discover", -32601)] {
         let refused = gate.agent().ask(method, json!({})).await;
         assert_eq!(refused["error"]["code"], code, "{refused}");
-        assert!(refused["error"]["message"].as_str().unwrap().contains("begin with `initialize`"), "{refused}");
+        assert!(
+            refused["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("begin with `initialize`"),
+            "{refused}"
+        );
     }
-    assert_eq!(gate.legacy("/mcp").await.tools().await, ["north__read", "south__read"]);
-    assert_eq!(gate.agent().at("/mcp/north").tools().await, ["read"], "alone it is served in both");
+    assert_eq!(
+        gate.legacy("/mcp").await.tools().await,
+        ["north__read", "south__read"]
+    );
+    assert_eq!(
+        gate.agent().at("/mcp/north").tools().await,
+        ["read"],
+        "alone it is served in both"
+    );
 }
 
 #[tokio::test]
 async fn a_modern_server_among_those_of_both_eras_leaves_the_modern_revision() {
     let (_north, _south, gate) = two(of_era(true, true), of_era(true, false)).await;
     let discovered = gate.agent().ask("server/discover", json!({})).await;
-    assert_eq!(discovered["result"]["supportedVersions"], json!([MODERN]), "{discovered}");
+    assert_eq!(
+        discovered["result"]["supportedVersions"],
+        json!([MODERN]),
+        "{discovered}"
+    );
     assert_eq!(gate.agent().tools().await, ["north__read", "south__read"]);
     let info = json!({ "name": "agent", "version": "1" });
     let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
     let refused = gate.agent().answered(&message).await;
     assert_eq!(refused["error"]["code"], -32022, "{refused}");
-    assert_eq!(refused["error"]["data"]["supported"], json!([MODERN]), "{refused}");
-    assert_eq!(gate.legacy("/mcp/north").await.tools().await, ["read"], "alone it is served in both");
+    assert_eq!(
+        refused["error"]["data"]["supported"],
+        json!([MODERN]),
+        "{refused}"
+    );
+    assert_eq!(
+        gate.legacy("/mcp/north").await.tools().await,
+        ["read"],
+        "alone it is served in both"
+    );
 }
 
 #[tokio::test]
@@ -368,16 +576,29 @@ async fn a_server_that_is_down_takes_only_its_own_with_it() {
             (agent.tools().await == ["south__read"]).then_some(())
         })
         .await;
-        assert_eq!(all(&agent, "prompts/list", "prompts", "name").await.0, ["south__p1", "south__p2"]);
-        let answer = agent.ask("prompts/get", json!({ "name": "north__p1" })).await;
+        assert_eq!(
+            all(&agent, "prompts/list", "prompts", "name").await.0,
+            ["south__p1", "south__p2"]
+        );
+        let answer = agent
+            .ask("prompts/get", json!({ "name": "north__p1" }))
+            .await;
         assert!(answer["error"].is_object(), "{answer}");
-        let answer = agent.ask("prompts/get", json!({ "name": "south__p1" })).await;
+        let answer = agent
+            .ask("prompts/get", json!({ "name": "south__p1" }))
+            .await;
         assert_eq!(answer["result"]["description"], "south \"p1\"", "{answer}");
-        let answer = agent.ask("resources/read", json!({ "uri": "south://1" })).await;
+        let answer = agent
+            .ask("resources/read", json!({ "uri": "south://1" }))
+            .await;
         assert_eq!(answer["result"]["contents"][0]["text"], "south", "{answer}");
         assert!(agent.call("south__read", json!({})).await["result"].is_object());
     }
-    assert_eq!(gate.legacy("/mcp").await.tools().await, ["south__read"], "a new session opens without it");
+    assert_eq!(
+        gate.legacy("/mcp").await.tools().await,
+        ["south__read"],
+        "a new session opens without it"
+    );
     north.up().await;
     until("north's tools are back", || async {
         (gate.agent().tools().await == ["north__read", "south__read"]).then_some(())

@@ -1,5 +1,5 @@
-//! Traces of the built program: a span for a call reaches a collector in the agent's trace, which the ledger names too, and
-//! the tool server gets the agent's trace context as it was (003-80).
+//! Traces of the built program: a span for a call reaches a collector in the agent's trace, which
+//! the ledger names too, and the tool server gets the agent's trace context as it was (003-80).
 
 use crate::harness::gate::Setup;
 use crate::harness::tool_server::script::{LEGACY, MODERN};
@@ -24,32 +24,49 @@ impl Collector {
     pub async fn start() -> (Self, String) {
         let collector = Self::default();
         let kept = collector.clone();
-        let app = axum::Router::new().fallback(move |uri: axum::http::Uri, body: Bytes| async move {
-            kept.0.lock().unwrap().push((uri.path().to_owned(), body.to_vec()));
-        });
+        let app =
+            axum::Router::new().fallback(move |uri: axum::http::Uri, body: Bytes| async move {
+                kept.0
+                    .lock()
+                    .unwrap()
+                    .push((uri.path().to_owned(), body.to_vec()));
+            });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(std::future::IntoFuture::into_future(axum::serve(listener, app)));
+        tokio::spawn(std::future::IntoFuture::into_future(axum::serve(
+            listener, app,
+        )));
         (collector, format!("http://{address}"))
     }
 
     /// Everything that arrived.
     pub fn arrived(&self) -> Vec<u8> {
-        self.0.lock().unwrap().iter().flat_map(|(_, body)| body.clone()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .flat_map(|(_, body)| body.clone())
+            .collect()
     }
 
     /// The first request that has all these bytes.
     fn with(&self, parts: &[Vec<u8>]) -> Option<String> {
         let seen = self.0.lock().unwrap();
         let has = |body: &[u8], part: &[u8]| body.windows(part.len()).any(|window| window == part);
-        seen.iter().find(|(_, body)| parts.iter().all(|part| has(body, part))).map(|(path, _)| path.clone())
+        seen.iter()
+            .find(|(_, body)| parts.iter().all(|part| has(body, part)))
+            .map(|(path, _)| path.clone())
     }
 }
 
 /// A protobuf field of bytes: its number, its length, the value.
 fn field(number: u8, hex: &str) -> Vec<u8> {
-    let bytes = (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap());
-    [number << 3 | 2, u8::try_from(hex.len() / 2).unwrap()].into_iter().chain(bytes).collect()
+    let bytes =
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap());
+    [number << 3 | 2, u8::try_from(hex.len() / 2).unwrap()]
+        .into_iter()
+        .chain(bytes)
+        .collect()
 }
 
 #[tokio::test]
@@ -61,21 +78,46 @@ async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server
         .contracts(&[("oracle__read", "read")])
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate { gate: setup.start().await };
+    let gate = stage::Gate {
+        gate: setup.start().await,
+    };
     let context = format!("00-{TRACE}-{PARENT}-01");
-    for (count, agent) in [gate.agent(), gate.legacy("/mcp").await].into_iter().enumerate() {
+    for (count, agent) in [gate.agent(), gate.legacy("/mcp").await]
+        .into_iter()
+        .enumerate()
+    {
         let meta = json!({ "traceparent": context, "tracestate": "vendor=1" });
-        let answer = agent.ask("tools/call", json!({ "name": "oracle__read", "arguments": {}, "_meta": meta })).await;
+        let answer = agent
+            .ask(
+                "tools/call",
+                json!({ "name": "oracle__read", "arguments": {}, "_meta": meta }),
+            )
+            .await;
         assert!(answer["result"].is_object(), "{answer}");
         let entries = gate.entries(count + 1).await;
-        assert!(entries.iter().all(|entry| entry["trace_id"] == TRACE), "{entries:#?}");
-        let seen = puppet.seen().into_iter().rfind(|seen| seen.method() == "tools/call").unwrap();
+        assert!(
+            entries.iter().all(|entry| entry["trace_id"] == TRACE),
+            "{entries:#?}"
+        );
+        let seen = puppet
+            .seen()
+            .into_iter()
+            .rfind(|seen| seen.method() == "tools/call")
+            .unwrap();
         let meta = &seen.body["params"]["_meta"];
-        assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(context), &json!("vendor=1")), "{meta}");
+        assert_eq!(
+            (&meta["traceparent"], &meta["tracestate"]),
+            (&json!(context), &json!("vendor=1")),
+            "{meta}"
+        );
         // Of the Span message: trace_id = 1, parent_span_id = 4.
         let revision = if agent.is_legacy() { LEGACY } else { MODERN };
-        let parts =
-            [field(1, TRACE), field(4, PARENT), b"tools/call oracle__read".to_vec(), revision.as_bytes().to_vec()];
+        let parts = [
+            field(1, TRACE),
+            field(4, PARENT),
+            b"tools/call oracle__read".to_vec(),
+            revision.as_bytes().to_vec(),
+        ];
         let path = until("a span", || async { collector.with(&parts) }).await;
         assert_eq!(path, "/v1/traces");
     }
@@ -91,7 +133,9 @@ async fn a_call_without_a_trace_gets_one_that_ledger_and_collector_share() {
         .contracts(&[("oracle__read", "read")])
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate { gate: setup.start().await };
+    let gate = stage::Gate {
+        gate: setup.start().await,
+    };
     assert!(gate.agent().call("oracle__read", json!({})).await["result"].is_object());
     let entries = gate.entries(1).await;
     let trace = entries[0]["trace_id"].as_str().unwrap();
@@ -109,15 +153,21 @@ async fn a_refused_call_says_so_on_its_span() {
         .policy(policy)
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate { gate: setup.start().await };
+    let gate = stage::Gate {
+        gate: setup.start().await,
+    };
     gate.agent().call("oracle__read", json!({})).await;
     let marks = [b"error.type".to_vec(), b"rbac_denied".to_vec()];
-    until("a span that says the code", || async { collector.with(&marks) }).await;
+    until("a span that says the code", || async {
+        collector.with(&marks)
+    })
+    .await;
     assert_eq!(puppet.executions(), 0);
 }
 
-/// 003-108, 003-109, 003-110, 003-111: what tasks have used is scraped under the documents' names: steps and cost after each
-/// call, as the contract says it or the result reports it; calls; milliseconds. A refused call uses nothing.
+/// 003-108, 003-109, 003-110, 003-111: what tasks have used is scraped under the documents' names:
+/// steps and cost after each call, as the contract says it or the result reports it; calls;
+/// milliseconds. A refused call uses nothing.
 #[tokio::test]
 async fn what_tasks_use_is_scraped_under_the_documents_names() {
     let puppet = Puppet::with(["pay", "read", "ask"].map(tool).to_vec()).await;
@@ -137,18 +187,38 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
   - { agent: bob, token: token-of-agent-bob }
 ";
     let servers = vec![("oracle", puppet.url())];
-    let settings = stage::Settings { servers, callers, more: "", policy: policy.to_owned(), observe: false };
+    let settings = stage::Settings {
+        servers,
+        callers,
+        more: "",
+        policy: policy.to_owned(),
+        observe: false,
+    };
     let gate = stage::Gate::start(settings).await;
     let scraped = async || {
         let mut values = Vec::new();
-        for name in ["steps_used_count", "steps_used_sum", "token_cost_sum", "tool_calls_total", "latency_ms_count"] {
+        for name in [
+            "steps_used_count",
+            "steps_used_sum",
+            "token_cost_sum",
+            "tool_calls_total",
+            "latency_ms_count",
+        ] {
             values.push(gate.metric(&format!("toolgate_{name}")).await);
         }
         values
     };
     let text = gate.gate.operators("/metrics").await;
-    for name in ["steps_used_sum 0", "token_cost_sum 0", "tool_calls_total 0", "latency_ms_sum 0"] {
-        assert!(text.contains(&format!("\ntoolgate_{name}")), "{name} is there from the start: {text}");
+    for name in [
+        "steps_used_sum 0",
+        "token_cost_sum 0",
+        "tool_calls_total 0",
+        "latency_ms_sum 0",
+    ] {
+        assert!(
+            text.contains(&format!("\ntoolgate_{name}")),
+            "{name} is there from the start: {text}"
+        );
     }
     for (n, (who, tool, task, refused, expected)) in [
         ("ann", "pay", "one", None, [1.0, 1.0, 2.5, 1.0, 1.0]),
@@ -156,23 +226,50 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
         ("ann", "read", "one", None, [3.0, 6.0, 13.5, 3.0, 3.0]),
         ("ann", "pay", "two", None, [4.0, 7.0, 16.0, 4.0, 4.0]),
         ("ann", "ask", "one", None, [5.0, 11.0, 26.0, 5.0, 5.0]),
-        ("bob", "read", "one", Some("rbac_denied"), [5.0, 11.0, 26.0, 5.0, 6.0]),
+        (
+            "bob",
+            "read",
+            "one",
+            Some("rbac_denied"),
+            [5.0, 11.0, 26.0, 5.0, 6.0],
+        ),
         ("ann", "read", "one", None, [6.0, 16.0, 37.0, 6.0, 7.0]),
     ]
     .into_iter()
     .enumerate()
     {
         let meta = json!({ "dev.toolgate/task": task });
-        let params = json!({ "name": format!("oracle__{tool}"), "arguments": { "n": n }, "_meta": meta });
-        let answer = gate.agent().token(&format!("token-of-agent-{who}")).ask("tools/call", params).await;
+        let params =
+            json!({ "name": format!("oracle__{tool}"), "arguments": { "n": n }, "_meta": meta });
+        let answer = gate
+            .agent()
+            .token(&format!("token-of-agent-{who}"))
+            .ask("tools/call", params)
+            .await;
         assert_eq!(stage::code(&answer).as_deref(), refused, "{answer}");
         assert_eq!(scraped().await, expected, "call {n}");
     }
     let latency = gate.metric("toolgate_latency_ms_sum").await;
-    assert!(latency > 0.0 && latency < 1000.0 * DEADLINE.as_secs_f64(), "{latency}");
+    assert!(
+        latency > 0.0 && latency < 1000.0 * DEADLINE.as_secs_f64(),
+        "{latency}"
+    );
     let all = gate.metric("toolgate_latency_ms_bucket{le=\"+Inf\"}").await;
     assert!((all - 7.0).abs() < 0.1, "{all}");
-    let costs: Vec<Value> = gate.entries(7).await.iter().map(|entry| entry["cost"].clone()).collect();
-    let expected = [json!(2.5), json!(2.5), json!(1.0), json!(2.5), json!(4.0), Value::Null, json!(1.0)];
+    let costs: Vec<Value> = gate
+        .entries(7)
+        .await
+        .iter()
+        .map(|entry| entry["cost"].clone())
+        .collect();
+    let expected = [
+        json!(2.5),
+        json!(2.5),
+        json!(1.0),
+        json!(2.5),
+        json!(4.0),
+        Value::Null,
+        json!(1.0),
+    ];
     assert_eq!(costs, expected, "the ledger has what each has cost");
 }

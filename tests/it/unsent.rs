@@ -1,5 +1,6 @@
-//! What could not leave before its deadline never leaves (SEMANTICS §4): its agent reads that nothing was sent, and the same
-//! call again is the first that runs. Each server here keeps a call waiting somewhere before its first byte.
+//! What could not leave before its deadline never leaves (SEMANTICS §4): its agent reads that
+//! nothing was sent, and the same call again is the first that runs. Each server here keeps a call
+//! waiting somewhere before its first byte.
 
 use crate::harness::agent::Answer;
 use crate::harness::gate::{Gate, Setup};
@@ -11,12 +12,18 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 fn done(_: &puppet::Seen) -> puppet::Answer {
-    puppet::Answer::Result(json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" }))
+    puppet::Answer::Result(
+        json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" }),
+    )
 }
 
 async fn gate(puppet: &Puppet, more: &str) -> Gate {
     let members = format!("url: \"{}\", timeout: 1s{more}", puppet.url());
-    Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).start().await
+    Setup::new()
+        .server_with("oracle", &members)
+        .contracts(&[("oracle__pay", "write")])
+        .start()
+        .await
 }
 
 /// A `ping` that is not answered: the call behind it does not leave when the ping is given up.
@@ -26,13 +33,32 @@ async fn a_call_behind_a_ping_stays_here() {
     let gate = gate(&puppet, ", ping_after: 1ms").await;
     let agent = gate.agent().initialize().await;
     puppet.answers(done);
-    assert!(agent.legacy_call("oracle__pay", json!({ "key": "first" })).await.is_done());
+    assert!(
+        agent
+            .legacy_call("oracle__pay", json!({ "key": "first" }))
+            .await
+            .is_done()
+    );
     puppet.forget();
-    puppet.answers(|seen| if seen.method() == "ping" { puppet::Answer::Silence } else { done(seen) });
+    puppet.answers(|seen| {
+        if seen.method() == "ping" {
+            puppet::Answer::Silence
+        } else {
+            done(seen)
+        }
+    });
     let arguments = json!({ "key": "k" });
     let told = agent.legacy_call("oracle__pay", arguments.clone()).await;
-    assert_eq!((told.refusal().as_str(), puppet.executions()), ("upstream_unavailable", 0), "{told:?}");
-    assert!(told.words().contains("nothing was sent"), "{}", told.words());
+    assert_eq!(
+        (told.refusal().as_str(), puppet.executions()),
+        ("upstream_unavailable", 0),
+        "{told:?}"
+    );
+    assert!(
+        told.words().contains("nothing was sent"),
+        "{}",
+        told.words()
+    );
     let ping = puppet.sees("a ping", |seen| seen.method() == "ping").await;
     puppet.closed(&ping.body["id"]).await;
     assert_eq!(puppet.executions(), 0, "it left behind its ping");
@@ -53,7 +79,12 @@ async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
     let (mut waiting, mut missed) = (Vec::new(), 0);
     // On a busy machine one that is not taken in time says little.
     while missed < 5 {
-        match tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(puppet.address)).await {
+        match tokio::time::timeout(
+            Duration::from_millis(200),
+            TcpStream::connect(puppet.address),
+        )
+        .await
+        {
             Ok(stream) => waiting.push(stream.unwrap()),
             Err(_) => missed += 1,
         }
@@ -61,12 +92,18 @@ async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
     (listener, waiting)
 }
 
-/// A connection that is not taken in time: when it is, nobody sends anything on it, though a probe has said meanwhile that
-/// the call did not run.
+/// A connection that is not taken in time: when it is, nobody sends anything on it, though a probe
+/// has said meanwhile that the call did not run.
 #[tokio::test]
 async fn a_call_behind_its_connection_stays_here() {
     let (modern, legacy, capabilities) = (true, false, json!({ "tools": {} }));
-    let puppet = Puppet::start(Making { modern, legacy, capabilities, tools: vec![tool("pay")], ..Making::default() });
+    let puppet = Puppet::start(Making {
+        modern,
+        legacy,
+        capabilities,
+        tools: vec![tool("pay")],
+        ..Making::default()
+    });
     let puppet = puppet.await;
     puppet.answers(done);
     let gate = gate(&puppet, "").await;
@@ -76,7 +113,11 @@ async fn a_call_behind_its_connection_stays_here() {
     let told = gate.agent().call("oracle__pay", arguments.clone()).await;
     drop(waiting);
     puppet.serve(listener);
-    assert_eq!((told.refusal().as_str(), puppet.executions()), ("upstream_unavailable", 0), "{told:?}");
+    assert_eq!(
+        (told.refusal().as_str(), puppet.executions()),
+        ("upstream_unavailable", 0),
+        "{told:?}"
+    );
     let again = until("the server takes connections", || async {
         let told = gate.agent().call("oracle__pay", arguments.clone()).await;
         (told.refusal() != "upstream_unavailable").then_some(told)
@@ -111,29 +152,48 @@ for line in sys.stdin:
 
 fn came(gate: &Gate) -> BTreeMap<String, usize> {
     let mut came = BTreeMap::new();
-    for key in std::fs::read_to_string(gate.setup.directory().join("came")).unwrap().lines() {
+    for key in std::fs::read_to_string(gate.setup.directory().join("came"))
+        .unwrap()
+        .lines()
+    {
         *came.entry(key.to_owned()).or_default() += 1;
     }
     came
 }
 
-/// A child that stops reading: what has left in part is unknown and leaves in whole, so that what comes after it can be
-/// read; what waits behind it never leaves.
+/// A child that stops reading: what has left in part is unknown and leaves in whole, so that what
+/// comes after it can be read; what waits behind it never leaves.
 #[tokio::test]
 async fn a_line_behind_another_stays_here() {
-    let members = "command: python3, args: [slow.py], cwd: ., env: { PATH: \"${PATH}\" }, timeout: 1s";
-    let setup = Setup::new().server_with("odd", members).contracts(&[("odd__pay", "write")]);
+    let members =
+        "command: python3, args: [slow.py], cwd: ., env: { PATH: \"${PATH}\" }, timeout: 1s";
+    let setup = Setup::new()
+        .server_with("odd", members)
+        .contracts(&[("odd__pay", "write")]);
     std::fs::write(setup.directory().join("slow.py"), CHILD).unwrap();
-    let gate = setup.environment("PATH", &std::env::var("PATH").unwrap()).start().await;
-    let call = async |arguments: &Value| -> Answer { gate.agent().call("odd__pay", arguments.clone()).await };
+    let gate = setup
+        .environment("PATH", &std::env::var("PATH").unwrap())
+        .start()
+        .await;
+    let call = async |arguments: &Value| -> Answer {
+        gate.agent().call("odd__pay", arguments.clone()).await
+    };
     // More than a pipe holds.
     let long = json!({ "key": "long", "more": "x".repeat(200_000) });
     let (stops, waits) = (json!({ "key": "stops" }), json!({ "key": "waits" }));
-    for (arguments, expected) in
-        [(&stops, "outcome_unknown"), (&long, "outcome_unknown"), (&waits, "upstream_unavailable")]
-    {
+    for (arguments, expected) in [
+        (&stops, "outcome_unknown"),
+        (&long, "outcome_unknown"),
+        (&waits, "upstream_unavailable"),
+    ] {
         let told = call(arguments).await;
-        assert_eq!(told.refusal(), expected, "{}: {}", arguments["key"], told.words());
+        assert_eq!(
+            told.refusal(),
+            expected,
+            "{}: {}",
+            arguments["key"],
+            told.words()
+        );
     }
     assert_eq!(came(&gate), BTreeMap::from([("stops".to_owned(), 1)]));
     std::fs::write(gate.setup.directory().join("go"), "").unwrap();

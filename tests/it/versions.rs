@@ -1,5 +1,5 @@
-//! One call, one version: whatever is reloaded while calls are under way, who calls and everything that judges the call come
-//! from the same files.
+//! One call, one version: whatever is reloaded while calls are under way, who calls and everything
+//! that judges the call come from the same files.
 
 use crate::harness::gate::Setup;
 use crate::harness::hook_server::{HookServer, Says};
@@ -19,7 +19,9 @@ const OBSERVES: u64 = 4;
 /// Everything in it that can say so says `n`, and what is of another version is refused.
 fn policy(n: u64) -> String {
     let hidden: String = VERSIONS
-        .map(|one| format!("  oracle__hidden_{one}: {{ purpose: test, actions: [read], secrets: [] }}\n"))
+        .map(|one| {
+            format!("  oracle__hidden_{one}: {{ purpose: test, actions: [read], secrets: [] }}\n")
+        })
         .concat();
     format!(
         r#"contracts:
@@ -46,15 +48,22 @@ fn policy(n: u64) -> String {
 fn versions(base: &Setup, hooks: &HookServer) -> BTreeMap<u64, (Setup, String)> {
     let version = |n: u64| {
         std::fs::write(base.directory().join(format!("v{n}.yaml")), policy(n)).unwrap();
-        let callers =
-            format!("  - {{ agent: bot, token: {TOKEN}, tenant: t_001, group: group-{n}, roles: [role-{n}] }}");
+        let callers = format!(
+            "  - {{ agent: bot, token: {TOKEN}, tenant: t_001, group: group-{n}, roles: [role-{n}] }}"
+        );
         let hooks = hooks.hooks(&[(&format!("h{n}"), "before", "*")], "");
         let secrets = format!(
             "secrets: {{ key: {{ env: SECRET_{n}, for: [ {{ server: oracle, tool: act, pointer: /secret }} ] }} }}"
         );
         let mode = if n == OBSERVES { "observe" } else { "enforce" };
         let policies = format!("policies: [v{n}.yaml]");
-        let setup = base.clone().callers(&callers).more(&hooks).more(&secrets).more(&policies).mode(mode);
+        let setup = base
+            .clone()
+            .callers(&callers)
+            .more(&hooks)
+            .more(&secrets)
+            .more(&policies)
+            .mode(mode);
         let text = std::fs::read_to_string(setup.write()).unwrap();
         (n, (setup, text))
     };
@@ -63,7 +72,10 @@ fn versions(base: &Setup, hooks: &HookServer) -> BTreeMap<u64, (Setup, String)> 
 
 /// Writes beside and renames: all of it changes at once.
 fn place(setup: &Setup, text: &str) {
-    let (new, file) = (setup.directory().join("toolgate.yaml.new"), setup.directory().join("toolgate.yaml"));
+    let (new, file) = (
+        setup.directory().join("toolgate.yaml.new"),
+        setup.directory().join("toolgate.yaml"),
+    );
     std::fs::write(&new, text).unwrap();
     std::fs::rename(new, file).unwrap();
 }
@@ -74,13 +86,22 @@ async fn act(agent: &Agent, id: u64) -> Value {
         arguments[format!("note_{n}")] = json!(n);
     }
     let meta = json!({ "dev.toolgate/task": format!("task {id}") });
-    agent.ask("tools/call", json!({ "name": "oracle__act", "arguments": arguments, "_meta": meta })).await
+    agent
+        .ask(
+            "tools/call",
+            json!({ "name": "oracle__act", "arguments": arguments, "_meta": meta }),
+        )
+        .await
 }
 
-/// The version by which the result was redacted; nothing refuses a call that is judged by one version.
+/// The version by which the result was redacted; nothing refuses a call that is judged by one
+/// version.
 fn version_of(answer: &Value) -> u64 {
     assert_eq!(code(answer), None, "{answer}");
-    answer["result"]["structuredContent"]["mark"].as_str().and_then(|mark| mark.parse().ok()).unwrap_or_default()
+    answer["result"]["structuredContent"]["mark"]
+        .as_str()
+        .and_then(|mark| mark.parse().ok())
+        .unwrap_or_default()
 }
 
 /// The one tool that a listing hides.
@@ -88,7 +109,10 @@ async fn hidden(agent: &Agent) -> u64 {
     let listed = agent.tools().await;
     let lacks = |n: &u64| !listed.contains(&format!("oracle__hidden_{n}"));
     let hidden: Vec<u64> = VERSIONS.into_iter().filter(lacks).collect();
-    assert!(hidden.len() <= 1 && listed.contains(&"oracle__act".to_owned()), "{listed:?}");
+    assert!(
+        hidden.len() <= 1 && listed.contains(&"oracle__act".to_owned()),
+        "{listed:?}"
+    );
     // Where nothing is enforced, nothing is hidden.
     hidden.first().copied().unwrap_or(OBSERVES)
 }
@@ -113,34 +137,60 @@ fn is_of(n: u64, entry: &Value, sent: &Value) {
     assert_eq!(entry["roles"], json!([format!("role-{n}")]), "{entry}");
     assert_eq!(entry["writes"], format!("effect-{n}"), "{entry}");
     assert_eq!(entry["audit"], json!({ format!("note_{n}"): n }), "{entry}");
-    assert_eq!(entry["budget_remaining"]["calls_per_task"], 1_000 * n - 1, "{entry}");
+    assert_eq!(
+        entry["budget_remaining"]["calls_per_task"],
+        1_000 * n - 1,
+        "{entry}"
+    );
     assert_eq!(sent["secret"], format!("secret-number-{n}"), "{entry}");
     if n == OBSERVES {
-        assert_eq!((sent.get("step"), sent.get("hook")), (None, None), "{entry}");
+        assert_eq!(
+            (sent.get("step"), sent.get("hook")),
+            (None, None),
+            "{entry}"
+        );
         assert_eq!(entry["unasked"], json!([format!("hook h{n}")]), "{entry}");
     } else {
-        assert_eq!((&sent["step"], &sent["hook"]), (&json!(n), &json!(format!("h{n}"))), "{entry}");
-        assert_eq!(entry["rewritten_by"], json!([format!("step-{n}"), format!("h{n}")]), "{entry}");
+        assert_eq!(
+            (&sent["step"], &sent["hook"]),
+            (&json!(n), &json!(format!("h{n}"))),
+            "{entry}"
+        );
+        assert_eq!(
+            entry["rewritten_by"],
+            json!([format!("step-{n}"), format!("h{n}")]),
+            "{entry}"
+        );
     }
 }
 
 /// What the tool server was sent, by call.
 fn sent(puppet: &Puppet) -> BTreeMap<u64, Value> {
-    let calls = puppet.seen().into_iter().filter(|seen| seen.method() == "tools/call");
+    let calls = puppet
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.method() == "tools/call");
     let arguments = calls.map(|seen| seen.body["params"]["arguments"].clone());
-    arguments.map(|arguments| (arguments["id"].as_u64().unwrap(), arguments)).collect()
+    arguments
+        .map(|arguments| (arguments["id"].as_u64().unwrap(), arguments))
+        .collect()
 }
 
 /// The ledger, by action id.
 async fn recorded(setup: &Setup) -> BTreeMap<String, Value> {
     let (_, listed, _) = run(setup, &["ledger", "list", "--json", "--data", "data"]).await;
-    let entries = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    entries.map(|entry| (entry["action_id"].as_str().unwrap().to_owned(), entry)).collect()
+    let entries = listed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    entries
+        .map(|entry| (entry["action_id"].as_str().unwrap().to_owned(), entry))
+        .collect()
 }
 
-/// Issue 4, DESIGN §3 "Policy is an immutable snapshot", 001-60: under load, with broken files in between, each call has the
-/// identity, layers, contract, rules, steps, hooks, budget, secrets, result rules, audit and mode of one version, on both
-/// wires, in sessions that are older than the version.
+/// Issue 4, DESIGN §3 "Policy is an immutable snapshot", 001-60: under load, with broken files in
+/// between, each call has the identity, layers, contract, rules, steps, hooks, budget, secrets,
+/// result rules, audit and mode of one version, on both wires, in sessions that are older than the
+/// version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_has_parts_of_two_versions() {
     let names = ["act", "hidden_1", "hidden_2", "hidden_3", "hidden_4"];
@@ -155,15 +205,22 @@ async fn no_call_has_parts_of_two_versions() {
         base = base.environment(&format!("SECRET_{n}"), &format!("secret-number-{n}"));
     }
     let versions = versions(&base, &hooks);
-    let gate = Gate { gate: versions[&1].0.clone().start().await };
-    let (stop, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(1)));
+    let gate = Gate {
+        gate: versions[&1].0.clone().start().await,
+    };
+    let (stop, next) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(1)),
+    );
     let modern = gate.agent().token(TOKEN);
     let mut agents = vec![modern.clone(), modern.clone()];
     for _ in 0..2 {
         agents.push(modern.clone().initialized().await);
     }
-    let load: Vec<_> =
-        agents.into_iter().map(|agent| tokio::spawn(goes_on(agent, stop.clone(), next.clone()))).collect();
+    let load: Vec<_> = agents
+        .into_iter()
+        .map(|agent| tokio::spawn(goes_on(agent, stop.clone(), next.clone())))
+        .collect();
     for n in [2, 3, 4, 1, 3, 2, 4, 3, 1, 4, 2, 1] {
         let text = &versions[&n].1;
         place(gate.setup(), text);
@@ -172,9 +229,15 @@ async fn no_call_has_parts_of_two_versions() {
             (version_of(&answer) == n).then_some(())
         })
         .await;
-        place(gate.setup(), &text.replace("policies: [", "policies: [absent.yaml, "));
+        place(
+            gate.setup(),
+            &text.replace("policies: [", "policies: [absent.yaml, "),
+        );
         let stale = async || gate.readiness().await["policy"]["stale"] == true;
-        until("the files are broken", || async { stale().await.then_some(()) }).await;
+        until("the files are broken", || async {
+            stale().await.then_some(())
+        })
+        .await;
     }
     stop.store(true, Ordering::Relaxed);
     let mut heard = Vec::new();
@@ -192,6 +255,12 @@ async fn no_call_has_parts_of_two_versions() {
         is_of(*n, entry, &sent[id]);
         *calls += 1;
     }
-    let names: BTreeSet<&str> = known.values().map(|(version, _)| version.as_str()).collect();
-    assert!(names.len() == 4 && known.values().all(|(_, calls)| *calls >= 8), "{known:?}");
+    let names: BTreeSet<&str> = known
+        .values()
+        .map(|(version, _)| version.as_str())
+        .collect();
+    assert!(
+        names.len() == 4 && known.values().all(|(_, calls)| *calls >= 8),
+        "{known:?}"
+    );
 }

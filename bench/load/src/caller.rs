@@ -28,7 +28,10 @@ pub(crate) struct Loaded {
 }
 
 /// The time.
-#[expect(clippy::disallowed_methods, reason = "a load generator has no clock but this")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a load generator has no clock but this"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -51,18 +54,35 @@ impl Template {
         headers.insert(CONTENT_TYPE, "application/json".parse()?);
         headers.insert(ACCEPT, "application/json, text/event-stream".parse()?);
         headers.insert(AUTHORIZATION, format!("Bearer {TOKEN}").parse()?);
-        headers.insert(HeaderName::from_static("mcp-protocol-version"), REVISION.parse()?);
-        headers.insert(HeaderName::from_static("mcp-method"), scene.method().parse()?);
+        headers.insert(
+            HeaderName::from_static("mcp-protocol-version"),
+            REVISION.parse()?,
+        );
+        headers.insert(
+            HeaderName::from_static("mcp-method"),
+            scene.method().parse()?,
+        );
         if let Some(tool) = scene.tool {
             headers.insert(HeaderName::from_static("mcp-name"), tool.parse()?);
         }
         let rest = (!scene.changes()).then(|| scene.rest(0, 0));
-        Ok(Self { uri: scene.path().parse()?, headers, scene, rest })
+        Ok(Self {
+            uri: scene.path().parse()?,
+            headers,
+            scene,
+            rest,
+        })
     }
 
     fn request(&self, session: u64, id: u64) -> Request<Full<Bytes>> {
-        let unique = || self.scene.rest(session, UNIQUE.fetch_add(1, Ordering::Relaxed));
-        let rest = self.rest.as_ref().map_or_else(|| Cow::Owned(unique()), |rest| Cow::Borrowed(rest.as_str()));
+        let unique = || {
+            self.scene
+                .rest(session, UNIQUE.fetch_add(1, Ordering::Relaxed))
+        };
+        let rest = self
+            .rest
+            .as_ref()
+            .map_or_else(|| Cow::Owned(unique()), |rest| Cow::Borrowed(rest.as_str()));
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{rest}");
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
@@ -85,7 +105,12 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::task::spawn_local(connection);
-        let mut opened = Self { sender, template, session, next: 1 };
+        let mut opened = Self {
+            sender,
+            template,
+            session,
+            next: 1,
+        };
         let first = opened.call(true).await.context("the first call")?;
         ensure!(first > 0, "the first call took no time");
         Ok(opened)
@@ -112,9 +137,16 @@ impl Connection {
         if look {
             let said = String::from_utf8_lossy(&said);
             let fine = said.contains("\"result\":") && !said.contains("\"isError\":true");
-            ensure!(fine, "answered {status}: {}", said.chars().take(600).collect::<String>());
+            ensure!(
+                fine,
+                "answered {status}: {}",
+                said.chars().take(600).collect::<String>()
+            );
         }
-        ensure!(status == StatusCode::OK && bytes >= self.template.scene.bytes, "answered {status} with {bytes} bytes");
+        ensure!(
+            status == StatusCode::OK && bytes >= self.template.scene.bytes,
+            "answered {status} with {bytes} bytes"
+        );
         Ok(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX))
     }
 }
@@ -151,7 +183,11 @@ pub(crate) async fn load(
             one.await??;
         }
         let (time, cpu) = (start.elapsed(), cpu(&way.processes).saturating_sub(before));
-        Ok(Loaded { latencies: latencies.take(), time, cpu })
+        Ok(Loaded {
+            latencies: latencies.take(),
+            time,
+            cpu,
+        })
     };
     LocalSet::new().run_until(run).await
 }

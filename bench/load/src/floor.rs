@@ -1,4 +1,5 @@
-//! What durability costs at least: a log of our own to which as many bytes are appended as a call leaves behind.
+//! What durability costs at least: a log of our own to which as many bytes are appended as a call
+//! leaves behind.
 
 use crate::caller::now;
 use anyhow::Context as _;
@@ -20,10 +21,15 @@ const AHEAD: u64 = 16 << 20;
 
 type Record = (usize, oneshot::Sender<()>);
 
-/// Calls per second of so many callers: each appends both records, each durable before it goes on. One sync is for all that
-/// wait, or for one record `each`.
+/// Calls per second of so many callers: each appends both records, each durable before it goes on.
+/// One sync is for all that wait, or for one record `each`.
 #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
-pub(crate) async fn rate(directory: &Path, callers: usize, time: Duration, each: bool) -> anyhow::Result<f64> {
+pub(crate) async fn rate(
+    directory: &Path,
+    callers: usize,
+    time: Duration,
+    each: bool,
+) -> anyhow::Result<f64> {
     let path = directory.join("floor");
     let file = File::create(&path)?;
     let (sender, records) = channel::<Record>();

@@ -1,5 +1,6 @@
-//! Two processes in a closed loop: this one calls, a copy of it is the tool server. In between stands nothing, nginx or
-//! toolgate, in turns within one run, so that what else the machine does falls on all three alike.
+//! Two processes in a closed loop: this one calls, a copy of it is the tool server. In between
+//! stands nothing, nginx or toolgate, in turns within one run, so that what else the machine does
+//! falls on all three alike.
 
 mod caller;
 mod floor;
@@ -28,8 +29,9 @@ struct Asked {
 
 fn asked() -> anyhow::Result<Asked> {
     let mut words = std::env::args().skip(1);
-    let toolgate =
-        words.next().context("usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable]")?;
+    let toolgate = words.next().context(
+        "usage: toolgate-load TOOLGATE [--seconds N] [--rounds N] [--only WORD] [--durable]",
+    )?;
     let mut asked = Asked {
         toolgate: toolgate.into(),
         time: Duration::from_secs(1),
@@ -42,7 +44,9 @@ fn asked() -> anyhow::Result<Asked> {
             asked.durable = true;
             continue;
         }
-        let value = words.next().with_context(|| format!("{word} needs a value"))?;
+        let value = words
+            .next()
+            .with_context(|| format!("{word} needs a value"))?;
         match word.as_str() {
             "--seconds" => asked.time = Duration::from_secs_f64(value.parse()?),
             "--rounds" => asked.rounds = value.parse()?,
@@ -54,7 +58,9 @@ fn asked() -> anyhow::Result<Asked> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     if std::env::args().nth(1).as_deref() == Some("--serve") {
         return runtime.block_on(server::serve());
     }
@@ -64,14 +70,19 @@ fn main() -> anyhow::Result<()> {
         return runtime.block_on(durable(&stand, &asked));
     }
     let mut report = Report::new(&stand);
-    for scene in SCENES.iter().filter(|scene| scene.name.contains(&asked.only)) {
+    for scene in SCENES
+        .iter()
+        .filter(|scene| scene.name.contains(&asked.only))
+    {
         for connections in CONNECTIONS {
             for round in 0..asked.rounds {
                 // Another one begins each round.
                 for turn in 0..stand.ways.len() {
                     let way = &stand.ways[(turn + round) % stand.ways.len()];
-                    let loaded = runtime.block_on(caller::load(way, scene, connections, asked.time));
-                    let loaded = loaded.with_context(|| format!("{} through {}", scene.name, way.name))?;
+                    let loaded =
+                        runtime.block_on(caller::load(way, scene, connections, asked.time));
+                    let loaded =
+                        loaded.with_context(|| format!("{} through {}", scene.name, way.name))?;
                     report.add(scene, connections, way, loaded);
                 }
             }
@@ -82,7 +93,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls that change something, beside a log of our own that is synced for all that wait, and one that is synced for each.
+/// Calls that change something, beside a log of our own that is synced for all that wait, and one
+/// that is synced for each.
 #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
 async fn durable(stand: &Stand, asked: &Asked) -> anyhow::Result<()> {
     println!("toolgate is process {}\n", stand.toolgate_process());
@@ -101,7 +113,10 @@ async fn durable(stand: &Stand, asked: &Asked) -> anyhow::Result<()> {
             row.add(caller::load(way, &DURABLE, connections, asked.time).await?);
             naive += floor::rate(&logs, connections, asked.time, true).await?;
         }
-        row.durable(connections, [floor, naive].map(|sum| sum / asked.rounds as f64));
+        row.durable(
+            connections,
+            [floor, naive].map(|sum| sum / asked.rounds as f64),
+        );
     }
     Ok(())
 }

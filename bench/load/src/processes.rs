@@ -35,9 +35,18 @@ impl Stand {
     pub(crate) fn start(toolgate: &Path) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("toolgate-load-{}", std::process::id()));
         fs::create_dir_all(&directory)?;
-        let mut stand = Self { ways: Vec::new(), idle: 0, started: Vec::new(), directory };
+        let mut stand = Self {
+            ways: Vec::new(),
+            idle: 0,
+            started: Vec::new(),
+            directory,
+        };
         let server = stand.server()?;
-        stand.ways.push(Way { name: "direct", address: server.clone(), processes: Vec::new() });
+        stand.ways.push(Way {
+            name: "direct",
+            address: server.clone(),
+            processes: Vec::new(),
+        });
         if let Err(error) = stand.nginx(&server) {
             eprintln!("nginx is left out: {error:#}");
         }
@@ -46,7 +55,10 @@ impl Stand {
     }
 
     fn server(&mut self) -> anyhow::Result<String> {
-        let mut child = Command::new(std::env::current_exe()?).arg("--serve").stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("--serve")
+            .stdout(Stdio::piped())
+            .spawn()?;
         let out = child.stdout.take().context("no stdout")?;
         self.started.push(child);
         let mut line = String::new();
@@ -56,19 +68,34 @@ impl Stand {
 
     fn nginx(&mut self, server: &str) -> anyhow::Result<()> {
         let address = free()?;
-        let (directory, file) = (self.directory.display().to_string(), self.directory.join("nginx.conf"));
+        let (directory, file) = (
+            self.directory.display().to_string(),
+            self.directory.join("nginx.conf"),
+        );
         fs::write(&file, scenes::nginx(&directory, &address, server))?;
-        let child =
-            Command::new("nginx").arg("-p").arg(&directory).arg("-c").arg(&file).args(["-g", "daemon off;"]).spawn()?;
+        let child = Command::new("nginx")
+            .arg("-p")
+            .arg(&directory)
+            .arg("-c")
+            .arg(&file)
+            .args(["-g", "daemon off;"])
+            .spawn()?;
         let master = child.id();
         self.started.push(child);
         wait("nginx", || TcpStream::connect(&address).is_ok())?;
-        self.ways.push(Way { name: "nginx", address, processes: with_children(master) });
+        self.ways.push(Way {
+            name: "nginx",
+            address,
+            processes: with_children(master),
+        });
         Ok(())
     }
 
     fn toolgate(&mut self, program: &Path, server: &str) -> anyhow::Result<()> {
-        fs::write(self.directory.join("toolgate.yaml"), scenes::configuration(&free()?, server))?;
+        fs::write(
+            self.directory.join("toolgate.yaml"),
+            scenes::configuration(&free()?, server),
+        )?;
         fs::write(self.directory.join("policy.yaml"), scenes::policy())?;
         let mut child = Command::new(program.canonicalize()?)
             .args(["serve", "--config", "toolgate.yaml"])
@@ -83,13 +110,20 @@ impl Stand {
         for line in &mut said {
             out.read_line(line)?;
         }
-        let address =
-            |line: &str| line.split("http://").nth(1).map(|rest| rest.trim().trim_end_matches("/mcp").to_owned());
+        let address = |line: &str| {
+            line.split("http://")
+                .nth(1)
+                .map(|rest| rest.trim().trim_end_matches("/mcp").to_owned())
+        };
         let agents = address(&said[0]).with_context(|| self.log())?;
         let operators = address(&said[1]).with_context(|| self.log())?;
         wait("toolgate", || ready(&operators)).with_context(|| self.log())?;
         self.idle = memory(id, "VmRSS:");
-        self.ways.push(Way { name: "toolgate", address: agents, processes: vec![id] });
+        self.ways.push(Way {
+            name: "toolgate",
+            address: agents,
+            processes: vec![id],
+        });
         Ok(())
     }
 
@@ -123,7 +157,9 @@ fn free() -> anyhow::Result<String> {
 
 fn ready(operators: &str) -> bool {
     use std::io::{Read as _, Write as _};
-    let Ok(mut stream) = TcpStream::connect(operators) else { return false };
+    let Ok(mut stream) = TcpStream::connect(operators) else {
+        return false;
+    };
     let asked = format!("GET /readyz HTTP/1.1\r\nhost: {operators}\r\nconnection: close\r\n\r\n");
     let mut said = String::new();
     stream.write_all(asked.as_bytes()).is_ok()
@@ -145,20 +181,29 @@ fn wait(what: &str, done: impl Fn() -> bool) -> anyhow::Result<()> {
 fn with_children(process: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    ids.filter(|id| *id == process || stat(*id).is_some_and(|stat| stat[1] == u64::from(process))).collect()
+    ids.filter(|id| *id == process || stat(*id).is_some_and(|stat| stat[1] == u64::from(process)))
+        .collect()
 }
 
 /// The numbers of `/proc/PID/stat` after the name; the state counts as zero.
 fn stat(process: u32) -> Option<Vec<u64>> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
-    Some(rest.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect())
+    Some(
+        rest.split_whitespace()
+            .map(|word| word.parse().unwrap_or(0))
+            .collect(),
+    )
 }
 
 /// User and system time of the processes so far.
 pub(crate) fn cpu(processes: &[u32]) -> Duration {
     // Linux counts in hundredths of a second here, on every machine that this runs on.
-    let ticks: u64 = processes.iter().filter_map(|id| stat(*id)).map(|stat| stat[11] + stat[12]).sum();
+    let ticks: u64 = processes
+        .iter()
+        .filter_map(|id| stat(*id))
+        .map(|stat| stat[11] + stat[12])
+        .sum();
     Duration::from_millis(ticks * 10)
 }
 
@@ -166,5 +211,6 @@ pub(crate) fn cpu(processes: &[u32]) -> Duration {
 pub(crate) fn memory(process: u32, key: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }

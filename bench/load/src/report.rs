@@ -47,8 +47,11 @@ impl Row {
 
     /// Latency in microseconds below which this share of calls stays.
     fn quantile(&self, hundredths: usize) -> f64 {
-        let place = (self.latencies.len() * hundredths / 100).min(self.latencies.len().saturating_sub(1));
-        self.latencies.get(place).map_or(0.0, |nanoseconds| f64::from(*nanoseconds) / 1e3)
+        let place =
+            (self.latencies.len() * hundredths / 100).min(self.latencies.len().saturating_sub(1));
+        self.latencies
+            .get(place)
+            .map_or(0.0, |nanoseconds| f64::from(*nanoseconds) / 1e3)
     }
 }
 
@@ -63,18 +66,27 @@ impl Report {
     /// Nothing yet.
     pub(crate) fn new(stand: &Stand) -> Self {
         let order = stand.ways.iter().map(|way| way.name).collect();
-        Self { rows: BTreeMap::new(), order, toolgate: stand.toolgate_process() }
+        Self {
+            rows: BTreeMap::new(),
+            order,
+            toolgate: stand.toolgate_process(),
+        }
     }
 
     /// Adds a measurement.
     pub(crate) fn add(&mut self, _: &Scene, connections: usize, way: &Way, loaded: Loaded) {
-        self.rows.entry((connections, way.name)).or_default().add(loaded);
+        self.rows
+            .entry((connections, way.name))
+            .or_default()
+            .add(loaded);
     }
 
     /// Prints the scene that ends, and begins the next.
     pub(crate) fn scene(&mut self, scene: &Scene) {
         println!("\n### {}\n", scene.name);
-        println!("| connections | way | CPU µs/call | × nginx | p50 µs | p99 µs | p50 over direct | calls/s |");
+        println!(
+            "| connections | way | CPU µs/call | × nginx | p50 µs | p99 µs | p50 over direct | calls/s |"
+        );
         println!("|---:|---|---:|---:|---:|---:|---:|---:|");
         let mut rows = std::mem::take(&mut self.rows);
         for row in rows.values_mut() {
@@ -82,11 +94,23 @@ impl Report {
         }
         for connections in crate::CONNECTIONS {
             for way in &self.order {
-                let Some(row) = rows.get(&(connections, *way)) else { continue };
-                let nginx = rows.get(&(connections, "nginx")).filter(|_| *way != "direct");
-                let times = nginx.map_or(String::new(), |nginx| format!("{:.2}", row.cost() / nginx.cost()));
-                let cost = if *way == "direct" { String::new() } else { format!("{:.1}", row.cost()) };
-                let direct = rows.get(&(connections, "direct")).map_or(0.0, |direct| direct.quantile(50));
+                let Some(row) = rows.get(&(connections, *way)) else {
+                    continue;
+                };
+                let nginx = rows
+                    .get(&(connections, "nginx"))
+                    .filter(|_| *way != "direct");
+                let times = nginx.map_or(String::new(), |nginx| {
+                    format!("{:.2}", row.cost() / nginx.cost())
+                });
+                let cost = if *way == "direct" {
+                    String::new()
+                } else {
+                    format!("{:.1}", row.cost())
+                };
+                let direct = rows
+                    .get(&(connections, "direct"))
+                    .map_or(0.0, |direct| direct.quantile(50));
                 println!(
                     "| {connections} | {way} | {cost} | {times} | {:.0} | {:.0} | {:+.0} | {:.0} |",
                     row.quantile(50),
@@ -96,7 +120,10 @@ impl Report {
                 );
             }
         }
-        println!("\nresident memory of toolgate after it: {} KiB", memory(self.toolgate, "VmRSS:"));
+        println!(
+            "\nresident memory of toolgate after it: {} KiB",
+            memory(self.toolgate, "VmRSS:")
+        );
     }
 
     /// Prints what concerns the whole run.

@@ -20,23 +20,57 @@ pub(crate) struct Scene {
     pub(crate) bytes: usize,
 }
 
-/// A call that changes something: each with arguments, and so with a key, of its own; each connection is a session.
-pub(crate) const DURABLE: Scene =
-    Scene { name: "call, changes something", tools: 100, tool: Some("tool_0003"), bytes: 100 };
+/// A call that changes something: each with arguments, and so with a key, of its own; each
+/// connection is a session.
+pub(crate) const DURABLE: Scene = Scene {
+    name: "call, changes something",
+    tools: 100,
+    tool: Some("tool_0003"),
+    bytes: 100,
+};
 
 /// All others.
 pub(crate) const SCENES: [Scene; 5] = [
-    Scene { name: "call, small result", tools: 100, tool: Some("tool_0000"), bytes: 100 },
-    Scene { name: "call, 64 KiB result", tools: 100, tool: Some("tool_0001"), bytes: 64 << 10 },
-    Scene { name: "call, 1 MiB result", tools: 100, tool: Some("tool_0002"), bytes: 1 << 20 },
-    Scene { name: "list of 100 tools", tools: 100, tool: None, bytes: 40_000 },
-    Scene { name: "list of 1000 tools", tools: 1000, tool: None, bytes: 400_000 },
+    Scene {
+        name: "call, small result",
+        tools: 100,
+        tool: Some("tool_0000"),
+        bytes: 100,
+    },
+    Scene {
+        name: "call, 64 KiB result",
+        tools: 100,
+        tool: Some("tool_0001"),
+        bytes: 64 << 10,
+    },
+    Scene {
+        name: "call, 1 MiB result",
+        tools: 100,
+        tool: Some("tool_0002"),
+        bytes: 1 << 20,
+    },
+    Scene {
+        name: "list of 100 tools",
+        tools: 100,
+        tool: None,
+        bytes: 40_000,
+    },
+    Scene {
+        name: "list of 1000 tools",
+        tools: 1000,
+        tool: None,
+        bytes: 400_000,
+    },
 ];
 
 impl Scene {
     /// The JSON-RPC method.
     pub(crate) fn method(&self) -> &'static str {
-        if self.tool.is_some() { "tools/call" } else { "tools/list" }
+        if self.tool.is_some() {
+            "tools/call"
+        } else {
+            "tools/list"
+        }
     }
 
     /// The path, at toolgate as at the tool server.
@@ -97,7 +131,8 @@ pub(crate) fn configuration(listen: &str, server: &str) -> String {
     )
 }
 
-/// A policy that uses every guard: a contract for each tool, layers, permission, an overlay, a rule.
+/// A policy that uses every guard: a contract for each tool, layers, permission, an overlay, a
+/// rule.
 pub(crate) fn policy() -> String {
     let mut policy =
         "layers:\n  global: { deny: [\"*__drop_*\"] }\n  agent:\n    load: { allow: [\"s100__*\", \"s1000__*\"] }\n\
@@ -105,7 +140,9 @@ pub(crate) fn policy() -> String {
             .to_owned();
     for tools in [100, 1000] {
         for number in 0..tools {
-            let effect = format!("write]\n    side_effect: {{ writes: test, rollback: {{ tool: s{tools}__undo }} }}");
+            let effect = format!(
+                "write]\n    side_effect: {{ writes: test, rollback: {{ tool: s{tools}__undo }} }}"
+            );
             let action = if number == 3 { &effect } else { "read]" };
             let _ = write!(
                 policy,
@@ -127,7 +164,8 @@ pub(crate) fn policy() -> String {
     policy
 }
 
-/// nginx as a plain reverse proxy that keeps its connections, with room for the longest answer in memory.
+/// nginx as a plain reverse proxy that keeps its connections, with room for the longest answer in
+/// memory.
 pub(crate) fn nginx(directory: &str, listen: &str, server: &str) -> String {
     format!(
         "user root;\nworker_processes auto;\npid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\n\

@@ -32,7 +32,9 @@ impl Results {
         };
         let list = |tools: usize| {
             let tools: Vec<Value> = (0..tools).map(definition).collect();
-            bytes(json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
+            bytes(
+                json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }),
+            )
         };
         let discover = json!({
             "resultType": "complete",
@@ -48,7 +50,13 @@ impl Results {
     }
 
     fn find(&self, request: &Request<Incoming>) -> Option<&Bytes> {
-        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header = |name| {
+            request
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+        };
         match header("mcp-method") {
             "server/discover" => Some(&self.discover),
             "tools/list" => Some(&self.lists[usize::from(request.uri().path() == "/mcp/s1000")]),
@@ -64,26 +72,50 @@ impl Results {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let result = self.find(&request).cloned();
-        let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let body = request
+            .into_body()
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
         let id = id(&body);
         let mut answer = BytesMut::with_capacity(64 + result.as_ref().map_or(0, Bytes::len));
         answer.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         answer.extend_from_slice(id);
-        answer.extend_from_slice(if result.is_some() { b",\"result\":" } else { b",\"error\":" });
-        answer.extend_from_slice(result.as_deref().unwrap_or(b"{\"code\":-32601,\"message\":\"unknown\"}"));
+        answer.extend_from_slice(if result.is_some() {
+            b",\"result\":"
+        } else {
+            b",\"error\":"
+        });
+        answer.extend_from_slice(
+            result
+                .as_deref()
+                .unwrap_or(b"{\"code\":-32601,\"message\":\"unknown\"}"),
+        );
         answer.extend_from_slice(b"}");
         let mut response = Response::new(Full::new(answer.freeze()));
-        *response.status_mut() = if result.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        *response.status_mut() = if result.is_some() {
+            StatusCode::OK
+        } else {
+            StatusCode::NOT_FOUND
+        };
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 }
 
 /// All who call here write the id first, and as a whole number.
 fn id(body: &[u8]) -> &[u8] {
-    let Some(start) = body.windows(5).position(|window| window == b"\"id\":") else { return b"null" };
+    let Some(start) = body.windows(5).position(|window| window == b"\"id\":") else {
+        return b"null";
+    };
     let rest = &body[start + 5..];
-    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(rest.len());
     &rest[..end]
 }
 
@@ -94,7 +126,9 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let results = Rc::new(Results::new());
     let serve = async {
         loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
             let _ = stream.set_nodelay(true);
             let results = results.clone();
             tokio::task::spawn_local(async move {
@@ -102,7 +136,9 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
                     let results = results.clone();
                     async move { Ok::<_, Infallible>(results.answer(request).await) }
                 });
-                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
             });
         }
     };

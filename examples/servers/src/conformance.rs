@@ -1,5 +1,5 @@
-//! The tool server that the official conformance suite expects: each of its scenarios names the tools, prompts and
-//! resources it calls and what these must answer.
+//! The tool server that the official conformance suite expects: each of its scenarios names the
+//! tools, prompts and resources it calls and what these must answer.
 
 mod ask;
 mod call;

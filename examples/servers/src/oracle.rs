@@ -1,4 +1,5 @@
-//! The oracle: a tool server in raw JSON that notes every execution before it answers, and misbehaves when told to.
+//! The oracle: a tool server in raw JSON that notes every execution before it answers, and
+//! misbehaves when told to.
 
 pub mod folding;
 pub mod script;

@@ -5,7 +5,9 @@ use std::io::Write as _;
 
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::{SessionManager, StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::transport::streamable_http_server::{
+    SessionManager, StreamableHttpServerConfig, StreamableHttpService,
+};
 use tokio::net::TcpListener;
 
 /// What a program of this package may fail with: it is shown to a person and ends the program.
@@ -31,9 +33,16 @@ impl Door {
     pub fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, Failure> {
         let door = match arguments.next().as_deref() {
             None => return Ok(Self::Stdio),
-            Some("--http") => Self::Http(arguments.next().ok_or("--http needs an address, such as 127.0.0.1:0")?),
+            Some("--http") => Self::Http(
+                arguments
+                    .next()
+                    .ok_or("--http needs an address, such as 127.0.0.1:0")?,
+            ),
             Some(other) => {
-                return Err(format!("unknown argument {other:?}: use --http ADDR, or nothing for stdio").into());
+                return Err(format!(
+                    "unknown argument {other:?}: use --http ADDR, or nothing for stdio"
+                )
+                .into());
             }
         };
         match arguments.next() {
@@ -53,7 +62,8 @@ pub async fn serve<S: ServerHandler + Clone>(server: S, door: Door) -> Result<()
 
 /// Serves `server` until its agent hangs up (stdio) or the program is ended (HTTP).
 ///
-/// Over HTTP, `sessions` keeps the sessions of legacy agents, and every session and every modern request gets a clone, so a server keeps what it shares behind an `Arc`.
+/// Over HTTP, `sessions` keeps the sessions of legacy agents, and every session and every modern
+/// request gets a clone, so a server keeps what it shares behind an `Arc`.
 ///
 /// # Errors
 /// When the address cannot be listened on, or the first message is not one of MCP.
@@ -68,11 +78,14 @@ where
             serving.waiting().await?;
             Ok(())
         }
-        Door::Http(address) => Box::pin(serve_http(server, &address, sessions, |router| router)).await,
+        Door::Http(address) => {
+            Box::pin(serve_http(server, &address, sessions, |router| router)).await
+        }
     }
 }
 
-/// Serves `server` over HTTP until the program is ended; `around` lays something around what answers.
+/// Serves `server` over HTTP until the program is ended; `around` lays something around what
+/// answers.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -86,15 +99,22 @@ where
     S: ServerHandler + Clone,
     M: SessionManager,
 {
-    let listener = TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("cannot listen on {address}: {error}"))?;
     announce(&listener)?;
     let config = StreamableHttpServerConfig::default().with_allowed_origins(LOCAL_ORIGINS);
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions.into(), config);
-    axum::serve(listener, around(axum::Router::new().nest_service("/mcp", service))).await?;
+    axum::serve(
+        listener,
+        around(axum::Router::new().nest_service("/mcp", service)),
+    )
+    .await?;
     Ok(())
 }
 
-/// Tells on standard output where the server is reached; whoever started it with port 0 reads the port from this line.
+/// Tells on standard output where the server is reached; whoever started it with port 0 reads the
+/// port from this line.
 fn announce(listener: &TcpListener) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "listening on http://{}/mcp", listener.local_addr()?)?;

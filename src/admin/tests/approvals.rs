@@ -27,12 +27,24 @@ impl Desk {
         let (data, hands) = (tempfile::tempdir().unwrap(), Hands::new());
         let store: Arc<dyn Store> = Arc::new(Memory::new(hands.clock()));
         let secrets = [ANN, BOB, BOT].map(|token| Secret::new(token.to_owned()));
-        let names = [known("ann", &["approver"]), known("bob", &["auditor"]), known("bot", &["approver"])];
+        let names = [
+            known("ann", &["approver"]),
+            known("bob", &["auditor"]),
+            known("bot", &["approver"]),
+        ];
         let operators = Operators::new(names.into_iter().zip(&secrets), Verbs::default());
-        let switches = Switches { store: store.clone(), ..switches(data.path()) };
+        let switches = Switches {
+            store: store.clone(),
+            ..switches(data.path())
+        };
         let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
         let router = router(Arc::new(Gate { ready: true }), (switches, operators), names);
-        Self { router, store, hands, _data: data }
+        Self {
+            router,
+            store,
+            hands,
+            _data: data,
+        }
     }
 
     /// Holds a call; gives its id.
@@ -71,25 +83,41 @@ impl Desk {
             bounds: (256, 256),
         };
         let id = ask.id.to_string();
-        self.store.run(Command::Hold(Box::new(ask)), None).await.unwrap().unwrap();
+        self.store
+            .run(Command::Hold(Box::new(ask)), None)
+            .await
+            .unwrap()
+            .unwrap();
         id
     }
 
     async fn ask(&self, token: Option<&str>, path: &str, body: Option<&str>) -> (u16, Value) {
         let bearer = token.map(|token| format!("Bearer {token}"));
-        let mut headers = vec![("host", "127.0.0.1:7778"), ("content-type", "application/json")];
-        headers.extend(bearer.iter().map(|bearer| ("authorization", bearer.as_str())));
+        let mut headers = vec![
+            ("host", "127.0.0.1:7778"),
+            ("content-type", "application/json"),
+        ];
+        headers.extend(
+            bearer
+                .iter()
+                .map(|bearer| ("authorization", bearer.as_str())),
+        );
         let method = if body.is_some() { "POST" } else { "GET" };
-        let request = request(method, path, &headers).map(|_| Body::from(body.unwrap_or_default().to_owned()));
+        let request = request(method, path, &headers)
+            .map(|_| Body::from(body.unwrap_or_default().to_owned()));
         let answer = self.router.clone().oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(body.to_vec()).unwrap().parse().unwrap())
+        (
+            status,
+            String::from_utf8(body.to_vec()).unwrap().parse().unwrap(),
+        )
     }
 
     async fn decide(&self, token: &str, id: &str, decision: &str) -> (u16, Value) {
         let body = json!({ "decision": decision, "why": "looked at it" }).to_string();
-        self.ask(Some(token), &format!("/api/approvals/{id}"), Some(&body)).await
+        self.ask(Some(token), &format!("/api/approvals/{id}"), Some(&body))
+            .await
     }
 }
 
@@ -97,29 +125,67 @@ impl Desk {
 #[tokio::test]
 async fn operators_decide_on_held_calls() {
     let desk = Desk::new();
-    assert_eq!(desk.ask(Some(BOB), "/api/approvals", None).await, (200, json!({ "approvals": [], "more": 0 })));
+    assert_eq!(
+        desk.ask(Some(BOB), "/api/approvals", None).await,
+        (200, json!({ "approvals": [], "more": 0 }))
+    );
     let (first, second) = (desk.hold(1).await, desk.hold(2).await);
     let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
-    let ids: Vec<_> = listed["approvals"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    let ids: Vec<_> = listed["approvals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].clone())
+        .collect();
     assert_eq!(ids, [first.as_str(), second.as_str()]);
-    let (status, shown) = desk.ask(Some(BOB), &format!("/api/approvals/{first}"), None).await;
+    let (status, shown) = desk
+        .ask(Some(BOB), &format!("/api/approvals/{first}"), None)
+        .await;
     assert_eq!((status, &shown), (200, &listed["approvals"][0]));
-    assert_eq!((&shown["arguments"], &shown["purpose"]), (&json!({ "amount": 1 }), &json!("pays an invoice")));
-    assert_eq!((&shown["not_for"], &shown["state"]), (&json!("salaries"), &json!("pending")));
+    assert_eq!(
+        (&shown["arguments"], &shown["purpose"]),
+        (&json!({ "amount": 1 }), &json!("pays an invoice"))
+    );
+    assert_eq!(
+        (&shown["not_for"], &shown["state"]),
+        (&json!("salaries"), &json!("pending"))
+    );
 
     let told = |id: &str, changed: bool, state: &str| {
-        (200, json!({ "id": id, "changed": changed, "state": state, "who": "ann" }))
+        (
+            200,
+            json!({ "id": id, "changed": changed, "state": state, "who": "ann" }),
+        )
     };
-    assert_eq!(desk.decide(ANN, &first, "allow").await, told(&first, true, "allowed"));
-    assert_eq!(desk.decide(ANN, &first, "allow").await, told(&first, false, "allowed"));
-    assert_eq!(desk.decide(ANN, &second, "deny").await, told(&second, true, "denied"));
-    let (_, shown) = desk.ask(Some(BOB), &format!("/api/approvals/{first}"), None).await;
-    assert_eq!((&shown["allowed_by"], &shown["decisions"][0]["why"]), (&json!(["ann"]), &json!("looked at it")));
+    assert_eq!(
+        desk.decide(ANN, &first, "allow").await,
+        told(&first, true, "allowed")
+    );
+    assert_eq!(
+        desk.decide(ANN, &first, "allow").await,
+        told(&first, false, "allowed")
+    );
+    assert_eq!(
+        desk.decide(ANN, &second, "deny").await,
+        told(&second, true, "denied")
+    );
+    let (_, shown) = desk
+        .ask(Some(BOB), &format!("/api/approvals/{first}"), None)
+        .await;
+    assert_eq!(
+        (&shown["allowed_by"], &shown["decisions"][0]["why"]),
+        (&json!(["ann"]), &json!("looked at it"))
+    );
     let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
-    assert_eq!(listed["approvals"].as_array().unwrap().len(), 1, "what is denied is over");
+    assert_eq!(
+        listed["approvals"].as_array().unwrap().len(),
+        1,
+        "what is denied is over"
+    );
 }
 
-/// SECURITY §3E E11: who decides is who the token names. Every refusal says what is wrong, and changes nothing.
+/// SECURITY §3E E11: who decides is who the token names. Every refusal says what is wrong, and
+/// changes nothing.
 #[tokio::test]
 async fn who_may_not_decide_changes_nothing() {
     let desk = Desk::new();
@@ -141,7 +207,10 @@ async fn who_may_not_decide_changes_nothing() {
     ] {
         let (found, told) = desk.ask(token, path, body).await;
         assert_eq!(found, status, "{path}: {told}");
-        assert!(told["error"].is_string() && told["hint"].is_string(), "{told}");
+        assert!(
+            told["error"].is_string() && told["hint"].is_string(),
+            "{told}"
+        );
     }
     for wrong in [
         "",
@@ -161,33 +230,69 @@ async fn who_may_not_decide_changes_nothing() {
         r#"{"decision":"allow","why":"x","arguments":{"amount":2}}"#,
         r#"{"decision":"allow","decision":"deny","why":"x"}"#,
     ] {
-        assert_eq!(desk.ask(Some(ANN), &path, Some(wrong)).await.0, 400, "{wrong}");
+        assert_eq!(
+            desk.ask(Some(ANN), &path, Some(wrong)).await.0,
+            400,
+            "{wrong}"
+        );
     }
-    let (status, told) = desk.ask(Some(ANN), &path, Some(&format!("{{\"why\":\"{}\"}}", "x".repeat(1 << 20)))).await;
+    let (status, told) = desk
+        .ask(
+            Some(ANN),
+            &path,
+            Some(&format!("{{\"why\":\"{}\"}}", "x".repeat(1 << 20))),
+        )
+        .await;
     assert_eq!(status, 413, "{told}");
-    assert!(told["error"].as_str().unwrap().starts_with("the request is longer than "), "{told}");
+    assert!(
+        told["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("the request is longer than "),
+        "{told}"
+    );
     let (_, told) = desk.decide(BOB, &id, "deny").await;
-    assert_eq!(told["error"], "only an operator with one of these roles can decide: approver");
+    assert_eq!(
+        told["error"],
+        "only an operator with one of these roles can decide: approver"
+    );
     let (_, told) = desk.decide(BOT, &id, "allow").await;
-    assert_eq!(told["error"], "an agent's call is not decided by an operator of the same name");
+    assert_eq!(
+        told["error"],
+        "an agent's call is not decided by an operator of the same name"
+    );
     let (_, shown) = desk.ask(Some(ANN), &path, None).await;
-    assert_eq!((&shown["state"], &shown["decisions"]), (&json!("pending"), &json!([])));
+    assert_eq!(
+        (&shown["state"], &shown["decisions"]),
+        (&json!("pending"), &json!([]))
+    );
 
     assert_eq!(desk.decide(ANN, &id, "deny").await.0, 200);
     let (status, told) = desk.decide(ANN, &id, "allow").await;
-    assert_eq!((status, &told["error"]), (409, &json!("it is denied already, and that stands")));
+    assert_eq!(
+        (status, &told["error"]),
+        (409, &json!("it is denied already, and that stands"))
+    );
 }
 
-/// Long arguments keep nobody from reading the list: it has a bound, and says how many more there are.
+/// Long arguments keep nobody from reading the list: it has a bound, and says how many more there
+/// are.
 #[tokio::test]
 async fn a_list_has_a_bound() {
     let desk = Desk::new();
     for amount in 0..100 {
-        desk.hold_with(amount, json!({ "note": "x".repeat(15_000) })).await;
+        desk.hold_with(amount, json!({ "note": "x".repeat(15_000) }))
+            .await;
     }
     let (_, listed) = desk.ask(Some(ANN), "/api/approvals", None).await;
-    let (shown, more) = (listed["approvals"].as_array().unwrap().len(), listed["more"].as_u64().unwrap());
-    assert!(shown > 60 && more > 20 && shown as u64 + more == 100, "{shown} and {more}");
+    let (shown, more) = (
+        listed["approvals"].as_array().unwrap().len(),
+        listed["more"].as_u64().unwrap(),
+    );
+    assert!(
+        shown > 60 && more > 20 && shown as u64 + more == 100,
+        "{shown} and {more}"
+    );
     assert!(listed.to_string().len() < LISTED + 1000);
 }
 
@@ -197,11 +302,20 @@ async fn nobody_decides_too_late() {
     let desk = Desk::new();
     let id = desk.hold(1).await;
     desk.hands.pass(Duration::from_mins(10));
-    let (late, never) = (desk.decide(ANN, &id, "allow").await, ActionId::generate().to_string());
+    let (late, never) = (
+        desk.decide(ANN, &id, "allow").await,
+        ActionId::generate().to_string(),
+    );
     let gone = format!("approval {id} is expired or not found");
     assert_eq!((late.0, &late.1["error"]), (404, &json!(gone)));
     let unknown = desk.decide(ANN, &never, "allow").await;
-    assert_eq!(unknown.1["error"], gone.replace(&id, &never), "nobody is told which");
-    let (status, shown) = desk.ask(Some(ANN), &format!("/api/approvals/{id}"), None).await;
+    assert_eq!(
+        unknown.1["error"],
+        gone.replace(&id, &never),
+        "nobody is told which"
+    );
+    let (status, shown) = desk
+        .ask(Some(ANN), &format!("/api/approvals/{id}"), None)
+        .await;
     assert_eq!((status, &shown["state"]), (200, &json!("expired")));
 }

@@ -14,16 +14,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The journal of `config`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
-/// afterwards: such a one is taken to the door too.
+/// The journal of `config`, locked; none when a toolgate has it. What another user writes here,
+/// toolgate could not open afterwards: such a one is taken to the door too.
 pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
     let data = &config.data;
     let owner = match std::fs::metadata(data) {
         Ok(found) => found.uid(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("there is no data directory {}: no toolgate of this configuration has run yet", data.display())
+            bail!(
+                "there is no data directory {}: no toolgate of this configuration has run yet",
+                data.display()
+            )
         }
-        Err(error) => return Err(error).with_context(|| format!("{} cannot be looked at", data.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be looked at", data.display()));
+        }
     };
     if owner != rustix::process::geteuid().as_raw() {
         return Ok(None);
@@ -37,22 +42,39 @@ pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
     }
 }
 
-/// Asks the store in `data`. Calls that were in flight when the last toolgate ended come to rest, as at every start.
+/// Asks the store in `data`. Calls that were in flight when the last toolgate ended come to rest,
+/// as at every start.
 pub(super) async fn ask(data: &Path, journal: Journal, asked: Asked) -> anyhow::Result<Found> {
-    let store = Embedded::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
+    let store =
+        Embedded::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
     let found = match asked {
         Asked::List { state } => Found::Calls(open_calls(&store, state.as_deref()).await?),
         Asked::Resolve { action, resolution } => {
             let who = system_user();
-            match resolve(&store, action, Resolution { who: who.clone(), ..resolution }).await {
-                Ok(state) => Found::Resolved { state: state.to_owned(), who },
+            match resolve(
+                &store,
+                action,
+                Resolution {
+                    who: who.clone(),
+                    ..resolution
+                },
+            )
+            .await
+            {
+                Ok(state) => Found::Resolved {
+                    state: state.to_owned(),
+                    who,
+                },
                 Err(Unresolved::Store(error)) => return Err(error.into()),
                 Err(unresolved) => Found::Refused(unresolved.to_string()),
             }
         }
     };
     drop(store);
-    journal.close().await.context("the ledger could not be closed in good order")?;
+    journal
+        .close()
+        .await
+        .context("the ledger could not be closed in good order")?;
     Ok(found)
 }
 

@@ -20,11 +20,22 @@ const ANSWER: usize = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks the toolgate whose operators' door is at `address`, with `token` to prove who asks.
-pub(super) async fn ask(address: SocketAddr, token: Option<&str>, asked: Asked) -> anyhow::Result<Found> {
+pub(super) async fn ask(
+    address: SocketAddr,
+    token: Option<&str>,
+    asked: Asked,
+) -> anyhow::Result<Found> {
     let (method, path, body) = match &asked {
         Asked::List { state } => {
-            let query = state.as_ref().map(|state| format!("?state={state}")).unwrap_or_default();
-            (Method::GET, format!("/api/calls{query}"), Text::of(&json!(null)))
+            let query = state
+                .as_ref()
+                .map(|state| format!("?state={state}"))
+                .unwrap_or_default();
+            (
+                Method::GET,
+                format!("/api/calls{query}"),
+                Text::of(&json!(null)),
+            )
         }
         Asked::Resolve { action, resolution } => {
             let (word, result) = match &resolution.verdict {
@@ -33,7 +44,9 @@ pub(super) async fn ask(address: SocketAddr, token: Option<&str>, asked: Asked) 
                 Verdict::Abandon => ("abandon", None),
             };
             let body = Text::of(&json!({ "verdict": word, "why": resolution.why }));
-            let body = result.map_or(body.clone(), |result| body.with_new_member("result", &result));
+            let body = result.map_or(body.clone(), |result| {
+                body.with_new_member("result", &result)
+            });
             (Method::POST, format!("/api/calls/{action}/resolve"), body)
         }
     };
@@ -68,13 +81,23 @@ pub(in crate::cli) async fn request_of(
     nobody: String,
 ) -> anyhow::Result<Result<Text, String>> {
     let answered = tokio::time::timeout(PATIENCE, exchange(address, token, asked)).await;
-    let (status, text) = answered.map_err(anyhow::Error::from).flatten().context(nobody)?;
+    let (status, text) = answered
+        .map_err(anyhow::Error::from)
+        .flatten()
+        .context(nobody)?;
     if status == StatusCode::OK {
         return Ok(Ok(text));
     }
-    let word = |key: &str| text.get(key).and_then(|word| Some(word.as_str()?.into_owned()));
-    let Some(error) = word("error") else { bail!("{address} answers {status}, which is no toolgate's answer") };
-    let hint = word("hint").map(|hint| format!("; {hint}")).unwrap_or_default();
+    let word = |key: &str| {
+        text.get(key)
+            .and_then(|word| Some(word.as_str()?.into_owned()))
+    };
+    let Some(error) = word("error") else {
+        bail!("{address} answers {status}, which is no toolgate's answer")
+    };
+    let hint = word("hint")
+        .map(|hint| format!("; {hint}"))
+        .unwrap_or_default();
     Ok(Err(format!("{error}{hint}")))
 }
 
@@ -98,7 +121,9 @@ async fn exchange(
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
     let connections = Client::builder(TokioExecutor::new()).build_http();
-    let answer = connections.request(request.body(Full::new(body.bytes()))?).await?;
+    let answer = connections
+        .request(request.body(Full::new(body.bytes()))?)
+        .await?;
     let status = answer.status();
     let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER).collect().await {
         Ok(body) => body.to_bytes(),

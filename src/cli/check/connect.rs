@@ -1,5 +1,5 @@
-//! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and where contracts do not
-//! fit what the servers say of their tools.
+//! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and
+//! where contracts do not fit what the servers say of their tools.
 
 use super::show;
 use crate::app;
@@ -27,13 +27,17 @@ use tokio_util::task::TaskTracker;
 /// How long tool servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// What is printed for a configuration without errors, and whether every server answered. Neither the ledger nor the
-/// doors are opened, so a toolgate may run beside it.
+/// What is printed for a configuration without errors, and whether every server answered. Neither
+/// the ledger nor the doors are opened, so a toolgate may run beside it.
 pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
     let config::Loaded { config, reading } = config::load(configuration);
     let config = config.context("the configuration cannot be used")?;
     let policy = reading.policy.context("the policy cannot be used")?;
-    let named: Vec<_> = reading.files.into_iter().filter(|file| file != configuration).collect();
+    let named: Vec<_> = reading
+        .files
+        .into_iter()
+        .filter(|file| file != configuration)
+        .collect();
     let documents = compile::documents(&named);
     runtime()?.block_on(async {
         let servers = app::servers(&config, Leftovers::default(), Arc::new(()))?;
@@ -42,13 +46,29 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         let mut text = String::new();
         let (mut answered, mut found) = (true, Vec::new());
         for name in config.servers.keys() {
-            let Some(server) = servers.get(name.as_str()) else { continue };
+            let Some(server) = servers.get(name.as_str()) else {
+                continue;
+            };
             let mut state = server.state();
-            let _ = state.wait_for(|state| !matches!(state, State::Starting)).await;
+            let _ = state
+                .wait_for(|state| !matches!(state, State::Starting))
+                .await;
             let (line, up) = match &*state.borrow() {
                 State::Up(up) => {
-                    found.extend(up.catalog.tools.iter().flat_map(|tool| unfit(&policy, &documents, name, tool)));
-                    (format!("{}, {}", up.verdict.words(), counted(up.catalog.tools.len(), "tool")), true)
+                    found.extend(
+                        up.catalog
+                            .tools
+                            .iter()
+                            .flat_map(|tool| unfit(&policy, &documents, name, tool)),
+                    );
+                    (
+                        format!(
+                            "{}, {}",
+                            up.verdict.words(),
+                            counted(up.catalog.tools.len(), "tool")
+                        ),
+                        true,
+                    )
                 }
                 State::Starting => ("did not answer in its start_timeout".to_owned(), false),
                 State::Down(why) => (format!("does not answer: {why}"), false),
@@ -60,7 +80,10 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         running.close();
         let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
         compile::sort(&mut found);
-        let errors = found.iter().filter(|one| one.severity == Severity::Error).count();
+        let errors = found
+            .iter()
+            .filter(|one| one.severity == Severity::Error)
+            .count();
         let mut sources = HashMap::new();
         let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
         writeln!(text, "{}\n{shown}", offered(&servers, answered))?;
@@ -69,24 +92,47 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
 }
 
 /// Where the contract of `tool` does not fit what its server says of it.
-fn unfit(policy: &Policy, documents: &[Document], server: &ServerName, tool: &Definition) -> Vec<Diagnostic> {
+fn unfit(
+    policy: &Policy,
+    documents: &[Document],
+    server: &ServerName,
+    tool: &Definition,
+) -> Vec<Diagnostic> {
     let tool_name = ToolName::of(server, &tool.name);
     let name = policy.allowlist.contract_name_of(&tool_name);
     let rules = policy.allowlist.contract_of(&tool_name);
-    let (Some(name), Some(rules)) = (name, rules) else { return Vec::new() };
+    let (Some(name), Some(rules)) = (name, rules) else {
+        return Vec::new();
+    };
     // What cannot be judged is quarantined, and is told by `doctor`.
-    let Ok(schema) = Schema::compile(&tool.input_schema.value()) else { return Vec::new() };
+    let Ok(schema) = Schema::compile(&tool.input_schema.value()) else {
+        return Vec::new();
+    };
     let holds = |document: &&Document| document.tree()["contracts"].get(name.as_str()).is_some();
-    let Some(document) = documents.iter().find(holds) else { return Vec::new() };
+    let Some(document) = documents.iter().find(holds) else {
+        return Vec::new();
+    };
     let problems = fit::problems(name.as_str(), rules, &schema);
-    problems.into_iter().map(|problem| document.locate(problem)).collect()
+    problems
+        .into_iter()
+        .map(|problem| document.locate(problem))
+        .collect()
 }
 
 fn offered(servers: &Servers, answered: bool) -> String {
-    let revisions: Vec<&str> = servers.revisions(None).iter().map(|revision| revision.as_str()).collect();
-    let known = if answered { "" } else { " (of the servers that answer)" };
+    let revisions: Vec<&str> = servers
+        .revisions(None)
+        .iter()
+        .map(|revision| revision.as_str())
+        .collect();
+    let known = if answered {
+        ""
+    } else {
+        " (of the servers that answer)"
+    };
     match revisions.as_slice() {
-        [] => "/mcp offers nothing: no revision is spoken by all servers; use /mcp/{server}".to_owned(),
+        [] => "/mcp offers nothing: no revision is spoken by all servers; use /mcp/{server}"
+            .to_owned(),
         some => format!("/mcp offers {}{known}", some.join(", ")),
     }
 }

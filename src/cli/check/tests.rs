@@ -12,12 +12,22 @@ policies: [p.yaml]
 fn problems_are_shown_with_their_line_but_never_with_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("toolgate.yaml"), CONFIG).unwrap();
-    fs::write(directory.path().join("p.yaml"), "contracts:\n  fs__a: { purpose: p, actions: [read] }\n").unwrap();
-    for path in [directory.path().to_path_buf(), directory.path().join("p.yaml")] {
+    fs::write(
+        directory.path().join("p.yaml"),
+        "contracts:\n  fs__a: { purpose: p, actions: [read] }\n",
+    )
+    .unwrap();
+    for path in [
+        directory.path().to_path_buf(),
+        directory.path().join("p.yaml"),
+    ] {
         let (text, code) = judge(&[path]).unwrap();
         assert_eq!(code, 1);
         assert!(!text.contains("s3cr3t"));
-        insta::assert_snapshot!("broken", text.replace(&format!("{}/", directory.path().display()), ""));
+        insta::assert_snapshot!(
+            "broken",
+            text.replace(&format!("{}/", directory.path().display()), "")
+        );
     }
 }
 
@@ -25,7 +35,12 @@ fn problems_are_shown_with_their_line_but_never_with_a_secret() {
 fn no_configuration_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let error = judge(&[directory.path().to_path_buf()]).unwrap_err();
-    assert!(error.to_string().starts_with("no toolgate.yaml in or above"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("no toolgate.yaml in or above"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -39,11 +54,15 @@ fn the_quickstart_is_fine() {
 #[test]
 fn several_servers_are_told_what_their_common_address_offers() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "servers: { one: { command: x }, two: { url: 'http://127.0.0.1:1/mcp' } }\nmode: observe\n";
+    let config =
+        "servers: { one: { command: x }, two: { url: 'http://127.0.0.1:1/mcp' } }\nmode: observe\n";
     fs::write(directory.path().join("toolgate.yaml"), config).unwrap();
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("note: /mcp offers the revisions that all 2 servers speak"), "{text}");
+    assert!(
+        text.contains("note: /mcp offers the revisions that all 2 servers speak"),
+        "{text}"
+    );
 }
 
 /// FINDINGS F1: what the operator's word for a server means is said, and what is risked by it.
@@ -62,7 +81,10 @@ mode: observe
     assert!(
         text.contains("note: a call that `one` answers with HTTP 401 or 429 counts as not executed and may be sent")
     );
-    assert!(text.contains("`two` answers with HTTP 503 ") && !text.contains("`gone`"), "{text}");
+    assert!(
+        text.contains("`two` answers with HTTP 503 ") && !text.contains("`gone`"),
+        "{text}"
+    );
     assert!(text.contains("warning: HTTP 503 is seldom proof"), "{text}");
     assert!(text.ends_with("0 errors, 1 warning\n"), "{text}");
 }
@@ -72,7 +94,8 @@ mode: observe
 fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
-    let contract = |tool: &str| format!("  s__{tool}: {{ purpose: p, actions: [read], secrets: [] }}\n");
+    let contract =
+        |tool: &str| format!("  s__{tool}: {{ purpose: p, actions: [read], secrets: [] }}\n");
     let rules = "  s__pay:
     purpose: p
     actions: [read]
@@ -88,32 +111,52 @@ fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
         "servers: { s: { command: x } }\ncallers: [{ agent: bot, token: 0123456789abcdef }]\npolicies: [p]\n",
     );
     fs::create_dir_all(directory.path().join("p/tests")).unwrap();
-    write("p/p.yaml", &format!("contracts:\n{rules}{}{}", contract("read"), contract("list")));
+    write(
+        "p/p.yaml",
+        &format!(
+            "contracts:\n{rules}{}{}",
+            contract("read"),
+            contract("list")
+        ),
+    );
     let sample = "{ name: a, caller: bot, tool: s__list, expect: allow }";
-    write("p/tests/pack.yaml", &format!("pack: one\nsamples: [{sample}]\n"));
+    write(
+        "p/tests/pack.yaml",
+        &format!("pack: one\nsamples: [{sample}]\n"),
+    );
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     let version = regex::Regex::new("policy [0-9a-f]{12}").unwrap();
     assert_eq!(code, 0, "{text}");
     insta::assert_snapshot!(
         "warned",
-        version.replace(&text.replace(&format!("{}/", directory.path().display()), ""), "policy VERSION")
+        version.replace(
+            &text.replace(&format!("{}/", directory.path().display()), ""),
+            "policy VERSION"
+        )
     );
     write("p/tests/pack.yaml", "pack: one\nsamples: []\n");
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     assert!(code == 1 && text.contains("samples: []"), "{text}");
 }
 
-/// SECURITY §3E E4: a secret is warned of wherever the configuration has one, also beside a variable, and a variable is not.
+/// SECURITY §3E E4: a secret is warned of wherever the configuration has one, also beside a
+/// variable, and a variable is not.
 #[test]
 fn secrets_that_are_written_out_are_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let write = |text: &str| fs::write(directory.path().join("toolgate.yaml"), text).unwrap();
     let url = "url: \"https://tools.example/mcp\"";
-    let header =
-        |name: &str, value: &str| format!("servers: {{ s: {{ {url}, headers: {{ {name}: \"{value}\" }} }} }}\n");
-    let env = |name: &str, value: &str| format!("servers: {{ s: {{ command: x, env: {{ {name}: \"{value}\" }} }} }}\n");
-    let caller =
-        |token: &str| format!("servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n");
+    let header = |name: &str, value: &str| {
+        format!("servers: {{ s: {{ {url}, headers: {{ {name}: \"{value}\" }} }} }}\n")
+    };
+    let env = |name: &str, value: &str| {
+        format!("servers: {{ s: {{ command: x, env: {{ {name}: \"{value}\" }} }} }}\n")
+    };
+    let caller = |token: &str| {
+        format!(
+            "servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n"
+        )
+    };
     let webhook = |secret: &str| {
         let address = "https://heads.example/";
         format!(
@@ -125,8 +168,17 @@ fn secrets_that_are_written_out_are_warned_of() {
     for (text, warned) in [
         (header("Authorization", "Bearer abc-0123456789"), true),
         (header("x-api-key", "abc-0123456789"), true),
-        (header("x-api-key", "abc-0123456789${TOOLGATE_NOT_SET:-}"), true),
-        (header("Authorization", "Bearer ${TOOLGATE_NOT_SET:-no-secret-at-all}"), false),
+        (
+            header("x-api-key", "abc-0123456789${TOOLGATE_NOT_SET:-}"),
+            true,
+        ),
+        (
+            header(
+                "Authorization",
+                "Bearer ${TOOLGATE_NOT_SET:-no-secret-at-all}",
+            ),
+            false,
+        ),
         (header("X-Client", "abc-0123456789"), false),
         (env("ORACLE_TOKEN", "abc-0123456789"), true),
         (env("TOKEN_FILE", "/run/secrets/oracle"), false),
@@ -134,17 +186,30 @@ fn secrets_that_are_written_out_are_warned_of() {
         (caller("abc${TOOLGATE_NOT_SET:-0123456789abcdef}"), true),
         (caller("${TOOLGATE_NOT_SET:-0123456789abcdef}"), false),
         (webhook(&format!("whsec_{key}")), true),
-        (webhook(&format!("whsec_${{TOOLGATE_NOT_SET:-{key}}}")), false),
+        (
+            webhook(&format!("whsec_${{TOOLGATE_NOT_SET:-{key}}}")),
+            false,
+        ),
     ] {
         write(&text);
         let (said, code) = judge(&[directory.path().to_path_buf()]).unwrap();
         assert_eq!(code, 0, "{text}{said}");
-        let begin = said.find("warning: a secret is written out").or(said.find("warning: a token is written out"));
+        let begin = said
+            .find("warning: a secret is written out")
+            .or(said.find("warning: a token is written out"));
         assert_eq!(begin.is_some(), warned, "{text}{said}");
-        let told = begin.map(|begin| said[begin..].split("\n\n").next().unwrap()).unwrap_or_default();
-        assert!(!told.contains(key) && !told.contains("0123456789"), "{told}");
+        let told = begin
+            .map(|begin| said[begin..].split("\n\n").next().unwrap())
+            .unwrap_or_default();
+        assert!(
+            !told.contains(key) && !told.contains("0123456789"),
+            "{told}"
+        );
         shown += told;
         shown += if warned { "\n\n" } else { "" };
     }
-    insta::assert_snapshot!("written_out", shown.replace(&format!("{}/", directory.path().display()), ""));
+    insta::assert_snapshot!(
+        "written_out",
+        shown.replace(&format!("{}/", directory.path().display()), "")
+    );
 }

@@ -11,19 +11,39 @@ use std::path::{Path, PathBuf};
 /// Names in a warning at most.
 const SHOWN: usize = 8;
 
-/// Judges the packs beside the policies of the configuration, which reads `files`, and warns of contracts without a sample.
-pub(super) fn judge((configuration, files): (&Path, &BTreeSet<PathBuf>), policy: &Policy) -> Vec<Diagnostic> {
+/// Judges the packs beside the policies of the configuration, which reads `files`, and warns of
+/// contracts without a sample.
+pub(super) fn judge(
+    (configuration, files): (&Path, &BTreeSet<PathBuf>),
+    policy: &Policy,
+) -> Vec<Diagnostic> {
     let (mut diagnostics, mut sampled) = (Vec::new(), BTreeSet::new());
     for file in beside(configuration, files).unwrap_or_default() {
         let (pack, found) = Pack::read(&file);
         diagnostics.extend(found);
-        sampled.extend(pack.into_iter().flat_map(|pack| pack.samples).map(|sample| sample.tool));
+        sampled.extend(
+            pack.into_iter()
+                .flat_map(|pack| pack.samples)
+                .map(|sample| sample.tool),
+        );
     }
-    let without: BTreeSet<&ToolName> = policy.allowlist.contracts().filter(|tool| !sampled.contains(*tool)).collect();
+    let without: BTreeSet<&ToolName> = policy
+        .allowlist
+        .contracts()
+        .filter(|tool| !sampled.contains(*tool))
+        .collect();
     if !without.is_empty() {
-        let names: Vec<&str> = without.iter().take(SHOWN).map(|tool| tool.as_str()).collect();
+        let names: Vec<&str> = without
+            .iter()
+            .take(SHOWN)
+            .map(|tool| tool.as_str())
+            .collect();
         let more = without.len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         diagnostics.push(Diagnostic {
             severity: Severity::Warning,
             file: configuration.display().to_string(),

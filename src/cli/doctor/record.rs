@@ -1,4 +1,5 @@
-//! What `doctor` says of the ledger, which it only reads, and where it records what happens while it looks.
+//! What `doctor` says of the ledger, which it only reads, and where it records what happens while
+//! it looks.
 
 use super::Found;
 use crate::app::ledger;
@@ -26,37 +27,84 @@ pub(super) async fn judge(config: &Config, found: &mut Found) {
 
 /// Whether toolgate could write there, and nobody else in its place.
 fn place(data: &Path, found: &mut Found) {
-    for exposed in owners::exposed(data).into_iter().filter(|exposed| matches!(exposed.why, Why::Foreign(_))) {
-        found.wrong(&format!("{}: {}; {}", exposed.path.display(), exposed.message(), exposed.hint()));
+    for exposed in owners::exposed(data)
+        .into_iter()
+        .filter(|exposed| matches!(exposed.why, Why::Foreign(_)))
+    {
+        found.wrong(&format!(
+            "{}: {}; {}",
+            exposed.path.display(),
+            exposed.message(),
+            exposed.hint()
+        ));
     }
     // The directory, or what it is to be made in.
-    let there = data.ancestors().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
-    let Some(there) = there.into_iter().find(|above| above.exists()) else { return };
+    let there = data.ancestors().map(|above| {
+        if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        }
+    });
+    let Some(there) = there.into_iter().find(|above| above.exists()) else {
+        return;
+    };
     match access(there, Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) if there.is_dir() => found.fine(&format!("the ledger in {} can be written", data.display())),
-        Ok(()) => found.wrong(&format!("{} is no directory; correct `data`", there.display())),
-        Err(error) => found.wrong(&format!("the ledger in {} cannot be written: {error}", data.display())),
+        Ok(()) if there.is_dir() => {
+            found.fine(&format!("the ledger in {} can be written", data.display()));
+        }
+        Ok(()) => found.wrong(&format!(
+            "{} is no directory; correct `data`",
+            there.display()
+        )),
+        Err(error) => found.wrong(&format!(
+            "the ledger in {} cannot be written: {error}",
+            data.display()
+        )),
     }
 }
 
 fn whole(data: &Path, mut keys: Keys, found: &mut Found) {
     let sealing = keys.sealing();
-    // Between configuring a key and the start that first seals with it, the one before is rightly the last.
+    // Between configuring a key and the start that first seals with it, the one before is rightly
+    // the last.
     keys.previous.extend(keys.current.take());
-    match check(data, &Against { keys, ..Against::default() }) {
+    match check(
+        data,
+        &Against {
+            keys,
+            ..Against::default()
+        },
+    ) {
         Err(Error::NoJournal(_)) => found.fine("there is no ledger yet; toolgate begins one"),
         Err(error) => found.wrong(&error.to_string()),
-        Ok(Report { problem: Some(problem), .. }) => {
-            found.wrong(&format!("the ledger is damaged: {problem}; see `toolgate ledger verify`"));
+        Ok(Report {
+            problem: Some(problem),
+            ..
+        }) => {
+            found.wrong(&format!(
+                "the ledger is damaged: {problem}; see `toolgate ledger verify`"
+            ));
         }
         Ok(report) => {
-            found.fine(&format!("the ledger is as it was written: {}", counted(report.records, "record")));
+            found.fine(&format!(
+                "the ledger is as it was written: {}",
+                counted(report.records, "record")
+            ));
             let last = report.stretches.last().and_then(|stretch| stretch.key);
-            let Some(sealing) = sealing.filter(|sealing| last != Some(*sealing)) else { return };
-            if report.stretches.iter().any(|stretch| stretch.key == Some(sealing)) {
+            let Some(sealing) = sealing.filter(|sealing| last != Some(*sealing)) else {
+                return;
+            };
+            if report
+                .stretches
+                .iter()
+                .any(|stretch| stretch.key == Some(sealing))
+            {
                 found.wrong(&Error::KeyReplaced { key: sealing }.to_string());
             } else if report.records > 0 {
-                found.note(&format!("the key `{sealing}` seals the ledger from the next start on"));
+                found.note(&format!(
+                    "the key `{sealing}` seals the ledger from the next start on"
+                ));
             }
         }
     }
@@ -64,7 +112,13 @@ fn whole(data: &Path, mut keys: Keys, found: &mut Found) {
 
 /// What the record proves, and how far back it goes.
 fn kept(config: &Config, found: &mut Found) {
-    let Ledger { keep, max_bytes, archive, seal, heads } = &config.ledger;
+    let Ledger {
+        keep,
+        max_bytes,
+        archive,
+        seal,
+        heads,
+    } = &config.ledger;
     if seal.key.is_some() {
         found.fine("the ledger is sealed: nobody without the key can write it anew");
     } else {
@@ -73,37 +127,60 @@ fn kept(config: &Config, found: &mut Found) {
         );
     }
     if heads.is_some() {
-        found.fine("heads of the ledger leave by themselves, so that its end cannot be cut off unseen");
+        found.fine(
+            "heads of the ledger leave by themselves, so that its end cannot be cut off unseen",
+        );
     } else {
-        found.note("no head of the ledger leaves: its end can be cut off unseen; see `ledger.heads`");
+        found.note(
+            "no head of the ledger leaves: its end can be cut off unseen; see `ledger.heads`",
+        );
     }
     let hours = keep.as_secs() / 3600;
-    let kept = if hours < 48 { counted(hours, "hour") } else { counted(hours / 24, "day") };
-    let kept = max_bytes.map_or(kept.clone(), |most| format!("{kept}, or beyond {} MiB in all", most >> 20));
+    let kept = if hours < 48 {
+        counted(hours, "hour")
+    } else {
+        counted(hours / 24, "day")
+    };
+    let kept = max_bytes.map_or(kept.clone(), |most| {
+        format!("{kept}, or beyond {} MiB in all", most >> 20)
+    });
     match archive {
-        Some(archive) => found.fine(&format!("closed segments go to {} after {kept}", archive.display())),
+        Some(archive) => found.fine(&format!(
+            "closed segments go to {} after {kept}",
+            archive.display()
+        )),
         None => {
-            found.note(&format!("closed segments of the ledger are dropped after {kept}; see `ledger.archive`"));
+            found.note(&format!(
+                "closed segments of the ledger are dropped after {kept}; see `ledger.archive`"
+            ));
         }
     }
     let lean = config.ledger.sizes().lean >> 20;
-    found.fine(&format!("from {lean} MiB on, reads and refusals are only summed up in the ledger"));
+    found.fine(&format!(
+        "from {lean} MiB on, reads and refusals are only summed up in the ledger"
+    ));
 }
 
-/// A data directory of doctor's own, for what is recorded while it looks; removed when it is dropped.
+/// A data directory of doctor's own, for what is recorded while it looks; removed when it is
+/// dropped.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Lets `config` record there, unsealed and with no head that leaves, without the tools that operators have disabled.
+    /// Lets `config` record there, unsealed and with no head that leaves, without the tools that
+    /// operators have disabled.
     pub(super) fn of(config: &mut Config) -> anyhow::Result<Self> {
         let own = std::env::temp_dir().join(format!("toolgate-doctor-{}", uuid::Uuid::now_v7()));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&own);
         made.with_context(|| {
-            format!("doctor needs a directory of its own, and cannot make {}; set TMPDIR", own.display())
+            format!(
+                "doctor needs a directory of its own, and cannot make {}; set TMPDIR",
+                own.display()
+            )
         })?;
         let disabled = config.data.join(DISABLED);
         if disabled.exists() {
-            std::fs::copy(&disabled, own.join(DISABLED)).with_context(|| disabled.display().to_string())?;
+            std::fs::copy(&disabled, own.join(DISABLED))
+                .with_context(|| disabled.display().to_string())?;
         }
         config.data.clone_from(&own);
         config.ledger = Ledger::default();

@@ -23,21 +23,35 @@ pub(super) fn read_back<'a>(
     let profile = caller.reads.profile;
     let alphabet = limits::of(profile).tool_name.within(&caller.reads.caps);
     if !alphabet.takes(tool.as_str()) {
-        let _ = writeln!(out, "  shown       renamed  {}", alphabet.fit(tool.as_str()));
+        let _ = writeln!(
+            out,
+            "  shown       renamed  {}",
+            alphabet.fit(tool.as_str())
+        );
     }
     if profile == Profile::None {
         return Ok(Cow::Borrowed(arguments));
     }
-    let key = rules.idempotency.as_ref().and_then(|rule| rule.shown(schema));
+    let key = rules
+        .idempotency
+        .as_ref()
+        .and_then(|rule| rule.shown(schema));
     let written = Text::of(&json!({ "inputSchema": schema.source() }));
     let variant = match variant_of(&written, key, profile) {
         Ok(variant) => variant,
         Err(unfit) => {
-            let _ = writeln!(out, "  shown       refused  profile {profile} cannot show the tool: {unfit}");
+            let _ = writeln!(
+                out,
+                "  shown       refused  profile {profile} cannot show the tool: {unfit}"
+            );
             return Err(Refusal::ToolNotAllowlisted);
         }
     };
-    let _ = writeln!(out, "  shown       passed   in profile {profile}, by limits of {}", limits::as_of());
+    let _ = writeln!(
+        out,
+        "  shown       passed   in profile {profile}, by limits of {}",
+        limits::as_of()
+    );
     for loss in &variant.losses.named {
         let _ = writeln!(out, "              {loss}");
     }
@@ -45,7 +59,14 @@ pub(super) fn read_back<'a>(
         let _ = writeln!(out, "              and {} more", variant.losses.more);
     }
     for (name, shown) in variant.back.renamed() {
-        let _ = writeln!(out, "              `{}` is shown as `{shown}`", name.escape_debug());
+        let _ = writeln!(
+            out,
+            "              `{}` is shown as `{shown}`",
+            name.escape_debug()
+        );
     }
-    Ok(variant.back.read(arguments)?.map_or(Cow::Borrowed(arguments), Cow::Owned))
+    Ok(variant
+        .back
+        .read(arguments)?
+        .map_or(Cow::Borrowed(arguments), Cow::Owned))
 }

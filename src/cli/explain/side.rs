@@ -41,11 +41,17 @@ impl Beside {
         };
         if let Some(named) = &self.resource {
             let (server, uri) = own("resource", named)?;
-            return Ok(Some((Wanted::resource(SideDoor::Resources, &server, &uri), named.clone())));
+            return Ok(Some((
+                Wanted::resource(SideDoor::Resources, &server, &uri),
+                named.clone(),
+            )));
         }
         if let Some(named) = &self.prompt {
             let (server, name) = own("prompt", named)?;
-            return Ok(Some((Wanted::prompt(SideDoor::Prompts, &server, &name), named.clone())));
+            return Ok(Some((
+                Wanted::prompt(SideDoor::Prompts, &server, &name),
+                named.clone(),
+            )));
         }
         let of_servers = [
             (SideDoor::Sampling, &self.sampling),
@@ -53,18 +59,35 @@ impl Beside {
             (SideDoor::Roots, &self.roots),
             (SideDoor::Logging, &self.logging),
         ];
-        let named = of_servers.into_iter().find_map(|(door, named)| Some((door, named.as_ref()?)));
-        Ok(named.map(|(door, named)| (Wanted::server(door, &ServerName::new(named)), named.clone())))
+        let named = of_servers
+            .into_iter()
+            .find_map(|(door, named)| Some((door, named.as_ref()?)));
+        Ok(named
+            .map(|(door, named)| (Wanted::server(door, &ServerName::new(named)), named.clone())))
     }
 
     /// The steps and their end, with the exit code; none if a tool is meant.
-    pub(super) fn explain(&self, policy: &Policy, caller: &Caller) -> anyhow::Result<Option<(String, u8)>> {
-        let Some((wanted, named)) = self.wanted()? else { return Ok(None) };
+    pub(super) fn explain(
+        &self,
+        policy: &Policy,
+        caller: &Caller,
+    ) -> anyhow::Result<Option<(String, u8)>> {
+        let Some((wanted, named)) = self.wanted()? else {
+            return Ok(None);
+        };
         let (door, mut out) = (wanted.door.word(), String::new());
         let shown = named.escape_debug();
-        writeln!(out, "agent {} · {door} {shown} · policy {}", caller.agent, policy.version)?;
+        writeln!(
+            out,
+            "agent {} · {door} {shown} · policy {}",
+            caller.agent, policy.version
+        )?;
         for step in policy.allowlist.explain_side(caller, &wanted) {
-            let mark = if step.verdict.refuses() { "refused" } else { "passed" };
+            let mark = if step.verdict.refuses() {
+                "refused"
+            } else {
+                "passed"
+            };
             writeln!(out, "  visible     {mark:8} {step}")?;
         }
         let refused = policy.allowlist.side(caller, &wanted).refuses();

@@ -1,4 +1,5 @@
-//! OpenClaw's tool policies (POLICY §2), by their places in its configuration or by their labels, of both sets there are.
+//! OpenClaw's tool policies (POLICY §2), by their places in its configuration or by their labels,
+//! of both sets there are.
 
 use crate::guards::allowlist::Pattern;
 use crate::model::diagnostic::Problems;
@@ -27,7 +28,12 @@ pub(super) struct Imported {
 
 /// The layers of `tree`.
 pub(super) fn import(tree: &Value) -> Imported {
-    let mut import = Import { found: Imported { layers: json!({}), ..Imported::default() } };
+    let mut import = Import {
+        found: Imported {
+            layers: json!({}),
+            ..Imported::default()
+        },
+    };
     for (key, value) in tree.as_object().into_iter().flatten() {
         match key.as_str() {
             "tools" => import.tools(value),
@@ -37,7 +43,10 @@ pub(super) fn import(tree: &Value) -> Imported {
         }
     }
     if import.found.layers.as_object().is_none_or(Map::is_empty) {
-        import.found.lost.push("nothing in it says who sees which tools".to_owned());
+        import
+            .found
+            .lost
+            .push("nothing in it says who sees which tools".to_owned());
     }
     import.found
 }
@@ -51,7 +60,11 @@ impl Import {
     fn tools(&mut self, tools: &Value) {
         self.layer(&["global"], tools);
         self.profile(tools, None);
-        self.by_provider(&["global"], &tools["byProvider"], tools["profile"].as_str().unwrap_or(NONE));
+        self.by_provider(
+            &["global"],
+            &tools["byProvider"],
+            tools["profile"].as_str().unwrap_or(NONE),
+        );
         self.layer(&["environment", "sandbox"], &tools["sandbox"]["tools"]);
         self.layer(&["delegation"], &tools["subagents"]["tools"]);
         self.without_counterpart("tools", tools);
@@ -62,8 +75,9 @@ impl Import {
         let listed = agents["list"].as_array().into_iter().flatten();
         let listed = listed.map(|agent| (agent["id"].as_str().unwrap_or_default(), agent));
         let named = agents.as_object().into_iter().flatten();
-        let named =
-            named.filter(|(key, _)| *key != "list" && *key != "defaults").map(|(id, agent)| (id.as_str(), agent));
+        let named = named
+            .filter(|(key, _)| *key != "list" && *key != "defaults")
+            .map(|(id, agent)| (id.as_str(), agent));
         for (id, agent) in listed.chain(named) {
             let tools = &agent["tools"];
             if id.trim().is_empty() || !tools.is_object() {
@@ -71,9 +85,18 @@ impl Import {
             }
             self.layer(&["agent", id], tools);
             self.profile(tools, Some(id));
-            let profile = tools["profile"].as_str().map(|profile| format!("{profile}-{id}"));
-            self.by_provider(&["agent", id], &tools["byProvider"], profile.as_deref().unwrap_or(NONE));
-            self.layer(&["environment", &format!("sandbox-{id}")], &tools["sandbox"]["tools"]);
+            let profile = tools["profile"]
+                .as_str()
+                .map(|profile| format!("{profile}-{id}"));
+            self.by_provider(
+                &["agent", id],
+                &tools["byProvider"],
+                profile.as_deref().unwrap_or(NONE),
+            );
+            self.layer(
+                &["environment", &format!("sandbox-{id}")],
+                &tools["sandbox"]["tools"],
+            );
             self.without_counterpart(&format!("agents.{id}.tools"), tools);
         }
     }
@@ -85,7 +108,9 @@ impl Import {
                 self.layer(&["group", group], &settings["tools"]);
                 if settings.get("toolsBySender").is_some() {
                     let place = format!("channels.{channel}.groups.{group}.toolsBySender");
-                    self.found.lost.push(format!("`{place}` is not imported: give each sender an entry of `callers`"));
+                    self.found.lost.push(format!(
+                        "`{place}` is not imported: give each sender an entry of `callers`"
+                    ));
                 }
             }
         }
@@ -93,21 +118,30 @@ impl Import {
 
     /// One layer by its label: those of document 001, and those of the code.
     fn label(&mut self, label: &str, value: &Value) {
-        let (base, name) = match label.strip_suffix(')').and_then(|label| label.split_once(" (")) {
+        let (base, name) = match label
+            .strip_suffix(')')
+            .and_then(|label| label.split_once(" ("))
+        {
             Some((base, name)) => (base, Some(name.trim())),
             None => (label, None),
         };
-        let agent = base.strip_prefix("agents.").and_then(|rest| rest.split_once(".tools."));
+        let agent = base
+            .strip_prefix("agents.")
+            .and_then(|rest| rest.split_once(".tools."));
         let of_agent = |kind: &str| agent.filter(|(_, rest)| *rest == kind).map(|(id, _)| id);
         match (base, name) {
             ("tools.global" | "tools.allow", None) => self.layer(&["global"], value),
-            ("tools.global-provider" | "tools.byProvider.allow", None) => self.models(&["global"], value),
+            ("tools.global-provider" | "tools.byProvider.allow", None) => {
+                self.models(&["global"], value);
+            }
             ("tools.profile", Some(name)) => self.layer(&["profile", name], value),
             ("tools.provider-profile" | "tools.byProvider.profile", Some(name)) => {
                 self.models(&["profile", name], value);
             }
             ("group tools.allow", Some(name)) => self.layer(&["group", name], value),
-            ("sandbox tools.allow", name) => self.layer(&["environment", name.unwrap_or("sandbox")], value),
+            ("sandbox tools.allow", name) => {
+                self.layer(&["environment", name.unwrap_or("sandbox")], value);
+            }
             ("subagent tools.allow", None) => self.layer(&["delegation"], value),
             ("tools.agent", Some(id)) => self.layer(&["agent", id], value),
             ("tools.agent-provider", Some(id)) => self.models(&["agent", id], value),
@@ -125,19 +159,34 @@ impl Import {
 
     /// The profile that `tools` names, of everybody or of one agent.
     fn profile(&mut self, tools: &Value, agent: Option<&str>) {
-        let Some(profile) = tools["profile"].as_str() else { return };
+        let Some(profile) = tools["profile"].as_str() else {
+            return;
+        };
         let layer = agent.map_or_else(|| profile.to_owned(), |id| format!("{profile}-{id}"));
         if !self.known(profile, "tools.profile") {
             return;
         }
-        let whom = agent.map_or("every caller without one of its own".to_owned(), |id| format!("the agent {id}"));
-        self.found.notes.push(format!("callers: {whom} needs `profile: {layer}`"));
-        let allow = if profile == FULL { Value::Null } else { entries(&tools["alsoAllow"]).into() };
-        let written = if allow.is_null() { json!({}) } else { self.lists(allow.as_array().map(Vec::as_slice), &[]) };
+        let whom = agent.map_or("every caller without one of its own".to_owned(), |id| {
+            format!("the agent {id}")
+        });
+        self.found
+            .notes
+            .push(format!("callers: {whom} needs `profile: {layer}`"));
+        let allow = if profile == FULL {
+            Value::Null
+        } else {
+            entries(&tools["alsoAllow"]).into()
+        };
+        let written = if allow.is_null() {
+            json!({})
+        } else {
+            self.lists(allow.as_array().map(Vec::as_slice), &[])
+        };
         self.put(&["profile", &layer], written);
     }
 
-    /// Is it a profile that OpenClaw has? It takes any other for no policy at all, which nobody can have meant.
+    /// Is it a profile that OpenClaw has? It takes any other for no policy at all, which nobody can
+    /// have meant.
     fn known(&mut self, profile: &str, place: &str) -> bool {
         if OWN.contains(&profile) {
             let note = format!(
@@ -159,12 +208,19 @@ impl Import {
     fn by_provider(&mut self, path: &[&str], providers: &Value, profile: &str) {
         for (provider, policy) in providers.as_object().into_iter().flatten() {
             self.layer(&[path, &["by_model_provider", provider]].concat(), policy);
-            let Some(named) = policy["profile"].as_str() else { continue };
+            let Some(named) = policy["profile"].as_str() else {
+                continue;
+            };
             if self.known(named, "tools.byProvider.profile") && named != FULL {
                 let written = self.lists(Some(&entries(&policy["alsoAllow"])), &[]);
-                self.put(&["profile", profile, "by_model_provider", provider], written);
+                self.put(
+                    &["profile", profile, "by_model_provider", provider],
+                    written,
+                );
                 if profile == NONE {
-                    self.found.notes.push(format!("callers: those without a profile need `profile: {NONE}`"));
+                    self.found.notes.push(format!(
+                        "callers: those without a profile need `profile: {NONE}`"
+                    ));
                 }
             }
         }
@@ -176,9 +232,14 @@ impl Import {
         }
     }
 
-    /// One layer: a list to allow, or lists by their names. `alsoAllow` adds to a list, and restricts nothing without one.
+    /// One layer: a list to allow, or lists by their names. `alsoAllow` adds to a list, and
+    /// restricts nothing without one.
     fn layer(&mut self, path: &[&str], policy: &Value) {
-        let allow = if policy.is_array() { policy } else { &policy["allow"] };
+        let allow = if policy.is_array() {
+            policy
+        } else {
+            &policy["allow"]
+        };
         let allow = allow.is_array().then(|| {
             let mut allow = entries(allow);
             // An empty list allows everything, so there is nothing to add to.
@@ -202,12 +263,21 @@ impl Import {
     fn lists(&mut self, allow: Option<&[Value]>, deny: &[Value]) -> Value {
         let mut written = json!({ "ignore_case": true });
         if let Some(allow) = allow {
-            // What can name nothing here still keeps the list from being empty, which would mean all.
-            let fit = allow.iter().filter(|entry| is_pattern(entry) && !is_group(entry)).cloned().collect::<Vec<_>>();
+            // What can name nothing here still keeps the list from being empty, which would mean
+            // all.
+            let fit = allow
+                .iter()
+                .filter(|entry| is_pattern(entry) && !is_group(entry))
+                .cloned()
+                .collect::<Vec<_>>();
             self.drop_note("allow", allow, &fit);
             written["allow"] = fit.into();
         }
-        let fit: Vec<Value> = deny.iter().filter(|entry| is_pattern(entry) && may_name(entry)).cloned().collect();
+        let fit: Vec<Value> = deny
+            .iter()
+            .filter(|entry| is_pattern(entry) && may_name(entry))
+            .cloned()
+            .collect();
         self.drop_note("deny", deny, &fit);
         if !fit.is_empty() {
             written["deny"] = fit.into();
@@ -216,12 +286,16 @@ impl Import {
     }
 
     fn drop_note(&mut self, key: &str, all: &[Value], kept: &[Value]) {
-        let dropped: Vec<&str> = all.iter().filter(|entry| !kept.contains(entry)).filter_map(Value::as_str).collect();
+        let dropped: Vec<&str> = all
+            .iter()
+            .filter(|entry| !kept.contains(entry))
+            .filter_map(Value::as_str)
+            .collect();
         if !dropped.is_empty() {
             let names = dropped.join(", ");
-            self.found
-                .notes
-                .push(format!("left out of `{key}`, since no tool of an MCP server can have such a name: {names}"));
+            self.found.notes.push(format!(
+                "left out of `{key}`, since no tool of an MCP server can have such a name: {names}"
+            ));
         }
     }
 
@@ -238,26 +312,43 @@ impl Import {
 
     fn without_counterpart(&mut self, place: &str, tools: &Value) {
         for key in RESTRICTING.iter().filter(|key| tools.get(**key).is_some()) {
-            self.found.lost.push(format!("`{place}.{key}` is not imported: give each sender an entry of `callers`"));
+            self.found.lost.push(format!(
+                "`{place}.{key}` is not imported: give each sender an entry of `callers`"
+            ));
         }
     }
 }
 
 /// The entries that count: texts, trimmed; blanks and everything else vanish.
 fn entries(list: &Value) -> Vec<Value> {
-    let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
-    texts.map(str::trim).filter(|text| !text.is_empty()).map(Value::from).collect()
+    let texts = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    texts
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(Value::from)
+        .collect()
 }
 
 fn is_pattern(entry: &Value) -> bool {
-    entry.as_str().is_some_and(|text| Pattern::compile(text, &mut Problems::default()).is_some())
+    entry
+        .as_str()
+        .is_some_and(|text| Pattern::compile(text, &mut Problems::default()).is_some())
 }
 
 fn is_group(entry: &Value) -> bool {
-    entry.as_str().is_some_and(|text| text.starts_with("group:"))
+    entry
+        .as_str()
+        .is_some_and(|text| text.starts_with("group:"))
 }
 
 /// Could it name a tool of an MCP server, `server__tool`?
 fn may_name(entry: &Value) -> bool {
-    !is_group(entry) && entry.as_str().is_some_and(|text| text.contains('*') || text.contains(SEPARATOR))
+    !is_group(entry)
+        && entry
+            .as_str()
+            .is_some_and(|text| text.contains('*') || text.contains(SEPARATOR))
 }

@@ -14,19 +14,31 @@ use std::sync::Arc;
 const TOOLS: &[&str] = &["fs__read", "fs__Write", "web__get", "db__drop"];
 
 fn visible(layers: &Value, caller: &Caller) -> Vec<&'static str> {
-    let settings: Settings = serde_json::from_value(layers.clone()).unwrap_or_else(|error| panic!("{error}: {layers}"));
+    let settings: Settings =
+        serde_json::from_value(layers.clone()).unwrap_or_else(|error| panic!("{error}: {layers}"));
     let mut problems = Problems::default();
     let layers = settings.compile(&Around::default(), &mut problems);
     assert_eq!(problems.into_found(), []);
-    let contracts: HashMap<_, _> =
-        TOOLS.iter().map(|tool| (ToolName::new(tool), Arc::new(ToolRules::default()))).collect();
+    let contracts: HashMap<_, _> = TOOLS
+        .iter()
+        .map(|tool| (ToolName::new(tool), Arc::new(ToolRules::default())))
+        .collect();
     let rule = Rule::new(Mode::Enforce, layers, contracts);
-    TOOLS.iter().filter(|tool| rule.admit(caller, &ToolName::new(tool)).is_ok()).copied().collect()
+    TOOLS
+        .iter()
+        .filter(|tool| rule.admit(caller, &ToolName::new(tool)).is_ok())
+        .copied()
+        .collect()
 }
 
 fn agent() -> Caller {
     let (profile, group) = (Some("coding".to_owned()), Some("support".to_owned()));
-    Caller { profile, group, model: Some("acme/one".to_owned()), ..Caller::named("main") }
+    Caller {
+        profile,
+        group,
+        model: Some("acme/one".to_owned()),
+        ..Caller::named("main")
+    }
 }
 
 /// 001-14: both sets of labels, and the places in the configuration, become the same layers.
@@ -76,7 +88,8 @@ fn labels_of_both_sets_and_places_become_the_same_layers() {
     assert_eq!(places.layers, labels);
 }
 
-/// POLICY §2.2: what a list of OpenClaw means, it means here: an empty one allows all, one that names nothing here does not.
+/// POLICY §2.2: what a list of OpenClaw means, it means here: an empty one allows all, one that
+/// names nothing here does not.
 #[test]
 fn lists_keep_their_meaning() {
     let all = TOOLS;
@@ -90,17 +103,40 @@ fn lists_keep_their_meaning() {
         (json!({ "allow": ["exec"] }), &[]),
         (json!({ "allow": ["group:fs"] }), &[]),
         (json!({ "allow": ["we?rd"] }), &[]),
-        (json!({ "allow": ["exec"], "alsoAllow": ["web__*"] }), &TOOLS[2..3]),
+        (
+            json!({ "allow": ["exec"], "alsoAllow": ["web__*"] }),
+            &TOOLS[2..3],
+        ),
         (json!({ "alsoAllow": ["web__*"] }), all),
-        (json!({ "deny": ["exec", "group:runtime", "web__get"] }), &["fs__read", "fs__Write", "db__drop"]),
+        (
+            json!({ "deny": ["exec", "group:runtime", "web__get"] }),
+            &["fs__read", "fs__Write", "db__drop"],
+        ),
         (json!({ "profile": "coding" }), &[]),
-        (json!({ "profile": "coding", "alsoAllow": ["fs__read"] }), &TOOLS[..1]),
-        (json!({ "byProvider": { "acme": { "allow": ["fs__*"] }, "acme/one": { "deny": ["fs__*"] } } }), &TOOLS[2..]),
-        (json!({ "byProvider": { "other": { "allow": [] , "deny": ["*"] } } }), all),
-        (json!({ "profile": "coding", "alsoAllow": ["*"], "byProvider": { "acme": { "profile": "minimal" } } }), &[]),
+        (
+            json!({ "profile": "coding", "alsoAllow": ["fs__read"] }),
+            &TOOLS[..1],
+        ),
+        (
+            json!({ "byProvider": { "acme": { "allow": ["fs__*"] }, "acme/one": { "deny": ["fs__*"] } } }),
+            &TOOLS[2..],
+        ),
+        (
+            json!({ "byProvider": { "other": { "allow": [] , "deny": ["*"] } } }),
+            all,
+        ),
+        (
+            json!({ "profile": "coding", "alsoAllow": ["*"], "byProvider": { "acme": { "profile": "minimal" } } }),
+            &[],
+        ),
     ] {
         let imported = openclaw::import(&json!({ "tools": tools.clone() }));
-        assert_eq!(visible(&imported.layers, &agent()), expected, "{tools} {}", imported.layers);
+        assert_eq!(
+            visible(&imported.layers, &agent()),
+            expected,
+            "{tools} {}",
+            imported.layers
+        );
     }
 }
 
@@ -109,8 +145,14 @@ fn lists_keep_their_meaning() {
 fn what_is_lost_is_said() {
     for (tree, says) in [
         (json!({}), "nothing in it"),
-        (json!({ "tools": { "profile": "codng", "deny": ["*"] } }), "`codng`, which does not exist"),
-        (json!({ "tools": { "deny": ["*"], "toolsBySender": {} } }), "tools.toolsBySender"),
+        (
+            json!({ "tools": { "profile": "codng", "deny": ["*"] } }),
+            "`codng`, which does not exist",
+        ),
+        (
+            json!({ "tools": { "deny": ["*"], "toolsBySender": {} } }),
+            "tools.toolsBySender",
+        ),
         (
             json!({ "group tools.allow": { "allow": ["a__*"] }, "tools": { "deny": ["*"] } }),
             "group tools.allow (support)",
@@ -130,7 +172,8 @@ fn what_is_printed_is_a_policy_file() {
         "channels": { "chat": { "groups": { "-100: 'x'": { "tools": { "deny": ["web__*"] } } } } },
     }));
     let text = file("a\nb.json", &imported);
-    let document = Document::parse("out.yaml", text.clone()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let document =
+        Document::parse("out.yaml", text.clone()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(document.tree(), &json!({ "layers": imported.layers }));
     insta::assert_snapshot!(text);
 }

@@ -1,5 +1,5 @@
-//! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a variable, and is
-//! written nowhere. In doubt it could be.
+//! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a
+//! variable, and is written nowhere. In doubt it could be.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,9 @@ pub(super) struct Variable {
 impl Variables {
     /// All of them, by name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Variable)> {
-        self.known.iter().map(|(name, variable)| (name.as_str(), variable))
+        self.known
+            .iter()
+            .map(|(name, variable)| (name.as_str(), variable))
     }
 
     /// The value that is known of a variable.
@@ -83,18 +85,34 @@ impl Variables {
 
     /// Those with a known value that `texts` name.
     pub(super) fn in_texts(&self, texts: &[&String]) -> BTreeMap<String, String> {
-        let named = |name: &str| texts.iter().any(|text| text.contains(&format!("${{{name}}}")));
+        let named = |name: &str| {
+            texts
+                .iter()
+                .any(|text| text.contains(&format!("${{{name}}}")))
+        };
         let known = self.known.iter().filter(|(name, _)| named(name));
-        known.filter_map(|(name, variable)| Some((name.clone(), variable.value.clone()?))).collect()
+        known
+            .filter_map(|(name, variable)| Some((name.clone(), variable.value.clone()?)))
+            .collect()
     }
 
     /// A variable for `value`, called `wanted` unless that is another's already.
     fn put(&mut self, wanted: &str, value: Option<&str>, place: &Place<'_>) -> String {
         let server = upper(place.server);
-        let prefixed = if wanted.starts_with(&server) { wanted.to_owned() } else { format!("{server}_{wanted}") };
+        let prefixed = if wanted.starts_with(&server) {
+            wanted.to_owned()
+        } else {
+            format!("{server}_{wanted}")
+        };
         let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
-        for name in [wanted.to_owned(), prefixed.clone()].into_iter().chain(numbered) {
-            let new = || Variable { value: value.map(ToOwned::to_owned), place: place.to_string() };
+        for name in [wanted.to_owned(), prefixed.clone()]
+            .into_iter()
+            .chain(numbered)
+        {
+            let new = || Variable {
+                value: value.map(ToOwned::to_owned),
+                place: place.to_string(),
+            };
             let known = self.known.entry(name.clone()).or_insert_with(new);
             if known.value.as_deref() == value {
                 return format!("${{{name}}}");
@@ -115,7 +133,11 @@ pub(super) struct Place<'a> {
 impl std::fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "servers.{}.{}", self.server, self.section)?;
-        if self.key.is_empty() { Ok(()) } else { write!(f, ".{}", self.key) }
+        if self.key.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.key)
+        }
     }
 }
 
@@ -139,9 +161,25 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
             Some((flag, rest)) if flag.starts_with('-') => (flag, rest),
             _ => (before, value.as_str()),
         };
-        let shown = argument(rest, &Place { server, section: "args", key: flag }, variables);
-        done.push(if rest.len() < value.len() { format!("{flag}={shown}") } else { shown });
-        before = if value.starts_with('-') && !value.contains('=') { value } else { "" };
+        let shown = argument(
+            rest,
+            &Place {
+                server,
+                section: "args",
+                key: flag,
+            },
+            variables,
+        );
+        done.push(if rest.len() < value.len() {
+            format!("{flag}={shown}")
+        } else {
+            shown
+        });
+        before = if value.starts_with('-') && !value.contains('=') {
+            value
+        } else {
+            ""
+        };
     }
     done
 }
@@ -154,11 +192,34 @@ fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String
     }
     if value.is_empty() || !is_telling(flag) || value.starts_with('-') {
         if let Some((name, value)) = assignment(value) {
-            return format!("{name}={}", env(value, &Place { key: name, ..*place }, variables));
+            return format!(
+                "{name}={}",
+                env(
+                    value,
+                    &Place {
+                        key: name,
+                        ..*place
+                    },
+                    variables
+                )
+            );
         }
-        if let Some((name, value)) = value.split_once(':').filter(|_| ["-H", "--header"].contains(&flag)) {
+        if let Some((name, value)) = value
+            .split_once(':')
+            .filter(|_| ["-H", "--header"].contains(&flag))
+        {
             let (blanks, value) = value.split_at(value.len() - value.trim_start().len());
-            return literal(name) + ":" + blanks + &header(value, &Place { key: name, ..*place }, variables);
+            return literal(name)
+                + ":"
+                + blanks
+                + &header(
+                    value,
+                    &Place {
+                        key: name,
+                        ..*place
+                    },
+                    variables,
+                );
         }
         if value.starts_with("https://") || value.starts_with("http://") {
             return url(value, place, variables);
@@ -168,16 +229,24 @@ fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String
         }
     }
     let key = upper(flag.trim_start_matches('-'));
-    let wanted = format!("{}_{}", upper(server), if key.is_empty() { "ARGUMENT" } else { &key });
+    let wanted = format!(
+        "{}_{}",
+        upper(server),
+        if key.is_empty() { "ARGUMENT" } else { &key }
+    );
     variables.put(&wanted, Some(value), place)
 }
 
 /// `NAME=value`, as `docker run -e` and `env` take it; what only ends in `=` is base64.
 fn assignment(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let is_name = plain && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    (is_name && !is_secret(name) && !value.trim_end_matches('=').is_empty()).then_some((name, value))
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name =
+        plain && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    (is_name && !is_secret(name) && !value.trim_end_matches('=').is_empty())
+        .then_some((name, value))
 }
 
 /// The value of a header.
@@ -189,11 +258,21 @@ pub(super) fn header(value: &str, place: &Place<'_>, variables: &mut Variables) 
         return literal(value);
     }
     let (scheme, rest) = match value.split_once(' ') {
-        Some((scheme, rest)) if place.key.eq_ignore_ascii_case("authorization") => (format!("{scheme} "), rest.trim()),
+        Some((scheme, rest)) if place.key.eq_ignore_ascii_case("authorization") => {
+            (format!("{scheme} "), rest.trim())
+        }
         _ => (String::new(), value),
     };
-    let name = if place.key.eq_ignore_ascii_case("authorization") { "TOKEN".to_owned() } else { upper(place.key) };
-    let variable = variables.put(&format!("{}_{name}", upper(place.server)), Some(rest), place);
+    let name = if place.key.eq_ignore_ascii_case("authorization") {
+        "TOKEN".to_owned()
+    } else {
+        upper(place.key)
+    };
+    let variable = variables.put(
+        &format!("{}_{name}", upper(place.server)),
+        Some(rest),
+        place,
+    );
     literal(&scheme) + &variable
 }
 
@@ -202,19 +281,36 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
     if value.contains("${") {
         return referring(value, place, variables);
     }
-    let (address, query) = value.split_once('?').map_or((value, None), |(address, query)| (address, Some(query)));
+    let (address, query) = value
+        .split_once('?')
+        .map_or((value, None), |(address, query)| (address, Some(query)));
     let server = upper(place.server);
-    let segments = address.split('/').enumerate().map(|(index, part)| match (index, part.rsplit_once('@')) {
-        (2, Some((login, host))) => variables.put(&format!("{server}_LOGIN"), Some(login), place) + "@" + host,
-        (3.., _) if is_secret(part) => variables.put(&format!("{server}_PATH"), Some(part), place),
-        _ => literal(part),
-    });
+    let segments =
+        address
+            .split('/')
+            .enumerate()
+            .map(|(index, part)| match (index, part.rsplit_once('@')) {
+                (2, Some((login, host))) => {
+                    variables.put(&format!("{server}_LOGIN"), Some(login), place) + "@" + host
+                }
+                (3.., _) if is_secret(part) => {
+                    variables.put(&format!("{server}_PATH"), Some(part), place)
+                }
+                _ => literal(part),
+            });
     let mut done = segments.collect::<Vec<_>>().join("/");
-    for (index, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+    for (index, pair) in query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .enumerate()
+    {
         done.push(if index == 0 { '?' } else { '&' });
         match pair.split_once('=') {
             Some((key, secret)) if is_telling(key) || is_secret(secret) => {
-                done = done + key + "=" + &variables.put(&format!("{server}_{}", upper(key)), Some(secret), place);
+                done = done
+                    + key
+                    + "="
+                    + &variables.put(&format!("{server}_{}", upper(key)), Some(secret), place);
             }
             _ => done.push_str(&literal(pair)),
         }
@@ -222,7 +318,8 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
     done
 }
 
-/// A text in which the agent's configuration names variables: `${NAME}`, `${env:NAME}`, `${input:name}`, `${userHome}`.
+/// A text in which the agent's configuration names variables: `${NAME}`, `${env:NAME}`,
+/// `${input:name}`, `${userHome}`.
 fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
     let (mut done, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {
@@ -231,14 +328,19 @@ fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> Strin
             return done + "$${" + after;
         };
         rest = after;
-        let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));
+        let (name, default) = inner
+            .split_once(":-")
+            .map_or((inner, None), |(name, default)| (name, Some(default)));
         let name = match name.split_once(':') {
             Some(("env", name)) => name.to_owned(),
             Some(("input", name)) => upper(name),
             _ if name == "userHome" => "HOME".to_owned(),
             _ => name.to_owned(),
         };
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let plain = !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         match default {
             _ if !plain => done = done + "$${" + inner + "}",
             // The default is the secret itself.
@@ -259,38 +361,66 @@ pub(super) fn literal(text: &str) -> String {
 
 /// `my-server` → `MY_SERVER`.
 pub(super) fn upper(text: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+    let letter = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
     let name: String = text.chars().map(letter).collect();
-    if name.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{name}") } else { name }
+    if name.starts_with(|letter: char| letter.is_ascii_digit()) {
+        format!("_{name}")
+    } else {
+        name
+    }
 }
 
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["pat", "pin"].iter().any(|word| name == *word || name.ends_with(&format!("_{word}")))
+    ["pat", "pin"]
+        .iter()
+        .any(|word| name == *word || name.ends_with(&format!("_{word}")))
         || TELLING.iter().any(|part| name.contains(part))
 }
 
 /// Is this a secret by its looks?
 fn is_secret(value: &str) -> bool {
-    let with_password =
-        value.split_once("://").is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
+    let with_password = value
+        .split_once("://")
+        .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
     let known = PREFIXES.iter().any(|prefix| value.starts_with(prefix));
-    let kinds: Vec<bool> = value.chars().filter(char::is_ascii_alphanumeric).map(|one| one.is_ascii_digit()).collect();
+    let kinds: Vec<bool> = value
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|one| one.is_ascii_digit())
+        .collect();
     let mixed = kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIXED;
     let leads = |text: &str| text.starts_with(['/', '.', '~']) && text.contains('/');
-    let is_path = leads(value) || value.split_once('=').is_some_and(|(name, rest)| !is_telling(name) && leads(rest));
+    let is_path = leads(value)
+        || value
+            .split_once('=')
+            .is_some_and(|(name, rest)| !is_telling(name) && leads(rest));
     let is_version = value.contains("==") || value.starts_with('@');
-    with_password || known || (value.len() >= LONG && mixed && !is_path && !is_version && !value.contains(' '))
+    with_password
+        || known
+        || (value.len() >= LONG && mixed && !is_path && !is_version && !value.contains(' '))
 }
 
 /// Is this surely none? Numbers, words, paths and addresses.
 fn is_harmless(value: &str) -> bool {
-    let number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let word =
-        value.len() <= LONG && value.bytes().all(|byte| byte.is_ascii_alphabetic() || b"-_/ ,;=.".contains(&byte));
+    let number = value.len() <= 6
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let word = value.len() <= LONG
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphabetic() || b"-_/ ,;=.".contains(&byte));
     let path = value.starts_with('/') || value.starts_with("./") || value.starts_with("~/");
     let address = value.starts_with("https://") || value.starts_with("http://");
-    (number || word || path || (address && !value.contains(['?', '@', '#']))) && !value.split('/').any(is_secret)
+    (number || word || path || (address && !value.contains(['?', '@', '#'])))
+        && !value.split('/').any(is_secret)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The files as they are drafted: `toolgate.yaml`, and one contract for each tool. What a server says stands in them only
-//! in quotes or in comments, with everything written out that does not print.
+//! The files as they are drafted: `toolgate.yaml`, and one contract for each tool. What a server
+//! says stands in them only in quotes or in comments, with everything written out that does not
+//! print.
 
 use super::source::{Reached, Server};
 use crate::gate::toolbox::Tool;
@@ -19,7 +20,9 @@ const MOST_NAMED: usize = 12;
 const LONGEST: usize = 60;
 
 /// Commands that fetch a program before they start it.
-const FETCHING: &[&str] = &["npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo"];
+const FETCHING: &[&str] = &[
+    "npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo",
+];
 
 const NOT_EXECUTED: &str = "    \
 # not_executed: [401, 429]   # only if it, and all before it, refuse so before a call begins: then the call may be sent again\n";
@@ -48,7 +51,12 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
     for Server { name, reached, .. } in servers {
         let _ = writeln!(text, "  {}:", key(name));
         match reached {
-            Reached::Child { command, args, env, cwd } => {
+            Reached::Child {
+                command,
+                args,
+                env,
+                cwd,
+            } => {
                 let _ = writeln!(text, "    command: {}", quoted(command));
                 if !args.is_empty() {
                     let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
@@ -58,7 +66,9 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
                     let _ = writeln!(text, "    cwd: {}", quoted(cwd));
                 }
                 if FETCHING.contains(&command.as_str()) {
-                    text.push_str("    start_timeout: 2m          # it may fetch the server first\n");
+                    text.push_str(
+                        "    start_timeout: 2m          # it may fetch the server first\n",
+                    );
                 }
                 text.push_str("    env:                       # a server gets these variables and no others\n");
                 push_map(&mut text, env);
@@ -107,10 +117,14 @@ pub(super) fn contracts(tools: &[&Tool]) -> String {
 /// The file of what goes on working besides tools; no server is called so.
 pub(super) fn sides_file(servers: &[Server]) -> String {
     let is_taken = servers.iter().any(|server| server.name == "side-doors");
-    format!("policies/side-doors{}.yaml", if is_taken { "-of-all" } else { "" })
+    format!(
+        "policies/side-doors{}.yaml",
+        if is_taken { "-of-all" } else { "" }
+    )
 }
 
-/// One layer for all callers that keeps what these servers offer. One file of all: layers hold together.
+/// One layer for all callers that keeps what these servers offer. One file of all: layers hold
+/// together.
 pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
     let mut text = SIDES.to_owned();
     for door in SideDoor::ALL {
@@ -118,13 +132,24 @@ pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
         let names = offers
             .iter()
             .filter(|(_, offered)| offers_it(offered))
-            .map(|(name, _)| if door.is_of_servers() { key(name.as_str()) } else { quoted(&format!("{name}__*")) });
+            .map(|(name, _)| {
+                if door.is_of_servers() {
+                    key(name.as_str())
+                } else {
+                    quoted(&format!("{name}__*"))
+                }
+            });
         let names: Vec<String> = names.collect();
         if names.is_empty() {
             continue;
         }
         let (off, why) = kept(door);
-        let _ = writeln!(text, "    {off}{}: {{ allow: [{}] }}   # {why}", door.word(), names.join(", "));
+        let _ = writeln!(
+            text,
+            "    {off}{}: {{ allow: [{}] }}   # {why}",
+            door.word(),
+            names.join(", ")
+        );
     }
     if text.ends_with("global:\n") {
         text = text.replace("  global:\n", "  global: {}\n");
@@ -135,11 +160,20 @@ pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
 /// Whether it is only shown, and what it means.
 fn kept(door: SideDoor) -> (&'static str, &'static str) {
     match door {
-        SideDoor::Resources => ("", "files and texts that agents read past the tools; name those that they need"),
+        SideDoor::Resources => (
+            "",
+            "files and texts that agents read past the tools; name those that they need",
+        ),
         SideDoor::Prompts => ("", "texts that servers write for models"),
         SideDoor::Completions => ("", "what fits into prompts and names of resources"),
-        SideDoor::Sampling => ("# ", "servers use the agent's model, at its cost and with what it knows"),
-        SideDoor::Elicitation => ("", "servers ask the person behind the agent; never for a password"),
+        SideDoor::Sampling => (
+            "# ",
+            "servers use the agent's model, at its cost and with what it knows",
+        ),
+        SideDoor::Elicitation => (
+            "",
+            "servers ask the person behind the agent; never for a password",
+        ),
         SideDoor::Roots => ("", "servers ask which directories the agent works in"),
         SideDoor::Logging => ("", "agents read what servers log"),
     }
@@ -150,9 +184,17 @@ fn push_contract(text: &mut String, tool: &Tool) {
     let (actions, why) = actions(&definition["annotations"]);
     let _ = writeln!(text, "  {}:", key(tool.name.as_str()));
     let _ = writeln!(text, "    # {}", claims(&definition));
-    let _ = writeln!(text, "    # takes: {}", arguments(&definition["inputSchema"]));
+    let _ = writeln!(
+        text,
+        "    # takes: {}",
+        arguments(&definition["inputSchema"])
+    );
     let _ = writeln!(text, "    purpose: {}", quoted(&purpose(tool, &definition)));
-    let _ = writeln!(text, "    actions: [{actions}]{}# {why}", " ".repeat(12 - actions.len()));
+    let _ = writeln!(
+        text,
+        "    actions: [{actions}]{}# {why}",
+        " ".repeat(12 - actions.len())
+    );
     if actions != "read" {
         text.push_str(
             "    irreversible: true     # so a person has to allow each call; or name the tool that takes it back\n",
@@ -166,9 +208,15 @@ fn actions(annotations: &Value) -> (&'static str, &'static str) {
     if annotations["readOnlyHint"] == true {
         ("read", "so it says; make sure that it changes nothing")
     } else if annotations["destructiveHint"] == false {
-        ("write", "so it says; name delete, pay, grant or notify where one fits")
+        (
+            "write",
+            "so it says; name delete, pay, grant or notify where one fits",
+        )
     } else if annotations["destructiveHint"] == true {
-        ("delete", "so it says; name write, pay, grant or notify where one fits")
+        (
+            "delete",
+            "so it says; name write, pay, grant or notify where one fits",
+        )
     } else {
         ("delete", "it does not say: taken for the worst")
     }
@@ -178,10 +226,23 @@ fn actions(annotations: &Value) -> (&'static str, &'static str) {
 fn claims(definition: &Value) -> String {
     let mut said = Vec::new();
     for title in [&definition["title"], &definition["annotations"]["title"]] {
-        said.extend(title.as_str().map(|title| format!("title \"{}\"", cut(&sentence(title), LONGEST))));
+        said.extend(
+            title
+                .as_str()
+                .map(|title| format!("title \"{}\"", cut(&sentence(title), LONGEST))),
+        );
     }
-    for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
-        said.extend(definition["annotations"][hint].as_bool().map(|value| format!("{hint} {value}")));
+    for hint in [
+        "readOnlyHint",
+        "destructiveHint",
+        "idempotentHint",
+        "openWorldHint",
+    ] {
+        said.extend(
+            definition["annotations"][hint]
+                .as_bool()
+                .map(|value| format!("{hint} {value}")),
+        );
     }
     if said.is_empty() {
         "says nothing of itself: no annotations".to_owned()
@@ -191,19 +252,36 @@ fn claims(definition: &Value) -> String {
 }
 
 fn arguments(schema: &Value) -> String {
-    let required = |name: &str| schema["required"].as_array().is_some_and(|list| list.iter().any(|one| one == name));
+    let required = |name: &str| {
+        schema["required"]
+            .as_array()
+            .is_some_and(|list| list.iter().any(|one| one == name))
+    };
     let properties = schema["properties"].as_object();
     let one = |(name, shape): (&String, &Value)| {
         let kind = shape["type"].as_str().unwrap_or("anything");
         let mark = if required(name) { "" } else { "?" };
-        format!("{}{mark} ({})", cut(&plain(name), LONGEST), cut(&plain(kind), LONGEST))
+        format!(
+            "{}{mark} ({})",
+            cut(&plain(name), LONGEST),
+            cut(&plain(kind), LONGEST)
+        )
     };
-    let mut shown: Vec<String> = properties.into_iter().flatten().take(MOST_NAMED).map(one).collect();
+    let mut shown: Vec<String> = properties
+        .into_iter()
+        .flatten()
+        .take(MOST_NAMED)
+        .map(one)
+        .collect();
     let more = properties.map_or(0, serde_json::Map::len) - shown.len();
     if more > 0 {
         shown.push(format!("and {more} more"));
     }
-    if shown.is_empty() { "nothing that it names".to_owned() } else { shown.join(", ") }
+    if shown.is_empty() {
+        "nothing that it names".to_owned()
+    } else {
+        shown.join(", ")
+    }
 }
 
 /// The first sentence of the description.
@@ -219,25 +297,38 @@ fn purpose(tool: &Tool, definition: &Value) -> String {
 /// One line of what is said, up to the end of its first sentence, without what does not print.
 fn sentence(said: &str) -> String {
     let prints = |letter: &char| {
-        letter.is_whitespace() || matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1
+        letter.is_whitespace()
+            || matches!(letter, '"' | '\'' | '\\')
+            || letter.escape_debug().len() == 1
     };
     let spaced: String = said.chars().filter(prints).collect();
     let line = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
-    // A number's point and an abbreviation's end no sentence: only what goes on with a capital letter is another one.
+    // A number's point and an abbreviation's end no sentence: only what goes on with a capital
+    // letter is another one.
     let ends = |(at, _): &(usize, &str)| line[at + 2..].starts_with(char::is_uppercase) && *at > 8;
-    let end = line.match_indices(". ").find(ends).map_or(line.len(), |(at, _)| at + 1);
+    let end = line
+        .match_indices(". ")
+        .find(ends)
+        .map_or(line.len(), |(at, _)| at + 1);
     line[..end].to_owned()
 }
 
 fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+    if text.chars().count() <= most {
+        text.to_owned()
+    } else {
+        text.chars().take(most - 1).chain(['…']).collect()
+    }
 }
 
 /// A key, in quotes where YAML could read it as something else than a text.
 fn key(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    let word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"].contains(&&*name.to_ascii_lowercase());
-    let clear = !word && name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(plain);
+    let word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"]
+        .contains(&&*name.to_ascii_lowercase());
+    let clear = !word
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(plain);
     if clear { name.to_owned() } else { quoted(name) }
 }
 
@@ -267,8 +358,14 @@ mod tests {
     fn a_purpose_is_the_first_sentence_without_what_does_not_print() {
         for (said, expected) in [
             ("Creates a draft. Then sends it.", "Creates a draft."),
-            ("Reads v1. 5 files, e.g. logs", "Reads v1. 5 files, e.g. logs"),
-            ("\n  Reads\u{202e}\u{1b}[1m\tall \u{200b}\"files\"\n\nArgs:\n", "Reads[1m all \"files\" Args:"),
+            (
+                "Reads v1. 5 files, e.g. logs",
+                "Reads v1. 5 files, e.g. logs",
+            ),
+            (
+                "\n  Reads\u{202e}\u{1b}[1m\tall \u{200b}\"files\"\n\nArgs:\n",
+                "Reads[1m all \"files\" Args:",
+            ),
             ("", ""),
         ] {
             assert_eq!(sentence(said), expected);
@@ -278,11 +375,18 @@ mod tests {
 
     #[test]
     fn quoted_texts_are_read_as_they_were() {
-        for text in
-            ["plain", "a: b # c", "\"'\\ ${X} $${", "\u{202e}\u{1b}\n\t\u{e0041}é発😀\u{feff}\u{85}", "null", "- x", ""]
-        {
-            let document = crate::policy::locate::Document::parse("f", format!("a: {}\n", quoted(text)))
-                .map_err(|error| error.to_string());
+        for text in [
+            "plain",
+            "a: b # c",
+            "\"'\\ ${X} $${",
+            "\u{202e}\u{1b}\n\t\u{e0041}é発😀\u{feff}\u{85}",
+            "null",
+            "- x",
+            "",
+        ] {
+            let document =
+                crate::policy::locate::Document::parse("f", format!("a: {}\n", quoted(text)))
+                    .map_err(|error| error.to_string());
             assert_eq!(document.unwrap().tree()["a"], text);
         }
     }

@@ -1,5 +1,5 @@
-//! JSON with comments and trailing commas, as agents' own configurations have it: read strictly, and changed only where a
-//! value is replaced, so that everything else stays byte for byte.
+//! JSON with comments and trailing commas, as agents' own configurations have it: read strictly,
+//! and changed only where a value is replaced, so that everything else stays byte for byte.
 
 use crate::mcp::json::{FROM_AGENT, Limits, Text};
 use bytes::Bytes;
@@ -29,12 +29,26 @@ impl Document {
     /// Reads `written`; the error says what is wrong and where.
     pub(super) fn read(written: String) -> Result<Self, String> {
         let blanked = blank(&written);
-        let limits = Limits { bytes: MAX_BYTES, differential: false, ..FROM_AGENT };
-        let place = |at: usize| written[..written.floor_char_boundary(at)].matches('\n').count() + 1;
+        let limits = Limits {
+            bytes: MAX_BYTES,
+            differential: false,
+            ..FROM_AGENT
+        };
+        let place = |at: usize| {
+            written[..written.floor_char_boundary(at)]
+                .matches('\n')
+                .count()
+                + 1
+        };
         let offset = blanked.len() - blanked.trim_ascii_start().len();
         let read = Text::read(Bytes::from(blanked), &limits);
-        let blanked = read.map_err(|malformed| format!("line {}: {}", place(malformed.at), malformed.what))?;
-        Ok(Self { written, blanked, offset })
+        let blanked =
+            read.map_err(|malformed| format!("line {}: {}", place(malformed.at), malformed.what))?;
+        Ok(Self {
+            written,
+            blanked,
+            offset,
+        })
     }
 
     /// The file as it was read.
@@ -69,7 +83,11 @@ impl Document {
             let moved = |range: Range<usize>| range.start + self.offset..range.end + self.offset;
             let read = Text::read(Bytes::copy_from_slice(&bytes[key.clone()]), &FROM_AGENT).ok()?;
             let name = read.as_str()?.into_owned();
-            found.push(Member { name, value: moved(value.clone()), whole: moved(key.start..value.end) });
+            found.push(Member {
+                name,
+                value: moved(value.clone()),
+                whole: moved(key.start..value.end),
+            });
             at = skip(bytes, value.end);
             if bytes.get(at) == Some(&b',') {
                 at = skip(bytes, at + 1);
@@ -95,7 +113,9 @@ fn end_of(bytes: &[u8], mut at: usize) -> usize {
             b'"' => quoted = !quoted,
             b'{' | b'[' if !quoted => depth += 1,
             b'}' | b']' if !quoted && depth > 0 => depth -= 1,
-            b'}' | b']' | b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if !quoted && depth == 0 => return at,
+            b'}' | b']' | b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if !quoted && depth == 0 => {
+                return at;
+            }
             _ => {}
         }
         at += 1;
@@ -106,7 +126,8 @@ fn end_of(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Comments, trailing commas and a byte order mark become blanks, so that every other byte stays where it is.
+/// Comments, trailing commas and a byte order mark become blanks, so that every other byte stays
+/// where it is.
 fn blank(written: &str) -> Vec<u8> {
     let mut bytes = written.as_bytes().to_vec();
     if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -120,9 +141,10 @@ fn blank(written: &str) -> Vec<u8> {
                 at = end_of(&bytes, at);
                 continue;
             }
-            (b'/', Some(b'/')) => {
-                bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| at + end)
-            }
+            (b'/', Some(b'/')) => bytes[at..]
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(bytes.len(), |end| at + end),
             (b'/', Some(b'*')) => {
                 let close = bytes[at + 2..].windows(2).position(|pair| pair == b"*/");
                 // One that is never closed stays, and is refused.
@@ -157,14 +179,33 @@ mod tests {
     #[test]
     fn members_are_found_where_they_stand() {
         let document = Document::read(WRITTEN.to_owned()).unwrap();
-        assert_eq!(document.text().at(&["servers", "one", "x"]).unwrap().value(), serde_json::json!([1, 2]));
+        assert_eq!(
+            document
+                .text()
+                .at(&["servers", "one", "x"])
+                .unwrap()
+                .value(),
+            serde_json::json!([1, 2])
+        );
         let servers = document.members(&["servers"]).unwrap();
         let shown: Vec<_> = servers
             .iter()
-            .map(|member| (member.name.as_str(), &WRITTEN[member.value.clone()], &WRITTEN[member.whole.clone()]))
+            .map(|member| {
+                (
+                    member.name.as_str(),
+                    &WRITTEN[member.value.clone()],
+                    &WRITTEN[member.whole.clone()],
+                )
+            })
             .collect();
         let one = "{ \"x\": [1, 2,], }";
-        assert_eq!(shown, [("one", one, &*format!("\"one\": {one}")), ("two", "true", "\"tw\\u006f\": true")]);
+        assert_eq!(
+            shown,
+            [
+                ("one", one, &*format!("\"one\": {one}")),
+                ("two", "true", "\"tw\\u006f\": true")
+            ]
+        );
         assert_eq!(document.members(&[]).unwrap().len(), 2);
         assert!(document.members(&["a//b"]).is_none() && document.members(&["none"]).is_none());
     }

@@ -1,5 +1,5 @@
-//! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate takes over change; every
-//! other byte stays, comments too.
+//! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate
+//! takes over change; every other byte stays, comments too.
 
 use super::jsonc::{Document, Member};
 use super::source::{Agents, Server};
@@ -31,20 +31,34 @@ pub(super) struct Place<'a> {
 impl Via {
     /// What the agent of this file can do: Claude Desktop starts its servers itself.
     pub(super) fn of(agents: &Agents) -> Self {
-        let desktop = agents.path.file_name().is_some_and(|name| name == "claude_desktop_config.json");
+        let desktop = agents
+            .path
+            .file_name()
+            .is_some_and(|name| name == "claude_desktop_config.json");
         if desktop { Self::Stdio } else { Self::Http }
     }
 }
 
 /// The agents' address of a configuration.
 pub(super) fn address(loaded: &Loaded) -> String {
-    loaded.config.as_ref().map_or_else(String::new, |config| format!("http://{}/mcp", config.listen))
+    loaded.config.as_ref().map_or_else(String::new, |config| {
+        format!("http://{}/mcp", config.listen)
+    })
 }
 
 /// The file's new text; an error where it could not be changed without changing more.
-pub(super) fn rewritten(agents: &Agents, servers: &[Server], via: Via, place: &Place<'_>) -> Result<String, String> {
+pub(super) fn rewritten(
+    agents: &Agents,
+    servers: &[Server],
+    via: Via,
+    place: &Place<'_>,
+) -> Result<String, String> {
     let members = agents.document.members(agents.place).unwrap_or_default();
-    let taken = |member: &Member| servers.iter().find(|server| server.written_as == member.name);
+    let taken = |member: &Member| {
+        servers
+            .iter()
+            .find(|server| server.written_as == member.name)
+    };
     let text = agents.document.written();
     let changed = match via {
         Via::Stdio => {
@@ -55,7 +69,10 @@ pub(super) fn rewritten(agents: &Agents, servers: &[Server], via: Via, place: &P
             replaced(text, parts.collect())
         }
         Via::Http => {
-            if members.iter().any(|member| member.name == ENTRY && taken(member).is_none()) {
+            if members
+                .iter()
+                .any(|member| member.name == ENTRY && taken(member).is_none())
+            {
                 return Err(format!("`{ENTRY}` is there already, and is another server"));
             }
             replaced(text, pointed(agents, &members, &taken, place))
@@ -76,17 +93,26 @@ fn pointed<'s>(
     for member in members {
         match (taken(member), parts.is_empty()) {
             (Some(_), true) => {
-                let bare = agents.path.parent().is_some_and(|parent| parent.ends_with(".cursor"));
+                let bare = agents
+                    .path
+                    .parent()
+                    .is_some_and(|parent| parent.ends_with(".cursor"));
                 let entry = if bare {
                     json!({ "url": place.address })
                 } else {
                     json!({ "type": "http", "url": place.address })
                 };
-                let entry = format!("\"{ENTRY}\": {}", indented(&entry, indentation(text, member)));
+                let entry = format!(
+                    "\"{ENTRY}\": {}",
+                    indented(&entry, indentation(text, member))
+                );
                 parts.push((member.whole.clone(), entry));
                 kept_until = Some(member.whole.end);
             }
-            (Some(_), false) => parts.push((kept_until.unwrap_or(member.whole.start)..member.whole.end, String::new())),
+            (Some(_), false) => parts.push((
+                kept_until.unwrap_or(member.whole.start)..member.whole.end,
+                String::new(),
+            )),
             (None, _) => {}
         }
         kept_until = kept_until.map(|_| member.whole.end);
@@ -94,10 +120,13 @@ fn pointed<'s>(
     parts
 }
 
-/// What the agent starts instead of a server: a toolgate with a ledger of its own, since no two share one.
+/// What the agent starts instead of a server: a toolgate with a ledger of its own, since no two
+/// share one.
 fn wrapped(server: &Server, place: &Place<'_>) -> Value {
     let configuration = place.directory.join(crate::config::FILE_NAME);
-    let data = place.directory.join(format!("toolgate-data-{}", server.name));
+    let data = place
+        .directory
+        .join(format!("toolgate-data-{}", server.name));
     let args = [
         "stdio",
         "--config",
@@ -127,7 +156,10 @@ fn replaced(text: &str, parts: Vec<(std::ops::Range<usize>, String)>) -> String 
 
 /// What stands before the member on its line, if that is only white space.
 fn indentation<'t>(text: &'t str, member: &Member) -> &'t str {
-    let line = text[..member.whole.start].rsplit('\n').next().unwrap_or_default();
+    let line = text[..member.whole.start]
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default();
     if line.trim().is_empty() { line } else { "" }
 }
 
@@ -139,12 +171,21 @@ fn indented(value: &Value, indentation: &str) -> String {
 /// Reads the new text again: the entries that were to change have, and nothing else.
 fn judge(agents: &Agents, changed: &str, servers: &[Server], via: Via) -> Result<(), String> {
     let read = Document::read(changed.to_owned()).ok();
-    let (mut before, Some(mut after)) = (agents.document.text().value(), read.map(|read| read.text().value())) else {
+    let (mut before, Some(mut after)) = (
+        agents.document.text().value(),
+        read.map(|read| read.text().value()),
+    ) else {
         return Err("it could not be changed in place".to_owned());
     };
     for tree in [&mut before, &mut after] {
-        let at = agents.place.iter().try_fold(tree, |at, step| at.get_mut(*step)).and_then(Value::as_object_mut);
-        let Some(entries) = at else { return Err("it could not be changed in place".to_owned()) };
+        let at = agents
+            .place
+            .iter()
+            .try_fold(tree, |at, step| at.get_mut(*step))
+            .and_then(Value::as_object_mut);
+        let Some(entries) = at else {
+            return Err("it could not be changed in place".to_owned());
+        };
         for server in servers {
             entries.remove(&server.written_as);
         }
@@ -152,5 +193,9 @@ fn judge(agents: &Agents, changed: &str, servers: &[Server], via: Via) -> Result
             entries.remove(ENTRY);
         }
     }
-    if before == after { Ok(()) } else { Err("it could not be changed without changing more".to_owned()) }
+    if before == after {
+        Ok(())
+    } else {
+        Err("it could not be changed without changing more".to_owned())
+    }
 }

@@ -1,4 +1,5 @@
-//! Which tool servers to take over: those of an agent's own configuration, or those named on the command line.
+//! Which tool servers to take over: those of an agent's own configuration, or those named on the
+//! command line.
 
 use super::conceal::{self, Place, Variables};
 use super::jsonc::Document;
@@ -11,10 +12,12 @@ use std::path::{Path, PathBuf};
 const MAX_BYTES: u64 = 4 << 20;
 /// Where the servers stand in it: most agents, VS Code's own file, VS Code's settings.
 const PLACES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
-/// What agents give a server of their own environment, unasked: the same list as in the SDKs of MCP.
+/// What agents give a server of their own environment, unasked: the same list as in the SDKs of
+/// MCP.
 const INHERITED: &[&str] = &["HOME", "LOGNAME", "SHELL", "TERM", "USER"];
 
-/// A tool server, as toolgate's configuration will name it; texts hold references in place of what could be secret.
+/// A tool server, as toolgate's configuration will name it; texts hold references in place of what
+/// could be secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) name: String,
@@ -28,18 +31,34 @@ pub(super) struct Server {
 /// How it is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reached {
-    Child { command: String, args: Vec<String>, env: BTreeMap<String, String>, cwd: Option<String> },
-    Http { url: String, headers: BTreeMap<String, String> },
+    Child {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: Option<String>,
+    },
+    Http {
+        url: String,
+        headers: BTreeMap<String, String>,
+    },
 }
 
 impl Reached {
     /// The texts in which variables may stand.
     fn texts(&self) -> Vec<&String> {
         let (one, several, map) = match self {
-            Self::Child { command, args, env, cwd: _ } => (command, args.as_slice(), env),
+            Self::Child {
+                command,
+                args,
+                env,
+                cwd: _,
+            } => (command, args.as_slice(), env),
             Self::Http { url, headers } => (url, &[][..], headers),
         };
-        std::iter::once(one).chain(several).chain(map.values()).collect()
+        std::iter::once(one)
+            .chain(several)
+            .chain(map.values())
+            .collect()
     }
 }
 
@@ -64,30 +83,54 @@ impl Agents {
     /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let size = std::fs::metadata(path).map_err(|error| format!("{shown} cannot be read: {error}"))?.len();
+        let size = std::fs::metadata(path)
+            .map_err(|error| format!("{shown} cannot be read: {error}"))?
+            .len();
         if size > MAX_BYTES {
             return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-        let document = Document::read(text).map_err(|error| format!("{shown} is no JSON that can be read: {error}"))?;
-        let place = PLACES.iter().find(|place| document.members(place).is_some());
-        let place = place.ok_or_else(|| format!("{shown} has neither `mcpServers` nor `servers`"))?;
-        Ok(Self { path: path.to_path_buf(), document, place })
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        let document = Document::read(text)
+            .map_err(|error| format!("{shown} is no JSON that can be read: {error}"))?;
+        let place = PLACES
+            .iter()
+            .find(|place| document.members(place).is_some());
+        let place =
+            place.ok_or_else(|| format!("{shown} has neither `mcpServers` nor `servers`"))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            document,
+            place,
+        })
     }
 
     /// Its servers, but those in `skip`.
     pub(super) fn servers(&self, skip: &[String]) -> Found {
         let mut found = Found::default();
-        let entries = self.document.text().at(self.place).map(|servers| servers.value());
-        for (written_as, entry) in entries.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        let entries = self
+            .document
+            .text()
+            .at(self.place)
+            .map(|servers| servers.value());
+        for (written_as, entry) in entries
+            .as_ref()
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             let off = entry["disabled"] == true || entry["enabled"] == false;
             if skip.contains(written_as) || off {
-                found.notes.push(format!("`{}` stays as it is", written_as.escape_debug()));
+                found
+                    .notes
+                    .push(format!("`{}` stays as it is", written_as.escape_debug()));
                 continue;
             }
             let name = fitting(written_as);
             if found.servers.iter().any(|other| other.name == name) {
-                found.problems.push(format!("two servers would be called `{name}`; leave one out with --skip"));
+                found.problems.push(format!(
+                    "two servers would be called `{name}`; leave one out with --skip"
+                ));
             }
             if name == "toolgate" {
                 found.problems.push(
@@ -99,13 +142,27 @@ impl Agents {
                 Ok((reached, mut lent)) => {
                     lent.extend(found.variables.in_texts(&reached.texts()));
                     let written_as = written_as.clone();
-                    found.servers.push(Server { name, written_as, reached, lent });
+                    found.servers.push(Server {
+                        name,
+                        written_as,
+                        reached,
+                        lent,
+                    });
                 }
-                Err(why) => found.problems.push(format!("`{}`: {why}", written_as.escape_debug())),
+                Err(why) => found
+                    .problems
+                    .push(format!("`{}`: {why}", written_as.escape_debug())),
             }
         }
-        for unknown in skip.iter().filter(|name| entries.as_ref().is_none_or(|entries| entries.get(name).is_none())) {
-            found.problems.push(format!("--skip {}: there is no such server", unknown.escape_debug()));
+        for unknown in skip.iter().filter(|name| {
+            entries
+                .as_ref()
+                .is_none_or(|entries| entries.get(name).is_none())
+        }) {
+            found.problems.push(format!(
+                "--skip {}: there is no such server",
+                unknown.escape_debug()
+            ));
         }
         found
     }
@@ -117,57 +174,100 @@ impl Agents {
         found: &mut Found,
     ) -> Result<(Reached, BTreeMap<String, String>), String> {
         if entry["envFile"].is_string() {
-            found.notes.push(format!("`{name}`: `envFile` is not read; name its variables under `env`"));
+            found.notes.push(format!(
+                "`{name}`: `envFile` is not read; name its variables under `env`"
+            ));
         }
-        let address = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| entry[*key].as_str());
+        let address = ["url", "serverUrl", "httpUrl"]
+            .iter()
+            .find_map(|key| entry[*key].as_str());
         if let Some(address) = address {
             if entry["type"] == "sse" {
-                found
-                    .notes
-                    .push(format!("`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"));
+                found.notes.push(format!(
+                    "`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"
+                ));
             }
             let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
             let url = conceal::url(
                 &self.settled(address),
-                &Place { server: name, section: "url", key: "" },
+                &Place {
+                    server: name,
+                    section: "url",
+                    key: "",
+                },
                 &mut found.variables,
             );
             let one = |(key, value): (String, String)| {
-                let place = Place { server: name, section: "headers", key: &key };
+                let place = Place {
+                    server: name,
+                    section: "headers",
+                    key: &key,
+                };
                 let value = conceal::header(&self.settled(&value), &place, &mut found.variables);
                 (key, value)
             };
             let headers = headers.into_iter().map(one).collect();
             return Ok((Reached::Http { url, headers }, BTreeMap::new()));
         }
-        let command = entry["command"].as_str().ok_or("it has neither `command` nor `url`")?;
+        let command = entry["command"]
+            .as_str()
+            .ok_or("it has neither `command` nor `url`")?;
         if is_toolgate(command) {
-            return Err("it starts toolgate already; `toolgate init --undo` takes an earlier init back".to_owned());
+            return Err(
+                "it starts toolgate already; `toolgate init --undo` takes an earlier init back"
+                    .to_owned(),
+            );
         }
-        let args = entry.get("args").map_or(Some(Vec::new()), strings).ok_or("`args` are not texts")?;
+        let args = entry
+            .get("args")
+            .map_or(Some(Vec::new()), strings)
+            .ok_or("`args` are not texts")?;
         let written = texts(&entry["env"]).ok_or("`env` holds something else than texts")?;
         let args: Vec<String> = args.iter().map(|arg| self.settled(arg)).collect();
         let args = conceal::args(&args, name, &mut found.variables);
         let mut lent = BTreeMap::new();
         let mut env = inherited();
         for (key, value) in written {
-            let place = Place { server: name, section: "env", key: &key };
+            let place = Place {
+                server: name,
+                section: "env",
+                key: &key,
+            };
             let shown = conceal::env(&self.settled(&value), &place, &mut found.variables);
-            if let Some(variable) = shown.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+            if let Some(variable) = shown
+                .strip_prefix("${")
+                .and_then(|rest| rest.strip_suffix('}'))
+            {
                 lent.insert(variable.to_owned(), value);
             }
             env.insert(key, shown);
         }
-        let cwd = entry["cwd"].as_str().map(|cwd| conceal::literal(&self.settled(cwd)));
-        Ok((Reached::Child { command: conceal::literal(&self.settled(command)), args, env, cwd }, lent))
+        let cwd = entry["cwd"]
+            .as_str()
+            .map(|cwd| conceal::literal(&self.settled(cwd)));
+        Ok((
+            Reached::Child {
+                command: conceal::literal(&self.settled(command)),
+                args,
+                env,
+                cwd,
+            },
+            lent,
+        ))
     }
 
     /// The workspace, which only the agent knows by a variable.
     fn settled(&self, text: &str) -> String {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         let beside = path.parent().unwrap_or(Path::new("/"));
-        let hidden = [".vscode", ".cursor"].iter().any(|name| beside.ends_with(name));
-        let workspace = if hidden { beside.parent().unwrap_or(beside) } else { beside };
+        let hidden = [".vscode", ".cursor"]
+            .iter()
+            .any(|name| beside.ends_with(name));
+        let workspace = if hidden {
+            beside.parent().unwrap_or(beside)
+        } else {
+            beside
+        };
         text.replace("${workspaceFolder}", &workspace.display().to_string())
     }
 }
@@ -179,54 +279,107 @@ pub(super) fn upstream(written: &str, found: &mut Found) {
         _ => (called(written), written),
     };
     if fitting(&name) != name || found.servers.iter().any(|other| other.name == name) {
-        found
-            .problems
-            .push(format!("--upstream {}: name it NAME=URL, each with a name of its own", written.escape_debug()));
+        found.problems.push(format!(
+            "--upstream {}: name it NAME=URL, each with a name of its own",
+            written.escape_debug()
+        ));
         return;
     }
-    let url = conceal::url(address, &Place { server: &name, section: "url", key: "" }, &mut found.variables);
-    let reached = Reached::Http { url, headers: BTreeMap::new() };
-    found.servers.push(Server { written_as: name.clone(), name, reached, lent: BTreeMap::new() });
+    let url = conceal::url(
+        address,
+        &Place {
+            server: &name,
+            section: "url",
+            key: "",
+        },
+        &mut found.variables,
+    );
+    let reached = Reached::Http {
+        url,
+        headers: BTreeMap::new(),
+    };
+    found.servers.push(Server {
+        written_as: name.clone(),
+        name,
+        reached,
+        lent: BTreeMap::new(),
+    });
 }
 
 /// One server that is started.
 pub(super) fn command(name: &str, words: &[String], found: &mut Found) {
-    let Some((program, args)) = words.split_first() else { return };
+    let Some((program, args)) = words.split_first() else {
+        return;
+    };
     if fitting(name) != name {
-        found.problems.push(format!("--name {}: use up to 32 letters, digits, `-` and `_`", name.escape_debug()));
+        found.problems.push(format!(
+            "--name {}: use up to 32 letters, digits, `-` and `_`",
+            name.escape_debug()
+        ));
     }
     let args = conceal::args(args, name, &mut found.variables);
-    let reached = Reached::Child { command: conceal::literal(program), args, env: inherited(), cwd: None };
+    let reached = Reached::Child {
+        command: conceal::literal(program),
+        args,
+        env: inherited(),
+        cwd: None,
+    };
     let (name, lent) = (name.to_owned(), BTreeMap::new());
-    found.servers.push(Server { written_as: name.clone(), name, reached, lent });
+    found.servers.push(Server {
+        written_as: name.clone(),
+        name,
+        reached,
+        lent,
+    });
 }
 
 fn inherited() -> BTreeMap<String, String> {
-    let some = INHERITED.iter().map(|name| ((*name).to_owned(), format!("${{{name}:-}}")));
-    std::iter::once(("PATH".to_owned(), "${PATH}".to_owned())).chain(some).collect()
+    let some = INHERITED
+        .iter()
+        .map(|name| ((*name).to_owned(), format!("${{{name}:-}}")));
+    std::iter::once(("PATH".to_owned(), "${PATH}".to_owned()))
+        .chain(some)
+        .collect()
 }
 
 /// A name as servers may have it: `[A-Za-z0-9_-]{1,32}`, without `__` and without `_` at its end.
 fn fitting(name: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
+    let letter = |letter: char| {
+        if letter.is_ascii_alphanumeric() || letter == '_' {
+            letter
+        } else {
+            '-'
+        }
+    };
     let mut fitting: String = name.trim().chars().map(letter).take(32).collect();
     while fitting.contains(SEPARATOR) {
         fitting = fitting.replace(SEPARATOR, "_");
     }
     let fitting = fitting.trim_matches(['_', '-']).to_owned();
-    if fitting.is_empty() { "server".to_owned() } else { fitting }
+    if fitting.is_empty() {
+        "server".to_owned()
+    } else {
+        fitting
+    }
 }
 
 /// `https://mcp.example.com/…` → `example`.
 fn called(address: &str) -> String {
-    let host = url::Url::parse(address).ok().and_then(|url| url.domain().map(ToOwned::to_owned)).unwrap_or_default();
+    let host = url::Url::parse(address)
+        .ok()
+        .and_then(|url| url.domain().map(ToOwned::to_owned))
+        .unwrap_or_default();
     let mut labels: Vec<&str> = host.split('.').collect();
     labels.pop();
-    labels.last().map_or_else(|| "upstream".to_owned(), |label| fitting(label))
+    labels
+        .last()
+        .map_or_else(|| "upstream".to_owned(), |label| fitting(label))
 }
 
 fn is_toolgate(command: &str) -> bool {
-    Path::new(command).file_stem().is_some_and(|name| name == "toolgate")
+    Path::new(command)
+        .file_stem()
+        .is_some_and(|name| name == "toolgate")
 }
 
 fn strings(list: &Value) -> Option<Vec<String>> {
@@ -236,7 +389,10 @@ fn strings(list: &Value) -> Option<Vec<String>> {
 fn texts(map: &Value) -> Option<BTreeMap<String, String>> {
     match map {
         Value::Null => Some(BTreeMap::new()),
-        Value::Object(map) => map.iter().map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| Some((key.clone(), text(value)?)))
+            .collect(),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     }
 }

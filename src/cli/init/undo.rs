@@ -1,4 +1,5 @@
-//! What `init` wrote, and how it is taken back: each file as it was before, unless the operator has changed it since.
+//! What `init` wrote, and how it is taken back: each file as it was before, unless the operator has
+//! changed it since.
 
 use crate::cli::files;
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -44,23 +45,32 @@ pub(super) fn backup_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes `files` as if at once: the record of them first, then what they replace is kept, then each of them whole.
+/// Writes `files` as if at once: the record of them first, then what they replace is kept, then
+/// each of them whole.
 pub(super) fn write(directory: &Path, files: &[(PathBuf, String)]) -> anyhow::Result<()> {
     let one = |(path, text): &(PathBuf, String)| Written {
         path: within(directory, path),
         sha256: sha256(text.as_bytes()),
         backup: path.exists().then(|| within(directory, &backup_of(path))),
     };
-    let record = Record { files: files.iter().map(one).collect() };
-    files::replace(&directory.join(RECORD), serde_json::to_string_pretty(&record)?.as_bytes(), OWN)?;
+    let record = Record {
+        files: files.iter().map(one).collect(),
+    };
+    files::replace(
+        &directory.join(RECORD),
+        serde_json::to_string_pretty(&record)?.as_bytes(),
+        OWN,
+    )?;
     for ((path, text), written) in files.iter().zip(&record.files) {
         if let Some(backup) = &written.backup {
             let backup = &directory.join(backup);
-            let before = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+            let before =
+                fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
             files::replace(backup, &before, OWN)?;
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("{} cannot be made", parent.display()))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("{} cannot be made", parent.display()))?;
         }
         files::replace(path, text.as_bytes(), OWN)?;
     }
@@ -74,10 +84,18 @@ pub(super) fn undo(directory: &Path, out: &mut impl Write) -> anyhow::Result<u8>
         Ok(text) => text,
         Err(error) => bail!("there is no init to take back: {}: {error}", path.display()),
     };
-    let read = Text::read(Bytes::from(text), &FROM_SERVER).ok().and_then(|text| text.parse::<Record>().ok());
-    let record = read.with_context(|| format!("{} is not as init wrote it; nothing was taken back", path.display()))?;
+    let read = Text::read(Bytes::from(text), &FROM_SERVER)
+        .ok()
+        .and_then(|text| text.parse::<Record>().ok());
+    let record = read.with_context(|| {
+        format!(
+            "{} is not as init wrote it; nothing was taken back",
+            path.display()
+        )
+    })?;
     let mut left = Vec::new();
-    // The last that was written is the agent's own file: that one must be back before what it points at is gone.
+    // The last that was written is the agent's own file: that one must be back before what it
+    // points at is gone.
     for written in record.files.iter().rev() {
         match take_back(directory, written) {
             Ok(done) => writeln!(out, "{done}")?,
@@ -94,10 +112,18 @@ pub(super) fn undo(directory: &Path, out: &mut impl Write) -> anyhow::Result<u8>
         writeln!(out, "everything is as it was before")?;
         return Ok(0);
     }
-    writeln!(out, "{} files are kept; undo again when that is settled, or remove {}", left.len(), path.display())?;
+    writeln!(
+        out,
+        "{} files are kept; undo again when that is settled, or remove {}",
+        left.len(),
+        path.display()
+    )?;
     files::replace(
         &path,
-        serde_json::to_string_pretty(&Record { files: left.into_iter().rev().collect() })?.as_bytes(),
+        serde_json::to_string_pretty(&Record {
+            files: left.into_iter().rev().collect(),
+        })?
+        .as_bytes(),
         OWN,
     )?;
     Ok(1)
@@ -109,8 +135,15 @@ fn within(directory: &Path, path: &Path) -> PathBuf {
 }
 
 fn take_back(directory: &Path, written: &Written) -> anyhow::Result<String> {
-    let Written { path, sha256: expected, backup } = written;
-    let (path, backup) = (&directory.join(path), backup.as_ref().map(|backup| directory.join(backup)));
+    let Written {
+        path,
+        sha256: expected,
+        backup,
+    } = written;
+    let (path, backup) = (
+        &directory.join(path),
+        backup.as_ref().map(|backup| directory.join(backup)),
+    );
     let shown = path.display();
     let now = match fs::read(path) {
         Ok(now) => Some(now),
@@ -134,8 +167,14 @@ fn take_back(directory: &Path, written: &Written) -> anyhow::Result<String> {
             _ => bail!("{} is gone", backup.display()),
         };
     };
-    if now.as_ref().is_some_and(|now| sha256(now) != *expected && *now != before) {
-        bail!("it was changed since; what it was is in {}", backup.display());
+    if now
+        .as_ref()
+        .is_some_and(|now| sha256(now) != *expected && *now != before)
+    {
+        bail!(
+            "it was changed since; what it was is in {}",
+            backup.display()
+        );
     }
     files::replace(path, &before, OWN)?;
     fs::remove_file(&backup).with_context(|| format!("{} cannot be removed", backup.display()))?;
@@ -143,8 +182,10 @@ fn take_back(directory: &Path, written: &Written) -> anyhow::Result<String> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }

@@ -1,5 +1,6 @@
-//! The calls in the journal, one after the other: those with an entry, and those whose toolgate ended before it could
-//! write one. For these there is only the intent, and perhaps what the next start made of it.
+//! The calls in the journal, one after the other: those with an entry, and those whose toolgate
+//! ended before it could write one. For these there is only the intent, and perhaps what the next
+//! start made of it.
 
 use super::text;
 use crate::model::entry::Entry;
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Intents that are kept until it is known what became of them. No toolgate has so many calls in flight.
+/// Intents that are kept until it is known what became of them. No toolgate has so many calls in
+/// flight.
 const OPEN: usize = 1 << 16;
 
 /// One call.
@@ -29,7 +31,10 @@ impl Call {
     pub(super) fn line(&self) -> String {
         match &self.written {
             Some(written) => text::line(self.seq, written),
-            None => text::line(self.seq, &serde_json::to_vec(&self.entry).unwrap_or_default()),
+            None => text::line(
+                self.seq,
+                &serde_json::to_vec(&self.entry).unwrap_or_default(),
+            ),
         }
     }
 }
@@ -54,12 +59,20 @@ impl Calls {
     /// As `open`, and those in the `archive`.
     pub(super) fn open_in(data: &Path, archive: Option<&Path>) -> Result<Self, Error> {
         let records = Reader::after_in(data, archive, 0)?;
-        Ok(Self { records, open: BTreeMap::new(), rest: None, messages: false })
+        Ok(Self {
+            records,
+            open: BTreeMap::new(),
+            rest: None,
+            messages: false,
+        })
     }
 
     /// The same with the messages that went through side doors.
     pub(super) fn and_messages(self) -> Self {
-        Self { messages: true, ..self }
+        Self {
+            messages: true,
+            ..self
+        }
     }
 
     /// The call that `record` completes.
@@ -68,14 +81,19 @@ impl Calls {
             if entry.method.is_some() && !self.messages {
                 return Ok(None);
             }
-            return Ok(Some(Call { seq: record.seq, entry, written: Some(record.bytes.clone()) }));
+            return Ok(Some(Call {
+                seq: record.seq,
+                entry,
+                written: Some(record.bytes.clone()),
+            }));
         }
         match event(record)? {
             Some(Event::Intended(intended)) => {
                 if self.open.len() == OPEN {
                     self.open.pop_first();
                 }
-                self.open.insert(intended.action, (record.seq, intended.entry));
+                self.open
+                    .insert(intended.action, (record.seq, intended.entry));
                 Ok(None)
             }
             Some(Event::Settled(settled)) => {
@@ -107,13 +125,25 @@ pub(super) fn unfinished(seq: u64, entry: Entry, phase: &Phase) -> Call {
         Phase::Completed(_) => "answered",
         Phase::Unknown { .. } | Phase::Abandoned => "unknown",
     };
-    Call { seq, entry: Entry { outcome: outcome.to_owned(), ..entry }, written: None }
+    Call {
+        seq,
+        entry: Entry {
+            outcome: outcome.to_owned(),
+            ..entry
+        },
+        written: None,
+    }
 }
 
 /// The event in `record`; none when it holds none.
 pub(super) fn event(record: &Record) -> Result<Option<Event>, Error> {
-    let Some(bytes) = record.event() else { return Ok(None) };
-    let why = |error: serde_json::Error| Error::Unreadable { seq: record.seq, why: error.to_string() };
+    let Some(bytes) = record.event() else {
+        return Ok(None);
+    };
+    let why = |error: serde_json::Error| Error::Unreadable {
+        seq: record.seq,
+        why: error.to_string(),
+    };
     Event::decode(bytes).map(Some).map_err(why)
 }
 
@@ -124,7 +154,9 @@ impl Iterator for Calls {
         while self.rest.is_none() {
             let Some(record) = self.records.next() else {
                 let open = std::mem::take(&mut self.open).into_values();
-                let mut open: Vec<_> = open.map(|(seq, entry)| unfinished(seq, entry, &Phase::Dispatching)).collect();
+                let mut open: Vec<_> = open
+                    .map(|(seq, entry)| unfinished(seq, entry, &Phase::Dispatching))
+                    .collect();
                 open.sort_by_key(|call| call.seq);
                 self.rest = Some(open.into());
                 break;

@@ -10,7 +10,12 @@ use jiff::Timestamp;
 use std::io::Write;
 
 impl Export {
-    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        &self,
+        place: &Place<'_>,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
         let mut code = 0;
         for record in Reader::after_in(place.data, place.archive, self.after)? {
             match self.line(&record?) {
@@ -26,7 +31,8 @@ impl Export {
         Ok(code)
     }
 
-    /// The line for `record`; none when it is not asked for, or of a kind that only the journal needs.
+    /// The line for `record`; none when it is not asked for, or of a kind that only the journal
+    /// needs.
     fn line(&self, record: &Record) -> Result<Option<String>, Error> {
         if let Some(entry) = record.entry()? {
             let fits = self.wanted.fits(&entry);
@@ -39,14 +45,22 @@ impl Export {
             return Ok(None);
         }
         // Answers, and the arguments of held calls, stay in the journal; digests are in the events.
-        let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let head = record
+            .bytes
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
         Ok(Some(text::line_of(record.seq, "event", head)))
     }
 
     fn fits(&self, event: &Event) -> bool {
-        let time = i64::try_from(event.at()).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+        let time = i64::try_from(event.at())
+            .ok()
+            .and_then(|at| Timestamp::from_millisecond(at).ok());
         let action = match event {
-            Event::Intended(intended) if self.wanted.is_of_entries() => return self.wanted.fits(&intended.entry),
+            Event::Intended(intended) if self.wanted.is_of_entries() => {
+                return self.wanted.fits(&intended.entry);
+            }
             Event::Intended(intended) => Some(intended.action),
             Event::Settled(settled) => Some(settled.action),
             Event::Held(held) => Some(held.hold.id),
@@ -60,6 +74,8 @@ impl Export {
         };
         !self.wanted.is_of_entries()
             && time.is_none_or(|time| self.wanted.is_in_time(time))
-            && self.wanted.names(&action.map(|action| action.to_string()).unwrap_or_default())
+            && self
+                .wanted
+                .names(&action.map(|action| action.to_string()).unwrap_or_default())
     }
 }

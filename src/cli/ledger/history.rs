@@ -39,17 +39,33 @@ impl History {
         let step = match event {
             Event::Intended(intended) => {
                 self.key = Some(intended.key);
-                Step { seq, at: intended.at, words: begun(intended), fields: begun_fields(intended) }
+                Step {
+                    seq,
+                    at: intended.at,
+                    words: begun(intended),
+                    fields: begun_fields(intended),
+                }
             }
-            Event::Settled(settled) => {
-                Step { seq, at: settled.at, words: ended(settled), fields: ended_fields(settled) }
-            }
-            Event::Held(held) => {
-                Step { seq, at: held.hold.asked, words: asked(&held.hold), fields: asked_fields(&held.hold) }
-            }
+            Event::Settled(settled) => Step {
+                seq,
+                at: settled.at,
+                words: ended(settled),
+                fields: ended_fields(settled),
+            },
+            Event::Held(held) => Step {
+                seq,
+                at: held.hold.asked,
+                words: asked(&held.hold),
+                fields: asked_fields(&held.hold),
+            },
             Event::Decided(decided) => {
                 let at = decided.decision.at;
-                Step { seq, at, words: said(decided), fields: said_fields(decided) }
+                Step {
+                    seq,
+                    at,
+                    words: said(decided),
+                    fields: said_fields(decided),
+                }
             }
             Event::Reserved(_)
             | Event::Spent(_)
@@ -66,9 +82,17 @@ impl History {
     /// Takes note of the intent of another call, if it took over the key.
     pub(super) fn follow(&mut self, seq: u64, next: &Intended) {
         if self.key == Some(next.key) {
-            let words = format!("its key was claimed again by {}, attempt {}", next.action, next.attempt);
+            let words = format!(
+                "its key was claimed again by {}, attempt {}",
+                next.action, next.attempt
+            );
             let fields = json!({ "event": "claimed_again", "by": next.action.to_string(), "attempt": next.attempt });
-            self.push(Step { seq, at: next.at, words, fields });
+            self.push(Step {
+                seq,
+                at: next.at,
+                words,
+                fields,
+            });
         }
     }
 
@@ -90,13 +114,29 @@ impl History {
     pub(super) fn lines(&self) -> Vec<String> {
         let steps = self.steps.iter();
         let mut lines: Vec<String> = steps
-            .map(|step| format!("{:<15} {}  record {}: {}", "history", time(step.at), step.seq, plain(&step.words)))
+            .map(|step| {
+                format!(
+                    "{:<15} {}  record {}: {}",
+                    "history",
+                    time(step.at),
+                    step.seq,
+                    plain(&step.words)
+                )
+            })
             .collect();
         let (named, count) = &self.repeated;
         if *count > 0 {
-            let more = if *count > named.len() as u64 { ", …" } else { "" };
+            let more = if *count > named.len() as u64 {
+                ", …"
+            } else {
+                ""
+            };
             let named: Vec<String> = named.iter().map(|id| plain(id)).collect();
-            lines.push(format!("{:<15} {count} ×, by {}{more}", "asked again", named.join(", ")));
+            lines.push(format!(
+                "{:<15} {count} ×, by {}{more}",
+                "asked again",
+                named.join(", ")
+            ));
         }
         lines
     }
@@ -116,8 +156,20 @@ impl History {
 }
 
 fn begun(intended: &Intended) -> String {
-    let Intended { attempt, round, fence, cost, ttl, key, .. } = intended;
-    let round = if *round > 0 { format!(", round {round} of input") } else { String::new() };
+    let Intended {
+        attempt,
+        round,
+        fence,
+        cost,
+        ttl,
+        key,
+        ..
+    } = intended;
+    let round = if *round > 0 {
+        format!(", round {round} of input")
+    } else {
+        String::new()
+    };
     let key = key.to_string();
     format!(
         "intent, attempt {attempt}{round}: key {}…, fence {fence}, cost {} reserved, answer kept for {} s",
@@ -137,7 +189,11 @@ fn begun_fields(intended: &Intended) -> Value {
 
 fn asked(hold: &Hold) -> String {
     let roles = hold.roles.join(", ");
-    format!("held until {}, for {} with one of the roles {roles} to allow it", time(hold.approve_by), hold.needed)
+    format!(
+        "held until {}, for {} with one of the roles {roles} to allow it",
+        time(hold.approve_by),
+        hold.needed
+    )
 }
 
 fn asked_fields(hold: &Hold) -> Value {
@@ -148,21 +204,34 @@ fn asked_fields(hold: &Hold) -> Value {
 }
 
 fn said(decided: &Decided) -> String {
-    let Decision { who, allow, why, .. } = &decided.decision;
+    let Decision {
+        who, allow, why, ..
+    } = &decided.decision;
     let word = if *allow { "allowed" } else { "denied" };
-    let more = if decided.phase == hold::Phase::Pending { "; more operators have to allow it" } else { "" };
+    let more = if decided.phase == hold::Phase::Pending {
+        "; more operators have to allow it"
+    } else {
+        ""
+    };
     format!("{word} by the operator {who}: {why}{more}")
 }
 
 fn said_fields(decided: &Decided) -> Value {
-    let Decision { who, allow, why, .. } = &decided.decision;
+    let Decision {
+        who, allow, why, ..
+    } = &decided.decision;
     json!({ "event": "decided", "who": who, "allow": allow, "why": why, "state": decided.phase.word() })
 }
 
 fn ended(settled: &Settled) -> String {
     let became = match (&settled.phase, settled.phase.stored()) {
         (Phase::Unknown { why }, _) => format!("unknown ({why})"),
-        (phase, Some(stored)) => format!("{} ({} bytes, sha-256 {})", phase.word(), stored.size, stored.digest),
+        (phase, Some(stored)) => format!(
+            "{} ({} bytes, sha-256 {})",
+            phase.word(),
+            stored.size,
+            stored.digest
+        ),
         (phase, None) => phase.word().to_owned(),
     };
     let charge = match settled.charge {
@@ -186,7 +255,8 @@ fn ended_fields(settled: &Settled) -> Value {
         fields["cost"] = json!(cost);
     }
     if let Some(stored) = settled.phase.stored() {
-        (fields["result_bytes"], fields["result_hash"]) = (json!(stored.size), json!(stored.digest));
+        (fields["result_bytes"], fields["result_hash"]) =
+            (json!(stored.size), json!(stored.digest));
     }
     if let Phase::Unknown { why } = &settled.phase {
         fields["why"] = json!(why);
@@ -206,7 +276,10 @@ fn how(evidence: &Evidence) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a cost that long is a number for people")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a cost that long is a number for people"
+)]
 fn units(micros: u64) -> f64 {
     micros as f64 / MICROS as f64
 }

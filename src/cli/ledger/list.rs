@@ -15,11 +15,28 @@ use std::io::Write;
 const ROWS: u32 = 50;
 
 impl List {
-    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        &self,
+        place: &Place<'_>,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
         let limit = self.limit.unwrap_or(if self.json { 0 } else { ROWS }) as usize;
         let calls = Calls::open_in(place.data, place.archive)?.and_messages();
         if !self.json {
-            writeln!(out, "{}", row(["TIME", "ACTION ID", "AGENT", "TOOL", "OUTCOME", "CODE", "MS"]))?;
+            writeln!(
+                out,
+                "{}",
+                row([
+                    "TIME",
+                    "ACTION ID",
+                    "AGENT",
+                    "TOOL",
+                    "OUTCOME",
+                    "CODE",
+                    "MS"
+                ])
+            )?;
         }
         let mut newest: VecDeque<String> = VecDeque::new();
         let (mut fitting, mut code, mut end) = (0_usize, 0, Ok(()));
@@ -52,7 +69,12 @@ impl List {
         }
         if limit > 0 && fitting > newest.len() && !self.json {
             out.flush()?;
-            writeln!(err, "{} of {}; --limit 0 lists all", newest.len(), counted(fitting, "call"))?;
+            writeln!(
+                err,
+                "{} of {}; --limit 0 lists all",
+                newest.len(),
+                counted(fitting, "call")
+            )?;
         }
         end?;
         Ok(code)

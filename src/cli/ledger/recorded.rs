@@ -1,4 +1,5 @@
-//! A recorded call, as it is judged again: which it is, what the policy said of it then, and which arguments it had.
+//! A recorded call, as it is judged again: which it is, what the policy said of it then, and which
+//! arguments it had.
 
 use super::calls::{Call, Calls};
 use super::text::plain;
@@ -18,9 +19,14 @@ use std::sync::Arc;
 
 /// The steps that the policy alone decides.
 const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
-/// What is said of a call that passes them and that a person has to allow, whatever that person said then.
-pub(in crate::cli) const ASKED: [&str; 4] =
-    ["approval_pending", "approval_denied", "approval_timeout", "approver_unreachable"];
+/// What is said of a call that passes them and that a person has to allow, whatever that person
+/// said then.
+pub(in crate::cli) const ASKED: [&str; 4] = [
+    "approval_pending",
+    "approval_denied",
+    "approval_timeout",
+    "approver_unreachable",
+];
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED: &str = "passed";
 
@@ -32,36 +38,55 @@ pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
         if !begins(&call.entry.action_id, id) {
             continue;
         }
-        if found.as_ref().is_some_and(|found| found.entry.action_id != call.entry.action_id) {
+        if found
+            .as_ref()
+            .is_some_and(|found| found.entry.action_id != call.entry.action_id)
+        {
             bail!("several calls fit, give more of the id");
         }
         found = Some(call);
     }
     let wanted = plain(id);
-    let call =
-        found.with_context(|| format!("no call's action id begins with {wanted}; see `toolgate ledger list`"))?;
+    let call = found.with_context(|| {
+        format!("no call's action id begins with {wanted}; see `toolgate ledger list`")
+    })?;
     Ok(call.entry)
 }
 
-/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed. What
-/// budgets, keys and loops say depends on other calls, whether it was enforced or observed.
+/// What the policy said of the call then: the code with which it was refused or would have been, or
+/// that it passed. What budgets, keys and loops say depends on other calls, whether it was enforced
+/// or observed.
 pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
-    let observed = entry.would_refuse.as_deref().filter(|code| Kind::of(code) == Kind::Violation);
-    let refused = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
+    let observed = entry
+        .would_refuse
+        .as_deref()
+        .filter(|code| Kind::of(code) == Kind::Violation);
+    let refused = entry
+        .aborted_reason
+        .as_deref()
+        .filter(|_| STEPS.contains(&entry.stage.as_str()));
     let is_asked = entry.approval.is_some() || reasons(entry).any(|code| ASKED.contains(&code));
-    observed.or(refused).unwrap_or(if is_asked { ASKED[0] } else { PASSED })
+    observed
+        .or(refused)
+        .unwrap_or(if is_asked { ASKED[0] } else { PASSED })
 }
 
 fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
-    entry.aborted_reason.iter().chain(&entry.would_refuse).map(String::as_str)
+    entry
+        .aborted_reason
+        .iter()
+        .chain(&entry.would_refuse)
+        .map(String::as_str)
 }
 
-/// The caller that made the call, as the policy knows it now: of several entries for one agent, the one with the roles
-/// and the tenant that it had.
+/// The caller that made the call, as the policy knows it now: of several entries for one agent, the
+/// one with the roles and the tenant that it had.
 pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Caller>> {
     let is_same = |caller: &&Arc<Caller>| {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
-        caller.agent.as_str() == entry.user_id && tenant == entry.tenant_id && caller.roles == entry.roles
+        caller.agent.as_str() == entry.user_id
+            && tenant == entry.tenant_id
+            && caller.roles == entry.roles
     };
     let same = policy.identity.callers().iter().find(is_same).cloned();
     same.or_else(|| policy.identity.of_agent(&entry.user_id))
@@ -70,8 +95,12 @@ pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Calle
 /// What is said of a call that a hook had a say in.
 const UNASKED: &str = "a hook had its say then; what it would say now is not asked";
 
-/// What is said now of a call that passes, by the contract it is judged by; or why that is not known.
-pub(in crate::cli) fn passed(entry: &Entry, rules: &ToolRules) -> Result<&'static str, &'static str> {
+/// What is said now of a call that passes, by the contract it is judged by; or why that is not
+/// known.
+pub(in crate::cli) fn passed(
+    entry: &Entry,
+    rules: &ToolRules,
+) -> Result<&'static str, &'static str> {
     let was_asked = recorded(entry) == ASKED[0];
     match &rules.approval {
         _ if has_asked(entry, rules) => Err(UNASKED),
@@ -85,17 +114,22 @@ pub(in crate::cli) fn passed(entry: &Entry, rules: &ToolRules) -> Result<&'stati
 
 /// The hash of the arguments as the agent sent them.
 pub(in crate::cli) fn sent_hash(entry: &Entry) -> &str {
-    entry.original_params_hash.as_deref().unwrap_or(&entry.params_hash)
+    entry
+        .original_params_hash
+        .as_deref()
+        .unwrap_or(&entry.params_hash)
 }
 
 /// Whether a hook changed the call then, or refused it.
 fn has_asked(entry: &Entry, rules: &ToolRules) -> bool {
-    let of_contract = |name: &String| name == STRIPPED || rules.rewrite.names().any(|step| step == name);
+    let of_contract =
+        |name: &String| name == STRIPPED || rules.rewrite.names().any(|step| step == name);
     let is_refused = entry.stage == "rewrite" && entry.aborted_reason.is_some();
     is_refused || !entry.rewritten_by.iter().all(of_contract)
 }
 
-/// The arguments, if they are the call's: as given, or without the key that toolgate takes off them.
+/// The arguments, if they are the call's: as given, or without the key that toolgate takes off
+/// them.
 pub(in crate::cli) fn arguments(
     given: &str,
     entry: &Entry,
@@ -103,9 +137,14 @@ pub(in crate::cli) fn arguments(
 ) -> anyhow::Result<Value> {
     let whole = explain::read("--arguments", given.to_owned().into())?;
     let rest = split(&whole);
-    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == sent_hash(entry)) {
+    match [rest, whole]
+        .into_iter()
+        .find(|arguments| params_hash(arguments) == sent_hash(entry))
+    {
         Some(arguments) => Ok(arguments),
-        None => bail!("these are not the call's arguments: their hash is another than params_hash in the ledger"),
+        None => bail!(
+            "these are not the call's arguments: their hash is another than params_hash in the ledger"
+        ),
     }
 }
 

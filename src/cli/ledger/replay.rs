@@ -1,5 +1,5 @@
-//! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing is executed, and nothing
-//! that depends on what else was called (budgets, keys, loops) is judged.
+//! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing
+//! is executed, and nothing that depends on what else was called (budgets, keys, loops) is judged.
 
 use super::recorded::{self, arguments, passed, recorded};
 use super::text::{plain, short};
@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
 pub(super) struct Replay {
     /// The call's action id, or as much of its beginning as no other call has
     action_id: String,
-    /// The arguments it had: the ledger keeps their hash, and compares. Without them only who may see the tool is judged
+    /// The arguments it had: the ledger keeps their hash, and compares. Without them only who may
+    /// see the tool is judged
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
-    /// The tool's input schema, as a JSON file; without it only the contract's own schema is judged
+    /// The tool's input schema, as a JSON file; without it only the contract's own schema is
+    /// judged
     #[arg(long, value_name = "FILE", requires = "arguments")]
     input_schema: Option<PathBuf>,
 }
@@ -35,29 +37,61 @@ enum Judged {
 }
 
 impl Replay {
-    pub(super) fn run(&self, data: &Path, config: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        &self,
+        data: &Path,
+        config: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
         let entry = recorded::find(data, &self.action_id)?;
         let before = recorded(&entry);
-        let policy = configured::load(config)?.1.reading.policy.context("the policy cannot be used")?;
+        let policy = configured::load(config)?
+            .1
+            .reading
+            .policy
+            .context("the policy cannot be used")?;
         let mut text = String::new();
         let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| short(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
         if let Some(count @ 2..) = entry.count {
-            let _ = writeln!(text, "note: the entry stands for {count} calls; the last of them is judged");
+            let _ = writeln!(
+                text,
+                "note: the entry stands for {count} calls; the last of them is judged"
+            );
         }
-        let mut screen = Screen { policy: &policy, out: text };
+        let mut screen = Screen {
+            policy: &policy,
+            out: text,
+        };
         let judged = self.judge(&mut screen, &entry)?;
         let mut text = screen.out;
-        let _ = writeln!(text, "then: {:24} under policy {}", plain(before), plain(&entry.policy));
+        let _ = writeln!(
+            text,
+            "then: {:24} under policy {}",
+            plain(before),
+            plain(&entry.policy)
+        );
         let code = match judged {
             Judged::Verdict(now) => {
                 let is_same = now == before;
-                let words = if is_same { "the same verdict" } else { "another verdict" };
-                let _ = writeln!(text, "now:  {now:24} under policy {}\n=> {words}", policy.version);
+                let words = if is_same {
+                    "the same verdict"
+                } else {
+                    "another verdict"
+                };
+                let _ = writeln!(
+                    text,
+                    "now:  {now:24} under policy {}\n=> {words}",
+                    policy.version
+                );
                 u8::from(!is_same)
             }
             Judged::Undecided(missing) => {
-                let _ = writeln!(text, "now:  {:24} under policy {}\n=> undecided: {missing}", "", policy.version);
+                let _ = writeln!(
+                    text,
+                    "now:  {:24} under policy {}\n=> undecided: {missing}",
+                    "", policy.version
+                );
                 1
             }
         };
@@ -68,9 +102,13 @@ impl Replay {
     fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
         let policy = screen.policy;
         let Some(caller) = recorded::caller(policy, entry) else {
-            return Ok(Judged::Undecided("the configuration has no such agent any more"));
+            return Ok(Judged::Undecided(
+                "the configuration has no such agent any more",
+            ));
         };
-        if caller.roles != entry.roles || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id {
+        if caller.roles != entry.roles
+            || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id
+        {
             let note = "note: the agent's roles or tenant are others than they were; the present ones count\n";
             screen.out.push_str(note);
         }
@@ -81,25 +119,35 @@ impl Replay {
             Err(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
         };
         if entry.schema_hash.is_none() {
-            return Ok(Judged::Undecided("no server offered the tool then; whether one does now is not looked at"));
+            return Ok(Judged::Undecided(
+                "no server offered the tool then; whether one does now is not looked at",
+            ));
         }
         let Some(given) = &self.arguments else {
-            return Ok(Judged::Undecided("give --arguments to judge arguments, permission and rules"));
+            return Ok(Judged::Undecided(
+                "give --arguments to judge arguments, permission and rules",
+            ));
         };
         let schema = explain::schema(self.input_schema.as_deref())?;
-        let arguments = arguments(given, entry, |whole| match &admitted.clone().on(whole).rules().idempotency {
-            Some(rule) => rule.split(&schema, whole).0.into_owned(),
-            None => whole.clone(),
-        })?;
-        Ok(match made(&admitted, &caller, (&schema, &arguments), screen) {
-            Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
-            Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
-                Judged::Undecided("the tool's own schema may have refused it: give --input-schema")
+        let arguments = arguments(given, entry, |whole| {
+            match &admitted.clone().on(whole).rules().idempotency {
+                Some(rule) => rule.split(&schema, whole).0.into_owned(),
+                None => whole.clone(),
             }
-            Ok(made) => match passed(entry, made.rules) {
-                Ok(verdict) => Judged::Verdict(verdict.to_owned()),
-                Err(why) => Judged::Undecided(why),
+        })?;
+        Ok(
+            match made(&admitted, &caller, (&schema, &arguments), screen) {
+                Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
+                Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
+                    Judged::Undecided(
+                        "the tool's own schema may have refused it: give --input-schema",
+                    )
+                }
+                Ok(made) => match passed(entry, made.rules) {
+                    Ok(verdict) => Judged::Verdict(verdict.to_owned()),
+                    Err(why) => Judged::Undecided(why),
+                },
             },
-        })
+        )
     }
 }

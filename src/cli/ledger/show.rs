@@ -25,7 +25,12 @@ struct Story {
 }
 
 impl Show {
-    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        &self,
+        place: &Place<'_>,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
         let mut story = Story::default();
         for record in Reader::after_in(place.data, place.archive, 0)? {
             match self.take(&record?, &mut story) {
@@ -40,13 +45,28 @@ impl Show {
             }
             ([], _) | (_, None) => {
                 let wanted = text::plain(&self.action_id.to_ascii_lowercase());
-                writeln!(err, "no call's action id begins with {wanted}; see `toolgate ledger list`")?;
+                writeln!(
+                    err,
+                    "no call's action id begins with {wanted}; see `toolgate ledger list`"
+                )?;
                 Ok(1)
             }
             (several, _) => {
-                let more = if several.len() > NAMED { ", and more" } else { "" };
-                let named: Vec<String> = several.iter().take(NAMED).map(|id| text::plain(id)).collect();
-                writeln!(err, "several calls fit, give more of the id: {}{more}", named.join(", "))?;
+                let more = if several.len() > NAMED {
+                    ", and more"
+                } else {
+                    ""
+                };
+                let named: Vec<String> = several
+                    .iter()
+                    .take(NAMED)
+                    .map(|id| text::plain(id))
+                    .collect();
+                writeln!(
+                    err,
+                    "several calls fit, give more of the id: {}{more}",
+                    named.join(", ")
+                )?;
                 Ok(1)
             }
         }
@@ -54,9 +74,15 @@ impl Show {
 
     fn take(&self, record: &Record, story: &mut Story) -> Result<(), Error> {
         if let Some(entry) = record.text()? {
-            let word = |name: &str| entry.get(name).and_then(|id| Some(id.as_str()?.into_owned()));
+            let word = |name: &str| {
+                entry
+                    .get(name)
+                    .and_then(|id| Some(id.as_str()?.into_owned()))
+            };
             let id = word("action_id").unwrap_or_default();
-            if let Some(holder) = word("claimed_by").filter(|holder| story.ids.first() == Some(holder)) {
+            if let Some(holder) =
+                word("claimed_by").filter(|holder| story.ids.first() == Some(holder))
+            {
                 debug_assert_ne!(holder, id, "a call does not repeat itself");
                 story.history.repeat(&id);
             }
@@ -65,7 +91,9 @@ impl Show {
             }
             return Ok(());
         }
-        let Some(event) = event(record)? else { return Ok(()) };
+        let Some(event) = event(record)? else {
+            return Ok(());
+        };
         let action = match &event {
             Event::Intended(intended) => intended.action.to_string(),
             Event::Settled(settled) => settled.action.to_string(),
@@ -93,11 +121,20 @@ impl Show {
         Ok(())
     }
 
-    fn print(&self, (seq, entry): (u64, &Text), history: &History, out: &mut dyn Write) -> std::io::Result<()> {
+    fn print(
+        &self,
+        (seq, entry): (u64, &Text),
+        history: &History,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
         if self.json {
             let more = Text::of(&history.fields());
-            let members = ["history", "repeated"].into_iter().filter_map(|name| Some((name, more.get(name)?)));
-            let whole = members.fold(entry.clone(), |entry, (name, value)| entry.with_new_member(name, &value));
+            let members = ["history", "repeated"]
+                .into_iter()
+                .filter_map(|name| Some((name, more.get(name)?)));
+            let whole = members.fold(entry.clone(), |entry, (name, value)| {
+                entry.with_new_member(name, &value)
+            });
             return writeln!(out, "{}", text::line(seq, whole.as_bytes()));
         }
         writeln!(out, "{:<15} {seq}", "record")?;
@@ -108,7 +145,10 @@ impl Show {
             };
             writeln!(out, "{:<15} {shown}", text::plain(&name))?;
         }
-        history.lines().iter().try_for_each(|line| writeln!(out, "{line}"))
+        history
+            .lines()
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"))
     }
 }
 
@@ -124,9 +164,13 @@ impl Story {
     /// Until there is an entry, the intent tells of the call, and what was found of it later.
     fn intend(&mut self, seq: u64, event: &Event) {
         let begun = match event {
-            Event::Intended(intended) => unfinished(seq, intended.entry.clone(), &Phase::Dispatching),
+            Event::Intended(intended) => {
+                unfinished(seq, intended.entry.clone(), &Phase::Dispatching)
+            }
             Event::Settled(settled) => {
-                let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else { return };
+                let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else {
+                    return;
+                };
                 let Ok(entry) = entry.parse() else { return };
                 unfinished(seq, entry, &settled.phase)
             }
@@ -142,6 +186,8 @@ impl Story {
             }
         };
         let text = serde_json::to_vec(&begun.entry).unwrap_or_default();
-        self.entry = Text::read(text.into(), &FROM_SERVER).ok().map(|text| (begun.seq, text));
+        self.entry = Text::read(text.into(), &FROM_SERVER)
+            .ok()
+            .map(|text| (begun.seq, text));
     }
 }

@@ -22,7 +22,12 @@ fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let kept = Ledger::default();
-    let place = Place { data, archive: line.args.archive.as_deref(), config: None, kept: &kept };
+    let place = Place {
+        data,
+        archive: line.args.archive.as_deref(),
+        config: None,
+        kept: &kept,
+    };
     let code = match run_on(&line.args, &place, &mut out, &mut err) {
         Ok(code) => code,
         Err(error) => {
@@ -30,7 +35,11 @@ fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
             1
         }
     };
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    (
+        code,
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    )
 }
 
 fn entry(n: u64, change: &Value) -> Entry {
@@ -44,7 +53,10 @@ fn entry(n: u64, change: &Value) -> Entry {
     for (name, changed) in change.as_object().into_iter().flatten() {
         value[name] = changed.clone();
     }
-    Text::read(bytes::Bytes::from(value.to_string()), &FROM_AGENT).unwrap().parse().unwrap()
+    Text::read(bytes::Bytes::from(value.to_string()), &FROM_AGENT)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 async fn journal(entries: Vec<Entry>) -> (tempfile::TempDir, Head) {
@@ -58,16 +70,25 @@ async fn journal(entries: Vec<Entry>) -> (tempfile::TempDir, Head) {
 }
 
 async fn three() -> tempfile::TempDir {
-    let refused = json!({"user_id": "support", "outcome": "refused", "aborted_reason": "forbidden_by_rule"});
+    let refused =
+        json!({"user_id": "support", "outcome": "refused", "aborted_reason": "forbidden_by_rule"});
     let observed = json!({"tool": "crm__read", "would_refuse": "budget_exceeded"});
-    journal(vec![entry(1, &json!({})), entry(2, &refused), entry(3, &observed)]).await.0
+    journal(vec![
+        entry(1, &json!({})),
+        entry(2, &refused),
+        entry(3, &observed),
+    ])
+    .await
+    .0
 }
 
 /// The numbers of the records that `list` with `words` gives.
 fn listed(data: &Path, words: &[&str]) -> Vec<u64> {
     let (code, out, err) = ledger(data, &[&["list", "--json"], words].concat());
     assert_eq!((code, err.as_str()), (0, ""));
-    out.lines().map(|line| line.parse::<Value>().unwrap()["seq"].as_u64().unwrap()).collect()
+    out.lines()
+        .map(|line| line.parse::<Value>().unwrap()["seq"].as_u64().unwrap())
+        .collect()
 }
 
 // 003-65 … 003-72, 003-83: found by agent, tool, code, outcome and time.
@@ -86,20 +107,28 @@ async fn list_gives_the_calls_that_fit() {
     assert_eq!(listed(data, &["--agent", "nobody"]), [] as [u64; 0]);
     let (_, out, err) = ledger(data, &["list", "--limit", "2"]);
     assert_eq!(out.lines().count(), 3, "{out}");
-    assert!(out.contains("forbidden_by_rule") && out.contains("(budget_exceeded)"), "{out}");
+    assert!(
+        out.contains("forbidden_by_rule") && out.contains("(budget_exceeded)"),
+        "{out}"
+    );
     assert_eq!(err, "2 of 3 calls; --limit 0 lists all\n");
 }
 
-// Agents choose names of tools; a line has others beside them, `show` and programs have all of it. One call is no sum.
+// Agents choose names of tools; a line has others beside them, `show` and programs have all of it.
+// One call is no sum.
 #[tokio::test]
 async fn a_line_is_as_long_as_a_line() {
     let long = "x".repeat(5_000);
-    let entries = [(&*long, 1), ("short", 3)].map(|(tool, count)| entry(count, &json!({"tool": tool, "count": count})));
+    let entries = [(&*long, 1), ("short", 3)]
+        .map(|(tool, count)| entry(count, &json!({"tool": tool, "count": count})));
     let (temp, _) = journal(entries.into()).await;
     let data = temp.path();
     let (_, out, _) = ledger(data, &["list"]);
     assert!(out.lines().all(|line| line.chars().count() < 300), "{out}");
-    assert!(out.contains(&format!("{}…  answered  ", "x".repeat(79))) && !out.contains("×1"), "{out}");
+    assert!(
+        out.contains(&format!("{}…  answered  ", "x".repeat(79))) && !out.contains("×1"),
+        "{out}"
+    );
     assert!(out.contains("answered ×3"), "{out}");
     for words in [&["list", "--json"][..], &["show", "0198f1a2-0001"]] {
         assert!(ledger(data, words).1.contains(&long), "{words:?}");
@@ -133,14 +162,32 @@ async fn show_takes_the_beginning_of_an_id() {
     let data = three().await;
     let (code, out, err) = ledger(data.path(), &["show", "0198F1A2-0002"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("\naborted_reason  forbidden_by_rule\n"), "{out}");
-    let (code, out, _) = ledger(data.path(), &["show", "0198f1a2-0002-7000-8000-00000000000a", "--json"]);
-    assert_eq!((code, &out.parse::<Value>().unwrap()["user_id"]), (0, &json!("support")));
+    assert!(
+        out.contains("\naborted_reason  forbidden_by_rule\n"),
+        "{out}"
+    );
+    let (code, out, _) = ledger(
+        data.path(),
+        &["show", "0198f1a2-0002-7000-8000-00000000000a", "--json"],
+    );
+    assert_eq!(
+        (code, &out.parse::<Value>().unwrap()["user_id"]),
+        (0, &json!("support"))
+    );
     let (code, out, err) = ledger(data.path(), &["show", "0198f1a2"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert!(err.starts_with("several calls fit, give more of the id: 0198f1a2-0001-"), "{err}");
+    assert!(
+        err.starts_with("several calls fit, give more of the id: 0198f1a2-0001-"),
+        "{err}"
+    );
     let (code, _, err) = ledger(data.path(), &["show", "ffff\u{1b}"]);
-    assert_eq!((code, err.as_str()), (1, "no call's action id begins with ffff\\u{1b}; see `toolgate ledger list`\n"));
+    assert_eq!(
+        (code, err.as_str()),
+        (
+            1,
+            "no call's action id begins with ffff\\u{1b}; see `toolgate ledger list`\n"
+        )
+    );
 }
 
 // SECURITY G2, G3.
@@ -150,20 +197,35 @@ async fn verify_says_what_is_wrong() {
     let data = data.path();
     let (code, out, _) = ledger(data, &["verify"]);
     assert_eq!(code, 0);
-    assert!(out.starts_with("ok: 5 records") && out.contains(&format!("\nhead {head}\n")), "{out}");
-    assert_eq!(ledger(data, &["verify", "--expect-head", &head.to_string()]).0, 0);
+    assert!(
+        out.starts_with("ok: 5 records") && out.contains(&format!("\nhead {head}\n")),
+        "{out}"
+    );
+    assert_eq!(
+        ledger(data, &["verify", "--expect-head", &head.to_string()]).0,
+        0
+    );
     let later = Head { seq: 7, ..head };
     let (code, out, _) = ledger(data, &["verify", "--expect-head", &later.to_string()]);
-    assert!(code == 1 && out.contains("records 6 to 7 were removed"), "{out}");
+    assert!(
+        code == 1 && out.contains("records 6 to 7 were removed"),
+        "{out}"
+    );
     let segment = data.join("journal/00000000000000000001.journal");
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[300] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
     let (code, out, _) = ledger(data, &["verify"]);
     assert_eq!(code, 1);
-    assert!(out.starts_with("DAMAGED: 00000000000000000001.journal at byte 96, record 1: "), "{out}");
+    assert!(
+        out.starts_with("DAMAGED: 00000000000000000001.journal at byte 96, record 1: "),
+        "{out}"
+    );
     let (code, _, err) = ledger(data, &["list"]);
-    assert!(code == 1 && err.contains("does not match its checksum"), "{err}");
+    assert!(
+        code == 1 && err.contains("does not match its checksum"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -171,12 +233,17 @@ fn without_a_journal_one_line_says_so() {
     let temp = tempfile::tempdir().unwrap();
     for words in [["list"].as_slice(), &["show", "1"], &["verify"]] {
         let (code, out, err) = ledger(temp.path(), words);
-        assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+        assert_eq!(
+            (code, out.as_str(), err.lines().count()),
+            (1, "", 1),
+            "{err}"
+        );
         assert!(err.contains("there is no journal in"), "{err}");
     }
 }
 
-// SECURITY G1: what an agent writes into any field is shown as text; it neither moves the cursor nor begins a line.
+// SECURITY G1: what an agent writes into any field is shown as text; it neither moves the cursor
+// nor begins a line.
 #[tokio::test]
 async fn a_terminal_is_safe_from_every_field() {
     let naughty = "a\n\r\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}|\"\\b";
@@ -209,11 +276,21 @@ async fn a_terminal_is_safe_from_every_field() {
         change[text] = json!(naughty);
     }
     // Not through the strict reader: this is what the journal would hold if that had failed.
-    let (data, _) = journal(vec![Entry { ..serde_json::from_value(change_of(&change)).unwrap() }]).await;
-    for words in [["list"].as_slice(), &["list", "--json"], &["show", "a"], &["show", "a", "--json"]] {
+    let (data, _) = journal(vec![Entry {
+        ..serde_json::from_value(change_of(&change)).unwrap()
+    }])
+    .await;
+    for words in [
+        ["list"].as_slice(),
+        &["list", "--json"],
+        &["show", "a"],
+        &["show", "a", "--json"],
+    ] {
         let (code, out, err) = ledger(data.path(), words);
         assert_eq!(code, 0, "{words:?}: {err}");
-        let acts = |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}".contains(c));
+        let acts = |c: char| {
+            c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}".contains(c))
+        };
         assert!(!out.contains(acts), "{words:?}: {}", out.escape_debug());
         let lines = if words == ["list"] {
             2
@@ -224,7 +301,11 @@ async fn a_terminal_is_safe_from_every_field() {
         };
         assert!(out.lines().count() <= lines, "{words:?}: {out}");
         if words.contains(&"--json") {
-            assert_eq!(out.parse::<Value>().unwrap()["tool"], naughty, "the same text for programs");
+            assert_eq!(
+                out.parse::<Value>().unwrap()["tool"],
+                naughty,
+                "the same text for programs"
+            );
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Text from the ledger as a terminal may see it: what agents and tool servers chose stays text (SECURITY §3G, G1).
+//! Text from the ledger as a terminal may see it: what agents and tool servers chose stays text
+//! (SECURITY §3G, G1).
 
 use std::fmt::Write;
 
-/// Whether a terminal could do something with `letter` other than show it, or show it where it does not stand.
+/// Whether a terminal could do something with `letter` other than show it, or show it where it does
+/// not stand.
 fn acts(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
@@ -22,7 +24,8 @@ pub(in crate::cli) fn plain(text: &str) -> String {
     out
 }
 
-/// Letters of a name in a line that has others beside it; agents choose names of tools as long as they like.
+/// Letters of a name in a line that has others beside it; agents choose names of tools as long as
+/// they like.
 const SHORT: usize = 80;
 
 /// As [`plain`], cut where it is longer than a line can bear.
@@ -34,8 +37,8 @@ pub(in crate::cli) fn short(text: &str) -> String {
     }
 }
 
-/// JSON `text` for programs, and for people who look on: what acts is written as JSON escapes. That is the same JSON,
-/// since such letters stand in strings only.
+/// JSON `text` for programs, and for people who look on: what acts is written as JSON escapes. That
+/// is the same JSON, since such letters stand in strings only.
 pub(in crate::cli) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -33,12 +33,22 @@ struct Kept {
 impl Verify {
     pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write) -> anyhow::Result<u8> {
         let keys = self.keys(place)?;
-        let kept = self.heads.as_ref().map(|file| read(file, &keys, MOST)).transpose()?;
+        let kept = self
+            .heads
+            .as_ref()
+            .map(|file| read(file, &keys, MOST))
+            .transpose()?;
         let against = Against {
             keys,
             expected: self.expect_head,
-            heads: kept.iter().flat_map(|kept| kept.heads.iter().map(|witness| witness.head)).collect(),
-            archive: place.archive.or(place.kept.archive.as_deref()).map(Path::to_owned),
+            heads: kept
+                .iter()
+                .flat_map(|kept| kept.heads.iter().map(|witness| witness.head))
+                .collect(),
+            archive: place
+                .archive
+                .or(place.kept.archive.as_deref())
+                .map(Path::to_owned),
         };
         let report = check(place.data, &against)?;
         let read = read_words(&report);
@@ -74,9 +84,16 @@ impl Verify {
     }
 
     fn keys(&self, place: &Place<'_>) -> anyhow::Result<Keys> {
-        let Seal { key, previous, lost } = &place.kept.seal;
+        let Seal {
+            key,
+            previous,
+            lost,
+        } = &place.kept.seal;
         if self.key.is_empty() && key.is_none() && previous.is_empty() {
-            return Ok(Keys { lost: lost.clone(), ..Keys::default() });
+            return Ok(Keys {
+                lost: lost.clone(),
+                ..Keys::default()
+            });
         }
         let runtime = runtime()?;
         if self.key.is_empty() {
@@ -87,23 +104,45 @@ impl Verify {
             key.with_context(|| format!("the key in {} cannot be had", file.display()))
         });
         let current = read.next().transpose()?;
-        Ok(Keys { current, previous: read.collect::<anyhow::Result<_>>()?, lost: Vec::new() })
+        Ok(Keys {
+            current,
+            previous: read.collect::<anyhow::Result<_>>()?,
+            lost: Vec::new(),
+        })
     }
 }
 
 fn read_words(report: &Report) -> String {
-    let batches = if report.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", report.batches) };
-    let (records, segments) = (counted(report.records, "record"), counted(report.segments, "segment"));
-    format!("{records} in {batches}, {segments}, {}", counted(report.bytes, "byte"))
+    let batches = if report.batches == 1 {
+        "1 batch".to_owned()
+    } else {
+        format!("{} batches", report.batches)
+    };
+    let (records, segments) = (
+        counted(report.records, "record"),
+        counted(report.segments, "segment"),
+    );
+    format!(
+        "{records} in {batches}, {segments}, {}",
+        counted(report.bytes, "byte")
+    )
 }
 
 fn say_rest(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let first = report.head.seq - report.records + 1;
     if report.dropped >= first {
-        writeln!(out, "records {first} to {} are in the archive, and follow on the rest", report.dropped)?;
+        writeln!(
+            out,
+            "records {first} to {} are in the archive, and follow on the rest",
+            report.dropped
+        )?;
     }
     if report.dropped > 0 && first > 1 {
-        writeln!(out, "records 1 to {} were dropped; a sealed summary stands for them", report.dropped.min(first - 1))?;
+        writeln!(
+            out,
+            "records 1 to {} were dropped; a sealed summary stands for them",
+            report.dropped.min(first - 1)
+        )?;
     }
     if let Some(begun) = &report.unfinished {
         writeln!(
@@ -120,7 +159,11 @@ fn say_rest(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
 fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Result<()> {
     let sealed = report.stretches.iter().any(|stretch| stretch.key.is_some());
     if keys.is_empty() {
-        let why = if sealed { "sealed, but without the key the seals are not checked" } else { "not sealed" };
+        let why = if sealed {
+            "sealed, but without the key the seals are not checked"
+        } else {
+            "not sealed"
+        };
         writeln!(
             out,
             "{why}. Not proved: that nobody who can write the data directory has rewritten an entry and everything after it."
@@ -130,14 +173,28 @@ fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Resul
         let records = format!("records {} to {}", stretch.first, stretch.last);
         match (stretch.key, stretch.checked) {
             (Some(key), true) => {
-                writeln!(out, "{records}: sealed with the key `{key}`; nobody without it has changed them")?;
+                writeln!(
+                    out,
+                    "{records}: sealed with the key `{key}`; nobody without it has changed them"
+                )?;
             }
             (Some(key), false) => {
-                writeln!(out, "{records}: sealed with the key `{key}`, which is not there to check them")?;
+                writeln!(
+                    out,
+                    "{records}: sealed with the key `{key}`, which is not there to check them"
+                )?;
             }
             (None, _) if keys.is_empty() => {}
-            (None, _) if report.stretches.iter().any(|later| later.checked && later.first > stretch.last) => {
-                writeln!(out, "{records}: not sealed, and as they were when what follows was")?;
+            (None, _)
+                if report
+                    .stretches
+                    .iter()
+                    .any(|later| later.checked && later.first > stretch.last) =>
+            {
+                writeln!(
+                    out,
+                    "{records}: not sealed, and as they were when what follows was"
+                )?;
             }
             (None, _) => {
                 writeln!(
@@ -162,11 +219,17 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
             last.head.seq,
             last.time
         )?,
-        _ => writeln!(out, "NOTHING PROVED by the heads: none of them is of a record that is still here")?,
+        _ => writeln!(
+            out,
+            "NOTHING PROVED by the heads: none of them is of a record that is still here"
+        )?,
     }
     if kept.older > 0 {
         let older = counted(kept.older, "older head");
-        writeln!(out, "{older} of the file not compared: those that are vouch for all that is before them")?;
+        writeln!(
+            out,
+            "{older} of the file not compared: those that are vouch for all that is before them"
+        )?;
     }
     if kept.bare > 0 {
         let bare = counted(kept.bare as u64, "head");
@@ -176,16 +239,25 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
         )?;
     }
     if kept.unreadable > 0 {
-        writeln!(out, "{} of the file hold no head", counted(kept.unreadable as u64, "line"))?;
+        writeln!(
+            out,
+            "{} of the file hold no head",
+            counted(kept.unreadable as u64, "line")
+        )?;
     }
     Ok(())
 }
 
-/// The heads in `file`, the newest `most` of them. After the first one that is sealed, and with a key that seals, each has to be.
+/// The heads in `file`, the newest `most` of them. After the first one that is sealed, and with a
+/// key that seals, each has to be.
 fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
-    let opened = std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let opened =
+        std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     if opened.metadata()?.is_dir() {
-        bail!("{} is a directory; name the file in it that `ledger.heads.file` has written", file.display());
+        bail!(
+            "{} is a directory; name the file in it that `ledger.heads.file` has written",
+            file.display()
+        );
     }
     let mut from = BufReader::new(opened);
     let (mut kept, mut sealed) = (Kept::default(), false);
@@ -200,8 +272,12 @@ fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
         };
         let proof = witness.proof(keys);
         let wrong = match proof {
-            Proof::Forged => Some("its seal does not fit: someone without the key wrote it".to_owned()),
-            Proof::Unknown(key) => Some(format!("it is sealed with the key `{key}`, which is not given")),
+            Proof::Forged => {
+                Some("its seal does not fit: someone without the key wrote it".to_owned())
+            }
+            Proof::Unknown(key) => Some(format!(
+                "it is sealed with the key `{key}`, which is not given"
+            )),
             Proof::Bare if sealed && keys.current.is_some() => {
                 Some("it is not sealed, though those before it are".to_owned())
             }
@@ -224,13 +300,16 @@ fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
 mod tests {
     use super::*;
 
-    /// The newest heads of a long file stand last, and are the ones that count; what is wrong before them is still found.
+    /// The newest heads of a long file stand last, and are the ones that count; what is wrong
+    /// before them is still found.
     #[test]
     fn the_newest_heads_of_a_long_file_are_compared() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("heads");
         let hash = "5e".repeat(32);
-        let line = |seq: u64| format!("{{\"seq\":{seq},\"hash\":\"{hash}\",\"time\":\"2026-01-01T00:00:00Z\"}}\n");
+        let line = |seq: u64| {
+            format!("{{\"seq\":{seq},\"hash\":\"{hash}\",\"time\":\"2026-01-01T00:00:00Z\"}}\n")
+        };
         std::fs::write(&file, (1..=10).map(line).collect::<String>()).unwrap();
         let kept = read(&file, &Keys::default(), 3).unwrap();
         let seqs: Vec<u64> = kept.heads.iter().map(|witness| witness.head.seq).collect();

@@ -22,7 +22,8 @@ pub(in crate::cli) struct Wanted {
     /// Only calls refused with this code, or that enforce mode would have refused with it
     #[arg(long)]
     code: Option<String>,
-    /// Only calls with this outcome, as it was when the agent was answered; `dispatching`: not answered yet
+    /// Only calls with this outcome, as it was when the agent was answered; `dispatching`: not
+    /// answered yet
     #[arg(long, value_parser = ["answered", "passed", "planned", "refused", "failed", "unknown", "dispatching"])]
     outcome: Option<String>,
     /// Only calls in this state of their task
@@ -31,7 +32,8 @@ pub(in crate::cli) struct Wanted {
     /// Only the call with this action id, or with one that begins so
     #[arg(long, value_name = "ACTION_ID")]
     action: Option<String>,
-    /// Only calls since then: a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d
+    /// Only calls since then: a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s,
+    /// 15m, 2h, 7d
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
     /// Only calls before then; as --since
@@ -56,7 +58,9 @@ impl Wanted {
 
     /// Whether the call of that id may be asked for.
     pub(super) fn names(&self, action: &str) -> bool {
-        self.action.as_ref().is_none_or(|wanted| begins(action, wanted))
+        self.action
+            .as_ref()
+            .is_none_or(|wanted| begins(action, wanted))
     }
 
     /// Whether `time` is asked for.
@@ -66,20 +70,33 @@ impl Wanted {
 
     /// Whether only calls are asked for that only an entry can tell.
     pub(super) fn is_of_entries(&self) -> bool {
-        [&self.agent, &self.tool, &self.method, &self.code, &self.outcome, &self.state].into_iter().any(Option::is_some)
+        [
+            &self.agent,
+            &self.tool,
+            &self.method,
+            &self.code,
+            &self.outcome,
+            &self.state,
+        ]
+        .into_iter()
+        .any(Option::is_some)
     }
 }
 
 /// Whether `id` is `beginning`, or begins so.
 pub(super) fn begins(id: &str, beginning: &str) -> bool {
-    id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    id.get(..beginning.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }
 
 pub(super) fn since(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let wrong = || "give a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d".to_owned();
+    let wrong = || {
+        "give a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d"
+            .to_owned()
+    };
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds: i64 = match unit {
         's' => 1,
@@ -88,7 +105,10 @@ pub(super) fn since(text: &str) -> Result<Timestamp, String> {
         'd' => 86_400,
         _ => return Err(wrong()),
     };
-    let count: u32 = text.strip_suffix(unit).and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
+    let count: u32 = text
+        .strip_suffix(unit)
+        .and_then(|count| count.parse().ok())
+        .ok_or_else(wrong)?;
     let ago = SignedDuration::from_secs(i64::from(count) * seconds);
     Clock.wall().checked_sub(ago).map_err(|_| wrong())
 }

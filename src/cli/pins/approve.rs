@@ -64,8 +64,13 @@ impl Approve {
         if now != ground.text {
             bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
         }
-        files::replace(&ground.file, written(&pins).as_bytes(), MODE).context("nothing was approved")?;
-        writeln!(out, "wrote    {file}: {} pins, {changes} of them changed", pins.len())?;
+        files::replace(&ground.file, written(&pins).as_bytes(), MODE)
+            .context("nothing was approved")?;
+        writeln!(
+            out,
+            "wrote    {file}: {} pins, {changes} of them changed",
+            pins.len()
+        )?;
         Ok(0)
     }
 
@@ -76,14 +81,25 @@ impl Approve {
             self.all
                 || self.tools.iter().any(|wanted| {
                     let begin = wanted.strip_suffix('*').unwrap_or(wanted);
-                    begin.starts_with(&prefix) || (wanted.ends_with('*') && prefix.starts_with(begin))
+                    begin.starts_with(&prefix)
+                        || (wanted.ends_with('*') && prefix.starts_with(begin))
                 })
         };
-        let mut down = ground.listed.down.iter().filter(|(server, _)| concerned(server.as_str())).peekable();
+        let mut down = ground
+            .listed
+            .down
+            .iter()
+            .filter(|(server, _)| concerned(server.as_str()))
+            .peekable();
         if down.peek().is_none() {
             return Ok(());
         }
-        let lines: Vec<String> = down.map(|(server, why)| format!("  {server}: {}", plain(why))).collect();
-        bail!("nothing was written: these servers do not answer\n{}", lines.join("\n"));
+        let lines: Vec<String> = down
+            .map(|(server, why)| format!("  {server}: {}", plain(why)))
+            .collect();
+        bail!(
+            "nothing was written: these servers do not answer\n{}",
+            lines.join("\n")
+        );
     }
 }

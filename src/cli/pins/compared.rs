@@ -38,9 +38,19 @@ pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a
         let name = ToolName::of(&key.0, &key.1);
         found.insert(name.clone(), Compared { name, key, stands });
     };
-    for key in pins.keys().filter(|(server, _)| listed.down.iter().all(|(down, _)| down != server)) {
+    for key in pins
+        .keys()
+        .filter(|(server, _)| listed.down.iter().all(|(down, _)| down != server))
+    {
         let is_named = listed.named.contains(&ToolName::of(&key.0, &key.1));
-        add(key.clone(), if is_named { Stands::Quarantined } else { Stands::Absent });
+        add(
+            key.clone(),
+            if is_named {
+                Stands::Quarantined
+            } else {
+                Stands::Absent
+            },
+        );
     }
     for (key, now) in listed.pins() {
         let stands = match pins.get(&key) {
@@ -54,13 +64,24 @@ pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a
 }
 
 /// Those that `wanted` names, or all if it names none.
-pub(super) fn choose<'f, 'a>(found: &'f [Compared<'a>], wanted: &[String]) -> anyhow::Result<Vec<&'f Compared<'a>>> {
-    if let Some(unknown) = wanted.iter().find(|wanted| !found.iter().any(|one| fits(wanted, &one.name))) {
+pub(super) fn choose<'f, 'a>(
+    found: &'f [Compared<'a>],
+    wanted: &[String],
+) -> anyhow::Result<Vec<&'f Compared<'a>>> {
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !found.iter().any(|one| fits(wanted, &one.name)))
+    {
         let known: Vec<String> = found.iter().map(|one| one.name.to_string()).collect();
         let hint = suggest(unknown, &known);
-        bail!("no server that answers lists `{}`, and no pin is of that name; {hint}", unknown.escape_debug());
+        bail!(
+            "no server that answers lists `{}`, and no pin is of that name; {hint}",
+            unknown.escape_debug()
+        );
     }
-    let chosen = |one: &&Compared<'a>| wanted.is_empty() || wanted.iter().any(|wanted| fits(wanted, &one.name));
+    let chosen = |one: &&Compared<'a>| {
+        wanted.is_empty() || wanted.iter().any(|wanted| fits(wanted, &one.name))
+    };
     Ok(found.iter().filter(chosen).collect())
 }
 
@@ -78,11 +99,20 @@ impl fmt::Display for Compared<'_> {
         match &self.stands {
             Stands::AsPinned => write!(f, "ok       {name}"),
             Stands::Drifted(pin, now) => {
-                write!(f, "drifted  {name}: {}", changed(pin, &now.definition).join(", "))
+                write!(
+                    f,
+                    "drifted  {name}: {}",
+                    changed(pin, &now.definition).join(", ")
+                )
             }
             Stands::New(_) => write!(f, "new      {name}: nobody has approved it"),
-            Stands::Quarantined => write!(f, "withheld {name}: approved, and now it is quarantined"),
-            Stands::Absent => write!(f, "absent   {name}: approved, and its server does not list it"),
+            Stands::Quarantined => {
+                write!(f, "withheld {name}: approved, and now it is quarantined")
+            }
+            Stands::Absent => write!(
+                f,
+                "absent   {name}: approved, and its server does not list it"
+            ),
         }
     }
 }

@@ -57,7 +57,11 @@ impl<'a> Comparison<'a> {
         let row = |measure: Measure| {
             let (before, after) = (measure.of(old), measure.of(new));
             let is_beyond = before.zip(after).is_some_and(|(before, after)| {
-                let more = if measure.is_good() { before - after } else { after - before };
+                let more = if measure.is_good() {
+                    before - after
+                } else {
+                    after - before
+                };
                 more > (f64::from(limits.percent) / 100.0 * before).max(ROUNDING)
             });
             let verdict = match (is_beyond, is_beyond && measure.is_certain(old, new)) {
@@ -65,9 +69,19 @@ impl<'a> Comparison<'a> {
                 (true, false) => Verdict::Unclear,
                 (true, true) => Verdict::Worse,
             };
-            Row { measure, old: before, new: after, verdict }
+            Row {
+                measure,
+                old: before,
+                new: after,
+                verdict,
+            }
         };
-        Self { old, new, limits, rows: Measure::ALL.map(row).into() }
+        Self {
+            old,
+            new,
+            limits,
+            rows: Measure::ALL.map(row).into(),
+        }
     }
 
     /// Are there too few calls to say anything?
@@ -77,8 +91,16 @@ impl<'a> Comparison<'a> {
 
     /// The measures that are worse.
     pub(super) fn worse(&self) -> Vec<Measure> {
-        let worse = self.rows.iter().filter(|row| row.verdict == Verdict::Worse).map(|row| row.measure);
-        if self.is_thin() { Vec::new() } else { worse.collect() }
+        let worse = self
+            .rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::Worse)
+            .map(|row| row.measure);
+        if self.is_thin() {
+            Vec::new()
+        } else {
+            worse.collect()
+        }
     }
 
     /// Is it better to go back to the old version?
@@ -88,7 +110,11 @@ impl<'a> Comparison<'a> {
 
     /// The tools that were called under one of them only: what they say is not alike.
     pub(super) fn unlike(&self) -> Vec<&str> {
-        self.old.tools.symmetric_difference(&self.new.tools).map(String::as_str).collect()
+        self.old
+            .tools
+            .symmetric_difference(&self.new.tools)
+            .map(String::as_str)
+            .collect()
     }
 }
 

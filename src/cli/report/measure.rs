@@ -92,23 +92,33 @@ impl Measure {
         }
     }
 
-    /// Is the difference, which is larger than the threshold, more than chance and large enough to matter?
+    /// Is the difference, which is larger than the threshold, more than chance and large enough to
+    /// matter?
     pub(super) fn is_certain(self, old: &Version, new: &Version) -> bool {
-        let Some((before, after)) = self.of(old).zip(self.of(new)) else { return false };
+        let Some((before, after)) = self.of(old).zip(self.of(new)) else {
+            return false;
+        };
         if self.measured(old).min(self.measured(new)) < LEAST_CALLS {
             return false;
         }
         let difference = (after - before).abs();
         match self {
-            Self::Violations | Self::Overruns => is_beyond(difference, pooled((before, old.calls), (after, new.calls))),
+            Self::Violations | Self::Overruns => {
+                is_beyond(difference, pooled((before, old.calls), (after, new.calls)))
+            }
             Self::Success => is_beyond(difference, pooled((before, old.sent), (after, new.sent))),
-            Self::Cost => is_beyond(difference, variance(old) / number(old.sent) + variance(new) / number(new.sent)),
+            Self::Cost => is_beyond(
+                difference,
+                variance(old) / number(old.sent) + variance(new) / number(new.sent),
+            ),
             Self::GateP50 | Self::GateP95 | Self::UpstreamP50 | Self::UpstreamP95 => {
                 let between = [old, new].map(|version| {
                     let (spread, quantile) = self.spread(version);
                     spread.between(quantile)
                 });
-                let [Some(old), Some(new)] = between else { return false };
+                let [Some(old), Some(new)] = between else {
+                    return false;
+                };
                 difference >= LEAST_MS && (old.1 < new.0 || new.1 < old.0)
             }
         }
@@ -123,9 +133,20 @@ impl Measure {
     }
 
     fn spread(self, version: &Version) -> (&Spread, f64) {
-        let quantile = if matches!(self, Self::GateP95 | Self::UpstreamP95) { 0.95 } else { 0.5 };
+        let quantile = if matches!(self, Self::GateP95 | Self::UpstreamP95) {
+            0.95
+        } else {
+            0.5
+        };
         let is_gate = matches!(self, Self::GateP50 | Self::GateP95);
-        (if is_gate { &version.gate } else { &version.upstream }, quantile)
+        (
+            if is_gate {
+                &version.gate
+            } else {
+                &version.upstream
+            },
+            quantile,
+        )
     }
 }
 

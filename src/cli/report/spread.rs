@@ -1,14 +1,17 @@
-//! Many milliseconds in little memory: counted in steps of about one percent, by which quantiles are right.
+//! Many milliseconds in little memory: counted in steps of about one percent, by which quantiles
+//! are right.
 
 use std::collections::BTreeMap;
 
 /// Steps for each doubling.
 const STEPS: f64 = 64.0;
-/// The shortest and the longest that are told apart, in milliseconds: a microsecond, and half a day.
+/// The shortest and the longest that are told apart, in milliseconds: a microsecond, and half a
+/// day.
 const SHORTEST: f64 = 1e-3;
 const LONGEST: f64 = 4.32e7;
 
-/// How many there are in each step, and their sum; no more than there are steps between [`SHORTEST`] and [`LONGEST`], some 2300.
+/// How many there are in each step, and their sum; no more than there are steps between
+/// [`SHORTEST`] and [`LONGEST`], some 2300.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     steps: BTreeMap<i32, (u64, f64)>,
@@ -18,14 +21,19 @@ pub(super) struct Spread {
 impl Spread {
     /// Counts so many milliseconds; what is no number counts as the shortest.
     pub(super) fn add(&mut self, milliseconds: f64) {
-        let milliseconds = if milliseconds.is_nan() { SHORTEST } else { milliseconds.clamp(SHORTEST, LONGEST) };
+        let milliseconds = if milliseconds.is_nan() {
+            SHORTEST
+        } else {
+            milliseconds.clamp(SHORTEST, LONGEST)
+        };
         let (count, sum) = self.steps.entry(step(milliseconds)).or_default();
         *count += 1;
         *sum += milliseconds;
         self.all += 1;
     }
 
-    /// The milliseconds that the share `share`, from 0 to 1, does not exceed; none when nothing was counted.
+    /// The milliseconds that the share `share`, from 0 to 1, does not exceed; none when nothing was
+    /// counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let wanted = share.clamp(0.0, 1.0) * number(self.all);
         let mut below = 0_u64;
@@ -36,14 +44,18 @@ impl Spread {
         reached.map(|(count, sum)| sum / number(*count))
     }
 
-    /// Between what the quantile `share` lies, but for chance: by two standard errors of how many calls are below it.
+    /// Between what the quantile `share` lies, but for chance: by two standard errors of how many
+    /// calls are below it.
     pub(super) fn between(&self, share: f64) -> Option<(f64, f64)> {
         let error = 2.0 * (share * (1.0 - share) / number(self.all.max(1))).sqrt();
         Some((self.quantile(share - error)?, self.quantile(share + error)?))
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "between the bounds it is small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "between the bounds it is small"
+)]
 fn step(milliseconds: f64) -> i32 {
     (milliseconds.log2() * STEPS).floor() as i32
 }
@@ -65,10 +77,16 @@ mod tests {
         (1..=1000).for_each(|n| spread.add(f64::from(n) / 10.0));
         for (share, right) in [(0.5, 50.0), (0.95, 95.0), (1.0, 100.0), (0.001, 0.1)] {
             let found = spread.quantile(share).unwrap();
-            assert!((found / right - 1.0).abs() < 0.011, "{share}: {found} and not {right}");
+            assert!(
+                (found / right - 1.0).abs() < 0.011,
+                "{share}: {found} and not {right}"
+            );
         }
         let (low, high) = spread.between(0.5).unwrap();
-        assert!((low / 46.8 - 1.0).abs() < 0.02 && (high / 53.2 - 1.0).abs() < 0.02, "{low} {high}");
+        assert!(
+            (low / 46.8 - 1.0).abs() < 0.02 && (high / 53.2 - 1.0).abs() < 0.02,
+            "{low} {high}"
+        );
         for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
             spread.add(odd);
         }

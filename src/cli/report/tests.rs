@@ -1,4 +1,5 @@
-//! Scenarios of `toolgate report`: ledgers in which one thing is worse, or nothing is, and what the screens say.
+//! Scenarios of `toolgate report`: ledgers in which one thing is worse, or nothing is, and what the
+//! screens say.
 
 use super::{Args, run_into};
 use crate::model::entry::Entry;
@@ -50,7 +51,9 @@ fn entry(n: u64, version: &str, change: &Value) -> Entry {
 async fn ledger(calls: &[Calls]) -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), Options::default()).unwrap();
-    let all = calls.iter().flat_map(|(count, version, change)| (0..*count).map(move |_| (version, change)));
+    let all = calls
+        .iter()
+        .flat_map(|(count, version, change)| (0..*count).map(move |_| (version, change)));
     for (n, (version, change)) in (0..).zip(all) {
         journal.record(entry(n, version, change)).unwrap();
     }
@@ -66,8 +69,8 @@ fn unknown() -> Value {
     json!({ "outcome": "unknown", "event": "fail", "aborted_reason": "outcome_unknown" })
 }
 
-/// 003-117: for each thing that is worse, the row says so, the exit code is 1, and it is said to roll back; what is better,
-/// the same, within the threshold or perhaps chance is not worse.
+/// 003-117: for each thing that is worse, the row says so, the exit code is 1, and it is said to
+/// roll back; what is better, the same, within the threshold or perhaps chance is not worse.
 #[tokio::test]
 async fn what_is_worse_is_rolled_back() {
     let fine = || json!({});
@@ -77,22 +80,96 @@ async fn what_is_worse_is_rolled_back() {
     let late = || json!({ "gate_ms": 9.0 });
     let rows: Vec<(&str, Vec<Calls>, &[&str])> = vec![
         ("the same", vec![(100, NEW, fine())], &[]),
-        ("a rule's code", vec![(90, NEW, fine()), (10, NEW, refused("too_much"))], &["violations"]),
-        ("a role", vec![(90, NEW, fine()), (10, NEW, refused("rbac_denied"))], &["violations"]),
-        ("only observed", vec![(90, NEW, fine()), (10, NEW, observed())], &["violations"]),
-        ("budgets", vec![(90, NEW, fine()), (10, NEW, refused("budget_exceeded"))], &["overruns"]),
-        ("calls", vec![(90, NEW, fine()), (10, NEW, refused("budget_calls_exceeded"))], &["overruns"]),
-        ("keys", vec![(90, NEW, fine()), (10, NEW, refused("idempotency_conflict"))], &[]),
-        ("no answer", vec![(90, NEW, fine()), (10, NEW, unknown())], &["success"]),
-        ("errors", vec![(90, NEW, fine()), (10, NEW, failed())], &["success"]),
-        ("dearer", vec![(100, NEW, json!({ "cost": 2.2 }))], &["cost per call"]),
-        ("within the threshold", vec![(100, NEW, json!({ "cost": 2.08 }))], &[]),
-        ("cheaper and quicker", vec![(100, NEW, json!({ "cost": 1.0, "gate_ms": 1.0, "upstream_ms": 5.0 }))], &[]),
-        ("slower", vec![(100, NEW, slow())], &["upstream p50 ms", "upstream p95 ms"]),
-        ("often slower", vec![(80, NEW, fine()), (20, NEW, slow())], &["upstream p95 ms"]),
-        ("judged slower", vec![(100, NEW, late())], &["gate p50 ms", "gate p95 ms"]),
-        ("by less than a millisecond", vec![(100, NEW, json!({ "gate_ms": 4.9 }))], &[]),
-        ("perhaps by chance", vec![(98, NEW, fine()), (2, NEW, refused("too_much"))], &[]),
+        (
+            "a rule's code",
+            vec![(90, NEW, fine()), (10, NEW, refused("too_much"))],
+            &["violations"],
+        ),
+        (
+            "a role",
+            vec![(90, NEW, fine()), (10, NEW, refused("rbac_denied"))],
+            &["violations"],
+        ),
+        (
+            "only observed",
+            vec![(90, NEW, fine()), (10, NEW, observed())],
+            &["violations"],
+        ),
+        (
+            "budgets",
+            vec![(90, NEW, fine()), (10, NEW, refused("budget_exceeded"))],
+            &["overruns"],
+        ),
+        (
+            "calls",
+            vec![
+                (90, NEW, fine()),
+                (10, NEW, refused("budget_calls_exceeded")),
+            ],
+            &["overruns"],
+        ),
+        (
+            "keys",
+            vec![
+                (90, NEW, fine()),
+                (10, NEW, refused("idempotency_conflict")),
+            ],
+            &[],
+        ),
+        (
+            "no answer",
+            vec![(90, NEW, fine()), (10, NEW, unknown())],
+            &["success"],
+        ),
+        (
+            "errors",
+            vec![(90, NEW, fine()), (10, NEW, failed())],
+            &["success"],
+        ),
+        (
+            "dearer",
+            vec![(100, NEW, json!({ "cost": 2.2 }))],
+            &["cost per call"],
+        ),
+        (
+            "within the threshold",
+            vec![(100, NEW, json!({ "cost": 2.08 }))],
+            &[],
+        ),
+        (
+            "cheaper and quicker",
+            vec![(
+                100,
+                NEW,
+                json!({ "cost": 1.0, "gate_ms": 1.0, "upstream_ms": 5.0 }),
+            )],
+            &[],
+        ),
+        (
+            "slower",
+            vec![(100, NEW, slow())],
+            &["upstream p50 ms", "upstream p95 ms"],
+        ),
+        (
+            "often slower",
+            vec![(80, NEW, fine()), (20, NEW, slow())],
+            &["upstream p95 ms"],
+        ),
+        (
+            "judged slower",
+            vec![(100, NEW, late())],
+            &["gate p50 ms", "gate p95 ms"],
+        ),
+        (
+            "by less than a millisecond",
+            vec![(100, NEW, json!({ "gate_ms": 4.9 }))],
+            &[],
+        ),
+        (
+            "perhaps by chance",
+            vec![(98, NEW, fine()), (2, NEW, refused("too_much"))],
+            &[],
+        ),
         (
             "in many ways",
             vec![(60, NEW, slow()), (40, NEW, refused("too_much"))],
@@ -111,14 +188,32 @@ async fn what_is_worse_is_rolled_back() {
             code == 1,
             "{what}: {said}"
         );
-        assert_eq!(said.contains("\nok: nothing is worse"), code == 0, "{what}: {said}");
+        assert_eq!(
+            said.contains("\nok: nothing is worse"),
+            code == 0,
+            "{what}: {said}"
+        );
         let (json, same) = report(data.path(), &["--compare", "--json"]);
         let json: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!((&json["roll_back"], same), (&json!(code == 1), code), "{what}: {json}");
-        assert_eq!(json["worse"].as_array().unwrap().len(), expected.len(), "{what}: {json}");
+        assert_eq!(
+            (&json["roll_back"], same),
+            (&json!(code == 1), code),
+            "{what}: {json}"
+        );
+        assert_eq!(
+            json["worse"].as_array().unwrap().len(),
+            expected.len(),
+            "{what}: {json}"
+        );
         let (said, _) = report(data.path(), &["--compare", NEW, OLD]);
-        let is_worse = |row: &&str| said.lines().any(|line| line.starts_with(*row) && line.ends_with("WORSE"));
-        assert!(!expected.iter().any(is_worse), "{what}, the other way round: {said}");
+        let is_worse = |row: &&str| {
+            said.lines()
+                .any(|line| line.starts_with(*row) && line.ends_with("WORSE"))
+        };
+        assert!(
+            !expected.iter().any(is_worse),
+            "{what}, the other way round: {said}"
+        );
     }
 }
 
@@ -126,7 +221,13 @@ async fn what_is_worse_is_rolled_back() {
 #[tokio::test]
 async fn versions_and_the_threshold_are_chosen() {
     let dear = |cost: f64| json!({ "cost": cost });
-    let data = ledger(&[(40, OLD, dear(2.0)), (40, NEW, dear(2.5)), (40, THIRD, dear(2.5)), (3, OLD, dear(2.0))]).await;
+    let data = ledger(&[
+        (40, OLD, dear(2.0)),
+        (40, NEW, dear(2.5)),
+        (40, THIRD, dear(2.5)),
+        (3, OLD, dear(2.0)),
+    ])
+    .await;
     for (words, expected) in [
         (&["--compare"][..], 0),
         (&["--compare", "3f9a"], 1),
@@ -138,24 +239,42 @@ async fn versions_and_the_threshold_are_chosen() {
         let (said, code) = report(data.path(), words);
         assert_eq!(code, expected, "{words:?}: {said}");
     }
-    let json: Value = serde_json::from_str(&report(data.path(), &["--compare", OLD, NEW, "--json"]).0).unwrap();
+    let json: Value =
+        serde_json::from_str(&report(data.path(), &["--compare", OLD, NEW, "--json"]).0).unwrap();
     assert_eq!(
         (&json["old"]["calls"], &json["new"]["calls"]),
         (&json!(43), &json!(40)),
         "a version may come again: {json}"
     );
     for (words, expected) in [
-        (&["--compare", "3f9", "77"][..], "several policies begin with 3f9, give more of the one\n"),
-        (&["--compare", "0"], "no such call was judged under a policy that begins with 0; see `toolgate report`\n"),
-        (&["--compare", "--until", "2020-01-01T00:00:00Z"], "the ledger has no such calls\n"),
+        (
+            &["--compare", "3f9", "77"][..],
+            "several policies begin with 3f9, give more of the one\n",
+        ),
+        (
+            &["--compare", "0"],
+            "no such call was judged under a policy that begins with 0; see `toolgate report`\n",
+        ),
+        (
+            &["--compare", "--until", "2020-01-01T00:00:00Z"],
+            "the ledger has no such calls\n",
+        ),
         (
             &["--compare", "--until", "2026-07-28T00:00:40Z"],
             "all such calls were judged under one policy, 3f9a1c000000\n",
         ),
     ] {
-        assert_eq!(report(data.path(), words), (expected.to_owned(), 1), "{words:?}");
+        assert_eq!(
+            report(data.path(), words),
+            (expected.to_owned(), 1),
+            "{words:?}"
+        );
     }
-    for words in [&["--threshold", "5"][..], &["--compare", "a", "b", "c"], &["--compare", "--threshold", "-1"]] {
+    for words in [
+        &["--threshold", "5"][..],
+        &["--compare", "a", "b", "c"],
+        &["--compare", "--threshold", "-1"],
+    ] {
         let error = Line::try_parse_from([&["report"], words].concat()).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{words:?}");
     }
@@ -167,10 +286,20 @@ async fn few_calls_say_nothing() {
     for (old, new) in [(19, 500), (500, 19)] {
         let data = ledger(&[(old, OLD, json!({})), (new, NEW, refused("too_much"))]).await;
         let (said, code) = report(data.path(), &["--compare"]);
-        let words = format!("too few calls to say: {old} calls under {OLD}, {new} calls under {NEW}; each needs 20\n");
-        assert!(code == 0 && said.ends_with(&words) && !said.contains("WORSE"), "{said}");
-        let json: Value = serde_json::from_str(&report(data.path(), &["--compare", "--json"]).0).unwrap();
-        assert_eq!((&json["too_few_calls"], &json["roll_back"]), (&json!(true), &json!(false)), "{json}");
+        let words = format!(
+            "too few calls to say: {old} calls under {OLD}, {new} calls under {NEW}; each needs 20\n"
+        );
+        assert!(
+            code == 0 && said.ends_with(&words) && !said.contains("WORSE"),
+            "{said}"
+        );
+        let json: Value =
+            serde_json::from_str(&report(data.path(), &["--compare", "--json"]).0).unwrap();
+        assert_eq!(
+            (&json["too_few_calls"], &json["roll_back"]),
+            (&json!(true), &json!(false)),
+            "{json}"
+        );
     }
     // Enough calls, and too few of them were sent to say how they went.
     let data = ledger(&[
@@ -181,7 +310,10 @@ async fn few_calls_say_nothing() {
     ])
     .await;
     let (said, code) = report(data.path(), &["--compare"]);
-    assert!(code == 1 && said.contains("5 %: violations. Roll back"), "{said}");
+    assert!(
+        code == 1 && said.contains("5 %: violations. Roll back"),
+        "{said}"
+    );
 }
 
 /// 003-117, SECURITY G1: the screens, whole; names of versions and tools do nothing to a terminal.
@@ -195,7 +327,11 @@ async fn the_screens_of_reports() {
         (20, NEW, other),
         (15, NEW, refused("too_much")),
         (5, NEW, unknown()),
-        (3, "\u{1b}[2J", json!({ "outcome": "dispatching", "attempts": 0 })),
+        (
+            3,
+            "\u{1b}[2J",
+            json!({ "outcome": "dispatching", "attempts": 0 }),
+        ),
         (1, THIRD, refused("tool_not_allowlisted")),
     ])
     .await;
@@ -209,26 +345,42 @@ async fn the_screens_of_reports() {
         &["--compare"],
     ] {
         let (said, code) = report(data.path(), words);
-        writeln!(screens, "$ toolgate report {}  → {code}\n{said}", words.join(" ")).unwrap();
+        writeln!(
+            screens,
+            "$ toolgate report {}  → {code}\n{said}",
+            words.join(" ")
+        )
+        .unwrap();
     }
     insta::assert_snapshot!(screens);
 }
 
-/// 003-117: a ledger in which versions change without end needs no more memory for that: the latest are told apart.
+/// 003-117: a ledger in which versions change without end needs no more memory for that: the latest
+/// are told apart.
 #[tokio::test]
 async fn versions_are_bounded() {
     let data = tempfile::tempdir().unwrap();
     let journal = Journal::open(data.path(), Options::default()).unwrap();
     for n in 0..300 {
         // The first is in force time and again.
-        journal.record(entry(n, &format!("{n:012x}"), &json!({}))).unwrap();
-        journal.record(entry(n, "ffffffffffff", &json!({}))).unwrap();
+        journal
+            .record(entry(n, &format!("{n:012x}"), &json!({})))
+            .unwrap();
+        journal
+            .record(entry(n, "ffffffffffff", &json!({})))
+            .unwrap();
     }
     journal.close().await.unwrap();
     let json: Value = serde_json::from_str(&report(data.path(), &["--json"]).0).unwrap();
     let versions = json["versions"].as_array().unwrap();
     assert_eq!((versions.len(), &json["left_out"]), (256, &json!(45)));
-    assert_eq!((&versions[0]["policy"], &versions[0]["calls"]), (&json!("ffffffffffff"), &json!(300)));
+    assert_eq!(
+        (&versions[0]["policy"], &versions[0]["calls"]),
+        (&json!("ffffffffffff"), &json!(300))
+    );
     let (said, _) = report(data.path(), &[]);
-    assert!(said.ends_with("45 older versions left out: only the latest are told apart\n"), "{said}");
+    assert!(
+        said.ends_with("45 older versions left out: only the latest are told apart\n"),
+        "{said}"
+    );
 }

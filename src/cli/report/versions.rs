@@ -37,7 +37,8 @@ pub(super) struct Version {
     pub(super) last: String,
     /// Calls that have ended.
     pub(super) calls: u64,
-    /// Those of them that were refused, or in observe mode would have been, because of what the policy says of the call.
+    /// Those of them that were refused, or in observe mode would have been, because of what the
+    /// policy says of the call.
     pub(super) violations: u64,
     /// Those because a budget or a rate was used up.
     pub(super) overruns: u64,
@@ -74,7 +75,10 @@ impl Versions {
 
     fn add(&mut self, entry: &Entry) {
         self.calls += 1;
-        let place = self.all.iter().rposition(|version| version.name == entry.policy);
+        let place = self
+            .all
+            .iter()
+            .rposition(|version| version.name == entry.policy);
         let place = place.unwrap_or_else(|| self.begin(entry));
         if let Some(version) = self.all.get_mut(place) {
             version.latest = self.calls;
@@ -85,12 +89,20 @@ impl Versions {
     /// Makes room for the version of `entry`; its place.
     fn begin(&mut self, entry: &Entry) -> usize {
         if self.all.len() == MAX_VERSIONS
-            && let Some((oldest, _)) = self.all.iter().enumerate().min_by_key(|(_, version)| version.latest)
+            && let Some((oldest, _)) = self
+                .all
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, version)| version.latest)
         {
             self.all.remove(oldest);
             self.left_out += 1;
         }
-        self.all.push(Version { name: entry.policy.clone(), first: entry.time.clone(), ..Version::default() });
+        self.all.push(Version {
+            name: entry.policy.clone(),
+            first: entry.time.clone(),
+            ..Version::default()
+        });
         self.all.len() - 1
     }
 
@@ -101,7 +113,12 @@ impl Versions {
             [] => {
                 let new = last()?;
                 let old = self.all.iter().rev().nth(1);
-                let words = || format!("all such calls were judged under one policy, {}", plain(&new.name));
+                let words = || {
+                    format!(
+                        "all such calls were judged under one policy, {}",
+                        plain(&new.name)
+                    )
+                };
                 Ok((old.with_context(words)?, new))
             }
             [old] => Ok((self.named(old)?, last()?)),
@@ -110,13 +127,21 @@ impl Versions {
     }
 
     fn named(&self, beginning: &str) -> anyhow::Result<&Version> {
-        let mut fitting = self.all.iter().filter(|version| version.name.starts_with(beginning));
+        let mut fitting = self
+            .all
+            .iter()
+            .filter(|version| version.name.starts_with(beginning));
         let wanted = plain(beginning);
-        let words =
-            || format!("no such call was judged under a policy that begins with {wanted}; see `toolgate report`");
+        let words = || {
+            format!(
+                "no such call was judged under a policy that begins with {wanted}; see `toolgate report`"
+            )
+        };
         let found = fitting.next().with_context(words)?;
         match fitting.next() {
-            Some(_) if found.name != beginning => bail!("several policies begin with {wanted}, give more of the one"),
+            Some(_) if found.name != beginning => {
+                bail!("several policies begin with {wanted}, give more of the one")
+            }
             _ => Ok(found),
         }
     }
@@ -127,8 +152,12 @@ impl Version {
         self.last.clone_from(&entry.time);
         let count = entry.count.unwrap_or(1);
         self.calls += count;
-        // As `toolgate_calls_total` has it: what passes only because nothing is enforced has the code, too.
-        let code = entry.aborted_reason.as_ref().or(entry.would_refuse.as_ref());
+        // As `toolgate_calls_total` has it: what passes only because nothing is enforced has the
+        // code, too.
+        let code = entry
+            .aborted_reason
+            .as_ref()
+            .or(entry.would_refuse.as_ref());
         match code.map(|code| Kind::of(code)) {
             Some(Kind::Violation) => self.violations += count,
             Some(Kind::Overrun) => self.overruns += count,
@@ -138,11 +167,17 @@ impl Version {
         if entry.attempts > 0 {
             self.upstream.add(entry.upstream_ms);
         }
-        // A call whose toolgate died has its intent only, which was written before anything was sent.
-        let may_have_left = entry.event == "enter" && matches!(&*entry.outcome, "answered" | "unknown");
+        // A call whose toolgate died has its intent only, which was written before anything was
+        // sent.
+        let may_have_left =
+            entry.event == "enter" && matches!(&*entry.outcome, "answered" | "unknown");
         if entry.attempts > 0 || may_have_left {
             self.sent += count;
-            self.successes += if entry.outcome == "answered" && entry.is_error != Some(true) { count } else { 0 };
+            self.successes += if entry.outcome == "answered" && entry.is_error != Some(true) {
+                count
+            } else {
+                0
+            };
             let cost = entry.cost.unwrap_or_default();
             self.cost = (self.cost.0 + cost, cost.mul_add(cost, self.cost.1));
         }

@@ -59,7 +59,11 @@ pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyh
         )?;
     }
     if versions.left_out > 0 {
-        writeln!(out, "{} left out: only the latest are told apart", counted(versions.left_out, "older version"))?;
+        writeln!(
+            out,
+            "{} left out: only the latest are told apart",
+            counted(versions.left_out, "older version")
+        )?;
     }
     unread(versions.unreadable, out)
 }
@@ -76,7 +80,9 @@ pub(super) fn comparison(
     }
     let Comparison { old, new, .. } = comparison;
     let line = |[what, before, after, change, verdict]: [&str; 5]| {
-        format!("{what:<16}  {before:>20}  {after:>20}  {change:>10}  {verdict}").trim_end().to_owned()
+        format!("{what:<16}  {before:>20}  {after:>20}  {change:>10}  {verdict}")
+            .trim_end()
+            .to_owned()
     };
     let head: [(&str, Of); 5] = [
         ("policy", |version| plain(&version.name)),
@@ -96,7 +102,11 @@ pub(super) fn comparison(
             Verdict::Fine | Verdict::Unclear | Verdict::Worse => "",
         };
         let (before, after) = (shown(row.measure, row.old), shown(row.measure, row.new));
-        writeln!(out, "{}", line([row.measure.words(), &before, &after, &change(row), verdict]))?;
+        writeln!(
+            out,
+            "{}",
+            line([row.measure.words(), &before, &after, &change(row), verdict])
+        )?;
     }
     out.push('\n');
     unlike(&comparison.unlike(), out)?;
@@ -111,12 +121,21 @@ fn sum(comparison: &Comparison<'_>, out: &mut String) -> anyhow::Result<()> {
     if comparison.is_thin() {
         let calls = [comparison.old, comparison.new].map(|version| counted(version.calls, "call"));
         let [of_old, of_new] = calls;
-        writeln!(out, "too few calls to say: {of_old} under {old}, {of_new} under {new}; each needs {LEAST_CALLS}")?;
+        writeln!(
+            out,
+            "too few calls to say: {of_old} under {old}, {of_new} under {new}; each needs {LEAST_CALLS}"
+        )?;
     } else if worse.is_empty() {
-        writeln!(out, "ok: nothing is worse under {new} than under {old} by more than {percent} %")?;
+        writeln!(
+            out,
+            "ok: nothing is worse under {new} than under {old} by more than {percent} %"
+        )?;
     } else {
         let worse = worse.join(", ");
-        writeln!(out, "WORSE under {new} than under {old} by more than {percent} %: {worse}. Roll back to {old}")?;
+        writeln!(
+            out,
+            "WORSE under {new} than under {old} by more than {percent} %: {worse}. Roll back to {old}"
+        )?;
     }
     Ok(())
 }
@@ -127,14 +146,26 @@ fn unlike(tools: &[&str], out: &mut String) -> anyhow::Result<()> {
     }
     let names: Vec<String> = tools.iter().take(SHOWN).map(|name| short(name)).collect();
     let more = tools.len() - names.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    writeln!(out, "called under one of them only: {}{more}; --tool compares what is alike", names.join(", "))?;
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "called under one of them only: {}{more}; --tool compares what is alike",
+        names.join(", ")
+    )?;
     Ok(())
 }
 
 fn unread(unreadable: u64, out: &mut String) -> anyhow::Result<()> {
     if unreadable > 0 {
-        writeln!(out, "{} cannot be read; see `toolgate ledger verify`", counted(unreadable, "record"))?;
+        writeln!(
+            out,
+            "{} cannot be read; see `toolgate ledger verify`",
+            counted(unreadable, "record")
+        )?;
     }
     Ok(())
 }
@@ -148,7 +179,18 @@ fn pretty(report: &Value, out: &mut String) -> anyhow::Result<()> {
 }
 
 fn json_of(version: &Version) -> Value {
-    let Version { name, first, last, calls, violations, overruns, sent, successes, cost, .. } = version;
+    let Version {
+        name,
+        first,
+        last,
+        calls,
+        violations,
+        overruns,
+        sent,
+        successes,
+        cost,
+        ..
+    } = version;
     let mut all = Map::new();
     for (key, value) in [
         ("policy", json!(name)),
@@ -163,14 +205,30 @@ fn json_of(version: &Version) -> Value {
     ] {
         all.insert(key.to_owned(), value);
     }
-    all.extend(Measure::ALL.iter().map(|measure| (measure.key().to_owned(), json!(measure.of(version)))));
+    all.extend(
+        Measure::ALL
+            .iter()
+            .map(|measure| (measure.key().to_owned(), json!(measure.of(version)))),
+    );
     Value::Object(all)
 }
 
 fn compared(comparison: &Comparison<'_>, unreadable: u64) -> Value {
     let row = |row: &Row| {
-        let Row { measure, old, new, verdict } = row;
-        let (name, verdict) = (measure.key(), if comparison.is_thin() { "unclear" } else { verdict.word() });
+        let Row {
+            measure,
+            old,
+            new,
+            verdict,
+        } = row;
+        let (name, verdict) = (
+            measure.key(),
+            if comparison.is_thin() {
+                "unclear"
+            } else {
+                verdict.word()
+            },
+        );
         json!({ "measure": name, "old": old, "new": new, "change_percent": row.change(), "verdict": verdict })
     };
     let worse: Vec<&str> = comparison.worse().into_iter().map(Measure::key).collect();
@@ -207,5 +265,6 @@ fn units(cost: f64) -> String {
 
 /// A time to the second.
 fn second(time: &str) -> String {
-    time.parse::<Timestamp>().map_or_else(|_| plain(time), |time| time.strftime("%FT%TZ").to_string())
+    time.parse::<Timestamp>()
+        .map_or_else(|_| plain(time), |time| time.strftime("%FT%TZ").to_string())
 }

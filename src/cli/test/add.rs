@@ -1,5 +1,5 @@
-//! `toolgate test add`: a recorded call becomes a sample, so that what went wrong once is asked for ever after (003-20,
-//! 003-102).
+//! `toolgate test add`: a recorded call becomes a sample, so that what went wrong once is asked for
+//! ever after (003-20, 003-102).
 
 use super::find;
 use super::suite::Suites;
@@ -26,10 +26,12 @@ use std::path::{Path, PathBuf};
 pub(super) struct Add {
     /// The call's action id, or as much of its beginning as no other call has
     action_id: String,
-    /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the contract's `audit` names all
+    /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the
+    /// contract's `audit` names all
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
-    /// The pack to add it to; one that is not there is begun. Without it, the sample is only printed
+    /// The pack to add it to; one that is not there is begun. Without it, the sample is only
+    /// printed
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     /// What is expected of the call [default: what was said then]
@@ -55,7 +57,10 @@ impl Add {
         let config = self.config.as_deref();
         let data = configured::data(self.data.as_deref(), config)?;
         let entry = recorded_call(&data, &self.action_id)?;
-        let policy = find::load(&configured::path(config)?).reading.policy.context("the policy cannot be used")?;
+        let policy = find::load(&configured::path(config)?)
+            .reading
+            .policy
+            .context("the policy cannot be used")?;
         self.judge(&entry, &policy)?;
         let arguments = self.arguments_of(&entry)?;
         let pack = match &self.to {
@@ -63,7 +68,9 @@ impl Add {
             _ => None,
         };
         let caller = caller(&entry, &policy, pack.as_ref());
-        let name = caller.as_ref().map_or_else(|| entry.user_id.clone(), Clone::clone);
+        let name = caller
+            .as_ref()
+            .map_or_else(|| entry.user_id.clone(), Clone::clone);
         let sample = self.sample(&entry, &name, arguments, state(&entry, &policy));
         let Some(path) = &self.to else {
             out.push_str(&written(&sample));
@@ -85,7 +92,10 @@ impl Add {
 
     /// Packs ask no hooks, so that what one has refused would never be as expected.
     fn judge(&self, entry: &Entry, policy: &Policy) -> anyhow::Result<()> {
-        let refused = entry.decided_by.as_deref().filter(|_| entry.stage == "rewrite" && self.expect.is_none());
+        let refused = entry
+            .decided_by
+            .as_deref()
+            .filter(|_| entry.stage == "rewrite" && self.expect.is_none());
         let tool = ToolName::new(&entry.tool);
         let by = policy
             .hooks
@@ -107,13 +117,24 @@ impl Add {
             (None, Some(audited)) => Ok(audited),
             // Nobody looked at the arguments of a tool that is not there.
             (None, None) if entry.stage == "visible" => Ok(json!({})),
-            (None, None) => bail!("the ledger keeps the hash of the arguments only: give them with --arguments"),
+            (None, None) => {
+                bail!("the ledger keeps the hash of the arguments only: give them with --arguments")
+            }
         }
     }
 
-    fn sample(&self, entry: &Entry, caller: &str, arguments: Value, state: Map<String, Value>) -> Map<String, Value> {
+    fn sample(
+        &self,
+        entry: &Entry,
+        caller: &str,
+        arguments: Value,
+        state: Map<String, Value>,
+    ) -> Map<String, Value> {
         let date = entry.time.split('T').next().unwrap_or_default();
-        let name = format!("{} by {} on {date}, {}", entry.tool, entry.user_id, entry.action_id);
+        let name = format!(
+            "{} by {} on {date}, {}",
+            entry.tool, entry.user_id, entry.action_id
+        );
         let expect = self.expect.clone().unwrap_or_else(|| said(entry));
         let parts = [
             ("name", Some(Value::from(self.name.clone().unwrap_or(name)))),
@@ -125,7 +146,10 @@ impl Add {
             ("because", self.because.clone().map(Value::from)),
             ("repro", Some(entry.action_id.clone().into())),
         ];
-        parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+        parts
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect()
     }
 
     /// Where the sample stands, and what is said of it now.
@@ -135,7 +159,13 @@ impl Add {
             writeln!(out, "{}", plain(&diagnostic.to_string()))?;
         }
         if let Some((posed, judged)) = suites.runs().flat_map(super::suite::Run::judged).last() {
-            writeln!(out, "{}:{}: {}", path.display(), judged.place.line, plain(&posed.name))?;
+            writeln!(
+                out,
+                "{}:{}: {}",
+                path.display(),
+                judged.place.line,
+                plain(&posed.name)
+            )?;
             writeln!(out, "now: {}", verdict(posed, judged))?;
         }
         Ok(())
@@ -153,12 +183,19 @@ fn without_key(whole: &Value) -> Value {
 
 /// What the policy said then, as far as a sample can expect it.
 fn said(entry: &Entry) -> String {
-    let code = entry.would_refuse.as_ref().or(entry.aborted_reason.as_ref());
+    let code = entry
+        .would_refuse
+        .as_ref()
+        .or(entry.aborted_reason.as_ref());
     let of_rules = entry.stage == "rules" || entry.would_refuse.is_some();
     // A person's word is nothing that the policy says: it says that one is asked.
-    let asked = code.filter(|code| ASKED.contains(&code.as_str())).map(|_| ASKED[0].to_owned());
+    let asked = code
+        .filter(|code| ASKED.contains(&code.as_str()))
+        .map(|_| ASKED[0].to_owned());
     let code = code.filter(|code| of_rules || CODES.contains(&code.as_str()));
-    asked.or_else(|| code.cloned()).unwrap_or_else(|| ALLOW.to_owned())
+    asked
+        .or_else(|| code.cloned())
+        .unwrap_or_else(|| ALLOW.to_owned())
 }
 
 fn read(path: &Path) -> anyhow::Result<Pack> {
@@ -171,10 +208,21 @@ fn read(path: &Path) -> anyhow::Result<Pack> {
 fn caller(entry: &Entry, policy: &Policy, pack: Option<&Pack>) -> Option<String> {
     let is_it = |caller: &Caller| {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
-        caller.agent.as_str() == entry.user_id && tenant == entry.tenant_id && caller.roles == entry.roles
+        caller.agent.as_str() == entry.user_id
+            && tenant == entry.tenant_id
+            && caller.roles == entry.roles
     };
-    let of_pack = pack.and_then(|pack| pack.callers().find(|(_, caller)| is_it(caller)).map(|(name, _)| name.clone()));
-    let configured = || policy.identity.of_agent(&entry.user_id).filter(|caller| is_it(caller));
+    let of_pack = pack.and_then(|pack| {
+        pack.callers()
+            .find(|(_, caller)| is_it(caller))
+            .map(|(name, _)| name.clone())
+    });
+    let configured = || {
+        policy
+            .identity
+            .of_agent(&entry.user_id)
+            .filter(|caller| is_it(caller))
+    };
     of_pack.or_else(|| configured().map(|caller| caller.agent.to_string()))
 }
 
@@ -186,43 +234,75 @@ fn identity(entry: &Entry) -> Value {
     identity
 }
 
-/// What was so when the call was made: what a person had allowed and a draft that there was, or what its task had used.
+/// What was so when the call was made: what a person had allowed and a draft that there was, or
+/// what its task had used.
 fn state(entry: &Entry, policy: &Policy) -> Map<String, Value> {
-    let facts = [("drafted", entry.confirms.is_some()), ("approved", !entry.approved_by.is_empty())];
-    let facts = facts.into_iter().filter(|(_, is_so)| *is_so).map(|(key, _)| (key.to_owned(), json!(true)));
+    let facts = [
+        ("drafted", entry.confirms.is_some()),
+        ("approved", !entry.approved_by.is_empty()),
+    ];
+    let facts = facts
+        .into_iter()
+        .filter(|(_, is_so)| *is_so)
+        .map(|(key, _)| (key.to_owned(), json!(true)));
     facts.chain(used(entry, policy)).collect()
 }
 
-/// What the task had used when its budget refused the call, by what it had left and what the policy allows now.
+/// What the task had used when its budget refused the call, by what it had left and what the policy
+/// allows now.
 fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
     let mut state = Map::new();
-    let Some(caller) = policy.identity.of_agent(&entry.user_id).filter(|_| entry.stage == "budget") else {
+    let Some(caller) = policy
+        .identity
+        .of_agent(&entry.user_id)
+        .filter(|_| entry.stage == "budget")
+    else {
         return state;
     };
     let tool = ToolName::new(&entry.tool);
-    let Ok(admitted) = policy.allowlist.admit(&caller, &tool) else { return state };
+    let Ok(admitted) = policy.allowlist.admit(&caller, &tool) else {
+        return state;
+    };
     let rules: &ToolRules = admitted.rules();
-    let limits = rules.budget.ask(&policy.tasks, &caller, (&tool, rules.side_effect)).limits;
+    let limits = rules
+        .budget
+        .ask(&policy.tasks, &caller, (&tool, rules.side_effect))
+        .limits;
     let left = |name: &str| entry.budget_remaining.as_ref()?.get(name)?.as_u64();
     let numbers = [
         ("calls_used", limits.calls_per_tool, "calls_per_task"),
         ("steps_used", limits.steps, "steps"),
         ("tool_calls", limits.tool_calls, "tool_calls"),
         ("failures", limits.failures, "failures"),
-        ("failures_in_a_row", limits.failures_in_a_row, "failures_in_a_row"),
+        (
+            "failures_in_a_row",
+            limits.failures_in_a_row,
+            "failures_in_a_row",
+        ),
     ];
     for (key, limit, name) in numbers {
         if let Some((limit, left)) = limit.zip(left(name)).filter(|(limit, left)| left < limit) {
             state.insert(key.to_owned(), json!(limit - left));
         }
     }
-    let spent = limits.duration.zip(left("duration_ms")).map(|(limit, left)| limit.saturating_sub(left));
+    let spent = limits
+        .duration
+        .zip(left("duration_ms"))
+        .map(|(limit, left)| limit.saturating_sub(left));
     if let Some(spent) = spent.filter(|spent| *spent > 0) {
         state.insert("elapsed".to_owned(), json!(format!("{spent}ms")));
     }
-    let left = entry.budget_remaining.as_ref().and_then(|left| left.get("cost")?.as_f64());
+    let left = entry
+        .budget_remaining
+        .as_ref()
+        .and_then(|left| left.get("cost")?.as_f64());
     let units = |micros: u64| Value::from(micros).as_f64().unwrap_or_default() / 1e6;
-    if let Some((limit, left)) = limits.cost.map(units).zip(left).filter(|(limit, left)| left < limit) {
+    if let Some((limit, left)) = limits
+        .cost
+        .map(units)
+        .zip(left)
+        .filter(|(limit, left)| left < limit)
+    {
         state.insert("cost_used".to_owned(), json!(limit - left));
     }
     if let Some(rate) = limits.rate.filter(|_| state.is_empty()) {
@@ -240,16 +320,29 @@ fn written(sample: &Map<String, Value>) -> String {
     sample.iter().enumerate().map(line).collect()
 }
 
-fn begin(path: &Path, caller: Option<(&String, &Entry)>, sample: &Map<String, Value>) -> anyhow::Result<()> {
+fn begin(
+    path: &Path,
+    caller: Option<(&String, &Entry)>,
+    sample: &Map<String, Value>,
+) -> anyhow::Result<()> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut text = format!("pack: {}\n", plain_json(&Value::from(name).to_string()));
     if let Some((name, entry)) = caller {
-        let (name, identity) = (Value::from(name.as_str()).to_string(), identity(entry).to_string());
-        writeln!(text, "callers:\n  {}: {}", plain_json(&name), plain_json(&identity))?;
+        let (name, identity) = (
+            Value::from(name.as_str()).to_string(),
+            identity(entry).to_string(),
+        );
+        writeln!(
+            text,
+            "callers:\n  {}: {}",
+            plain_json(&name),
+            plain_json(&identity)
+        )?;
     }
     write!(text, "samples:\n{}", written(sample))?;
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("{} cannot be made", directory.display()))?;
     }
     std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }
@@ -258,7 +351,11 @@ fn begin(path: &Path, caller: Option<(&String, &Entry)>, sample: &Map<String, Va
 fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
     let file = path.display().to_string();
     let before = Document::read(path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
-    let end = if before.text().ends_with('\n') { "" } else { "\n" };
+    let end = if before.text().ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
     let text = format!("{}{end}{}", before.text(), written(sample));
     let mut expected = before.tree().clone();
     if let Some(samples) = expected.get_mut("samples").and_then(Value::as_array_mut) {
@@ -268,6 +365,9 @@ fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
         Ok(after) if *after.tree() == expected => {
             std::fs::write(path, text).with_context(|| format!("{file} cannot be written"))
         }
-        _ => bail!("{file} does not end with a list `samples` indented by two; add it by hand:\n{}", written(sample)),
+        _ => bail!(
+            "{file} does not end with a list `samples` indented by two; add it by hand:\n{}",
+            written(sample)
+        ),
     }
 }

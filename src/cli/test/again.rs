@@ -1,5 +1,6 @@
-//! `toolgate test --replay ledger`: what a changed policy says of the calls that were recorded: what would change, before
-//! it ships. The ledger has no arguments, so what depends on them is judged only where they are known.
+//! `toolgate test --replay ledger`: what a changed policy says of the calls that were recorded:
+//! what would change, before it ships. The ledger has no arguments, so what depends on them is
+//! judged only where they are known.
 
 use super::{Args, find};
 use crate::cli::ledger::calls::Calls;
@@ -74,7 +75,16 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let unreadable = each(args, |entry| {
         let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
         let calls = entry.count.unwrap_or(1);
-        count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, (calls, entry.action_id));
+        count(
+            &mut rows,
+            Row {
+                agent: entry.user_id,
+                tool: entry.tool,
+                then,
+                now,
+            },
+            (calls, entry.action_id),
+        );
     })?;
     report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
     Ok(u8::from(rows.keys().any(Row::has_changed)))
@@ -96,23 +106,43 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
 }
 
 fn count(rows: &mut BTreeMap<Row, Many>, row: Row, (calls, action_id): (u64, String)) {
-    let others = || Row { agent: "…".to_owned(), tool: "…".to_owned(), ..row.clone() };
-    let row = if rows.len() < MAX_ROWS || rows.contains_key(&row) { row } else { others() };
-    rows.entry(row).or_insert(Many { count: 0, action_id }).count += calls;
+    let others = || Row {
+        agent: "…".to_owned(),
+        tool: "…".to_owned(),
+        ..row.clone()
+    };
+    let row = if rows.len() < MAX_ROWS || rows.contains_key(&row) {
+        row
+    } else {
+        others()
+    };
+    rows.entry(row)
+        .or_insert(Many {
+            count: 0,
+            action_id,
+        })
+        .count += calls;
 }
 
 /// The arguments in the file, one object a line, by their hash.
 fn known(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
     let cannot = || format!("{} cannot be read", path.display());
-    let file = std::fs::File::open(path).with_context(cannot)?.take(MAX_FILE);
+    let file = std::fs::File::open(path)
+        .with_context(cannot)?
+        .take(MAX_FILE);
     let mut found = HashMap::new();
     for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
         let line = line.with_context(cannot)?;
         if line.len() > MAX_LINE {
-            bail!("{}:{}: longer than {MAX_LINE} bytes", path.display(), index + 1);
+            bail!(
+                "{}:{}: longer than {MAX_LINE} bytes",
+                path.display(),
+                index + 1
+            );
         }
         if !line.trim_ascii().is_empty() {
-            let arguments = explain::read(&format!("{}:{}", path.display(), index + 1), line.into())?;
+            let arguments =
+                explain::read(&format!("{}:{}", path.display(), index + 1), line.into())?;
             found.insert(params_hash(&arguments), arguments);
         }
     }
@@ -131,8 +161,18 @@ impl Judge {
             find::packs(&args.paths, config)?
         };
         let packs = files.iter().filter_map(|file| Pack::read(file).0).collect();
-        let arguments = args.arguments.as_deref().map(known).transpose()?.unwrap_or_default();
-        Ok(Self { policy, packs, anything: explain::schema(None)?, arguments })
+        let arguments = args
+            .arguments
+            .as_deref()
+            .map(known)
+            .transpose()?
+            .unwrap_or_default();
+        Ok(Self {
+            policy,
+            packs,
+            anything: explain::schema(None)?,
+            arguments,
+        })
     }
 
     /// What the policy says of the call now, as far as it can be known.
@@ -164,19 +204,33 @@ impl Judge {
             );
         }
         let audited = audited(entry);
-        match audited.as_ref().or_else(|| self.arguments.get(sent_hash(entry))) {
+        match audited
+            .as_ref()
+            .or_else(|| self.arguments.get(sent_hash(entry)))
+        {
             None => Now::Undecided("the ledger has no arguments: give them with --arguments"),
             Some(arguments) => self.with(&admitted, &caller, entry, arguments),
         }
     }
 
-    fn with(&self, admitted: &Admitted<'_>, caller: &Caller, entry: &Entry, arguments: &Value) -> Now {
+    fn with(
+        &self,
+        admitted: &Admitted<'_>,
+        caller: &Caller,
+        entry: &Entry,
+        arguments: &Value,
+    ) -> Now {
         let tool = &ToolName::new(&entry.tool);
         let known = self.packs.iter().find_map(|pack| match pack.tool(tool) {
             Known::Schema(schema) => Some(schema),
             Known::Absent | Known::Nothing => None,
         });
-        match made(admitted, caller, (known.unwrap_or(&self.anything), arguments), &mut Silent) {
+        match made(
+            admitted,
+            caller,
+            (known.unwrap_or(&self.anything), arguments),
+            &mut Silent,
+        ) {
             Err(Refusal::SchemaInvalid { .. }) if known.is_none() => {
                 Now::Undecided("no pack has the tool's schema under `servers`")
             }
@@ -197,9 +251,17 @@ impl Row {
 
 type Rows = BTreeMap<Row, Many>;
 
-fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &mut String) -> anyhow::Result<()> {
+fn report(
+    version: &str,
+    (rows, unreadable): (&Rows, u64),
+    as_json: bool,
+    out: &mut String,
+) -> anyhow::Result<()> {
     let changed: Vec<(&Row, &Many)> = rows.iter().filter(|(row, _)| row.has_changed()).collect();
-    let (calls, different) = (rows.values().map(|many| many.count).sum::<u64>(), sum(&changed));
+    let (calls, different) = (
+        rows.values().map(|many| many.count).sum::<u64>(),
+        sum(&changed),
+    );
     let mut undecided: BTreeMap<&str, u64> = BTreeMap::new();
     for (row, many) in rows {
         if let Now::Undecided(why) = row.now {
@@ -208,9 +270,14 @@ fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &
     }
     let verdicts = verdicts(rows);
     if as_json {
-        let rows = changed.iter().map(|(row, many)| change(row, many)).collect::<Vec<_>>();
-        let verdicts: BTreeMap<&str, Value> =
-            verdicts.iter().map(|(code, (then, now))| (*code, json!({ "then": then, "now": now }))).collect();
+        let rows = changed
+            .iter()
+            .map(|(row, many)| change(row, many))
+            .collect::<Vec<_>>();
+        let verdicts: BTreeMap<&str, Value> = verdicts
+            .iter()
+            .map(|(code, (then, now))| (*code, json!({ "then": then, "now": now })))
+            .collect();
         let report = json!({
             "policy": version, "calls": calls, "changed": different, "changes": rows, "verdicts": verdicts,
             "undecided": undecided, "unreadable": unreadable,
@@ -218,13 +285,27 @@ fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
         return Ok(());
     }
-    writeln!(out, "recorded calls, judged again under policy {version}; nothing was executed\n")?;
+    writeln!(
+        out,
+        "recorded calls, judged again under policy {version}; nothing was executed\n"
+    )?;
     if !changed.is_empty() {
-        writeln!(out, "{:>7}  {:16} {:32} {:24} {:24} SUCH AS", "CHANGED", "AGENT", "TOOL", "THEN", "NOW")?;
+        writeln!(
+            out,
+            "{:>7}  {:16} {:32} {:24} {:24} SUCH AS",
+            "CHANGED", "AGENT", "TOOL", "THEN", "NOW"
+        )?;
         for (row, Many { count, action_id }) in &changed {
             let [agent, tool, then] = [&row.agent, &row.tool, &row.then].map(|text| plain(text));
-            let Now::Verdict(now) = &row.now else { continue };
-            writeln!(out, "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}", plain(now), plain(action_id))?;
+            let Now::Verdict(now) = &row.now else {
+                continue;
+            };
+            writeln!(
+                out,
+                "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}",
+                plain(now),
+                plain(action_id)
+            )?;
         }
         out.push('\n');
     }
@@ -237,10 +318,18 @@ fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &
         writeln!(out, "{count} undecided: {why}")?;
     }
     if unreadable > 0 {
-        writeln!(out, "{} cannot be read; see `toolgate ledger verify`", counted(unreadable, "record"))?;
+        writeln!(
+            out,
+            "{} cannot be read; see `toolgate ledger verify`",
+            counted(unreadable, "record")
+        )?;
     }
     match different {
-        0 => writeln!(out, "ok: of {} none is known to change", counted(calls, "call"))?,
+        0 => writeln!(
+            out,
+            "ok: of {} none is known to change",
+            counted(calls, "call")
+        )?,
         _ => writeln!(out, "CHANGED: {different} of {}", counted(calls, "call"))?,
     }
     Ok(())
@@ -251,13 +340,19 @@ fn sum(rows: &[(&Row, &Many)]) -> u64 {
 }
 
 fn change(row: &Row, many: &Many) -> Value {
-    let Row { agent, tool, then, now } = row;
+    let Row {
+        agent,
+        tool,
+        then,
+        now,
+    } = row;
     let now = if let Now::Verdict(now) = now { now } else { "" };
     let Many { count, action_id } = many;
     json!({ "agent": agent, "tool": tool, "then": then, "now": now, "calls": count, "such_as": action_id })
 }
 
-/// How many calls have which verdict, then and now; like for like: only calls that are decided both times (003-117).
+/// How many calls have which verdict, then and now; like for like: only calls that are decided both
+/// times (003-117).
 fn verdicts(rows: &Rows) -> BTreeMap<&str, (u64, u64)> {
     let mut verdicts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (row, many) in rows {

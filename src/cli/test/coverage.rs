@@ -6,9 +6,13 @@ use crate::policy::Policy;
 use crate::policy::pack::ALLOW;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What every set of packs has to expect at least, where the policies can refuse so; one of the codes is enough (003-38,
-/// 003-40).
-const LEAST: &[&[&str]] = &[&["tenant_mismatch"], &["schema_invalid"], &["budget_exceeded", "budget_calls_exceeded"]];
+/// What every set of packs has to expect at least, where the policies can refuse so; one of the
+/// codes is enough (003-38, 003-40).
+const LEAST: &[&[&str]] = &[
+    &["tenant_mismatch"],
+    &["schema_invalid"],
+    &["budget_exceeded", "budget_calls_exceeded"],
+];
 
 /// What the samples reach.
 pub(super) struct Coverage {
@@ -30,17 +34,30 @@ pub(super) struct Row {
 impl Coverage {
     /// What the samples of `suite` reach of the policy that all of them test.
     pub(super) fn of(suite: &Suite) -> Self {
-        let Some(Run { policy, .. }) = suite.runs.first() else { return Self { rows: Vec::new() } };
+        let Some(Run { policy, .. }) = suite.runs.first() else {
+            return Self { rows: Vec::new() };
+        };
         let got = got(suite);
         let row = |tool: Option<&ToolName>, answer: String| {
-            let samples = got.get(&(tool.cloned(), answer.clone())).copied().unwrap_or_default();
-            Row { tool: tool.cloned(), answer, samples }
+            let samples = got
+                .get(&(tool.cloned(), answer.clone()))
+                .copied()
+                .unwrap_or_default();
+            Row {
+                tool: tool.cloned(),
+                answer,
+                samples,
+            }
         };
         let mut rows = Vec::new();
         let contracts: BTreeMap<_, _> = policy.allowlist.codes().collect();
         for (tool, codes) in contracts {
             rows.push(row(Some(tool), ALLOW.to_owned()));
-            rows.extend(codes.into_iter().map(|(rule, code)| row(Some(tool), answer(rule, &code))));
+            rows.extend(
+                codes
+                    .into_iter()
+                    .map(|(rule, code)| row(Some(tool), answer(rule, &code))),
+            );
         }
         rows.extend(of_tasks(policy).map(|code| row(None, code.to_owned())));
         Self { rows }
@@ -61,7 +78,9 @@ fn answer(rule: Option<usize>, code: &str) -> String {
 fn of_tasks(policy: &Policy) -> impl Iterator<Item = &'static str> {
     let limited = policy.tasks.is_limited().then_some("budget_exceeded");
     let watched = policy.repetition.is_watching().then_some("loop_detected");
-    [Some("tool_not_allowlisted"), watched, limited].into_iter().flatten()
+    [Some("tool_not_allowlisted"), watched, limited]
+        .into_iter()
+        .flatten()
 }
 
 /// How many samples get which answer, of a tool and of any.
@@ -69,9 +88,16 @@ fn got(suite: &Suite) -> BTreeMap<(Option<ToolName>, String), usize> {
     let mut got: BTreeMap<_, usize> = BTreeMap::new();
     for run in &suite.runs {
         for (posed, judged) in run.judged() {
-            let answer = judged.got.as_ref().map_or_else(|| ALLOW.to_owned(), |got| answer(got.rule, &got.code));
+            let answer = judged
+                .got
+                .as_ref()
+                .map_or_else(|| ALLOW.to_owned(), |got| answer(got.rule, &got.code));
             // Several tools may share one contract.
-            let contract = run.policy.allowlist.contract_name_of(&posed.tool).unwrap_or(&posed.tool);
+            let contract = run
+                .policy
+                .allowlist
+                .contract_name_of(&posed.tool)
+                .unwrap_or(&posed.tool);
             for tool in [Some(contract.clone()), None] {
                 *got.entry((tool, answer.clone())).or_default() += 1;
             }
@@ -80,15 +106,43 @@ fn got(suite: &Suite) -> BTreeMap<(Option<ToolName>, String), usize> {
     got
 }
 
-/// What the samples of `suite` have to expect at least, and none does (003-38). What its policies cannot refuse with is not
-/// asked for.
+/// What the samples of `suite` have to expect at least, and none does (003-38). What its policies
+/// cannot refuse with is not asked for.
 pub(super) fn missing(suite: &Suite) -> Vec<String> {
-    let Some(Run { policy, .. }) = suite.runs.first() else { return Vec::new() };
-    let contracts = policy.allowlist.codes().flat_map(|(_, codes)| codes).map(|(_, code)| code);
-    let possible: BTreeSet<String> = contracts.chain(of_tasks(policy).map(str::to_owned)).collect();
-    let samples = suite.runs.iter().flat_map(Run::judged).filter(|(_, judged)| judged.verdict == Verdict::Expected);
-    let expected: BTreeSet<&str> = samples.filter_map(|(posed, _)| posed.expect.as_deref()).collect();
-    let asked = LEAST.iter().map(|codes| codes.iter().filter(|code| possible.contains(**code)).collect::<Vec<_>>());
-    let missing = asked.filter(|codes| !codes.is_empty() && !codes.iter().any(|code| expected.contains(**code)));
-    missing.map(|codes| codes.into_iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(" or ")).collect()
+    let Some(Run { policy, .. }) = suite.runs.first() else {
+        return Vec::new();
+    };
+    let contracts = policy
+        .allowlist
+        .codes()
+        .flat_map(|(_, codes)| codes)
+        .map(|(_, code)| code);
+    let possible: BTreeSet<String> = contracts
+        .chain(of_tasks(policy).map(str::to_owned))
+        .collect();
+    let samples = suite
+        .runs
+        .iter()
+        .flat_map(Run::judged)
+        .filter(|(_, judged)| judged.verdict == Verdict::Expected);
+    let expected: BTreeSet<&str> = samples
+        .filter_map(|(posed, _)| posed.expect.as_deref())
+        .collect();
+    let asked = LEAST.iter().map(|codes| {
+        codes
+            .iter()
+            .filter(|code| possible.contains(**code))
+            .collect::<Vec<_>>()
+    });
+    let missing = asked
+        .filter(|codes| !codes.is_empty() && !codes.iter().any(|code| expected.contains(**code)));
+    missing
+        .map(|codes| {
+            codes
+                .into_iter()
+                .map(|code| format!("`{code}`"))
+                .collect::<Vec<_>>()
+                .join(" or ")
+        })
+        .collect()
 }

@@ -13,7 +13,10 @@ const MAX_DEPTH: usize = 8;
 const FOLDER: &str = "tests";
 
 /// The packs at `paths`; without any, those beside the policies of the configuration. Sorted.
-pub(in crate::cli) fn packs(paths: &[PathBuf], named: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
+pub(in crate::cli) fn packs(
+    paths: &[PathBuf],
+    named: Option<&Path>,
+) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if paths.is_empty() {
         let path = configured::path(named)?;
@@ -37,7 +40,10 @@ pub(in crate::cli) fn packs(paths: &[PathBuf], named: Option<&Path>) -> anyhow::
             }
         }
         if found.len() == before {
-            bail!("no test packs in {}: they end in .yaml and stand in a directory `{FOLDER}`", path.display());
+            bail!(
+                "no test packs in {}: they end in .yaml and stand in a directory `{FOLDER}`",
+                path.display()
+            );
         }
     }
     found.sort();
@@ -49,7 +55,10 @@ pub(in crate::cli) fn packs(paths: &[PathBuf], named: Option<&Path>) -> anyhow::
 }
 
 /// The packs beside the policies of the configuration at `path`, which reads `files`. Sorted.
-pub(in crate::cli) fn beside(path: &Path, files: &BTreeSet<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+pub(in crate::cli) fn beside(
+    path: &Path,
+    files: &BTreeSet<PathBuf>,
+) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for policies in files.iter().filter(|file| *file != path) {
         if policies.is_dir() {
@@ -67,7 +76,12 @@ pub(in crate::cli) fn beside(path: &Path, files: &BTreeSet<PathBuf>) -> anyhow::
 }
 
 /// Adds the YAML files below `directory` that are in a directory `tests`.
-fn below(directory: &Path, within: bool, depth: usize, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+fn below(
+    directory: &Path,
+    within: bool,
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+) -> anyhow::Result<()> {
     let cannot = || format!("{} cannot be read", directory.display());
     if depth > MAX_DEPTH {
         bail!("{}: directories go too deep", directory.display());
@@ -75,7 +89,9 @@ fn below(directory: &Path, within: bool, depth: usize, found: &mut Vec<PathBuf>)
     for entry in std::fs::read_dir(directory).with_context(cannot)? {
         let path = entry.with_context(cannot)?.path();
         let name = path.file_name().unwrap_or_default();
-        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        let is_yaml = path
+            .extension()
+            .is_some_and(|ending| ending == "yaml" || ending == "yml");
         if name.as_encoded_bytes().starts_with(b".") || found.len() > MAX_PACKS {
             continue;
         }
@@ -88,26 +104,42 @@ fn below(directory: &Path, within: bool, depth: usize, found: &mut Vec<PathBuf>)
     Ok(())
 }
 
-/// The configuration that the pack at `path` belongs to: the one that was named, the first above it, or the usual one.
+/// The configuration that the pack at `path` belongs to: the one that was named, the first above
+/// it, or the usual one.
 pub(super) fn configuration(path: &Path, named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if named.is_some() {
         return configured::path(named);
     }
     let whole = std::path::absolute(path).ok();
-    let above = whole.as_deref().into_iter().flat_map(|whole| whole.ancestors().skip(1));
-    match above.map(|directory| directory.join(FILE_NAME)).find(|candidate| candidate.is_file()) {
+    let above = whole
+        .as_deref()
+        .into_iter()
+        .flat_map(|whole| whole.ancestors().skip(1));
+    match above
+        .map(|directory| directory.join(FILE_NAME))
+        .find(|candidate| candidate.is_file())
+    {
         Some(found) => Ok(found),
         None => configured::path(None),
     }
 }
 
-/// The configuration at `path`. Nobody is called and nobody calls, so that a variable that is not set stands for some text.
+/// The configuration at `path`. Nobody is called and nobody calls, so that a variable that is not
+/// set stands for some text.
 pub(in crate::cli) fn load(path: &Path) -> Loaded {
     let loaded = config::load(path);
     if loaded.reading.policy.is_some() {
         return loaded;
     }
-    let some = |name: &str| std::env::var(name).ok().or_else(|| Some(format!("{name} is not set here")));
+    let some = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .or_else(|| Some(format!("{name} is not set here")))
+    };
     let other = config::load_with(path, &some);
-    if other.reading.policy.is_some() { other } else { loaded }
+    if other.reading.policy.is_some() {
+        other
+    } else {
+        loaded
+    }
 }

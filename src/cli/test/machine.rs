@@ -25,11 +25,18 @@ pub(super) fn json(suites: &Suites) -> Value {
 }
 
 fn wrong(suites: &Suites) -> usize {
-    suites.runs().flat_map(|run| &run.judged).filter(|judged| judged.verdict != Verdict::Expected).count()
+    suites
+        .runs()
+        .flat_map(|run| &run.judged)
+        .filter(|judged| judged.verdict != Verdict::Expected)
+        .count()
 }
 
 fn pack(run: &Run) -> Value {
-    let samples: Vec<Value> = run.judged().map(|(posed, judged)| sample(posed, judged)).collect();
+    let samples: Vec<Value> = run
+        .judged()
+        .map(|(posed, judged)| sample(posed, judged))
+        .collect();
     json!({ "pack": run.pack.name, "file": run.pack.file, "policy": run.policy.version, "samples": samples })
 }
 
@@ -47,31 +54,53 @@ fn sample(posed: &Posed, judged: &Judged) -> Value {
 }
 
 fn row(row: Row) -> Value {
-    let Row { tool, answer, samples } = row;
+    let Row {
+        tool,
+        answer,
+        samples,
+    } = row;
     json!({ "tool": tool, "answer": answer, "samples": samples })
 }
 
 fn rollback(rollback: Rollback) -> Value {
-    let Rollback { contract, tool, is_tested } = rollback;
+    let Rollback {
+        contract,
+        tool,
+        is_tested,
+    } = rollback;
     json!({ "contract": contract, "rollback": tool, "tested": is_tested })
 }
 
 /// As `JUnit` has it: a suite for each pack, and one for what the packs lack.
 pub(super) fn junit(suites: &Suites, out: &mut String) -> fmt::Result {
-    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"toolgate test\">")?;
+    writeln!(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"toolgate test\">"
+    )?;
     for run in suites.runs() {
-        let failures = run.judged.iter().filter(|judged| judged.verdict != Verdict::Expected).count();
+        let failures = run
+            .judged
+            .iter()
+            .filter(|judged| judged.verdict != Verdict::Expected)
+            .count();
         begin(&run.pack.name, (run.judged.len(), failures), out)?;
         for (posed, judged) in run.judged() {
-            let failure = (judged.verdict != Verdict::Expected).then(|| (verdict(posed, judged), way(judged)));
+            let failure = (judged.verdict != Verdict::Expected)
+                .then(|| (verdict(posed, judged), way(judged)));
             let place = Some((run.pack.file.display().to_string(), judged.place.line));
             case((&run.pack.name, &posed.name, place), failure, out)?;
         }
         writeln!(out, "  </testsuite>")?;
     }
-    let missing =
-        suites.all.iter().flat_map(missing).map(|code| (format!("a sample expects {code}"), "MISSING".to_owned()));
-    let errors = suites.diagnostics.iter().filter(|one| one.severity == Severity::Error);
+    let missing = suites
+        .all
+        .iter()
+        .flat_map(missing)
+        .map(|code| (format!("a sample expects {code}"), "MISSING".to_owned()));
+    let errors = suites
+        .diagnostics
+        .iter()
+        .filter(|one| one.severity == Severity::Error);
     let errors = errors.map(|error| (error.to_string(), "UNREADABLE".to_owned()));
     let lacks: Vec<(String, String)> = missing.chain(errors).collect();
     if !lacks.is_empty() {
@@ -85,7 +114,11 @@ pub(super) fn junit(suites: &Suites, out: &mut String) -> fmt::Result {
 }
 
 fn begin(name: &str, (tests, failures): (usize, usize), out: &mut String) -> fmt::Result {
-    writeln!(out, "  <testsuite name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">", escaped(name))
+    writeln!(
+        out,
+        "  <testsuite name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">",
+        escaped(name)
+    )
 }
 
 fn case(
@@ -93,20 +126,31 @@ fn case(
     failure: Option<(String, String)>,
     out: &mut String,
 ) -> fmt::Result {
-    write!(out, "    <testcase classname=\"{}\" name=\"{}\"", escaped(pack), escaped(name))?;
+    write!(
+        out,
+        "    <testcase classname=\"{}\" name=\"{}\"",
+        escaped(pack),
+        escaped(name)
+    )?;
     if let Some((file, line)) = place {
         write!(out, " file=\"{}\" line=\"{line}\"", escaped(&file))?;
     }
     match failure {
         None => writeln!(out, "/>"),
         Some((message, words)) => {
-            writeln!(out, ">\n      <failure message=\"{}\">{}</failure>", escaped(&message), escaped(&words))?;
+            writeln!(
+                out,
+                ">\n      <failure message=\"{}\">{}</failure>",
+                escaped(&message),
+                escaped(&words)
+            )?;
             writeln!(out, "    </testcase>")
         }
     }
 }
 
-/// Text as XML 1.0 may hold it in an element or an attribute; what it may not hold at all is left out.
+/// Text as XML 1.0 may hold it in an element or an attribute; what it may not hold at all is left
+/// out.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,7 +1,8 @@
 //! Which of the contracts that change something have a way back that a sample has tried (003-106).
 //!
-//! Tried is what can be known where nothing is executed: a sample that passes is the very call that the contract names to take
-//! back what another sample, which passes too, has done. Whether the tool server then does so, no sample says.
+//! Tried is what can be known where nothing is executed: a sample that passes is the very call that
+//! the contract names to take back what another sample, which passes too, has done. Whether the
+//! tool server then does so, no sample says.
 
 use super::suite::{Run, Suite, Verdict};
 use crate::guards::ToolRules;
@@ -23,10 +24,15 @@ pub(super) struct Rollback {
 
 /// All of the policy that `suite` tests, by name.
 pub(super) fn of(suite: &Suite) -> Vec<Rollback> {
-    let Some(Run { policy, .. }) = suite.runs.first() else { return Vec::new() };
+    let Some(Run { policy, .. }) = suite.runs.first() else {
+        return Vec::new();
+    };
     let passing: Vec<&Posed> = suite.runs.iter().flat_map(passing).collect();
-    let mut all: Vec<Rollback> =
-        policy.allowlist.changing().map(|(name, rules)| judge(policy, (name, rules), &passing)).collect();
+    let mut all: Vec<Rollback> = policy
+        .allowlist
+        .changing()
+        .map(|(name, rules)| judge(policy, (name, rules), &passing))
+        .collect();
     all.sort_by(|one, other| one.contract.cmp(&other.contract));
     all
 }
@@ -34,16 +40,26 @@ pub(super) fn of(suite: &Suite) -> Vec<Rollback> {
 /// The samples that are expected to pass, and do.
 fn passing(run: &Run) -> impl Iterator<Item = &Posed> {
     let passes = |posed: &Posed, verdict| verdict == Verdict::Expected && posed.expect.is_none();
-    run.judged().filter(move |(posed, judged)| passes(posed, judged.verdict)).map(|(posed, _)| posed)
+    run.judged()
+        .filter(move |(posed, judged)| passes(posed, judged.verdict))
+        .map(|(posed, _)| posed)
 }
 
-fn judge(policy: &Policy, (name, rules): (&ToolName, &Arc<ToolRules>), passing: &[&Posed]) -> Rollback {
+fn judge(
+    policy: &Policy,
+    (name, rules): (&ToolName, &Arc<ToolRules>),
+    passing: &[&Posed],
+) -> Rollback {
     let is_of = |posed: &&Posed| {
         let allowlist = &policy.allowlist;
-        let whole =
-            allowlist.contract_of(&posed.tool).filter(|_| allowlist.contract_name_of(&posed.tool) == Some(name));
+        let whole = allowlist
+            .contract_of(&posed.tool)
+            .filter(|_| allowlist.contract_name_of(&posed.tool) == Some(name));
         let chosen = whole.map(|whole| {
-            let variant = whole.variants.as_ref().and_then(|variants| variants.choose(&posed.arguments));
+            let variant = whole
+                .variants
+                .as_ref()
+                .and_then(|variants| variants.choose(&posed.arguments));
             variant.unwrap_or(whole)
         });
         chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, rules))
@@ -54,7 +70,18 @@ fn judge(policy: &Policy, (name, rules): (&ToolName, &Arc<ToolRules>), passing: 
         let mut pairs = tries.flat_map(|tried| done.iter().map(move |done| (tried, done)));
         pairs.any(|(tried, done)| rollback.fits(&tried.arguments, &done.arguments))
     });
-    let variant = rules.variant.as_ref().map(|variant| format!("#{variant}")).unwrap_or_default();
-    let tool = rules.rollback.as_ref().map(|rollback| rollback.tool.clone());
-    Rollback { contract: format!("{name}{variant}"), tool, is_tested }
+    let variant = rules
+        .variant
+        .as_ref()
+        .map(|variant| format!("#{variant}"))
+        .unwrap_or_default();
+    let tool = rules
+        .rollback
+        .as_ref()
+        .map(|rollback| rollback.tool.clone());
+    Rollback {
+        contract: format!("{name}{variant}"),
+        tool,
+        is_tested,
+    }
 }

@@ -44,7 +44,9 @@ pub(super) struct Judged {
 impl Run {
     /// Each sample and what became of it.
     pub(super) fn judged(&self) -> impl Iterator<Item = (&Posed, &Judged)> {
-        self.judged.iter().filter_map(|judged| Some((self.pack.samples.get(judged.index)?, judged)))
+        self.judged
+            .iter()
+            .filter_map(|judged| Some((self.pack.samples.get(judged.index)?, judged)))
     }
 }
 
@@ -74,7 +76,12 @@ pub(super) struct Suites {
 }
 
 impl Verdict {
-    pub(super) const ALL: [Self; 4] = [Self::Expected, Self::UnexpectedPass, Self::UnexpectedReject, Self::WrongReject];
+    pub(super) const ALL: [Self; 4] = [
+        Self::Expected,
+        Self::UnexpectedPass,
+        Self::UnexpectedReject,
+        Self::WrongReject,
+    ];
 
     /// The documents' words.
     pub(super) fn words(self) -> &'static str {
@@ -116,14 +123,27 @@ impl Suites {
                 (vec![path], policy.clone())
             } else {
                 let compiled = pack.compile();
-                let same = pack.policies.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
-                (same.collect(), suites.take(compiled.policy, compiled.diagnostics))
+                let same = pack
+                    .policies
+                    .iter()
+                    .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+                (
+                    same.collect(),
+                    suites.take(compiled.policy, compiled.diagnostics),
+                )
             };
             let Some(policy) = policy else { continue };
-            let judged =
-                (0..pack.samples.len()).filter_map(|index| suites.judge(&pack, index, (&policy, &anything))).collect();
-            let suite = grouped.entry(key).or_insert_with(|| Suite { runs: Vec::new() });
-            suite.runs.push(Run { pack, policy, judged });
+            let judged = (0..pack.samples.len())
+                .filter_map(|index| suites.judge(&pack, index, (&policy, &anything)))
+                .collect();
+            let suite = grouped
+                .entry(key)
+                .or_insert_with(|| Suite { runs: Vec::new() });
+            suite.runs.push(Run {
+                pack,
+                policy,
+                judged,
+            });
         }
         suites.all = grouped.into_values().collect();
         crate::policy::compile::sort(&mut suites.diagnostics);
@@ -131,15 +151,31 @@ impl Suites {
     }
 
     /// Keeps the errors of policies; `check` tells of what is only a warning.
-    fn take(&mut self, policy: Option<Policy>, diagnostics: Vec<Diagnostic>) -> Option<Arc<Policy>> {
-        self.diagnostics.extend(diagnostics.into_iter().filter(|one| one.severity == Severity::Error));
+    fn take(
+        &mut self,
+        policy: Option<Policy>,
+        diagnostics: Vec<Diagnostic>,
+    ) -> Option<Arc<Policy>> {
+        self.diagnostics.extend(
+            diagnostics
+                .into_iter()
+                .filter(|one| one.severity == Severity::Error),
+        );
         policy.map(Arc::new)
     }
 
     /// Judges a sample; none, with a diagnostic, if it cannot be.
-    fn judge(&mut self, pack: &Pack, index: usize, (policy, anything): (&Policy, &Schema)) -> Option<Judged> {
+    fn judge(
+        &mut self,
+        pack: &Pack,
+        index: usize,
+        (policy, anything): (&Policy, &Schema),
+    ) -> Option<Judged> {
         let posed = pack.samples.get(index)?;
-        let caller = pack.caller(&posed.caller).cloned().or_else(|| policy.identity.of_agent(&posed.caller));
+        let caller = pack
+            .caller(&posed.caller)
+            .cloned()
+            .or_else(|| policy.identity.of_agent(&posed.caller));
         if caller.is_none() {
             let known: Vec<String> = pack.callers().map(|(name, _)| name.clone()).collect();
             let message = format!("nobody is called `{}`", posed.caller.escape_debug());
@@ -148,10 +184,16 @@ impl Suites {
             } else {
                 suggest(&posed.caller, &known)
             };
-            self.diagnostics.push(pack.about(index, Some("caller"), (&message, &hint)));
+            self.diagnostics
+                .push(pack.about(index, Some("caller"), (&message, &hint)));
         }
-        if let Some((message, hint)) = posed.expect.as_deref().and_then(|code| misspelt(code, policy)) {
-            self.diagnostics.push(pack.about(index, Some("expect"), (&message, &hint)));
+        if let Some((message, hint)) = posed
+            .expect
+            .as_deref()
+            .and_then(|code| misspelt(code, policy))
+        {
+            self.diagnostics
+                .push(pack.about(index, Some("expect"), (&message, &hint)));
             return None;
         }
         pose(pack, index, (policy, anything), &*caller?)
@@ -159,7 +201,10 @@ impl Suites {
 
     /// The diagnostics that keep a pack from being run.
     pub(super) fn errors(&self) -> usize {
-        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count()
+        self.diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .count()
     }
 
     /// Every run.
@@ -169,24 +214,43 @@ impl Suites {
 
     /// How many samples have that verdict.
     pub(super) fn count(&self, verdict: Verdict) -> usize {
-        self.runs().flat_map(|run| &run.judged).filter(|judged| judged.verdict == verdict).count()
+        self.runs()
+            .flat_map(|run| &run.judged)
+            .filter(|judged| judged.verdict == verdict)
+            .count()
     }
 }
 
 /// Why no call could ever be refused with `code`.
 fn misspelt(code: &str, policy: &Policy) -> Option<(String, String)> {
-    let rules: Vec<String> = policy.allowlist.codes().flat_map(|(_, codes)| codes).map(|(_, code)| code).collect();
+    let rules: Vec<String> = policy
+        .allowlist
+        .codes()
+        .flat_map(|(_, codes)| codes)
+        .map(|(_, code)| code)
+        .collect();
     if CODES.contains(&code) || rules.iter().any(|known| known == code) {
         return None;
     }
     if refusal::CODES.iter().any(|(known, ..)| *known == code) {
         let hint = "expect what the policy alone decides";
-        return Some((format!("`{code}` depends on more than the call and its task"), hint.to_owned()));
+        return Some((
+            format!("`{code}` depends on more than the call and its task"),
+            hint.to_owned(),
+        ));
     }
-    let mut known: Vec<String> = [ALLOW].iter().chain(CODES).map(|&code| code.to_owned()).chain(rules).collect();
+    let mut known: Vec<String> = [ALLOW]
+        .iter()
+        .chain(CODES)
+        .map(|&code| code.to_owned())
+        .chain(rules)
+        .collect();
     known.sort();
     known.dedup();
-    Some((format!("nothing is refused with `{}`", code.escape_debug()), suggest(code, &known)))
+    Some((
+        format!("nothing is refused with `{}`", code.escape_debug()),
+        suggest(code, &known),
+    ))
 }
 
 /// The steps of one call.
@@ -210,7 +274,12 @@ fn words(policy: &Policy, tool: &ToolName, refusal: &Refusal) -> String {
     refusal.words()
 }
 
-fn pose(pack: &Pack, index: usize, (policy, anything): (&Policy, &Schema), caller: &Caller) -> Option<Judged> {
+fn pose(
+    pack: &Pack,
+    index: usize,
+    (policy, anything): (&Policy, &Schema),
+    caller: &Caller,
+) -> Option<Judged> {
     let posed = pack.samples.get(index)?;
     let mut steps = Steps::default();
     let (schema, is_there) = match pack.tool(&posed.tool) {
@@ -218,16 +287,37 @@ fn pose(pack: &Pack, index: usize, (policy, anything): (&Policy, &Schema), calle
         Known::Nothing => (anything, Ok(())),
         Known::Absent => (anything, Err(Refusal::ToolNotAllowlisted)),
     };
-    let Posed { tool, arguments, key, before, .. } = posed;
-    let question = Question { caller, tool, schema, arguments, key: key.as_ref(), before };
+    let Posed {
+        tool,
+        arguments,
+        key,
+        before,
+        ..
+    } = posed;
+    let question = Question {
+        caller,
+        tool,
+        schema,
+        arguments,
+        key: key.as_ref(),
+        before,
+    };
     let verdict = steps.note(Stage::Visible, is_there);
     let verdict = verdict.and_then(|()| judge(policy, &question, &mut steps).map(drop));
     let got = verdict.err().map(|refusal| Refused {
         code: refusal.code().to_owned(),
         words: words(policy, &posed.tool, &refusal),
-        rule: refusal.contract_code().and_then(|_| deciding(policy, &question)),
+        rule: refusal
+            .contract_code()
+            .and_then(|_| deciding(policy, &question)),
     });
     let code = got.as_ref().map(|refused| refused.code.as_str());
     let verdict = Verdict::of(code, posed.expect.as_deref());
-    Some(Judged { index, verdict, got, steps: steps.0, place: pack.about(index, None, ("", "")) })
+    Some(Judged {
+        index,
+        verdict,
+        got,
+        steps: steps.0,
+        place: pack.about(index, None, ("", "")),
+    })
 }

@@ -45,11 +45,22 @@ samples:
 /// The legal call (003-31) by a caller, with something else at its end, and what is expected.
 fn sample(name: &str, caller: &str, (more, state): (&str, &str), expect: &str) -> String {
     let legal = "tenant_id: t_001, currency: CNY, amount: 1200, customer_id: c_123";
-    let kept: Vec<&str> = legal.split(", ").filter(|part| !more.contains(part.split(':').next().unwrap())).collect();
-    let arguments =
-        [kept.join(", "), more.trim_start_matches('-').to_owned()].into_iter().filter(|part| !part.is_empty());
-    let arguments = arguments.collect::<Vec<_>>().join(", ").replace(", gone", "");
-    let state = if state.is_empty() { String::new() } else { format!("    state: {{ {state} }}\n") };
+    let kept: Vec<&str> = legal
+        .split(", ")
+        .filter(|part| !more.contains(part.split(':').next().unwrap()))
+        .collect();
+    let arguments = [kept.join(", "), more.trim_start_matches('-').to_owned()]
+        .into_iter()
+        .filter(|part| !part.is_empty());
+    let arguments = arguments
+        .collect::<Vec<_>>()
+        .join(", ")
+        .replace(", gone", "");
+    let state = if state.is_empty() {
+        String::new()
+    } else {
+        format!("    state: {{ {state} }}\n")
+    };
     format!(
         "  - name: {name}\n    caller: {caller}\n    tool: billing__create_invoice\n    arguments: {{ {arguments} }}\n{state}    \
          expect: {expect}\n"
@@ -59,9 +70,19 @@ fn sample(name: &str, caller: &str, (more, state): (&str, &str), expect: &str) -
 /// What every pack has to hold (003-38).
 fn least() -> [String; 3] {
     [
-        sample("foreign", "clerk", ("tenant_id: t_999", ""), "tenant_mismatch"),
+        sample(
+            "foreign",
+            "clerk",
+            ("tenant_id: t_999", ""),
+            "tenant_mismatch",
+        ),
         sample("memo", "clerk", ("memo: 7", ""), "schema_invalid"),
-        sample("second", "clerk", ("", "calls_used: 1"), "budget_calls_exceeded"),
+        sample(
+            "second",
+            "clerk",
+            ("", "calls_used: 1"),
+            "budget_calls_exceeded",
+        ),
     ]
 }
 
@@ -84,53 +105,125 @@ fn test(directory: &Path, more: &[&str]) -> (String, u8) {
     (version.replace_all(&out, "${1}VERSION").into_owned(), code)
 }
 
-/// 003-21 … 003-34, 003-39, 003-54 … 003-61: the documents' example, code by code; all of it is as expected, and says so
-/// with exit code 0.
+/// 003-21 … 003-34, 003-39, 003-54 … 003-61: the documents' example, code by code; all of it is as
+/// expected, and says so with exit code 0.
 #[test]
 fn the_example_of_the_documents_is_as_expected() {
     let long = |letters: usize| format!("customer_id: {}", "c".repeat(letters));
     let rows = [
         ("003-31 legal", "clerk", ("", ""), "allow"),
         ("003-22 003-57 role", "reader", ("", ""), "rbac_denied"),
-        ("003-23 003-32 003-56 tenant", "clerk", ("tenant_id: t_999", ""), "tenant_mismatch"),
-        ("003-23 no tenant", "clerk", ("-gone tenant_id", ""), "tenant_mismatch"),
-        ("003-24 0", "clerk", ("amount: 0", ""), "amount_out_of_range"),
+        (
+            "003-23 003-32 003-56 tenant",
+            "clerk",
+            ("tenant_id: t_999", ""),
+            "tenant_mismatch",
+        ),
+        (
+            "003-23 no tenant",
+            "clerk",
+            ("-gone tenant_id", ""),
+            "tenant_mismatch",
+        ),
+        (
+            "003-24 0",
+            "clerk",
+            ("amount: 0", ""),
+            "amount_out_of_range",
+        ),
         ("003-24 003-59 1", "clerk", ("amount: 1", ""), "allow"),
-        ("003-24 003-59 most", "clerk", ("amount: 5000000", ""), "allow"),
-        ("003-24 more", "clerk", ("amount: 5000001", ""), "amount_out_of_range"),
-        ("003-24 none", "clerk", ("-gone amount", ""), "amount_out_of_range"),
-        ("003-24 text", "clerk", ("amount: \"1200\"", ""), "amount_out_of_range"),
-        ("003-25 003-58 EUR", "clerk", ("currency: EUR", ""), "currency_not_allowed"),
+        (
+            "003-24 003-59 most",
+            "clerk",
+            ("amount: 5000000", ""),
+            "allow",
+        ),
+        (
+            "003-24 more",
+            "clerk",
+            ("amount: 5000001", ""),
+            "amount_out_of_range",
+        ),
+        (
+            "003-24 none",
+            "clerk",
+            ("-gone amount", ""),
+            "amount_out_of_range",
+        ),
+        (
+            "003-24 text",
+            "clerk",
+            ("amount: \"1200\"", ""),
+            "amount_out_of_range",
+        ),
+        (
+            "003-25 003-58 EUR",
+            "clerk",
+            ("currency: EUR", ""),
+            "currency_not_allowed",
+        ),
         ("003-25 USD", "clerk", ("currency: USD", ""), "allow"),
-        ("003-26 empty", "clerk", ("customer_id: \"\"", ""), "customer_id_invalid"),
+        (
+            "003-26 empty",
+            "clerk",
+            ("customer_id: \"\"", ""),
+            "customer_id_invalid",
+        ),
         ("003-26 003-60 64", "clerk", (&long(64), ""), "allow"),
-        ("003-26 003-60 65", "clerk", (&long(65), ""), "customer_id_invalid"),
+        (
+            "003-26 003-60 65",
+            "clerk",
+            (&long(65), ""),
+            "customer_id_invalid",
+        ),
         ("003-39 memo", "clerk", ("memo: 7", ""), "schema_invalid"),
-        ("003-27 003-33 003-61 used", "clerk", ("", "calls_used: 1"), "budget_calls_exceeded"),
+        (
+            "003-27 003-33 003-61 used",
+            "clerk",
+            ("", "calls_used: 1"),
+            "budget_calls_exceeded",
+        ),
     ];
     let samples: String = rows
         .iter()
         .map(|(name, caller, (more, state), expect)| {
             let gone = more.strip_prefix("-gone ");
-            let text = sample(name, caller, (gone.map_or(*more, |_| "gone"), state), expect);
+            let text = sample(
+                name,
+                caller,
+                (gone.map_or(*more, |_| "gone"), state),
+                expect,
+            );
             gone.map_or(text.clone(), |key| without(&text, key))
         })
         .collect();
-    let unknown =
-        "  - { name: 003-21 no contract, caller: clerk, tool: billing__drop, expect: tool_not_allowlisted }\n";
+    let unknown = "  - { name: 003-21 no contract, caller: clerk, tool: billing__drop, expect: tool_not_allowlisted }\n";
     let directory = stage(&format!("{HEAD}{samples}{unknown}"));
     let (out, code) = test(directory.path(), &["--coverage"]);
     assert_eq!(code, 0, "{out}");
-    assert!(out.contains("coverage of invoice: 9 of 11 answers"), "{out}");
+    assert!(
+        out.contains("coverage of invoice: 9 of 11 answers"),
+        "{out}"
+    );
     let missing = |line: &&str| line.contains("no sample reaches");
-    assert!(out.lines().filter(missing).all(|line| line.contains(" billing__undo ")), "{out}");
-    assert!(out.ends_with("ok: 1 pack, 18 samples, all as expected\n"), "{out}");
+    assert!(
+        out.lines()
+            .filter(missing)
+            .all(|line| line.contains(" billing__undo ")),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("ok: 1 pack, 18 samples, all as expected\n"),
+        "{out}"
+    );
 }
 
 /// The sample without the argument `key`.
 fn without(text: &str, key: &str) -> String {
     let line = |line: &str| {
-        let Some((before, rest)) = line.split_once(&format!("{key}: ")) else { return line.replace(", gone", "") };
+        let Some((before, rest)) = line.split_once(&format!("{key}: ")) else {
+            return line.replace(", gone", "");
+        };
         let after = rest.split_once(", ").map_or(" }", |(_, after)| after);
         format!("{before}{after}").replace(", gone", "")
     };
@@ -160,7 +253,10 @@ fn a_wrong_pack_gets_each_verdict() {
     assert_eq!(code, 1, "{out}");
     insta::assert_snapshot!(out);
     let (quiet, code) = test(directory.path(), &["--quiet"]);
-    assert!(code == 1 && !quiet.contains("  ok ") && quiet.contains("UNEXPECTED PASS"), "{quiet}");
+    assert!(
+        code == 1 && !quiet.contains("  ok ") && quiet.contains("UNEXPECTED PASS"),
+        "{quiet}"
+    );
 }
 
 /// What CI systems read says the same, whatever stands in the names.
@@ -168,14 +264,20 @@ fn a_wrong_pack_gets_each_verdict() {
 fn programs_read_the_same_verdicts() {
     let directory = stage(&wrong());
     let junit = directory.path().join("junit.xml");
-    let (json, code) = test(directory.path(), &["--json", "--junit", junit.to_str().unwrap()]);
+    let (json, code) = test(
+        directory.path(),
+        &["--json", "--junit", junit.to_str().unwrap()],
+    );
     assert_eq!(code, 1);
     insta::assert_snapshot!("json", json);
-    let xml = fs::read_to_string(junit).unwrap().replace(&format!("{}/", directory.path().display()), "");
+    let xml = fs::read_to_string(junit)
+        .unwrap()
+        .replace(&format!("{}/", directory.path().display()), "");
     insta::assert_snapshot!("junit", xml);
 }
 
-/// Names as hostile as YAML lets them be are read by an XML parser as they are, but for what XML cannot hold at all.
+/// Names as hostile as YAML lets them be are read by an XML parser as they are, but for what XML
+/// cannot hold at all.
 #[test]
 fn hostile_names_are_read_by_an_xml_parser() {
     let [foreign, memo, second] = least();
@@ -186,40 +288,76 @@ fn hostile_names_are_read_by_an_xml_parser() {
         "\u{202e}abc \u{85}\u{2028} \u{1f980} \u{7f}",
         "held\u{1}back\u{fffe}",
     ];
-    let quoted =
-        |name: &str| serde_json::to_string(name).unwrap().replace('\u{fffe}', "\\uFFFE").replace('\u{7f}', "\\x7F");
-    let hostile =
-        |name: &str| foreign.replace("name: foreign", &format!("name: {}", quoted(name))).replace("t_999", "t_001");
+    let quoted = |name: &str| {
+        serde_json::to_string(name)
+            .unwrap()
+            .replace('\u{fffe}', "\\uFFFE")
+            .replace('\u{7f}', "\\x7F")
+    };
+    let hostile = |name: &str| {
+        foreign
+            .replace("name: foreign", &format!("name: {}", quoted(name)))
+            .replace("t_999", "t_001")
+    };
     let samples: String = names.iter().map(|name| hostile(name)).collect();
-    let pack = format!("{HEAD}{samples}{memo}{second}").replace("pack: invoice", "pack: \"a<b>&'c\"");
+    let pack =
+        format!("{HEAD}{samples}{memo}{second}").replace("pack: invoice", "pack: \"a<b>&'c\"");
     let directory = stage(&pack);
     let junit = directory.path().join("junit.xml");
     let (out, code) = test(directory.path(), &["--junit", junit.to_str().unwrap()]);
     assert_eq!(code, 1, "{out}");
     let xml = fs::read_to_string(junit).unwrap();
     let read = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
-    let suites: Vec<_> = read.root_element().children().filter(roxmltree::Node::is_element).collect();
+    let suites: Vec<_> = read
+        .root_element()
+        .children()
+        .filter(roxmltree::Node::is_element)
+        .collect();
     assert_eq!(suites[0].attribute("name"), Some("a<b>&'c"));
-    let cases: Vec<_> = suites[0].children().filter(roxmltree::Node::is_element).collect();
+    let cases: Vec<_> = suites[0]
+        .children()
+        .filter(roxmltree::Node::is_element)
+        .collect();
     for (case, name) in cases.iter().zip(names) {
-        let held: String = name.chars().filter(|letter| !"\u{1}\u{fffe}".contains(*letter)).collect();
+        let held: String = name
+            .chars()
+            .filter(|letter| !"\u{1}\u{fffe}".contains(*letter))
+            .collect();
         assert_eq!(case.attribute("name"), Some(held.as_str()), "{xml}");
         let failure = case.first_element_child().unwrap();
-        assert_eq!(failure.attribute("message"), Some("UNEXPECTED PASS got=allow expect=tenant_mismatch"));
+        assert_eq!(
+            failure.attribute("message"),
+            Some("UNEXPECTED PASS got=allow expect=tenant_mismatch")
+        );
     }
     for suite in suites {
         let number = |name: &str| suite.attribute(name).unwrap().parse::<usize>().unwrap();
-        let cases = || suite.children().filter(|case| case.has_tag_name("testcase"));
-        let failed = cases().filter(|case| case.children().any(|one| one.has_tag_name("failure"))).count();
-        assert_eq!((number("tests"), number("failures")), (cases().count(), failed), "{xml}");
+        let cases = || {
+            suite
+                .children()
+                .filter(|case| case.has_tag_name("testcase"))
+        };
+        let failed = cases()
+            .filter(|case| case.children().any(|one| one.has_tag_name("failure")))
+            .count();
+        assert_eq!(
+            (number("tests"), number("failures")),
+            (cases().count(), failed),
+            "{xml}"
+        );
     }
 }
 
-/// 003-38, 003-40, 003-116: packs that lack a sample of what has to be refused block the release; a budget by count counts
-/// as a budget, and what the policy cannot refuse is not asked for.
+/// 003-38, 003-40, 003-116: packs that lack a sample of what has to be refused block the release; a
+/// budget by count counts as a budget, and what the policy cannot refuse is not asked for.
 #[test]
 fn a_pack_without_the_least_samples_fails() {
-    let of = |samples: &[&String]| format!("{HEAD}{}", samples.iter().map(|text| text.as_str()).collect::<String>());
+    let of = |samples: &[&String]| {
+        format!(
+            "{HEAD}{}",
+            samples.iter().map(|text| text.as_str()).collect::<String>()
+        )
+    };
     let [foreign, memo, second] = least();
     let (out, code) = test(stage(&of(&[&foreign, &memo, &second])).path(), &[]);
     assert_eq!(code, 0, "{out}");
@@ -229,20 +367,30 @@ fn a_pack_without_the_least_samples_fails() {
         ([&foreign, &memo], "`budget_calls_exceeded`"),
     ] {
         let (out, code) = test(stage(&of(&kept)).path(), &[]);
-        let words = format!("MISSING  no sample of invoice shows a call that is refused with {lacks}\n");
-        assert!(code == 1 && out.contains(&words) && out.ends_with("2 samples: 1 MISSING\n"), "{out}");
+        let words =
+            format!("MISSING  no sample of invoice shows a call that is refused with {lacks}\n");
+        assert!(
+            code == 1 && out.contains(&words) && out.ends_with("2 samples: 1 MISSING\n"),
+            "{out}"
+        );
     }
     // What is expected in vain shows nothing.
-    let (out, _) = test(stage(&of(&[&foreign.replace("t_999", "t_001"), &memo, &second])).path(), &[]);
+    let (out, _) = test(
+        stage(&of(&[&foreign.replace("t_999", "t_001"), &memo, &second])).path(),
+        &[],
+    );
     assert!(out.contains("1 UNEXPECTED PASS, 1 MISSING"), "{out}");
-    let unlimited = POLICY.replace("max_calls_per_task: 1, ", "").replace(", tenant: /tenant_id", "");
+    let unlimited = POLICY
+        .replace("max_calls_per_task: 1, ", "")
+        .replace(", tenant: /tenant_id", "");
     let directory = stage(&of(&[&memo]));
     fs::write(directory.path().join("policy.yaml"), unlimited).unwrap();
     let (out, code) = test(directory.path(), &[]);
     assert_eq!(code, 0, "{out}");
 }
 
-/// A checkout below some `tests` has its packs where every other has them, and a folder of packs can be named itself.
+/// A checkout below some `tests` has its packs where every other has them, and a folder of packs
+/// can be named itself.
 #[test]
 fn where_a_checkout_lies_makes_no_packs_of_policies() {
     let around = tempfile::tempdir().unwrap();
@@ -251,11 +399,27 @@ fn where_a_checkout_lies_makes_no_packs_of_policies() {
     fs::write(checkout.join("policy.yaml"), POLICY).unwrap();
     let pack = format!("{HEAD}{}", least().concat());
     fs::write(checkout.join("tests/invoice.yaml"), &pack).unwrap();
-    fs::write(checkout.join("tests/deeper/more.yaml"), pack.replace("../policy", "../../policy")).unwrap();
-    for (named, packs) in [("", 2), ("tests", 2), ("tests/deeper", 1), ("tests/invoice.yaml", 1)] {
+    fs::write(
+        checkout.join("tests/deeper/more.yaml"),
+        pack.replace("../policy", "../../policy"),
+    )
+    .unwrap();
+    for (named, packs) in [
+        ("", 2),
+        ("tests", 2),
+        ("tests/deeper", 1),
+        ("tests/invoice.yaml", 1),
+    ] {
         let (out, code) = test(&checkout.join(named), &[]);
-        let many = if packs == 1 { "1 pack,".to_owned() } else { format!("{packs} packs,") };
-        assert!(code == 0 && out.contains(&format!("ok: {many}")), "{named}: {out}");
+        let many = if packs == 1 {
+            "1 pack,".to_owned()
+        } else {
+            format!("{packs} packs,")
+        };
+        assert!(
+            code == 0 && out.contains(&format!("ok: {many}")),
+            "{named}: {out}"
+        );
     }
 }
 
@@ -267,7 +431,10 @@ fn packs_of_one_policy_count_together() {
     let other = format!("{HEAD}{memo}{second}").replace("pack: invoice", "pack: more");
     fs::write(directory.path().join("tests/more.yaml"), other).unwrap();
     let (out, code) = test(directory.path(), &["--quiet"]);
-    assert_eq!((out.as_str(), code), ("ok: 2 packs, 3 samples, all as expected\n", 0));
+    assert_eq!(
+        (out.as_str(), code),
+        ("ok: 2 packs, 3 samples, all as expected\n", 0)
+    );
 }
 
 /// All problems of a pack at once, each with its place; nothing of it is run.
@@ -330,7 +497,9 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
         ("failures: 4", "budget_exceeded"),
         ("failures_in_a_row: 2", "budget_exceeded"),
     ];
-    let mut pack = "pack: state\npolicies: [../policy.yaml]\ncallers: { bot: { agent: bot } }\nsamples:\n".to_owned();
+    let mut pack =
+        "pack: state\npolicies: [../policy.yaml]\ncallers: { bot: { agent: bot } }\nsamples:\n"
+            .to_owned();
     for (state, expect) in rows {
         writeln!(
             pack,
@@ -350,7 +519,8 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
     assert!(!out.contains("FAIL "), "{out}");
 }
 
-/// 003-30 … 003-35, 003-38: the pack that ships with the quickstart passes and reaches every answer of its policy.
+/// 003-30 … 003-35, 003-38: the pack that ships with the quickstart passes and reaches every answer
+/// of its policy.
 #[test]
 fn the_quickstart_ships_a_whole_pack() {
     let quickstart = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
@@ -365,36 +535,64 @@ fn packs_that_are_not_there_are_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let args = Line::parse_from(["test", directory.path().to_str().unwrap()]).args;
     let error = run_into(&args, &mut String::new()).unwrap_err().to_string();
-    assert!(error.starts_with("no test packs in ") && error.contains("in a directory `tests`"), "{error}");
+    assert!(
+        error.starts_with("no test packs in ") && error.contains("in a directory `tests`"),
+        "{error}"
+    );
 }
 
-/// 003-30 … 003-35, 003-38, 003-54 … 003-61, 003-99, 003-100, 003-103, 003-116, 003-D1, 003-D3, 002-32: each contract of the
-/// library has a pack of good samples, and of overreach, injection, budget and failure recovery, all of which it meets.
+/// 003-30 … 003-35, 003-38, 003-54 … 003-61, 003-99, 003-100, 003-103, 003-116, 003-D1, 003-D3,
+/// 002-32: each contract of the library has a pack of good samples, and of overreach, injection,
+/// budget and failure recovery, all of which it meets.
 #[test]
 fn the_library_ships_whole_packs() {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/library");
     let (out, code) = test(&library, &["--quiet"]);
-    assert_eq!((out.as_str(), code), ("ok: 6 packs, 91 samples, all as expected\n", 0));
+    assert_eq!(
+        (out.as_str(), code),
+        ("ok: 6 packs, 91 samples, all as expected\n", 0)
+    );
     let report: serde_json::Value = serde_json::from_str(&test(&library, &["--json"]).0).unwrap();
     let mut packs = Vec::new();
     for pack in report["packs"].as_array().unwrap() {
         let name = pack["pack"].as_str().unwrap();
         packs.push(name);
         let text = fs::read_to_string(library.join(format!("tests/{name}.yaml"))).unwrap();
-        assert!(text.contains(&format!("policies: [../{name}.yaml]")), "{name} tests the file of its name");
+        assert!(
+            text.contains(&format!("policies: [../{name}.yaml]")),
+            "{name} tests the file of its name"
+        );
         let samples = pack["samples"].as_array().unwrap();
         let any = |fits: &dyn Fn(&serde_json::Value) -> bool| samples.iter().any(fits);
         for kind in ["overreach:", "injection:", "budget:", "recovery:"] {
-            assert!(any(&|sample| sample["name"].as_str().unwrap().starts_with(kind)), "{name}: no sample of {kind}");
+            assert!(
+                any(&|sample| sample["name"].as_str().unwrap().starts_with(kind)),
+                "{name}: no sample of {kind}"
+            );
         }
-        for code in
-            ["allow", "schema_invalid", "rbac_denied", "tenant_mismatch", "budget_calls_exceeded", "budget_exceeded"]
-        {
-            assert!(any(&|sample| sample["got"] == code), "{name}: no sample of {code}");
+        for code in [
+            "allow",
+            "schema_invalid",
+            "rbac_denied",
+            "tenant_mismatch",
+            "budget_calls_exceeded",
+            "budget_exceeded",
+        ] {
+            assert!(
+                any(&|sample| sample["got"] == code),
+                "{name}: no sample of {code}"
+            );
         }
         for sample in samples {
-            assert_eq!((&sample["verdict"], &sample["got"]), (&"AS EXPECTED".into(), &sample["expect"]), "{sample}");
+            assert_eq!(
+                (&sample["verdict"], &sample["got"]),
+                (&"AS EXPECTED".into(), &sample["expect"]),
+                "{sample}"
+            );
         }
     }
-    assert_eq!(packs, ["grant", "invoice", "notify", "order", "record", "transfer"]);
+    assert_eq!(
+        packs,
+        ["grant", "invoice", "notify", "order", "record", "transfer"]
+    );
 }

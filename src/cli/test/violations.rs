@@ -1,5 +1,5 @@
-//! `toolgate test --replay ledger --violations`: the calls that were executed although they are forbidden, and who answers for
-//! which of them (003-104).
+//! `toolgate test --replay ledger --violations`: the calls that were executed although they are
+//! forbidden, and who answers for which of them (003-104).
 
 use super::again::{Judge, Now, each};
 use crate::cli::configured;
@@ -18,15 +18,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Violations that are listed at most, of those that are explained and of those that are not; all are counted.
+/// Violations that are listed at most, of those that are explained and of those that are not; all
+/// are counted.
 const MAX_LISTED: usize = 4096;
 /// What is said of a call that enforce mode would have asked others about.
-const UNASKED: &str = "it was observed, and a hook or a draft that could have refused it was not asked";
+const UNASKED: &str =
+    "it was observed, and a hook or a draft that could have refused it was not asked";
 
 /// Whether they are asked for.
 #[derive(Debug, clap::Args)]
 pub(super) struct Asked {
-    /// With --replay: list the calls that were executed although they are forbidden. 1: some are not explained
+    /// With --replay: list the calls that were executed although they are forbidden. 1: some are
+    /// not explained
     #[arg(long, requires = "replay")]
     pub(super) violations: bool,
     /// Who answers for which of them, and until when; as `toolgate schema exemptions` describes
@@ -64,13 +67,20 @@ struct Found {
     unreadable: u64,
 }
 
-/// Prints the violations. 0: there is none, or each is explained; 1: some are not, or records cannot be read.
+/// Prints the violations. 0: there is none, or each is explained; 1: some are not, or records
+/// cannot be read.
 pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
     let exemptions = args.forbidden.exemptions.as_deref().map(read).transpose()?;
-    let all: &[Exemption] = exemptions.as_ref().map(|exemptions| &*exemptions.all).unwrap_or_default();
+    let all: &[Exemption] = exemptions
+        .as_ref()
+        .map(|exemptions| &*exemptions.all)
+        .unwrap_or_default();
     let judge = Judge::new(args)?;
     let today = Clock.wall().to_zoned(TimeZone::UTC).date();
-    let mut found = Found { of: vec![0; all.len()], ..Found::default() };
+    let mut found = Found {
+        of: vec![0; all.len()],
+        ..Found::default()
+    };
     found.unreadable = each(args, |entry| found.take(entry, &judge, (all, today)))?;
     if args.json {
         let report = json(&judge.policy.version, &found, (all, today));
@@ -89,10 +99,17 @@ fn read(path: &Path) -> anyhow::Result<Exemptions> {
     for problem in &problems {
         configured::say(&problem.to_string());
     }
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let errors = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .count();
     match read {
         Some(read) => Ok(read),
-        None => bail!("{} cannot be used: {}, shown above", path.display(), counted(errors, "problem")),
+        None => bail!(
+            "{} cannot be used: {}, shown above",
+            path.display(),
+            counted(errors, "problem")
+        ),
     }
 }
 
@@ -102,10 +119,19 @@ fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
         let (key, words) = if exemption.has_expired(today) {
             (
                 Some("until"),
-                ("has expired: it explains nothing", "say until when somebody answers for it, or take it away"),
+                (
+                    "has expired: it explains nothing",
+                    "say until when somebody answers for it, or take it away",
+                ),
             )
         } else if of.get(index) == Some(&0) {
-            (None, ("explains none of the calls", "take it away, or look at more calls"))
+            (
+                None,
+                (
+                    "explains none of the calls",
+                    "take it away, or look at more calls",
+                ),
+            )
         } else {
             continue;
         };
@@ -131,15 +157,39 @@ impl Found {
         for (index, exemption) in all.iter().enumerate() {
             if exemption.fits(&entry.action_id, &entry.tool, &code) {
                 self.of[index] += calls;
-                let first = if exemption.has_expired(today) { &mut expired } else { &mut explained };
+                let first = if exemption.has_expired(today) {
+                    &mut expired
+                } else {
+                    &mut explained
+                };
                 first.get_or_insert(index);
             }
         }
-        let (listed, count) = if explained.is_some() { &mut self.explained } else { &mut self.unexplained };
+        let (listed, count) = if explained.is_some() {
+            &mut self.explained
+        } else {
+            &mut self.unexplained
+        };
         *count += calls;
         if listed.len() < MAX_LISTED {
-            let Entry { time, action_id, user_id: agent, tool, .. } = entry;
-            listed.push(Violation { time, action_id, calls, agent, tool, code, was_forbidden, explained, expired });
+            let Entry {
+                time,
+                action_id,
+                user_id: agent,
+                tool,
+                ..
+            } = entry;
+            listed.push(Violation {
+                time,
+                action_id,
+                calls,
+                agent,
+                tool,
+                code,
+                was_forbidden,
+                explained,
+                expired,
+            });
         }
     }
 
@@ -156,14 +206,24 @@ impl Found {
     }
 }
 
-/// Was it sent to its tool server, or may it have been? What is answered with an earlier call's answer was not.
+/// Was it sent to its tool server, or may it have been? What is answered with an earlier call's
+/// answer was not.
 fn was_executed(entry: &Entry) -> bool {
-    let may_have_been = matches!(entry.outcome.as_str(), "dispatching" | "unknown") && entry.claimed_by.is_none();
+    let may_have_been =
+        matches!(entry.outcome.as_str(), "dispatching" | "unknown") && entry.claimed_by.is_none();
     entry.attempts > 0 || may_have_been
 }
 
-fn words(version: &str, found: &Found, (all, today): (&[Exemption], Date), out: &mut String) -> anyhow::Result<()> {
-    writeln!(out, "executed calls, judged again under policy {version}; nothing was executed now\n")?;
+fn words(
+    version: &str,
+    found: &Found,
+    (all, today): (&[Exemption], Date),
+    out: &mut String,
+) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "executed calls, judged again under policy {version}; nothing was executed now\n"
+    )?;
     if found.count() > 0 {
         writeln!(
             out,
@@ -171,25 +231,63 @@ fn words(version: &str, found: &Found, (all, today): (&[Exemption], Date), out: 
             "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
         )?;
         for violation in found.all() {
-            let Violation { time, action_id, calls, agent, tool, code, was_forbidden, .. } = violation;
-            let [time, action, agent, tool, code] = [time, action_id, agent, tool, code].map(|text| plain(text));
-            let code = if *calls > 1 { format!("{code} ×{calls}") } else { code };
+            let Violation {
+                time,
+                action_id,
+                calls,
+                agent,
+                tool,
+                code,
+                was_forbidden,
+                ..
+            } = violation;
+            let [time, action, agent, tool, code] =
+                [time, action_id, agent, tool, code].map(|text| plain(text));
+            let code = if *calls > 1 {
+                format!("{code} ×{calls}")
+            } else {
+                code
+            };
             let since = if *was_forbidden { "then" } else { "now" };
             let explained = explained(violation, all);
-            writeln!(out, "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}")?;
+            writeln!(
+                out,
+                "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}"
+            )?;
         }
         if found.unlisted() > 0 {
-            writeln!(out, "… and {} more: ask for fewer, by --agent, --tool or --since", found.unlisted())?;
+            writeln!(
+                out,
+                "… and {} more: ask for fewer, by --agent, --tool or --since",
+                found.unlisted()
+            )?;
         }
         out.push('\n');
     }
     if !all.is_empty() {
-        writeln!(out, "{:>7}  {:16} {:10} {:9} {:57} BECAUSE", "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF")?;
+        writeln!(
+            out,
+            "{:>7}  {:16} {:10} {:9} {:57} BECAUSE",
+            "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF"
+        )?;
         for (exemption, calls) in all.iter().zip(&found.of) {
-            let Exemption { owner, until, because, .. } = exemption;
-            let state = if exemption.has_expired(today) { "EXPIRED" } else { "holds" };
-            let [owner, of, because] = [owner, &named(&exemption.of), because].map(|text| plain(text));
-            writeln!(out, "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}")?;
+            let Exemption {
+                owner,
+                until,
+                because,
+                ..
+            } = exemption;
+            let state = if exemption.has_expired(today) {
+                "EXPIRED"
+            } else {
+                "holds"
+            };
+            let [owner, of, because] =
+                [owner, &named(&exemption.of), because].map(|text| plain(text));
+            writeln!(
+                out,
+                "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}"
+            )?;
         }
         out.push('\n');
     }
@@ -197,13 +295,20 @@ fn words(version: &str, found: &Found, (all, today): (&[Exemption], Date), out: 
         writeln!(out, "{count} undecided: {why}")?;
     }
     if found.unreadable > 0 {
-        writeln!(out, "{} cannot be read; see `toolgate ledger verify`", counted(found.unreadable, "record"))?;
+        writeln!(
+            out,
+            "{} cannot be read; see `toolgate ledger verify`",
+            counted(found.unreadable, "record")
+        )?;
     }
     let (count, executed) = (found.count(), counted(found.executed, "executed call"));
     match found.unexplained.1 {
         0 if count == 0 => writeln!(out, "ok: of {executed} none is known to be forbidden")?,
         0 => writeln!(out, "ok: of {executed} {count} forbidden, all explained")?,
-        left => writeln!(out, "VIOLATIONS: of {executed} {count} forbidden, {left} not explained")?,
+        left => writeln!(
+            out,
+            "VIOLATIONS: of {executed} {count} forbidden, {left} not explained"
+        )?,
     }
     Ok(())
 }
@@ -212,7 +317,11 @@ fn explained(violation: &Violation, all: &[Exemption]) -> String {
     let of = |index: Option<usize>| all.get(index?);
     match (of(violation.explained), of(violation.expired)) {
         (Some(by), _) => format!("by {}, until {}", plain(&by.owner), by.until),
-        (None, Some(by)) => format!("NO: the exemption of {} expired after {}", plain(&by.owner), by.until),
+        (None, Some(by)) => format!(
+            "NO: the exemption of {} expired after {}",
+            plain(&by.owner),
+            by.until
+        ),
         (None, None) => "NO".to_owned(),
     }
 }
@@ -226,7 +335,12 @@ fn named(of: &Calls) -> String {
 
 fn json(version: &str, found: &Found, (all, today): (&[Exemption], Date)) -> Value {
     let who = |index: Option<usize>| {
-        let Exemption { owner, until, because, .. } = all.get(index?)?;
+        let Exemption {
+            owner,
+            until,
+            because,
+            ..
+        } = all.get(index?)?;
         Some(json!({ "owner": owner, "until": until.to_string(), "because": because }))
     };
     let violations = found.all().map(|violation| {

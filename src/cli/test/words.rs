@@ -13,7 +13,11 @@ use std::fmt::{self, Write};
 const NAME: usize = 48;
 
 /// Writes the report; `quiet`: only what is not as expected, and the sum.
-pub(super) fn write(suites: &Suites, (quiet, coverage): (bool, bool), out: &mut String) -> fmt::Result {
+pub(super) fn write(
+    suites: &Suites,
+    (quiet, coverage): (bool, bool),
+    out: &mut String,
+) -> fmt::Result {
     for diagnostic in &suites.diagnostics {
         writeln!(out, "{}", plain_lines(&diagnostic.to_string()))?;
     }
@@ -21,25 +25,45 @@ pub(super) fn write(suites: &Suites, (quiet, coverage): (bool, bool), out: &mut 
         out.push('\n');
     }
     for run in suites.runs() {
-        let judged = || run.judged().filter(|(_, judged)| !quiet || judged.verdict != Verdict::Expected);
+        let judged = || {
+            run.judged()
+                .filter(|(_, judged)| !quiet || judged.verdict != Verdict::Expected)
+        };
         if judged().next().is_none() && quiet {
             continue;
         }
-        writeln!(out, "pack {} · {} · policy {}", plain(&run.pack.name), run.pack.file.display(), run.policy.version)?;
+        writeln!(
+            out,
+            "pack {} · {} · policy {}",
+            plain(&run.pack.name),
+            run.pack.file.display(),
+            run.policy.version
+        )?;
         for (posed, judged) in judged() {
             sample(run, posed, judged, out)?;
         }
         out.push('\n');
     }
     for suite in &suites.all {
-        let of = || suite.runs.iter().map(|run| plain(&run.pack.name)).collect::<Vec<_>>().join(", ");
+        let of = || {
+            suite
+                .runs
+                .iter()
+                .map(|run| plain(&run.pack.name))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         if coverage {
             covered(&Coverage::of(suite), &of(), out)?;
             taken_back(&rollbacks::of(suite), out)?;
             out.push('\n');
         }
         for code in missing(suite) {
-            writeln!(out, "MISSING  no sample of {} shows a call that is refused with {code}", of())?;
+            writeln!(
+                out,
+                "MISSING  no sample of {} shows a call that is refused with {code}",
+                of()
+            )?;
         }
     }
     sum(suites, out)
@@ -53,8 +77,16 @@ fn sample(run: &Run, posed: &Posed, judged: &Judged, out: &mut String) -> fmt::R
     }
     writeln!(out, "  FAIL  {name:NAME$}  {}", verdict(posed, judged))?;
     let place = &judged.place;
-    let (file, caller, tool) = (run.pack.file.display(), plain(&posed.caller), plain(posed.tool.as_str()));
-    writeln!(out, "        {file}:{}:{}: {tool} by {caller}", place.line, place.column)?;
+    let (file, caller, tool) = (
+        run.pack.file.display(),
+        plain(&posed.caller),
+        plain(posed.tool.as_str()),
+    );
+    writeln!(
+        out,
+        "        {file}:{}:{}: {tool} by {caller}",
+        place.line, place.column
+    )?;
     writeln!(out, "        {}", way(judged))?;
     if let Some(because) = &posed.because {
         writeln!(out, "        expected {expect}, because {}", plain(because))?;
@@ -71,11 +103,24 @@ pub(super) fn verdict(posed: &Posed, judged: &Judged) -> String {
 
 /// The steps, in words.
 pub(super) fn way(judged: &Judged) -> String {
-    let words = |steps: &[Stage]| steps.iter().map(|stage| stage.as_str()).collect::<Vec<_>>().join(", ");
+    let words = |steps: &[Stage]| {
+        steps
+            .iter()
+            .map(|stage| stage.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match (&judged.got, judged.steps.split_last()) {
-        (Some(got), Some((last, []))) => format!("refused at {}: {}", last.as_str(), plain(&got.words)),
+        (Some(got), Some((last, []))) => {
+            format!("refused at {}: {}", last.as_str(), plain(&got.words))
+        }
         (Some(got), Some((last, before))) => {
-            format!("passed {}; refused at {}: {}", words(before), last.as_str(), plain(&got.words))
+            format!(
+                "passed {}; refused at {}: {}",
+                words(before),
+                last.as_str(),
+                plain(&got.words)
+            )
         }
         (_, _) => format!("passed {}", words(&judged.steps)),
     }
@@ -83,21 +128,41 @@ pub(super) fn way(judged: &Judged) -> String {
 
 fn covered(coverage: &Coverage, packs: &str, out: &mut String) -> fmt::Result {
     let reached = coverage.rows.len() - coverage.missing().count();
-    writeln!(out, "coverage of {packs}: {reached} of {} answers", coverage.rows.len())?;
+    writeln!(
+        out,
+        "coverage of {packs}: {reached} of {} answers",
+        coverage.rows.len()
+    )?;
     for row in coverage.missing() {
-        let tool = row.tool.as_ref().map_or("of any tool", |tool| tool.as_str());
+        let tool = row
+            .tool
+            .as_ref()
+            .map_or("of any tool", |tool| tool.as_str());
         writeln!(out, "  no sample reaches  {tool:36}  {}", row.answer)?;
     }
     Ok(())
 }
 
-/// The share of what changes something that can be taken back, as far as a sample shows it (003-106).
+/// The share of what changes something that can be taken back, as far as a sample shows it
+/// (003-106).
 fn taken_back(rollbacks: &[Rollback], out: &mut String) -> fmt::Result {
-    let tested = rollbacks.iter().filter(|rollback| rollback.is_tested).count();
-    let Some(percent) = (100 * tested).checked_div(rollbacks.len()) else { return Ok(()) };
+    let tested = rollbacks
+        .iter()
+        .filter(|rollback| rollback.is_tested)
+        .count();
+    let Some(percent) = (100 * tested).checked_div(rollbacks.len()) else {
+        return Ok(());
+    };
     let of = counted(rollbacks.len(), "contract");
-    let verb = if rollbacks.len() == 1 { "writes" } else { "write" };
-    writeln!(out, "rollbacks tested: {tested} of {of} that {verb} ({percent} %)")?;
+    let verb = if rollbacks.len() == 1 {
+        "writes"
+    } else {
+        "write"
+    };
+    writeln!(
+        out,
+        "rollbacks tested: {tested} of {of} that {verb} ({percent} %)"
+    )?;
     for Rollback { contract, tool, .. } in rollbacks.iter().filter(|rollback| !rollback.is_tested) {
         match tool {
             Some(tool) => writeln!(out, "  no sample tries    {contract:36}  {tool}")?,
@@ -108,8 +173,13 @@ fn taken_back(rollbacks: &[Rollback], out: &mut String) -> fmt::Result {
 }
 
 fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
-    let (packs, samples) = (suites.runs().count(), suites.runs().map(|run| run.judged.len()).sum::<usize>());
-    let wrong = Verdict::ALL.into_iter().filter(|verdict| *verdict != Verdict::Expected);
+    let (packs, samples) = (
+        suites.runs().count(),
+        suites.runs().map(|run| run.judged.len()).sum::<usize>(),
+    );
+    let wrong = Verdict::ALL
+        .into_iter()
+        .filter(|verdict| *verdict != Verdict::Expected);
     let mut problems: Vec<String> = wrong
         .map(|verdict| (suites.count(verdict), verdict.words()))
         .filter(|(count, _)| *count > 0)
@@ -117,7 +187,9 @@ fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
         .collect();
     let missing: usize = suites.all.iter().map(|suite| missing(suite).len()).sum();
     problems.extend((missing > 0).then(|| format!("{missing} MISSING")));
-    problems.extend((suites.errors() > 0).then(|| format!("{} in files", counted(suites.errors(), "error"))));
+    problems.extend(
+        (suites.errors() > 0).then(|| format!("{} in files", counted(suites.errors(), "error"))),
+    );
     let of = format!("{}, {}", counted(packs, "pack"), counted(samples, "sample"));
     if problems.is_empty() {
         return writeln!(out, "ok: {of}, all as expected");

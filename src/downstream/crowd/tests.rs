@@ -29,7 +29,8 @@ async fn ended(guest: Arc<Guest>) {
     drop(guest);
 }
 
-/// FINDINGS F10: a peer that says nothing makes room, the oldest of the peer that has most; a caller with a token stays.
+/// FINDINGS F10: a peer that says nothing makes room, the oldest of the peer that has most; a
+/// caller with a token stays.
 #[tokio::test]
 async fn strangers_give_way_to_strangers() {
     let crowd = Crowd::new(16);
@@ -41,13 +42,19 @@ async fn strangers_give_way_to_strangers() {
     drop(first);
     let newcomer = let_in(&crowd, NEAR).await;
     first_ends.await.unwrap();
-    assert!(newcomer.shared.clock.steady() >= others[0].seat.since + GRACE, "nobody is hurried");
+    assert!(
+        newcomer.shared.clock.steady() >= others[0].seat.since + GRACE,
+        "nobody is hurried"
+    );
     for stays in [&known, &far, &others[0], &others[1], &newcomer] {
         assert!(!left(stays));
     }
     newcomer.prove("b").unwrap();
     let next = let_in(&crowd, NEAR).await;
-    assert!(!left(&others[0]) && !left(&next), "a place is free when its stranger is one no more");
+    assert!(
+        !left(&others[0]) && !left(&next),
+        "a place is free when its stranger is one no more"
+    );
 }
 
 /// One caller's idle connections give way to another's, never those on which something is asked.
@@ -76,7 +83,13 @@ async fn idle_connections_of_the_caller_with_most_give_way() {
     turns.extend(hoard.iter().filter(|guest| !left(guest)).map(Guest::turn));
     let late = let_in(&crowd, NEAR).await;
     let crowded = late.prove("late").unwrap_err();
-    assert_eq!(crowded, Crowded { places: known, of_one: false });
+    assert_eq!(
+        crowded,
+        Crowded {
+            places: known,
+            of_one: false
+        }
+    );
     assert!(!late.is_known());
     turns.clear();
     late.prove("late").unwrap();
@@ -93,6 +106,9 @@ async fn one_caller_cannot_have_all_places() {
     }
     let more = let_in(&crowd, NEAR).await;
     let crowded = more.prove("hoarder").unwrap_err();
-    assert!(crowded.of_one && crowded.to_string().contains("one caller"), "{crowded}");
+    assert!(
+        crowded.of_one && crowded.to_string().contains("one caller"),
+        "{crowded}"
+    );
     more.prove("other").unwrap();
 }

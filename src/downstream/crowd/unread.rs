@@ -1,6 +1,7 @@
-//! Answers that wait because their agents do not read them: beyond a bound in bytes those of the caller that has most give
-//! way, each after a moment in which nothing of it was taken, and beyond a wider one at once. Only a connection ends; what
-//! was called has its outcome, and the agent that asks again reads it. A stream that has nothing to say waits for nobody.
+//! Answers that wait because their agents do not read them: beyond a bound in bytes those of the
+//! caller that has most give way, each after a moment in which nothing of it was taken, and beyond
+//! a wider one at once. Only a connection ends; what was called has its outcome, and the agent that
+//! asks again reads it. A stream that has nothing to say waits for nobody.
 
 use super::Guest;
 use std::collections::HashMap;
@@ -16,10 +17,13 @@ impl Guest {
     pub(in crate::downstream) fn awaits(&self, bytes: usize) {
         let before = self.seat.unread.swap(bytes, Ordering::Relaxed);
         // Sums wrap, so what is added first may as well be taken off first.
-        self.shared.unread.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        self.shared
+            .unread
+            .fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Whether this guest, which has taken nothing for a moment, has to make room for answers to others.
+    /// Whether this guest, which has taken nothing for a moment, has to make room for answers to
+    /// others.
     pub(in crate::downstream) fn gives_way(&self) -> bool {
         self.has_most_beyond(ENOUGH)
     }
@@ -38,7 +42,10 @@ impl Guest {
         for (holder, seat) in inside.known.values() {
             *by.entry(holder).or_default() += seat.unread.load(Ordering::Relaxed);
         }
-        let own = inside.known.get(&self.number).and_then(|(holder, _)| by.get(holder.as_str()));
+        let own = inside
+            .known
+            .get(&self.number)
+            .and_then(|(holder, _)| by.get(holder.as_str()));
         // A stranger, or who has been told to leave, has no claim to what others use.
         let most = own.is_none_or(|own| by.values().all(|bytes| bytes <= own));
         if most {

@@ -13,48 +13,84 @@ use std::path::PathBuf;
 
 fn open(sessions: &Sessions, agent: &str) -> Arc<Session> {
     let (connections, guard, leftovers) = (connections().unwrap(), PathBuf::new(), Arc::default());
-    let servers = Arc::new(Servers::new(Vec::new(), &Surroundings { connections, guard, leftovers }));
+    let servers = Arc::new(Servers::new(
+        Vec::new(),
+        &Surroundings {
+            connections,
+            guard,
+            leftovers,
+        },
+    ));
     let caller = Arc::new(Caller::named(agent));
-    let links = Arc::new(Links::session(servers, (caller.clone(), Text::of(&json!({}))), mpsc::channel(1).0));
-    sessions.open(caller, Scope::All, Revision::NEWEST_LEGACY, links).unwrap()
+    let links = Arc::new(Links::session(
+        servers,
+        (caller.clone(), Text::of(&json!({}))),
+        mpsc::channel(1).0,
+    ));
+    sessions
+        .open(caller, Scope::All, Revision::NEWEST_LEGACY, links)
+        .unwrap()
 }
 
 fn answer(id: u64) -> Outgoing {
     let result = json!({ "content": "x".repeat(1_000) });
-    Outgoing::Last(Box::new(Message::response(Some(Text::of(&json!(id))), Text::of(&result), false)))
+    Outgoing::Last(Box::new(Message::response(
+        Some(Text::of(&json!(id))),
+        Text::of(&result),
+        false,
+    )))
 }
 
 /// The last message of an ended stream.
 async fn last(answer: Answer) -> Value {
     let bytes = answer.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&bytes).unwrap();
-    serde_json::from_str(text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap()).unwrap()
+    serde_json::from_str(
+        text.lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("data: "))
+            .unwrap(),
+    )
+    .unwrap()
 }
 
-/// The sessions of all agents share one budget; whose answer was pushed out by another's is told so, and one that ends
-/// gives back what it kept.
+/// The sessions of all agents share one budget; whose answer was pushed out by another's is told
+/// so, and one that ends gives back what it kept.
 #[tokio::test]
 async fn h10_one_session_cannot_make_another_keep_more() {
-    let sessions = Sessions { shelf: Arc::new(Shelf::of(20_000)), ..Sessions::default() };
+    let sessions = Sessions {
+        shelf: Arc::new(Shelf::of(20_000)),
+        ..Sessions::default()
+    };
     let (patient, greedy) = (open(&sessions, "patient"), open(&sessions, "greedy"));
     let feed = |session: &Arc<Session>, id| session.feed(&answer(id), mpsc::channel(1).1);
     let stream = feed(&patient, 1);
     assert_eq!(last(stream.read(0, false)).await["id"], 1);
     for id in 2..50 {
         let newest = feed(&greedy, id);
-        assert!(last(newest.read(0, false)).await["result"].is_object(), "the newest is kept");
+        assert!(
+            last(newest.read(0, false)).await["result"].is_object(),
+            "the newest is kept"
+        );
         assert!(sessions.shelf.bytes() <= 20_000);
         // Lets the task end that fed the stream and holds it.
         tokio::task::yield_now().await;
     }
-    assert!(last(stream.read(0, false)).await["result"].is_object(), "16 streams of another are within the budget");
+    assert!(
+        last(stream.read(0, false)).await["result"].is_object(),
+        "16 streams of another are within the budget"
+    );
 
     let more = open(&sessions, "more");
     for id in 50..60 {
         feed(&more, id);
     }
     let told = last(patient.stream(stream.number).unwrap().read(0, false)).await;
-    assert_eq!((&told["id"], told["error"].is_object()), (&json!(1), true), "{told}");
+    assert_eq!(
+        (&told["id"], told["error"].is_object()),
+        (&json!(1), true),
+        "{told}"
+    );
     drop((stream, patient));
     sessions.sweep(true).await;
     drop((greedy, more));

@@ -6,16 +6,29 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 fn progress(bytes: usize) -> Message {
-    Message::notification("notifications/progress", Some(Text::of(&json!({ "message": "x".repeat(bytes) }))))
+    Message::notification(
+        "notifications/progress",
+        Some(Text::of(&json!({ "message": "x".repeat(bytes) }))),
+    )
 }
 
 fn answer(id: u64) -> Message {
-    Message::response(Some(Text::of(&json!(id))), Text::of(&json!({ "content": "y".repeat(1_000) })), false)
+    Message::response(
+        Some(Text::of(&json!(id))),
+        Text::of(&json!({ "content": "y".repeat(1_000) })),
+        false,
+    )
 }
 
 /// What an agent reads that takes an ended stream up after that event.
 async fn read(stream: &Arc<Stream>, after: u64) -> Vec<Value> {
-    let bytes = stream.read(after, false).into_body().collect().await.unwrap().to_bytes();
+    let bytes = stream
+        .read(after, false)
+        .into_body()
+        .collect()
+        .await
+        .unwrap()
+        .to_bytes();
     let text = std::str::from_utf8(&bytes).unwrap();
     text.lines()
         .filter_map(|line| line.strip_prefix("data: "))
@@ -35,7 +48,11 @@ fn h10_all_streams_together_keep_no_more_than_the_budget() {
             assert!(shelf.bytes() <= 100_000);
         }
     }
-    assert!(written > 900_000 && shelf.bytes() > 98_000, "what fits is kept: {}", shelf.bytes());
+    assert!(
+        written > 900_000 && shelf.bytes() > 98_000,
+        "what fits is kept: {}",
+        shelf.bytes()
+    );
     let kept = |stream: &Arc<Stream>| stream.written.lock().bytes;
     assert_eq!(streams.iter().map(kept).sum::<usize>(), shelf.bytes());
     drop(streams);
@@ -53,11 +70,17 @@ async fn h10_the_oldest_event_is_forgotten_first_whoever_keeps_it() {
     }
     assert_eq!(read(&idle, 0).await.len(), 2, "all of it still fits");
     busy.write(&progress(1_000), false);
-    let [answered] = &read(&idle, 0).await[..] else { panic!("the progress is gone, and the answer is not") };
-    assert_eq!((&answered["id"], answered["result"].is_object()), (&json!(7), true));
+    let [answered] = &read(&idle, 0).await[..] else {
+        panic!("the progress is gone, and the answer is not")
+    };
+    assert_eq!(
+        (&answered["id"], answered["result"].is_object()),
+        (&json!(7), true)
+    );
 }
 
-/// An agent that waits for an answer that is gone must not wait for ever, and must not believe that nothing happened.
+/// An agent that waits for an answer that is gone must not wait for ever, and must not believe that
+/// nothing happened.
 #[tokio::test]
 async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
     let shelf: Shared = Arc::new(Shelf::of(10_000));
@@ -68,11 +91,26 @@ async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
         busy.write(&progress(1_000), false);
     }
     for after in [0, 1] {
-        let [told] = &read(&idle, after).await[..] else { panic!() };
-        assert_eq!((&told["id"], &told["error"]["code"]), (&json!(7), &json!(INTERNAL)));
-        assert!(told["error"]["message"].as_str().unwrap().contains("no longer kept"), "{told}");
+        let [told] = &read(&idle, after).await[..] else {
+            panic!()
+        };
+        assert_eq!(
+            (&told["id"], &told["error"]["code"]),
+            (&json!(7), &json!(INTERNAL))
+        );
+        assert!(
+            told["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("no longer kept"),
+            "{told}"
+        );
     }
-    assert_eq!(read(&idle, 2).await, [json!(null); 0], "who has read the answer is told nothing more");
+    assert_eq!(
+        read(&idle, 2).await,
+        [json!(null); 0],
+        "who has read the answer is told nothing more"
+    );
     assert!(idle.written.lock().bytes < 1_000 && shelf.bytes() <= 10_000);
     drop(idle);
     assert_eq!(shelf.bytes(), busy.written.lock().bytes);

@@ -1,7 +1,8 @@
-//! Deterministic simulation (SECURITY §12) of the gate as it is: agents that send again, hang up and cancel, a store that
-//! loses what was not synced, a tool server that does what it hears, kills at any point where anybody waits, power cuts,
-//! full disks, lost connections, wall clocks that jump, and operators. Who goes on next and what goes wrong is decided by a
-//! seed, and so is nothing else: tasks that the gate starts are the schedule's, too.
+//! Deterministic simulation (SECURITY §12) of the gate as it is: agents that send again, hang up
+//! and cancel, a store that loses what was not synced, a tool server that does what it hears, kills
+//! at any point where anybody waits, power cuts, full disks, lost connections, wall clocks that
+//! jump, and operators. Who goes on next and what goes wrong is decided by a seed, and so is
+//! nothing else: tasks that the gate starts are the schedule's, too.
 //!
 //! `TOOLGATE_SEED=n` runs one seed, `TOOLGATE_SEEDS=n` the first n.
 
@@ -77,7 +78,8 @@ enum Kind {
     /// Nothing outlives it.
     Memory,
     Paper(Arc<Disk>),
-    /// The real thing, in its directory. Its threads are real, too, so a seed does not run the same way twice.
+    /// The real thing, in its directory. Its threads are real, too, so a seed does not run the same
+    /// way twice.
     Embedded(RefCell<Stand>),
 }
 
@@ -140,7 +142,10 @@ impl World {
     }
 
     /// Tells what happens, when one seed is looked at.
-    #[expect(clippy::print_stderr, reason = "whoever runs one seed wants to read it")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "whoever runs one seed wants to read it"
+    )]
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.is_told {
             eprintln!("{:>12?} {}", self.hands.clock().steady(), what());
@@ -148,28 +153,41 @@ impl World {
     }
 
     fn count(&self, what: &str) {
-        *self.book.borrow_mut().counts.entry(what.to_owned()).or_default() += 1;
+        *self
+            .book
+            .borrow_mut()
+            .counts
+            .entry(what.to_owned())
+            .or_default() += 1;
     }
 
     /// A new id, the same in every run of a seed.
     fn action(&self, deed: u64) -> ActionId {
         let mut book = self.book.borrow_mut();
-        let action: ActionId = format!("0198f1a2-0000-7000-8000-{:012x}", book.actions.len()).parse().unwrap();
+        let action: ActionId = format!("0198f1a2-0000-7000-8000-{:012x}", book.actions.len())
+            .parse()
+            .unwrap();
         book.actions.insert(action, deed);
         action
     }
 
     fn gate(&self) -> Option<Arc<Gate>> {
-        self.process.borrow().as_ref().map(|process| process.gate.clone())
+        self.process
+            .borrow()
+            .as_ref()
+            .map(|process| process.gate.clone())
     }
 
     /// Whether the intent of a call would be there after whatever may happen now.
     fn has_intent(&self, action: ActionId) -> bool {
         match (&self.kind, self.gate()) {
             (Kind::Paper(disk), _) => disk.has_intent(action),
-            (_, Some(gate)) => {
-                gate.effects.store.find(action).now_or_never().is_some_and(|found| found.unwrap().is_some())
-            }
+            (_, Some(gate)) => gate
+                .effects
+                .store
+                .find(action)
+                .now_or_never()
+                .is_some_and(|found| found.unwrap().is_some()),
             (Kind::Embedded(_), None) => true,
             (Kind::Memory, None) => panic!("nothing crashes here"),
         }
@@ -177,9 +195,19 @@ impl World {
 
     /// Calls that have begun and not ended.
     fn in_flight(&self) -> Vec<ActionId> {
-        let Some(gate) = self.gate() else { return Vec::new() };
-        let open = gate.effects.store.unsettled(1000).now_or_never().unwrap().unwrap();
-        let open = open.into_iter().filter(|(_, claim)| matches!(claim.phase, Phase::Dispatching));
+        let Some(gate) = self.gate() else {
+            return Vec::new();
+        };
+        let open = gate
+            .effects
+            .store
+            .unsettled(1000)
+            .now_or_never()
+            .unwrap()
+            .unwrap();
+        let open = open
+            .into_iter()
+            .filter(|(_, claim)| matches!(claim.phase, Phase::Dispatching));
         open.map(|(_, claim)| claim.action).collect()
     }
 
@@ -200,30 +228,72 @@ impl World {
         let book = self.book.take();
         let mut happened: BTreeMap<u64, Vec<ActionId>> = BTreeMap::new();
         for action in book.done.keys() {
-            happened.entry(book.actions[action]).or_default().push(*action);
+            happened
+                .entry(book.actions[action])
+                .or_default()
+                .push(*action);
         }
         for (deed, actions) in &happened {
-            assert_eq!(actions.len(), 1, "I1: deed {deed} happened more than once: {actions:?}");
+            assert_eq!(
+                actions.len(),
+                1,
+                "I1: deed {deed} happened more than once: {actions:?}"
+            );
         }
         for (deed, receipts) in &book.told {
             let actions = happened.get(deed).map(Vec::as_slice).unwrap_or_default();
-            assert_eq!(actions.len(), 1, "I2: somebody was told that deed {deed} is done: {receipts:?}");
+            assert_eq!(
+                actions.len(),
+                1,
+                "I2: somebody was told that deed {deed} is done: {receipts:?}"
+            );
             let receipt = &book.done[&actions[0]];
-            assert!(receipts.iter().all(|shown| shown == receipt), "another call's answer: {receipts:?}, {receipt}");
+            assert!(
+                receipts.iter().all(|shown| shown == receipt),
+                "another call's answer: {receipts:?}, {receipt}"
+            );
         }
-        let both: Vec<_> = book.refused.iter().filter(|action| book.done.contains_key(action)).collect();
-        assert!(both.is_empty(), "I4: happened although the agent was told that they did not run: {both:?}");
+        let both: Vec<_> = book
+            .refused
+            .iter()
+            .filter(|action| book.done.contains_key(action))
+            .collect();
+        assert!(
+            both.is_empty(),
+            "I4: happened although the agent was told that they did not run: {both:?}"
+        );
         for (number, place) in &book.places {
-            let paid = store.look(Place { task: Some(*place), ..Place::default() }).await.unwrap().task;
+            let paid = store
+                .look(Place {
+                    task: Some(*place),
+                    ..Place::default()
+                })
+                .await
+                .unwrap()
+                .task;
             let calls = paid.map_or(0, |task| task.calls);
-            let of_task = happened.keys().filter(|deed| *deed % TASKS == *number).count() as u64;
-            assert!(of_task <= calls && calls <= LIMIT, "I6: {of_task} happened, {calls} paid, {LIMIT} allowed");
+            let of_task = happened
+                .keys()
+                .filter(|deed| *deed % TASKS == *number)
+                .count() as u64;
+            assert!(
+                of_task <= calls && calls <= LIMIT,
+                "I6: {of_task} happened, {calls} paid, {LIMIT} allowed"
+            );
         }
         for action in book.actions.keys() {
-            let Some((_, claim)) = store.find(*action).await.unwrap() else { continue };
-            assert!(!matches!(claim.phase, Phase::Dispatching), "nobody cares for {claim:?}");
+            let Some((_, claim)) = store.find(*action).await.unwrap() else {
+                continue;
+            };
+            assert!(
+                !matches!(claim.phase, Phase::Dispatching),
+                "nobody cares for {claim:?}"
+            );
             let is_unknown = matches!(claim.phase, Phase::Unknown { .. });
-            assert!(!is_unknown || book.faults.contains(action), "I9: nothing went wrong with {claim:?}");
+            assert!(
+                !is_unknown || book.faults.contains(action),
+                "I9: nothing went wrong with {claim:?}"
+            );
         }
         self.reread(&process, &book);
     }
@@ -235,11 +305,17 @@ impl World {
             match event {
                 Event::Intended(intended) => {
                     let before = tokens.insert(intended.session, intended.fence);
-                    assert!(before < Some(intended.fence), "a token went back: {before:?}, {intended:?}");
+                    assert!(
+                        before < Some(intended.fence),
+                        "a token went back: {before:?}, {intended:?}"
+                    );
                 }
                 Event::Settled(settled) => {
                     let is_unknown = matches!(settled.phase, Phase::Unknown { .. });
-                    assert!(!is_unknown || book.faults.contains(&settled.action), "I9: {settled:?}");
+                    assert!(
+                        !is_unknown || book.faults.contains(&settled.action),
+                        "I9: {settled:?}"
+                    );
                     if settled.evidence == Evidence::Late {
                         self.count("late answers");
                     }
@@ -257,9 +333,14 @@ impl World {
     }
 }
 
-/// Runs `seed` to its end on a store of memory or of paper; gives what was chosen, in one number, and what happened how often.
+/// Runs `seed` to its end on a store of memory or of paper; gives what was chosen, in one number,
+/// and what happened how often.
 fn run(seed: u64) -> (u64, Counts) {
-    let kind = if seed.is_multiple_of(4) { Kind::Memory } else { Kind::Paper(Disk::new(seed)) };
+    let kind = if seed.is_multiple_of(4) {
+        Kind::Memory
+    } else {
+        Kind::Paper(Disk::new(seed))
+    };
     run_on(seed, Hands::new(), kind)
 }
 
@@ -268,8 +349,15 @@ fn run_on(seed: u64, hands: &'static Hands, kind: Kind) -> (u64, Counts) {
 }
 
 /// Runs what `begin` begins to its end, and checks what came of it.
-fn on_stage((seed, hands, kind): (u64, &'static Hands, Kind), begin: impl FnOnce(&Rc<World>)) -> (u64, Counts) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+fn on_stage(
+    (seed, hands, kind): (u64, &'static Hands, Kind),
+    begin: impl FnOnce(&Rc<World>),
+) -> (u64, Counts) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let world = World::new(seed, hands, kind);
         let stage = world.clone();
@@ -297,16 +385,25 @@ fn add(counts: &mut Counts, more: Counts) {
     }
 }
 
-/// Runs the seeds of one part: I1, I2, I3 (intents), I4, I6, I9 of SECURITY §12; 004-01, 004-07, 004-12, 004-37, 004-44, 004-46.
+/// Runs the seeds of one part: I1, I2, I3 (intents), I4, I6, I9 of SECURITY §12; 004-01, 004-07,
+/// 004-12, 004-37, 004-44, 004-46.
 fn run_part(part: u64) {
     let one = number("TOOLGATE_SEED");
-    let seeds = one.map_or(0..number("TOOLGATE_SEEDS").unwrap_or(SEEDS), |seed| seed..seed + 1);
+    let seeds = one.map_or(0..number("TOOLGATE_SEEDS").unwrap_or(SEEDS), |seed| {
+        seed..seed + 1
+    });
     let mut counts = Counts::new();
     for seed in seeds.filter(|seed| seed / 4 % PARTS == part) {
         let ran = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        let Ok((trace, counted)) = ran else { panic!("seed {seed} fails; TOOLGATE_SEED={seed} runs it again") };
+        let Ok((trace, counted)) = ran else {
+            panic!("seed {seed} fails; TOOLGATE_SEED={seed} runs it again")
+        };
         if seed % 512 < 4 * PARTS {
-            assert_eq!(run(seed), (trace, counted.clone()), "seed {seed} does not run the same way twice");
+            assert_eq!(
+                run(seed),
+                (trace, counted.clone()),
+                "seed {seed} does not run the same way twice"
+            );
         }
         add(&mut counts, counted);
     }
@@ -339,8 +436,14 @@ fn run_part(part: u64) {
         "store_unavailable",
         "upstream_unavailable",
     ];
-    let missing: Vec<_> = expected.iter().filter(|what| !counts.contains_key(**what)).collect();
-    assert!(one.is_some() || missing.is_empty(), "never seen: {missing:?}; {counts:?}");
+    let missing: Vec<_> = expected
+        .iter()
+        .filter(|what| !counts.contains_key(**what))
+        .collect();
+    assert!(
+        one.is_some() || missing.is_empty(),
+        "never seen: {missing:?}; {counts:?}"
+    );
 }
 
 macro_rules! parts {
@@ -366,10 +469,15 @@ fn whatever_goes_wrong_nothing_happens_twice_on_disk() {
         let hands = Hands::new();
         let kind = Kind::Embedded(RefCell::new(Stand::embedded(hands.clock())));
         let ran = catch_unwind(AssertUnwindSafe(|| run_on(seed, hands, kind)));
-        let Ok((_, counted)) = ran else { panic!("seed {seed} fails on disk") };
+        let Ok((_, counted)) = ran else {
+            panic!("seed {seed} fails on disk")
+        };
         add(&mut counts, counted);
     }
     let expected = ["happened", "kills", "replays", "outcome_unknown"];
-    let missing: Vec<_> = expected.into_iter().filter(|what| !counts.contains_key(*what)).collect();
+    let missing: Vec<_> = expected
+        .into_iter()
+        .filter(|what| !counts.contains_key(*what))
+        .collect();
     assert!(missing.is_empty(), "never seen: {missing:?}; {counts:?}");
 }

@@ -1,5 +1,5 @@
-//! Contracts by tool: one for a tool, or one for several by a pattern. A tool's own counts before any pattern, and of
-//! patterns the most specific.
+//! Contracts by tool: one for a tool, or one for several by a pattern. A tool's own counts before
+//! any pattern, and of patterns the most specific.
 
 use super::Pattern;
 use crate::guards::ToolRules;
@@ -9,7 +9,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// All contracts. That no two patterns are equally specific for one name is the compiler's business.
+/// All contracts. That no two patterns are equally specific for one name is the compiler's
+/// business.
 #[derive(Debug, Default, Clone)]
 pub struct Contracts {
     own: HashMap<ToolName, Arc<ToolRules>>,
@@ -27,7 +28,9 @@ struct Shared {
 impl Contracts {
     /// The contract that counts for `tool`.
     pub fn get(&self, tool: &ToolName) -> Option<&Arc<ToolRules>> {
-        self.own.get(tool).or_else(|| self.shared_by(tool).map(|shared| &shared.rules))
+        self.own
+            .get(tool)
+            .or_else(|| self.shared_by(tool).map(|shared| &shared.rules))
     }
 
     /// The name of the contract that counts for `tool`, as written.
@@ -37,22 +40,32 @@ impl Contracts {
     }
 
     fn shared_by(&self, tool: &ToolName) -> Option<&Shared> {
-        self.shared.iter().find(|shared| shared.pattern.matches(tool.as_str()))
+        self.shared
+            .iter()
+            .find(|shared| shared.pattern.matches(tool.as_str()))
     }
 
     /// The names that have a contract, patterns as written, in no order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
-        self.own.keys().chain(self.shared.iter().map(|shared| &shared.name))
+        self.own
+            .keys()
+            .chain(self.shared.iter().map(|shared| &shared.name))
     }
 
     /// All of them with their names, in no order.
     pub fn named(&self) -> impl Iterator<Item = (&ToolName, &Arc<ToolRules>)> {
-        self.own.iter().chain(self.shared.iter().map(|shared| (&shared.name, &shared.rules)))
+        self.own.iter().chain(
+            self.shared
+                .iter()
+                .map(|shared| (&shared.name, &shared.rules)),
+        )
     }
 
     /// All of them, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ToolRules>> {
-        self.own.values().chain(self.shared.iter().map(|shared| &shared.rules))
+        self.own
+            .values()
+            .chain(self.shared.iter().map(|shared| &shared.rules))
     }
 }
 
@@ -61,12 +74,19 @@ impl From<HashMap<ToolName, Arc<ToolRules>>> for Contracts {
         let mut contracts = Self::default();
         for (name, rules) in all {
             // What is no pattern was reported where it was compiled.
-            match Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild) {
-                Some(pattern) => contracts.shared.push(Shared { name, pattern, rules }),
+            match Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild)
+            {
+                Some(pattern) => contracts.shared.push(Shared {
+                    name,
+                    pattern,
+                    rules,
+                }),
                 None => drop(contracts.own.insert(name, rules)),
             }
         }
-        contracts.shared.sort_by_key(|shared| (Reverse(shared.pattern.weight()), shared.name.clone()));
+        contracts
+            .shared
+            .sort_by_key(|shared| (Reverse(shared.pattern.weight()), shared.name.clone()));
         contracts
     }
 }

@@ -56,12 +56,18 @@ struct List {
 impl Listed {
     /// A pattern that stands in the list itself.
     pub fn own(pattern: Pattern) -> Self {
-        Self { shown: pattern.as_str().to_owned(), pattern }
+        Self {
+            shown: pattern.as_str().to_owned(),
+            pattern,
+        }
     }
 
     /// A pattern of `group`.
     pub fn of(group: &str, pattern: Pattern) -> Self {
-        Self { shown: format!("{} of group:{group}", pattern.as_str()), pattern }
+        Self {
+            shown: format!("{} of group:{group}", pattern.as_str()),
+            pattern,
+        }
     }
 
     /// The pattern.
@@ -77,10 +83,15 @@ impl Listed {
 
 impl List {
     fn new(listed: Vec<Listed>) -> Self {
-        let mut list = Self { listed, ..Self::default() };
+        let mut list = Self {
+            listed,
+            ..Self::default()
+        };
         for (index, one) in list.listed.iter().enumerate() {
             if !one.pattern.is_wild() && !one.pattern.is_in_any_case() {
-                list.names.entry(one.pattern.as_str().to_owned()).or_insert(index);
+                list.names
+                    .entry(one.pattern.as_str().to_owned())
+                    .or_insert(index);
             } else {
                 list.globs.push(index);
             }
@@ -89,7 +100,12 @@ impl List {
     }
 
     fn find(&self, tool: &str) -> Option<&str> {
-        let glob = || self.globs.iter().copied().find(|index| self.listed[*index].pattern.matches(tool));
+        let glob = || {
+            self.globs
+                .iter()
+                .copied()
+                .find(|index| self.listed[*index].pattern.matches(tool))
+        };
         let found = self.names.get(tool).copied().or_else(glob)?;
         Some(&self.listed[found].shown)
     }
@@ -102,7 +118,13 @@ impl Layer {
         unavailable: Option<Unavailable>,
         sides: Vec<Side>,
     ) -> Self {
-        Self { label, allow: allow.map(List::new), deny: List::new(deny), unavailable, sides }
+        Self {
+            label,
+            allow: allow.map(List::new),
+            deny: List::new(deny),
+            unavailable,
+            sides,
+        }
     }
 
     pub(super) fn sides(&self) -> &[Side] {
@@ -123,7 +145,9 @@ impl Layer {
         if let Some(pattern) = self.deny.find(tool) {
             return Verdict::Denied(pattern);
         }
-        let Some(allow) = &self.allow else { return Verdict::Passed };
+        let Some(allow) = &self.allow else {
+            return Verdict::Passed;
+        };
         match (self.unavailable, allow.find(tool)) {
             (Some(Unavailable::Strip), _) => Verdict::Stripped,
             (_, Some(pattern)) => Verdict::Allowed(pattern),
@@ -148,7 +172,9 @@ impl Tier {
     }
 
     fn every(&self) -> impl Iterator<Item = &Layer> {
-        self.own.iter().chain(self.by_model.iter().flat_map(HashMap::values))
+        self.own
+            .iter()
+            .chain(self.by_model.iter().flat_map(HashMap::values))
     }
 }
 
@@ -176,7 +202,14 @@ impl Layers {
 
     /// Takes in the layers of another file.
     pub fn extend(&mut self, other: Self) {
-        let Self { profile, group, global, agent, environment, delegation } = other;
+        let Self {
+            profile,
+            group,
+            global,
+            agent,
+            environment,
+            delegation,
+        } = other;
         let maps = [
             (&mut self.profile, profile),
             (&mut self.group, group),
@@ -192,7 +225,8 @@ impl Layers {
         self.delegation.extend(delegation);
     }
 
-    /// Those that hold for `caller`, in their order; of its parents nothing. A blank name has no layer (001-10).
+    /// Those that hold for `caller`, in their order; of its parents nothing. A blank name has no
+    /// layer (001-10).
     pub(super) fn of(&self, caller: &Caller) -> Vec<&Layer> {
         let mut found = Vec::with_capacity(8);
         let (profile, environment) = (caller.profile.as_deref(), caller.environment.as_deref());
@@ -211,14 +245,24 @@ impl Layers {
     pub fn every(&self) -> Vec<&Layer> {
         let maps = [&self.profile, &self.group, &self.agent, &self.environment];
         let named = maps.into_iter().flat_map(HashMap::values);
-        let mut every: Vec<&Layer> = named.chain([&self.global, &self.delegation]).flat_map(Tier::every).collect();
+        let mut every: Vec<&Layer> = named
+            .chain([&self.global, &self.delegation])
+            .flat_map(Tier::every)
+            .collect();
         every.sort_by(|one, other| one.label.cmp(&other.label));
         every
     }
 }
 
-fn named<'a>(tiers: &'a HashMap<String, Tier>, name: Option<&str>, caller: &Caller, found: &mut Vec<&'a Layer>) {
-    let tier = name.filter(|name| !name.trim().is_empty()).and_then(|name| tiers.get(name));
+fn named<'a>(
+    tiers: &'a HashMap<String, Tier>,
+    name: Option<&str>,
+    caller: &Caller,
+    found: &mut Vec<&'a Layer>,
+) {
+    let tier = name
+        .filter(|name| !name.trim().is_empty())
+        .and_then(|name| tiers.get(name));
     if let Some(tier) = tier {
         tier.of(caller, found);
     }

@@ -1,4 +1,5 @@
-//! A pattern over tool names: `*` stands for any text, everything else for itself, byte for byte, from end to end.
+//! A pattern over tool names: `*` stands for any text, everything else for itself, byte for byte,
+//! from end to end.
 
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
@@ -14,8 +15,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Takes `text` as a pattern, unless it is blank or looks like another language of patterns: what its author means
-    /// and what matches must not differ.
+    /// Takes `text` as a pattern, unless it is blank or looks like another language of patterns:
+    /// what its author means and what matches must not differ.
     pub fn compile(text: &str, problems: &mut Problems) -> Option<Self> {
         if text.trim() != text || text.is_empty() {
             problems.error(
@@ -30,14 +31,20 @@ impl Pattern {
         } else if text.len() > MAX_BYTES {
             problems.error(format!("longer than {MAX_BYTES} bytes"), "shorten it");
         } else {
-            return Some(Self { text: text.into(), any_case: false });
+            return Some(Self {
+                text: text.into(),
+                any_case: false,
+            });
         }
         None
     }
 
     /// The pattern that `text` is, which was judged elsewhere.
     pub(super) fn of_text(text: &str) -> Self {
-        Self { text: text.into(), any_case: false }
+        Self {
+            text: text.into(),
+            any_case: false,
+        }
     }
 
     /// The same pattern, for which `A` is `a`; beyond ASCII letters are kept apart.
@@ -59,14 +66,19 @@ impl Pattern {
     /// Does it match the whole of `name`?
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
-        let is_same = |one: u8, other: u8| one == other || (self.any_case && one.eq_ignore_ascii_case(&other));
+        let is_same = |one: u8, other: u8| {
+            one == other || (self.any_case && one.eq_ignore_ascii_case(&other))
+        };
         let (mut at, mut read) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         while read < name.len() {
             if pattern.get(at) == Some(&b'*') {
                 star = Some((at, read));
                 at += 1;
-            } else if pattern.get(at).is_some_and(|letter| is_same(*letter, name[read])) {
+            } else if pattern
+                .get(at)
+                .is_some_and(|letter| is_same(*letter, name[read]))
+            {
                 at += 1;
                 read += 1;
             } else if let Some((behind, from)) = star {
@@ -80,20 +92,24 @@ impl Pattern {
         pattern[at..].iter().all(|byte| *byte == b'*')
     }
 
-    /// Does `other` match every name that this one matches? Exact: text that stands in no pattern stands for any text.
+    /// Does `other` match every name that this one matches? Exact: text that stands in no pattern
+    /// stands for any text.
     pub fn is_within(&self, other: &Self) -> bool {
         other.matches(&self.text.replace('*', "\0"))
     }
 
-    /// Is there a name that both match? What stands before the first `*` and behind the last decides: whatever else the
-    /// two ask for can stand between, one after the other.
+    /// Is there a name that both match? What stands before the first `*` and behind the last
+    /// decides: whatever else the two ask for can stand between, one after the other.
     pub fn meets(&self, other: &Self) -> bool {
         let ends = |pattern: &'_ Self| {
-            let (head, tail) =
-                (pattern.text.split('*').next()?.to_owned(), pattern.text.rsplit('*').next()?.to_owned());
+            let (head, tail) = (
+                pattern.text.split('*').next()?.to_owned(),
+                pattern.text.rsplit('*').next()?.to_owned(),
+            );
             Some((head, tail)).filter(|_| pattern.is_wild())
         };
-        let agree = |one: &str, two: &str, fits: fn(&str, &str) -> bool| fits(one, two) || fits(two, one);
+        let agree =
+            |one: &str, two: &str, fits: fn(&str, &str) -> bool| fits(one, two) || fits(two, one);
         match (ends(self), ends(other)) {
             (Some((head, tail)), Some((other_head, other_tail))) => {
                 agree(&head, &other_head, |long, short| long.starts_with(short))
@@ -109,7 +125,8 @@ impl Pattern {
         self.text.contains('*')
     }
 
-    /// Rises with what it fixes: of two patterns of which one lies within the other, that one has the higher.
+    /// Rises with what it fixes: of two patterns of which one lies within the other, that one has
+    /// the higher.
     pub(super) fn weight(&self) -> (usize, std::cmp::Reverse<usize>) {
         let stars = self.text.bytes().filter(|byte| *byte == b'*').count();
         (self.text.len() - stars, std::cmp::Reverse(stars))
@@ -117,7 +134,13 @@ impl Pattern {
 
     /// Could it match a tool of `server`?
     pub fn reaches(&self, server: &ServerName) -> bool {
-        let case = |text: &str| if self.any_case { text.to_ascii_lowercase() } else { text.to_owned() };
+        let case = |text: &str| {
+            if self.any_case {
+                text.to_ascii_lowercase()
+            } else {
+                text.to_owned()
+            }
+        };
         let (text, prefix) = (case(&self.text), case(&format!("{server}{SEPARATOR}")));
         match text.split_once('*') {
             Some((head, _)) => head.starts_with(&prefix) || prefix.starts_with(head),

@@ -1,6 +1,7 @@
-//! Who may use what besides tools: the sections `resources`, `prompts`, `completions`, `sampling`, `elicitation`, `roots` and
-//! `logging` of the layers (SECURITY §3C C3, C6, §5). Deny before allow in each layer, all layers together, a child within
-//! its parents, as for tools. What no layer allows is closed.
+//! Who may use what besides tools: the sections `resources`, `prompts`, `completions`, `sampling`,
+//! `elicitation`, `roots` and `logging` of the layers (SECURITY §3C C3, C6, §5). Deny before allow
+//! in each layer, all layers together, a child within its parents, as for tools. What no layer
+//! allows is closed.
 
 use super::layers::{Layer, Listed};
 use super::pattern::Pattern;
@@ -15,13 +16,14 @@ use crate::model::side::SideDoor;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Who may go through one side door, as a section of a layer. `deny` is looked at first and is final. An absent section says
-/// nothing; what no layer's `allow` names is closed.
+/// Who may go through one side door, as a section of a layer. `deny` is looked at first and is
+/// final. An absent section says nothing; what no layer's `allow` names is closed.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SideDoor")]
 pub struct SideSettings {
-    /// Patterns of which one must match: `server__uri`, `server__prompt`, or servers. `*` stands for any text, also for `/`.
+    /// Patterns of which one must match: `server__uri`, `server__prompt`, or servers. `*` stands
+    /// for any text, also for `/`.
     pub allow: Option<Vec<String>>,
     /// Patterns of which none may match.
     pub deny: Vec<String>,
@@ -35,7 +37,8 @@ pub(super) struct Side {
     deny: Vec<Denying>,
 }
 
-/// A pattern of `deny`. It holds against every reading of what is wanted, so it is read in every way itself.
+/// A pattern of `deny`. It holds against every reading of what is wanted, so it is read in every
+/// way itself.
 #[derive(Debug, Clone)]
 struct Denying {
     listed: Listed,
@@ -91,16 +94,30 @@ impl Wanted {
     pub fn resource(door: SideDoor, server: &ServerName, uri: &str) -> Self {
         match Uri::read(uri) {
             Ok(uri) => {
-                let of = |texts: Vec<String>| texts.iter().map(|text| named(server, text)).collect();
-                Self { door, whole: of(uri.whole()), parts: of(uri.parts()), how: How::Text }
+                let of =
+                    |texts: Vec<String>| texts.iter().map(|text| named(server, text)).collect();
+                Self {
+                    door,
+                    whole: of(uri.whole()),
+                    parts: of(uri.parts()),
+                    how: How::Text,
+                }
             }
-            Err(unclear) => Self { door, whole: Vec::new(), parts: Vec::new(), how: How::Unclear(unclear) },
+            Err(unclear) => Self {
+                door,
+                whole: Vec::new(),
+                parts: Vec::new(),
+                how: How::Unclear(unclear),
+            },
         }
     }
 
     /// A template of resources that is listed.
     pub fn listed(server: &ServerName, template: &str) -> Self {
-        Self::template(SideDoor::Resources, How::Listed(pattern_of(server, template)))
+        Self::template(
+            SideDoor::Resources,
+            How::Listed(pattern_of(server, template)),
+        )
     }
 
     /// A template of resources that is completed; a URI is one that has nothing open.
@@ -112,19 +129,34 @@ impl Wanted {
     }
 
     fn template(door: SideDoor, how: How) -> Self {
-        Self { door, whole: Vec::new(), parts: Vec::new(), how }
+        Self {
+            door,
+            whole: Vec::new(),
+            parts: Vec::new(),
+            how,
+        }
     }
 
     /// A prompt, by its name at its server.
     pub fn prompt(door: SideDoor, server: &ServerName, name: &str) -> Self {
         let name = named(server, name);
-        Self { door, whole: vec![name.clone()], parts: vec![name], how: How::Text }
+        Self {
+            door,
+            whole: vec![name.clone()],
+            parts: vec![name],
+            how: How::Text,
+        }
     }
 
     /// The server, for the doors that are opened for whole servers.
     pub fn server(door: SideDoor, server: &ServerName) -> Self {
         let name = server.to_string();
-        Self { door, whole: vec![name.clone()], parts: vec![name], how: How::Text }
+        Self {
+            door,
+            whole: vec![name.clone()],
+            parts: vec![name],
+            how: How::Text,
+        }
     }
 
     /// Anything of the server at all.
@@ -132,7 +164,12 @@ impl Wanted {
         if door.is_of_servers() {
             return Self::server(door, server);
         }
-        Self { door, whole: Vec::new(), parts: Vec::new(), how: How::Any(server.clone()) }
+        Self {
+            door,
+            whole: Vec::new(),
+            parts: Vec::new(),
+            how: How::Any(server.clone()),
+        }
     }
 }
 
@@ -152,9 +189,15 @@ fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
     }
     text.push_str(rest);
     let own = &text[server.as_str().len() + SEPARATOR.len()..];
-    let is_clear = !own.contains(['\\', '%']) && !own.split(['/', '?', '#']).any(|part| matches!(part, "." | ".."));
+    let is_clear = !own.contains(['\\', '%'])
+        && !own
+            .split(['/', '?', '#'])
+            .any(|part| matches!(part, "." | ".."));
     // Where a part that is open leaves no URI to read, its letters are compared.
-    let form = Uri::read_pattern(own).map_or_else(|_| composed(own).into_owned(), |read| read.as_str().to_owned());
+    let form = Uri::read_pattern(own).map_or_else(
+        |_| composed(own).into_owned(),
+        |read| read.as_str().to_owned(),
+    );
     (is_clear && text.len() <= uri::LONGEST).then(|| Pattern::of_text(&named(server, &form)))
 }
 
@@ -166,13 +209,17 @@ impl Side {
         let mut list = |key: &str, written: &[String]| -> Vec<Listed> {
             problems.under(key, |problems| {
                 let each = written.iter().enumerate().filter_map(|(index, text)| {
-                    let pattern = problems.under(index.to_string(), |problems| pattern(door, text, problems));
+                    let pattern =
+                        problems.under(index.to_string(), |problems| pattern(door, text, problems));
                     pattern.map(Listed::own)
                 });
                 each.collect()
             })
         };
-        let deny = list("deny", &written.deny).into_iter().map(|listed| Denying::of(door, listed)).collect();
+        let deny = list("deny", &written.deny)
+            .into_iter()
+            .map(|listed| Denying::of(door, listed))
+            .collect();
         let allow = written.allow.as_deref().map(|allow| list("allow", allow));
         Self { door, allow, deny }
     }
@@ -181,20 +228,34 @@ impl Side {
         if let Some(denied) = self.deny.iter().find(|denying| denying.holds(wanted)) {
             return Verdict::Denied(denied.listed.shown());
         }
-        let Some(allow) = &self.allow else { return Verdict::Passed };
-        wanted.allowed_by(allow).map_or(Verdict::NotAllowed, |listed| Verdict::Allowed(listed.shown()))
+        let Some(allow) = &self.allow else {
+            return Verdict::Passed;
+        };
+        wanted
+            .allowed_by(allow)
+            .map_or(Verdict::NotAllowed, |listed| {
+                Verdict::Allowed(listed.shown())
+            })
     }
 }
 
 impl Denying {
     fn of(door: SideDoor, listed: Listed) -> Self {
         let is_of_uris = matches!(door, SideDoor::Resources | SideDoor::Completions);
-        let loose = is_of_uris.then(|| uri::loose(listed.pattern().as_str())).flatten();
-        Self { loose: loose.map(|text| Pattern::of_text(&text)), listed }
+        let loose = is_of_uris
+            .then(|| uri::loose(listed.pattern().as_str()))
+            .flatten();
+        Self {
+            loose: loose.map(|text| Pattern::of_text(&text)),
+            listed,
+        }
     }
 
     fn holds(&self, wanted: &Wanted) -> bool {
-        [Some(self.listed.pattern()), self.loose.as_ref()].into_iter().flatten().any(|one| wanted.is_denied_by(one))
+        [Some(self.listed.pattern()), self.loose.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|one| wanted.is_denied_by(one))
     }
 }
 
@@ -211,11 +272,15 @@ impl Wanted {
 
     /// The first that allows it, if all of it is allowed.
     fn allowed_by<'l>(&self, allow: &'l [Listed]) -> Option<&'l Listed> {
-        let find = |fits: &dyn Fn(&Pattern) -> bool| allow.iter().find(|listed| fits(listed.pattern()));
+        let find =
+            |fits: &dyn Fn(&Pattern) -> bool| allow.iter().find(|listed| fits(listed.pattern()));
         match &self.how {
             How::Text => {
-                let found: Option<Vec<_>> =
-                    self.whole.iter().map(|text| find(&|pattern| pattern.matches(text))).collect();
+                let found: Option<Vec<_>> = self
+                    .whole
+                    .iter()
+                    .map(|text| find(&|pattern| pattern.matches(text)))
+                    .collect();
                 found?.first().copied()
             }
             How::Listed(Some(template)) => find(&|pattern| template.meets(pattern)),
@@ -230,16 +295,24 @@ impl Wanted {
 
 impl Layer {
     fn judge_side(&self, wanted: &Wanted) -> Verdict<'_> {
-        self.sides().iter().find(|side| side.door == wanted.door).map_or(Verdict::Passed, |side| side.judge(wanted))
+        self.sides()
+            .iter()
+            .find(|side| side.door == wanted.door)
+            .map_or(Verdict::Passed, |side| side.judge(wanted))
     }
 }
 
 // === impl Rule ===
 
 impl Rule {
-    /// May `caller` reach what is `wanted`? The same in either mode: who asks knows what is enforced.
+    /// May `caller` reach what is `wanted`? The same in either mode: who asks knows what is
+    /// enforced.
     pub fn side(&self, caller: &Caller, wanted: &Wanted) -> Sided<'_> {
-        let mut by = Provenance { parent: None, layer: DEFAULT, verdict: Verdict::Closed };
+        let mut by = Provenance {
+            parent: None,
+            layer: DEFAULT,
+            verdict: Verdict::Closed,
+        };
         self.side_steps((caller, None), wanted, &mut |step| {
             by = step;
             !by.verdict.refuses()
@@ -257,7 +330,8 @@ impl Rule {
         steps
     }
 
-    /// The layers, what is closed by default, and the same of every parent. The last step that allowed is told last.
+    /// The layers, what is closed by default, and the same of every parent. The last step that
+    /// allowed is told last.
     fn side_steps<'a>(
         &'a self,
         (caller, parent): (&Caller, Option<&Caller>),
@@ -265,7 +339,11 @@ impl Rule {
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
         let parent = parent.map(|parent| parent.agent.clone());
-        let step = |layer: &'a str, verdict| Provenance { parent: parent.clone(), layer, verdict };
+        let step = |layer: &'a str, verdict| Provenance {
+            parent: parent.clone(),
+            layer,
+            verdict,
+        };
         if let How::Unclear(unclear) = wanted.how {
             return note(step(DEFAULT, Verdict::Unclear(unclear)));
         }
@@ -290,10 +368,14 @@ impl Rule {
 
     /// Does any layer say anything of side doors?
     pub fn has_sides(&self) -> bool {
-        self.layers.every().into_iter().any(|layer| !layer.sides().is_empty())
+        self.layers
+            .every()
+            .into_iter()
+            .any(|layer| !layer.sides().is_empty())
     }
 
-    /// May `caller` reach anything of `server` through `door`? In either mode by what the layers say.
+    /// May `caller` reach anything of `server` through `door`? In either mode by what the layers
+    /// say.
     pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
         !self.side(caller, &Wanted::any(door, server)).refuses()
     }
@@ -305,20 +387,30 @@ const DEFAULT: &str = "default";
 /// The pattern that `text` is for `door`.
 pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<Pattern> {
     if text.starts_with(GROUP) {
-        problems.error("groups are of tools", format!("write the patterns of {} themselves", door.word()));
+        problems.error(
+            "groups are of tools",
+            format!("write the patterns of {} themselves", door.word()),
+        );
         return None;
     }
     match door {
         SideDoor::Resources => uris(text, problems),
         SideDoor::Prompts | SideDoor::Completions => {
             // A completion is of a prompt or of a template.
-            if text.contains(':') { uris(text, problems) } else { Pattern::compile(text, problems) }
+            if text.contains(':') {
+                uris(text, problems)
+            } else {
+                Pattern::compile(text, problems)
+            }
         }
         SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => {
             if text.contains(SEPARATOR) {
                 problems.error(
                     format!("`{}` is opened for whole servers", door.word()),
-                    format!("write `{}`", text.split(SEPARATOR).next().unwrap_or_default()),
+                    format!(
+                        "write `{}`",
+                        text.split(SEPARATOR).next().unwrap_or_default()
+                    ),
                 );
                 return None;
             }
@@ -338,14 +430,26 @@ fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
     }
     let (server, uri) = text.split_once(SEPARATOR).unwrap_or(("", text));
     // Nothing stands before the first `*` that could be written in another way.
-    let is_open = uri.split('*').next().is_some_and(|head| !head.contains(':')) && uri.contains('*');
-    let is_plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"\\{}\"'<>^`|%".contains(letter);
+    let is_open = uri
+        .split('*')
+        .next()
+        .is_some_and(|head| !head.contains(':'))
+        && uri.contains('*');
+    let is_plain = |letter: char| {
+        !letter.is_control() && !letter.is_whitespace() && !"\\{}\"'<>^`|%".contains(letter)
+    };
     let read = if is_open && uri.chars().all(is_plain) {
         Ok(composed(uri).into_owned())
     } else {
         Uri::read_pattern(uri).map(|read| read.as_str().to_owned())
     };
-    let written = |form: &str| if server.is_empty() { form.to_owned() } else { [server, SEPARATOR, form].concat() };
+    let written = |form: &str| {
+        if server.is_empty() {
+            form.to_owned()
+        } else {
+            [server, SEPARATOR, form].concat()
+        }
+    };
     match read {
         Ok(form) if form == uri => return Some(Pattern::of_text(text)),
         Ok(form) => problems.error(

@@ -12,7 +12,10 @@ mod sides;
 mod unavailable;
 
 fn caller(agent: &str, owner: bool) -> Caller {
-    Caller { owner, ..Caller::named(agent) }
+    Caller {
+        owner,
+        ..Caller::named(agent)
+    }
 }
 
 fn settings(written: Value) -> Settings {
@@ -27,8 +30,16 @@ fn layers(written: Value) -> Layers {
 }
 
 fn contracts(tools: &[&str], owner_only: bool) -> HashMap<ToolName, Arc<ToolRules>> {
-    let rules = || Arc::new(ToolRules { owner_only, ..ToolRules::default() });
-    tools.iter().map(|tool| (ToolName::new(tool), rules())).collect()
+    let rules = || {
+        Arc::new(ToolRules {
+            owner_only,
+            ..ToolRules::default()
+        })
+    };
+    tools
+        .iter()
+        .map(|tool| (ToolName::new(tool), rules()))
+        .collect()
 }
 
 fn decides(rule: &Rule, caller: &Caller, tool: &str) -> String {
@@ -46,44 +57,120 @@ fn decides(rule: &Rule, caller: &Caller, tool: &str) -> String {
 fn a_layer_decides_by_its_table() {
     let cases = [
         (json!({}), "fs__read", "contract: nothing against it"),
-        (json!({ "allow": [] }), "fs__read", "global: no pattern of `allow` matches"),
-        (json!({ "allow": ["fs__*"] }), "fs__read", "contract: nothing against it"),
-        (json!({ "allow": ["fs__*"], "deny": ["*__read"] }), "fs__read", "global: denied by `*__read`"),
-        (json!({ "allow": ["fs__read"], "deny": ["fs__read"] }), "fs__read", "global: denied by `fs__read`"),
-        (json!({ "allow": ["FS__*"] }), "fs__read", "global: no pattern of `allow` matches"),
-        (json!({ "allow": ["FS__*"], "ignore_case": true }), "fs__read", "contract: nothing against it"),
-        (json!({ "deny": ["FS__Read"], "ignore_case": true }), "fs__read", "global: denied by `FS__Read`"),
-        (json!({ "allow": ["fs__rea"] }), "fs__read", "global: no pattern of `allow` matches"),
-        (json!({ "allow": ["s__read"] }), "fs__read", "global: no pattern of `allow` matches"),
-        (json!({ "allow": ["*"] }), "fs__other", "contract: the tool has no contract"),
+        (
+            json!({ "allow": [] }),
+            "fs__read",
+            "global: no pattern of `allow` matches",
+        ),
+        (
+            json!({ "allow": ["fs__*"] }),
+            "fs__read",
+            "contract: nothing against it",
+        ),
+        (
+            json!({ "allow": ["fs__*"], "deny": ["*__read"] }),
+            "fs__read",
+            "global: denied by `*__read`",
+        ),
+        (
+            json!({ "allow": ["fs__read"], "deny": ["fs__read"] }),
+            "fs__read",
+            "global: denied by `fs__read`",
+        ),
+        (
+            json!({ "allow": ["FS__*"] }),
+            "fs__read",
+            "global: no pattern of `allow` matches",
+        ),
+        (
+            json!({ "allow": ["FS__*"], "ignore_case": true }),
+            "fs__read",
+            "contract: nothing against it",
+        ),
+        (
+            json!({ "deny": ["FS__Read"], "ignore_case": true }),
+            "fs__read",
+            "global: denied by `FS__Read`",
+        ),
+        (
+            json!({ "allow": ["fs__rea"] }),
+            "fs__read",
+            "global: no pattern of `allow` matches",
+        ),
+        (
+            json!({ "allow": ["s__read"] }),
+            "fs__read",
+            "global: no pattern of `allow` matches",
+        ),
+        (
+            json!({ "allow": ["*"] }),
+            "fs__other",
+            "contract: the tool has no contract",
+        ),
         // OpenClaw's meaning of an empty list, for those who ask for it.
-        (json!({ "allow": [], "on_empty_allow": "all" }), "fs__read", "contract: nothing against it"),
-        (json!({ "allow": [" ", ""], "on_empty_allow": "all" }), "fs__read", "contract: nothing against it"),
-        (json!({ "allow": [], "on_empty_allow": "all", "deny": ["*"] }), "fs__read", "global: denied by `*`"),
-        (json!({ "allow": ["db__*"], "on_empty_allow": "all" }), "fs__read", "global: no pattern of `allow` matches"),
+        (
+            json!({ "allow": [], "on_empty_allow": "all" }),
+            "fs__read",
+            "contract: nothing against it",
+        ),
+        (
+            json!({ "allow": [" ", ""], "on_empty_allow": "all" }),
+            "fs__read",
+            "contract: nothing against it",
+        ),
+        (
+            json!({ "allow": [], "on_empty_allow": "all", "deny": ["*"] }),
+            "fs__read",
+            "global: denied by `*`",
+        ),
+        (
+            json!({ "allow": ["db__*"], "on_empty_allow": "all" }),
+            "fs__read",
+            "global: no pattern of `allow` matches",
+        ),
     ];
     for (global, tool, by) in cases {
-        let rule =
-            Rule::new(Mode::Enforce, layers(json!({ "global": global.clone() })), contracts(&["fs__read"], false));
-        assert_eq!(decides(&rule, &caller("a", false), tool), by, "{global} {tool}");
+        let rule = Rule::new(
+            Mode::Enforce,
+            layers(json!({ "global": global.clone() })),
+            contracts(&["fs__read"], false),
+        );
+        assert_eq!(
+            decides(&rule, &caller("a", false), tool),
+            by,
+            "{global} {tool}"
+        );
     }
 }
 
 /// 001-03, 001-04, 001-P3: owner-only tools are there for owners only, allowed or not.
 #[test]
 fn owner_only_tools_are_hidden_from_others() {
-    let layers = layers(json!({ "global": { "allow": ["*"] }, "agent": { "a": { "allow": ["fs__wipe"] } } }));
+    let layers = layers(
+        json!({ "global": { "allow": ["*"] }, "agent": { "a": { "allow": ["fs__wipe"] } } }),
+    );
     let rule = Rule::new(Mode::Enforce, layers, contracts(&["fs__wipe"], true));
     let tool = ToolName::new("fs__wipe");
     assert!(rule.admit(&caller("a", true), &tool).is_ok());
     let denied = rule.admit(&caller("a", false), &tool).unwrap_err();
-    assert_eq!(denied.by, Provenance { parent: None, layer: "owner", verdict: Verdict::OwnerOnly });
+    assert_eq!(
+        denied.by,
+        Provenance {
+            parent: None,
+            layer: "owner",
+            verdict: Verdict::OwnerOnly
+        }
+    );
 }
 
-/// 001-A9: a tool for some providers is nobody's whose model has another, or whose model is not known.
+/// 001-A9: a tool for some providers is nobody's whose model has another, or whose model is not
+/// known.
 #[test]
 fn a_tool_for_some_providers_is_hidden_from_the_models_of_others() {
-    let rules = ToolRules { providers_allowed: vec!["openai".into(), "acme/one".into()], ..ToolRules::default() };
+    let rules = ToolRules {
+        providers_allowed: vec!["openai".into(), "acme/one".into()],
+        ..ToolRules::default()
+    };
     let contracts = HashMap::from([(ToolName::new("fs__apply_patch"), Arc::new(rules))]);
     let rule = Rule::new(Mode::Enforce, Layers::default(), contracts);
     for (model, sees) in [
@@ -97,31 +184,68 @@ fn a_tool_for_some_providers_is_hidden_from_the_models_of_others() {
         (Some(""), false),
         (None, false),
     ] {
-        let caller = Caller { model: model.map(ToOwned::to_owned), ..Caller::named("a") };
-        let child = Caller { parents: vec![Arc::new(caller.clone())], ..Caller::named("child") };
-        let child = Caller { model: Some("openai/gpt-5".to_owned()), ..child };
+        let caller = Caller {
+            model: model.map(ToOwned::to_owned),
+            ..Caller::named("a")
+        };
+        let child = Caller {
+            parents: vec![Arc::new(caller.clone())],
+            ..Caller::named("child")
+        };
+        let child = Caller {
+            model: Some("openai/gpt-5".to_owned()),
+            ..child
+        };
         for caller in [&caller, &child] {
             let by = decides(&rule, caller, "fs__apply_patch");
-            assert_eq!(!by.ends_with("not for the provider of the caller's model"), sees, "{model:?} {by}");
+            assert_eq!(
+                !by.ends_with("not for the provider of the caller's model"),
+                sees,
+                "{model:?} {by}"
+            );
         }
     }
 }
 
-/// 003-41: what an operator takes away is gone for everybody, owners and observe mode included, and says by whom.
+/// 003-41: what an operator takes away is gone for everybody, owners and observe mode included, and
+/// says by whom.
 #[test]
 fn what_is_disabled_is_gone_for_everybody() {
-    let reason = Reason { who: "ann".into(), why: "wrote to\u{7} prod".into(), since: "2026-11-21T10:00:00Z".into() };
+    let reason = Reason {
+        who: "ann".into(),
+        why: "wrote to\u{7} prod".into(),
+        since: "2026-11-21T10:00:00Z".into(),
+    };
     for mode in [Mode::Enforce, Mode::Observe] {
-        let rule = Rule::new(mode, Layers::default(), contracts(&["fs__wipe", "fs__read", "db__read"], false));
-        let rule = rule.without(Disabled::from([(ToolName::new("fs__wipe"), reason.clone())]));
+        let rule = Rule::new(
+            mode,
+            Layers::default(),
+            contracts(&["fs__wipe", "fs__read", "db__read"], false),
+        );
+        let rule = rule.without(Disabled::from([(
+            ToolName::new("fs__wipe"),
+            reason.clone(),
+        )]));
         let rule = rule.without_servers(vec![ServerName::new("db")]);
         let owner = caller("a", true);
         let by = "disabled: by ann since 2026-11-21T10:00:00Z: wrote to\u{fffd} prod";
         assert_eq!(decides(&rule, &owner, "fs__wipe"), by);
-        assert_eq!(decides(&rule, &owner, "db__read"), "disabled: the configuration disables the server");
-        assert!(rule.admit(&owner, &ToolName::new("fs__wipe")).is_err(), "{mode:?}");
-        assert!(rule.admit(&owner, &ToolName::new("db__other")).is_err(), "{mode:?}");
-        assert!(rule.admit(&owner, &ToolName::new("fs__read")).is_ok(), "{mode:?}");
+        assert_eq!(
+            decides(&rule, &owner, "db__read"),
+            "disabled: the configuration disables the server"
+        );
+        assert!(
+            rule.admit(&owner, &ToolName::new("fs__wipe")).is_err(),
+            "{mode:?}"
+        );
+        assert!(
+            rule.admit(&owner, &ToolName::new("db__other")).is_err(),
+            "{mode:?}"
+        );
+        assert!(
+            rule.admit(&owner, &ToolName::new("fs__read")).is_ok(),
+            "{mode:?}"
+        );
     }
 }
 
@@ -130,13 +254,25 @@ fn observe_mode_admits_everything_and_says_what_it_would_refuse() {
     let layers = layers(json!({ "global": { "deny": ["*__drop"] } }));
     let rule = Rule::new(Mode::Observe, layers, contracts(&["fs__drop"], false));
     for tool in ["fs__drop", "fs__unknown"] {
-        let admitted = rule.admit(&caller("a", false), &ToolName::new(tool)).unwrap();
-        assert_eq!(admitted.would_refuse(), Some(Refusal::ToolNotAllowlisted), "{tool}");
+        let admitted = rule
+            .admit(&caller("a", false), &ToolName::new(tool))
+            .unwrap();
+        assert_eq!(
+            admitted.would_refuse(),
+            Some(Refusal::ToolNotAllowlisted),
+            "{tool}"
+        );
     }
-    assert!(rule.admit(&caller("a", false), &ToolName::new("fs__unknown")).unwrap().rules().side_effect);
+    assert!(
+        rule.admit(&caller("a", false), &ToolName::new("fs__unknown"))
+            .unwrap()
+            .rules()
+            .side_effect
+    );
 }
 
-/// Callers for which the same layers hold share one listing; a caller that differs in anything that decides does not.
+/// Callers for which the same layers hold share one listing; a caller that differs in anything that
+/// decides does not.
 #[test]
 fn a_class_is_what_decides_and_nothing_else() {
     let written = json!({
@@ -144,23 +280,55 @@ fn a_class_is_what_decides_and_nothing_else() {
         "agent": { "b": { "deny": ["fs__*"] } },
         "group": { "support": {} },
     });
-    let rule = Rule::new(Mode::Enforce, layers(written), contracts(&["fs__read"], false));
+    let rule = Rule::new(
+        Mode::Enforce,
+        layers(written),
+        contracts(&["fs__read"], false),
+    );
     let named = |agent: &str| Caller::named(agent);
-    let group = |group: &str| Caller { group: Some(group.to_owned()), ..named("a") };
-    let same = [named("a"), named("c"), Caller { roles: vec!["x".to_owned()], ..named("d") }, group("without layer")];
+    let group = |group: &str| Caller {
+        group: Some(group.to_owned()),
+        ..named("a")
+    };
+    let same = [
+        named("a"),
+        named("c"),
+        Caller {
+            roles: vec!["x".to_owned()],
+            ..named("d")
+        },
+        group("without layer"),
+    ];
     for one in &same {
         assert_eq!(rule.class(one), rule.class(&same[0]), "{one:?}");
     }
     let others = [
         named("b"),
         group("support"),
-        Caller { owner: true, ..named("a") },
-        Caller { model: Some("openai/x".to_owned()), ..named("a") },
-        Caller { parents: vec![Arc::new(named("a"))], ..named("a") },
-        Caller { parents: vec![Arc::new(named("b"))], ..named("a") },
+        Caller {
+            owner: true,
+            ..named("a")
+        },
+        Caller {
+            model: Some("openai/x".to_owned()),
+            ..named("a")
+        },
+        Caller {
+            parents: vec![Arc::new(named("a"))],
+            ..named("a")
+        },
+        Caller {
+            parents: vec![Arc::new(named("b"))],
+            ..named("a")
+        },
     ];
     for (index, one) in others.iter().enumerate() {
         let before = others[..index].iter().chain(&same[..1]);
-        assert!(before.into_iter().all(|other| rule.class(other) != rule.class(one)), "{one:?}");
+        assert!(
+            before
+                .into_iter()
+                .all(|other| rule.class(other) != rule.class(one)),
+            "{one:?}"
+        );
     }
 }

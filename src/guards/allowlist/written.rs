@@ -1,4 +1,5 @@
-//! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what runs.
+//! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what
+//! runs.
 
 use super::layers::{Layer, Layers, Listed};
 use super::pattern::Pattern;
@@ -49,19 +50,21 @@ pub struct Settings {
     pub delegation: Option<LayerSettings>,
 }
 
-/// One layer. `deny` is looked at first and is final. `allow` that is absent restricts nothing; `[]` lets nothing pass.
+/// One layer. `deny` is looked at first and is final. `allow` that is absent restricts nothing;
+/// `[]` lets nothing pass.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Layer")]
 pub struct LayerSettings {
-    /// Patterns of which one must match. `*` stands for any text, `group:NAME` for a group's patterns; everything else
-    /// for itself.
+    /// Patterns of which one must match. `*` stands for any text, `group:NAME` for a group's
+    /// patterns; everything else for itself.
     pub allow: Option<Vec<String>>,
     /// Patterns of which none may match.
     pub deny: Vec<String>,
     /// What an `allow` means that holds nothing, or only blanks.
     pub on_empty_allow: OnEmpty,
-    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip` for `profile` and `group`.
+    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip`
+    /// for `profile` and `group`.
     pub unavailable_only_allowlist: Unavailable,
     /// Do the patterns match letters of either case?
     pub ignore_case: bool,
@@ -69,7 +72,8 @@ pub struct LayerSettings {
     pub resources: Option<SideSettings>,
     /// Prompts, by `server__prompt`.
     pub prompts: Option<SideSettings>,
-    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be open, too.
+    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be
+    /// open, too.
     pub completions: Option<SideSettings>,
     /// Servers that may use the model of their agent.
     pub sampling: Option<SideSettings>,
@@ -79,8 +83,8 @@ pub struct LayerSettings {
     pub roots: Option<SideSettings>,
     /// Servers whose logs the agent reads.
     pub logging: Option<SideSettings>,
-    /// A further layer for callers whose model is of that `provider`, or for one `provider/model`, which goes before; for
-    /// `profile`, `global` and `agent`.
+    /// A further layer for callers whose model is of that `provider`, or for one `provider/model`,
+    /// which goes before; for `profile`, `global` and `agent`.
     pub by_model_provider: BTreeMap<String, ModelSettings>,
 }
 
@@ -95,7 +99,8 @@ pub struct ModelSettings {
     pub deny: Vec<String>,
     /// What an `allow` means that holds nothing, or only blanks.
     pub on_empty_allow: OnEmpty,
-    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip` for `profile`.
+    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip`
+    /// for `profile`.
     pub unavailable_only_allowlist: Unavailable,
     /// Do the patterns match letters of either case?
     pub ignore_case: bool,
@@ -103,7 +108,8 @@ pub struct ModelSettings {
     pub resources: Option<SideSettings>,
     /// Prompts, by `server__prompt`.
     pub prompts: Option<SideSettings>,
-    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be open, too.
+    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be
+    /// open, too.
     pub completions: Option<SideSettings>,
     /// Servers that may use the model of their agent.
     pub sampling: Option<SideSettings>,
@@ -204,7 +210,8 @@ impl FromIterator<ToolName> for Contracted {
     fn from_iter<T: IntoIterator<Item = ToolName>>(tools: T) -> Self {
         let mut contracted = Self::default();
         for tool in tools {
-            match Pattern::compile(tool.as_str(), &mut Problems::default()).filter(Pattern::is_wild) {
+            match Pattern::compile(tool.as_str(), &mut Problems::default()).filter(Pattern::is_wild)
+            {
                 Some(glob) => contracted.globs.push(glob),
                 None => drop(contracted.names.insert(tool)),
             }
@@ -228,7 +235,8 @@ impl Contracted {
 
     /// Can there be a tool with a contract that `pattern` names?
     pub fn may_know(&self, pattern: &Pattern) -> bool {
-        self.knows(pattern) || (pattern.is_wild() && self.globs.iter().any(|glob| glob.meets(pattern)))
+        self.knows(pattern)
+            || (pattern.is_wild() && self.globs.iter().any(|glob| glob.meets(pattern)))
     }
 
     /// Those that have a contract of their own, in no order.
@@ -245,28 +253,42 @@ impl Settings {
 
     /// Looks at each layer, in their order.
     pub fn each(&self, problems: &mut Problems, look: &mut dyn FnMut(&Written<'_>, &mut Problems)) {
-        let Self { profile, group, global, agent, environment, delegation } = self;
-        let mut named = |kind: Kind, layers: &BTreeMap<String, LayerSettings>, problems: &mut Problems| {
-            problems.under(kind.word(), |problems| {
-                for (name, layer) in layers {
-                    problems.under(name.clone(), |problems| layer.each((kind, name), problems, look));
-                }
-            });
-        };
+        let Self {
+            profile,
+            group,
+            global,
+            agent,
+            environment,
+            delegation,
+        } = self;
+        let mut named =
+            |kind: Kind, layers: &BTreeMap<String, LayerSettings>, problems: &mut Problems| {
+                problems.under(kind.word(), |problems| {
+                    for (name, layer) in layers {
+                        problems.under(name.clone(), |problems| {
+                            layer.each((kind, name), problems, look);
+                        });
+                    }
+                });
+            };
         named(Kind::Profile, profile, problems);
         named(Kind::Group, group, problems);
         named(Kind::Agent, agent, problems);
         named(Kind::Environment, environment, problems);
         for (kind, layer) in [(Kind::Global, global), (Kind::Delegation, delegation)] {
             let Some(layer) = layer else { continue };
-            problems.under(kind.word(), |problems| layer.each((kind, ""), problems, look));
+            problems.under(kind.word(), |problems| {
+                layer.each((kind, ""), problems, look);
+            });
         }
     }
 
     /// Compiles every layer, and judges its patterns one by one.
     pub fn compile(&self, around: &Around, problems: &mut Problems) -> Layers {
         let mut layers = Layers::default();
-        self.each(problems, &mut |written, problems| layers.add(written, written.compile(around, problems)));
+        self.each(problems, &mut |written, problems| {
+            layers.add(written, written.compile(around, problems));
+        });
         layers
     }
 }
@@ -335,50 +357,78 @@ impl Kind {
 }
 
 impl Written<'_> {
-    /// What `explain`, the ledger and the metrics call it: `profile coding`, `global.by_model_provider openai`.
+    /// What `explain`, the ledger and the metrics call it: `profile coding`,
+    /// `global.by_model_provider openai`.
     pub fn label(&self) -> String {
         let mut label = self.kind.word().to_owned();
         if self.model.is_some() {
             label.push_str(".by_model_provider");
         }
-        for part in [Some(self.name), self.model].into_iter().flatten().filter(|part| !part.is_empty()) {
+        for part in [Some(self.name), self.model]
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+        {
             label.push(' ');
             label.push_str(part);
         }
         label
     }
 
-    /// Every pattern of `deny` or `allow` by its place, those of groups at the group's. `unknown` hears of the rest.
+    /// Every pattern of `deny` or `allow` by its place, those of groups at the group's. `unknown`
+    /// hears of the rest.
     pub fn patterns<'w>(
         &self,
         written: &'w [String],
         around: &'w Around,
     ) -> impl Iterator<Item = (usize, Result<Listed, &'w str>)> {
         let (any_case, drops_blanks) = (self.ignore_case, self.on_empty_allow == OnEmpty::All);
-        let entries = written.iter().enumerate().filter(move |(_, text)| !drops_blanks || !text.trim().is_empty());
+        let entries = written
+            .iter()
+            .enumerate()
+            .filter(move |(_, text)| !drops_blanks || !text.trim().is_empty());
         entries.flat_map(move |(index, text)| {
             let silent = |text: &str| Pattern::compile(text, &mut Problems::default());
             let Some(name) = text.strip_prefix(GROUP) else {
-                let listed = silent(text).map(|pattern| Ok(Listed::own(pattern.in_any_case(any_case))));
-                return listed.map(|listed| (index, listed)).into_iter().collect::<Vec<_>>();
+                let listed =
+                    silent(text).map(|pattern| Ok(Listed::own(pattern.in_any_case(any_case))));
+                return listed
+                    .map(|listed| (index, listed))
+                    .into_iter()
+                    .collect::<Vec<_>>();
             };
-            let Some(members) = around.groups.get(name) else { return vec![(index, Err(name))] };
+            let Some(members) = around.groups.get(name) else {
+                return vec![(index, Err(name))];
+            };
             let members = members.iter().filter_map(|member| silent(member));
-            members.map(|pattern| (index, Ok(Listed::of(name, pattern.in_any_case(any_case))))).collect()
+            members
+                .map(|pattern| (index, Ok(Listed::of(name, pattern.in_any_case(any_case)))))
+                .collect()
         })
     }
 
-    /// Does `allow` name tools, and only tools that are known, of servers that are disabled (POLICY §2.4)?
+    /// Does `allow` name tools, and only tools that are known, of servers that are disabled (POLICY
+    /// §2.4)?
     pub fn is_unavailable(&self, around: &Around) -> bool {
-        let Some(allow) = self.allow else { return false };
+        let Some(allow) = self.allow else {
+            return false;
+        };
         let mut patterns = self.patterns(allow, around).peekable();
         let is_disabled = |pattern: &Pattern| {
-            let mut reached = around.servers.iter().filter(|(server, _)| pattern.reaches(server)).peekable();
-            reached.peek().is_some() && reached.all(|(_, disabled)| *disabled) && around.tools.knows(pattern)
+            let mut reached = around
+                .servers
+                .iter()
+                .filter(|(server, _)| pattern.reaches(server))
+                .peekable();
+            reached.peek().is_some()
+                && reached.all(|(_, disabled)| *disabled)
+                && around.tools.knows(pattern)
         };
         patterns.peek().is_some()
             && patterns.all(|(_, listed)| listed.is_ok_and(|listed| is_disabled(listed.pattern())))
-            && allow.iter().all(|text| text.trim() == text && !text.is_empty())
+            && allow
+                .iter()
+                .all(|text| text.trim() == text && !text.is_empty())
     }
 
     fn compile(&self, around: &Around, problems: &mut Problems) -> Layer {
@@ -387,20 +437,34 @@ impl Written<'_> {
                 for (index, text) in written.iter().enumerate() {
                     let is_blank = self.on_empty_allow == OnEmpty::All && text.trim().is_empty();
                     if !is_blank && !text.starts_with(GROUP) {
-                        problems.under(index.to_string(), |problems| drop(Pattern::compile(text, problems)));
+                        problems.under(index.to_string(), |problems| {
+                            drop(Pattern::compile(text, problems));
+                        });
                     }
                 }
             });
-            self.patterns(written, around).filter_map(|(_, listed)| listed.ok()).collect()
+            self.patterns(written, around)
+                .filter_map(|(_, listed)| listed.ok())
+                .collect()
         };
         let deny = list("deny", self.deny);
         let is_empty = |allow: &[String]| allow.iter().all(|text| text.trim().is_empty());
-        let allow = self.allow.filter(|allow| self.on_empty_allow == OnEmpty::Nothing || !is_empty(allow));
+        let allow = self
+            .allow
+            .filter(|allow| self.on_empty_allow == OnEmpty::Nothing || !is_empty(allow));
         let allow = allow.map(|allow| list("allow", allow));
-        let unavailable = self.is_unavailable(around).then_some(self.unavailable_only_allowlist);
-        let sections = self.sides.into_iter().filter_map(|(door, section)| Some((door, section?)));
-        let sides = sections
-            .map(|(door, section)| problems.under(door.word(), |problems| Side::compile(door, section, problems)));
+        let unavailable = self
+            .is_unavailable(around)
+            .then_some(self.unavailable_only_allowlist);
+        let sections = self
+            .sides
+            .into_iter()
+            .filter_map(|(door, section)| Some((door, section?)));
+        let sides = sections.map(|(door, section)| {
+            problems.under(door.word(), |problems| {
+                Side::compile(door, section, problems)
+            })
+        });
         let sides = sides.collect();
         Layer::new(self.label(), (allow, deny), unavailable, sides)
     }

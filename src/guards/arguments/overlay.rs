@@ -1,10 +1,12 @@
-//! Judges the text of a contract's schema: keywords that don't exist, and names that the tool server doesn't know.
+//! Judges the text of a contract's schema: keywords that don't exist, and names that the tool
+//! server doesn't know.
 
 use crate::model::diagnostic::Problems;
 use crate::schema::Schema;
 use serde_json::{Map, Value};
 
-/// Keywords with data, one schema, a list of schemas, schemas by name: what draft 2020-12 knows, and draft-07 besides.
+/// Keywords with data, one schema, a list of schemas, schemas by name: what draft 2020-12 knows,
+/// and draft-07 besides.
 const DATA: &[&str] = &[
     "$schema",
     "$id",
@@ -59,7 +61,14 @@ const ONE: &[&str] = &[
     "contentSchema",
 ];
 const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
-const NAMED: &[&str] = &["properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "dependencies"];
+const NAMED: &[&str] = &[
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "$defs",
+    "definitions",
+    "dependencies",
+];
 
 /// Nested schemas that are looked at; the compiler refuses deeper ones by itself.
 const MAX_DEPTH: usize = 32;
@@ -70,13 +79,17 @@ pub(super) fn spelt(schema: &Value, problems: &mut Problems) -> bool {
 }
 
 fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
-    let Value::Object(members) = schema else { return true };
+    let Value::Object(members) = schema else {
+        return true;
+    };
     if depth == 0 {
         return true;
     }
     let mut fine = true;
     for (keyword, value) in members {
-        fine &= problems.under(keyword, |problems| keyword_spelt(keyword, value, problems, depth - 1));
+        fine &= problems.under(keyword, |problems| {
+            keyword_spelt(keyword, value, problems, depth - 1)
+        });
     }
     fine
 }
@@ -87,7 +100,9 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
         Value::Array(schemas) if LIST.contains(&keyword) || keyword == "items" => {
             let mut fine = true;
             for (index, schema) in schemas.iter().enumerate() {
-                fine &= problems.under(index.to_string(), |problems| spelt_to(schema, problems, depth));
+                fine &= problems.under(index.to_string(), |problems| {
+                    spelt_to(schema, problems, depth)
+                });
             }
             fine
         }
@@ -101,8 +116,16 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
         _ if ONE.contains(&keyword) => spelt_to(value, problems, depth),
         // A wrong kind of value: the compiler says so.
         _ if LIST.contains(&keyword) || NAMED.contains(&keyword) => true,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            let message = format!("`{}` is not a keyword of JSON Schema", keyword.escape_debug());
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => {
+            let message = format!(
+                "`{}` is not a keyword of JSON Schema",
+                keyword.escape_debug()
+            );
             let hint = match nearest(keyword) {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None => "a property is described under `properties`".to_owned(),
@@ -134,8 +157,8 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// Warns where `overlay` names a property that `server` does not declare, and where it says again what `server` says
-/// (002-11, 002-34).
+/// Warns where `overlay` names a property that `server` does not declare, and where it says again
+/// what `server` says (002-11, 002-34).
 pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems) {
     if let Value::Object(members) = overlay {
         repeats(members, &server.source(), problems);
@@ -145,7 +168,10 @@ pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems)
 
 /// What `said` has word for word is kept by the tool's own schema; here it only grows old.
 fn repeats(overlay: &Map<String, Value>, said: &Value, problems: &mut Problems) {
-    for (keyword, value) in overlay.iter().filter(|(keyword, _)| DATA.contains(&keyword.as_str())) {
+    for (keyword, value) in overlay
+        .iter()
+        .filter(|(keyword, _)| DATA.contains(&keyword.as_str()))
+    {
         let is_said = match (keyword.as_str(), value, said.get(keyword)) {
             ("required", Value::Array(names), Some(Value::Array(known))) => {
                 names.iter().any(|name| known.contains(name))
@@ -154,27 +180,43 @@ fn repeats(overlay: &Map<String, Value>, said: &Value, problems: &mut Problems) 
         };
         if is_said {
             let message = format!("`{keyword}` repeats what the tool's own schema says");
-            problems.under(keyword, |problems| problems.warning(message, "take it away: a call must satisfy both"));
+            problems.under(keyword, |problems| {
+                problems.warning(message, "take it away: a call must satisfy both");
+            });
         }
     }
-    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else { return };
+    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else {
+        return;
+    };
     problems.under("properties", |problems| {
         for (name, schema) in properties {
-            if let (Value::Object(members), known @ Value::Object(_)) = (schema, &said["properties"][name]) {
+            if let (Value::Object(members), known @ Value::Object(_)) =
+                (schema, &said["properties"][name])
+            {
                 problems.under(name, |problems| repeats(members, known, problems));
             }
         }
     });
 }
 
-fn compare_at(overlay: &Map<String, Value>, server: &Schema, path: &mut Vec<String>, problems: &mut Problems) {
-    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else { return };
+fn compare_at(
+    overlay: &Map<String, Value>,
+    server: &Schema,
+    path: &mut Vec<String>,
+    problems: &mut Problems,
+) {
+    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else {
+        return;
+    };
     problems.under("properties", |problems| {
         for (name, schema) in properties {
             problems.under(name, |problems| {
                 if let (true, false) = server.names().declares(path, name) {
                     problems.warning(
-                        format!("the tool's input schema has no property `{}`", name.escape_debug()),
+                        format!(
+                            "the tool's input schema has no property `{}`",
+                            name.escape_debug()
+                        ),
                         "compare the spelling with the tool's listing",
                     );
                 }

@@ -13,50 +13,95 @@ fn compile(overlay: &Value) -> (Rule, Vec<(Severity, String, String)>) {
 
 fn found(problems: Problems) -> Vec<(Severity, String, String)> {
     let words = |problem: crate::model::diagnostic::Problem| {
-        (problem.severity, problem.path.join("."), format!("{}; {}", problem.message, problem.hint.unwrap_or_default()))
+        (
+            problem.severity,
+            problem.path.join("."),
+            format!("{}; {}", problem.message, problem.hint.unwrap_or_default()),
+        )
     };
     problems.into_found().into_iter().map(words).collect()
 }
 
 #[test]
 fn both_schemas_must_accept_and_the_servers_is_asked_first() {
-    let server = Schema::compile(&json!({ "properties": { "amount": { "type": "integer" } } })).unwrap();
+    let server =
+        Schema::compile(&json!({ "properties": { "amount": { "type": "integer" } } })).unwrap();
     let (rule, problems) = compile(&json!({ "properties": {
         "amount": { "maximum": 10 }, "day": { "format": "date" }, "Note": {}
     } }));
     assert_eq!(problems, []);
     let refused = |arguments: Value| match rule.check(&server, &arguments) {
         Ok(_) => None,
-        Err(refusal) => {
-            Some((refusal.code().to_owned(), refusal.pointer().unwrap_or_default().to_owned(), refusal.words()))
-        }
+        Err(refusal) => Some((
+            refusal.code().to_owned(),
+            refusal.pointer().unwrap_or_default().to_owned(),
+            refusal.words(),
+        )),
     };
     for (arguments, pointer, words) in [
-        (json!({ "amount": "x" }), "/amount", "expected an integer, got a string"),
+        (
+            json!({ "amount": "x" }),
+            "/amount",
+            "expected an integer, got a string",
+        ),
         (json!({ "amount": 11 }), "/amount", "expected at most 10"),
-        (json!({ "amount": "x", "day": "x" }), "/amount", "expected an integer, got a string"),
-        (json!({ "day": "x" }), "/day", "expected text in the format `date`"),
+        (
+            json!({ "amount": "x", "day": "x" }),
+            "/amount",
+            "expected an integer, got a string",
+        ),
+        (
+            json!({ "day": "x" }),
+            "/day",
+            "expected text in the format `date`",
+        ),
         // A3: a name of either schema in another case, though both are open.
-        (json!({ "Amount": 1 }), "/Amount", "expected the property `amount`, spelt exactly so"),
-        (json!({ "note": 1 }), "/note", "expected the property `Note`, spelt exactly so"),
+        (
+            json!({ "Amount": 1 }),
+            "/Amount",
+            "expected the property `amount`, spelt exactly so",
+        ),
+        (
+            json!({ "note": 1 }),
+            "/note",
+            "expected the property `Note`, spelt exactly so",
+        ),
     ] {
         let (code, at, said) = refused(arguments).expect(pointer);
         assert_eq!((code.as_str(), at.as_str()), ("schema_invalid", pointer));
-        assert!(said.contains(words) && said.contains("did not run"), "{said}");
+        assert!(
+            said.contains(words) && said.contains("did not run"),
+            "{said}"
+        );
     }
     assert_eq!(refused(json!({ "amount": 10, "day": "2026-11-21" })), None);
-    assert!(Rule::default().check(&server, &json!({ "day": "x" })).is_ok());
+    assert!(
+        Rule::default()
+            .check(&server, &json!({ "day": "x" }))
+            .is_ok()
+    );
 }
 
-/// A contract's schema, the paths that its other sections judge, the server's schema, arguments, and the pointer to what
-/// is refused.
-type Case<'a> = (&'a Value, &'a [&'a [&'a str]], &'a Value, Value, Option<&'a str>);
+/// A contract's schema, the paths that its other sections judge, the server's schema, arguments,
+/// and the pointer to what is refused.
+type Case<'a> = (
+    &'a Value,
+    &'a [&'a [&'a str]],
+    &'a Value,
+    Value,
+    Option<&'a str>,
+);
 
 /// What is refused, by pointer; none: accepted. The contract names `kept` for the ledger.
 fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value) -> Option<String> {
-    let paths: Vec<Vec<String>> = paths.iter().map(|path| path.iter().map(|&step| step.to_owned()).collect()).collect();
+    let paths: Vec<Vec<String>> = paths
+        .iter()
+        .map(|path| path.iter().map(|&step| step.to_owned()).collect())
+        .collect();
     let rule = compile(overlay).0.beside(&paths, &["kept".to_owned()]);
-    let refusal = rule.check(&Schema::compile(server).unwrap(), arguments).err()?;
+    let refusal = rule
+        .check(&Schema::compile(server).unwrap(), arguments)
+        .err()?;
     assert_eq!(refusal.code(), "schema_invalid");
     Some(refusal.pointer().unwrap_or_default().to_owned())
 }
@@ -65,8 +110,7 @@ fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value)
 #[test]
 fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
     let open = json!({ "type": "object" });
-    let some =
-        json!({ "properties": { "mode": {}, "to": { "properties": { "city": {} } } }, "additionalProperties": true });
+    let some = json!({ "properties": { "mode": {}, "to": { "properties": { "city": {} } } }, "additionalProperties": true });
     let path = json!({ "properties": { "path": { "enum": ["/ok"] } } });
     let nested = json!({ "properties": { "to": { "properties": { "id": {} } },
         "list": { "items": { "properties": { "id": {} } } } } });
@@ -74,23 +118,107 @@ fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
     let composed = json!({ "allOf": [{ "$ref": "#/$defs/p" }], "$defs": { "p": { "properties": { "path": {} } } } });
     let cases: &[Case<'_>] = &[
         (&path, &[], &open, json!({ "path": "/ok", "kept": 1 }), None),
-        (&path, &[], &open, json!({ "path": "/ok", "file": "/etc" }), Some("/file")),
+        (
+            &path,
+            &[],
+            &open,
+            json!({ "path": "/ok", "file": "/etc" }),
+            Some("/file"),
+        ),
         (&path, &[], &open, json!({ "file": "/etc" }), Some("/file")),
-        (&path, &[], &some, json!({ "path": "/ok", "mode": "r", "to": { "any": 1 } }), None),
-        (&path, &[], &some, json!({ "path": "/ok", "other": 1 }), Some("/other")),
-        (&composed, &[], &open, json!({ "file": "/etc" }), Some("/file")),
-        (&nested, &[], &some, json!({ "to": { "id": 1, "city": 2 }, "list": [{ "id": 1 }] }), None),
-        (&nested, &[], &some, json!({ "to": { "id": 1, "ident": 2 } }), Some("/to/ident")),
-        (&nested, &[], &open, json!({ "list": [{ "id": 1 }, { "ident": 2 }] }), Some("/list/1/ident")),
+        (
+            &path,
+            &[],
+            &some,
+            json!({ "path": "/ok", "mode": "r", "to": { "any": 1 } }),
+            None,
+        ),
+        (
+            &path,
+            &[],
+            &some,
+            json!({ "path": "/ok", "other": 1 }),
+            Some("/other"),
+        ),
+        (
+            &composed,
+            &[],
+            &open,
+            json!({ "file": "/etc" }),
+            Some("/file"),
+        ),
+        (
+            &nested,
+            &[],
+            &some,
+            json!({ "to": { "id": 1, "city": 2 }, "list": [{ "id": 1 }] }),
+            None,
+        ),
+        (
+            &nested,
+            &[],
+            &some,
+            json!({ "to": { "id": 1, "ident": 2 } }),
+            Some("/to/ident"),
+        ),
+        (
+            &nested,
+            &[],
+            &open,
+            json!({ "list": [{ "id": 1 }, { "ident": 2 }] }),
+            Some("/list/1/ident"),
+        ),
         // Arguments that permission and rules judge.
-        (&json!({}), &[&["tenant_id"], &["to", "id"]], &open, json!({ "tenant_id": "t", "to": { "id": 1 } }), None),
-        (&json!({}), &[&["tenant_id"]], &open, json!({ "tenant_id": "t", "tenant": "u" }), Some("/tenant")),
-        (&json!({}), &[&["tenant_id"]], &open, json!({ "Tenant_id": "t" }), Some("/Tenant_id")),
-        (&json!({}), &[&["to", "id"]], &some, json!({ "to": { "id": 1, "ident": 1 } }), Some("/to/ident")),
+        (
+            &json!({}),
+            &[&["tenant_id"], &["to", "id"]],
+            &open,
+            json!({ "tenant_id": "t", "to": { "id": 1 } }),
+            None,
+        ),
+        (
+            &json!({}),
+            &[&["tenant_id"]],
+            &open,
+            json!({ "tenant_id": "t", "tenant": "u" }),
+            Some("/tenant"),
+        ),
+        (
+            &json!({}),
+            &[&["tenant_id"]],
+            &open,
+            json!({ "Tenant_id": "t" }),
+            Some("/Tenant_id"),
+        ),
+        (
+            &json!({}),
+            &[&["to", "id"]],
+            &some,
+            json!({ "to": { "id": 1, "ident": 1 } }),
+            Some("/to/ident"),
+        ),
         // Nothing is named, or the contract says itself what else may come.
-        (&json!({}), &[], &open, json!({ "anything": { "at": ["all"] } }), None),
-        (&json!({ "required": ["a"] }), &[], &open, json!({ "a": 1, "b": 1 }), None),
-        (&free, &[&["tenant_id"]], &open, json!({ "path": "/ok", "file": "/etc" }), None),
+        (
+            &json!({}),
+            &[],
+            &open,
+            json!({ "anything": { "at": ["all"] } }),
+            None,
+        ),
+        (
+            &json!({ "required": ["a"] }),
+            &[],
+            &open,
+            json!({ "a": 1, "b": 1 }),
+            None,
+        ),
+        (
+            &free,
+            &[&["tenant_id"]],
+            &open,
+            json!({ "path": "/ok", "file": "/etc" }),
+            None,
+        ),
         (
             &json!({ "properties": { "a": {} }, "patternProperties": { "^x-": {} } }),
             &[],
@@ -101,7 +229,11 @@ fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
     ];
     for (overlay, paths, server, arguments, pointer) in cases {
         let found = closed(overlay, paths, server, arguments);
-        assert_eq!(found.as_deref(), *pointer, "{overlay} {paths:?} over {server}: {arguments}");
+        assert_eq!(
+            found.as_deref(),
+            *pointer,
+            "{overlay} {paths:?} over {server}: {arguments}"
+        );
     }
 }
 
@@ -119,14 +251,36 @@ fn a3_a_schema_that_leads_to_itself_is_closed_at_every_depth() {
 #[test]
 fn a_keyword_that_does_not_exist_is_an_error_naming_the_nearest() {
     for (overlay, path, words) in [
-        (json!({ "additonalProperties": false }), "additonalProperties", "did you mean `additionalProperties`?"),
-        (json!({ "properties": { "a": { "maxlength": 1 } } }), "properties.a.maxlength", "did you mean `maxLength`?"),
-        (json!({ "allOf": [{ "requird": ["a"] }] }), "allOf.0.requird", "did you mean `required`?"),
-        (json!({ "items": { "max": 3 } }), "items.max", "not a keyword"),
-        (json!({ "customer_id": { "maxLength": 64 } }), "customer_id", "described under `properties`"),
+        (
+            json!({ "additonalProperties": false }),
+            "additonalProperties",
+            "did you mean `additionalProperties`?",
+        ),
+        (
+            json!({ "properties": { "a": { "maxlength": 1 } } }),
+            "properties.a.maxlength",
+            "did you mean `maxLength`?",
+        ),
+        (
+            json!({ "allOf": [{ "requird": ["a"] }] }),
+            "allOf.0.requird",
+            "did you mean `required`?",
+        ),
+        (
+            json!({ "items": { "max": 3 } }),
+            "items.max",
+            "not a keyword",
+        ),
+        (
+            json!({ "customer_id": { "maxLength": 64 } }),
+            "customer_id",
+            "described under `properties`",
+        ),
     ] {
         let (_, problems) = compile(&overlay);
-        let [(Severity::Error, at, said)] = problems.as_slice() else { panic!("{problems:?}") };
+        let [(Severity::Error, at, said)] = problems.as_slice() else {
+            panic!("{problems:?}")
+        };
         assert!(at == path && said.contains(words), "{at}: {said}");
     }
     let (_, problems) = compile(&json!({ "tpye": 1, "enumm": [] }));
@@ -142,25 +296,36 @@ fn an_overlay_that_cannot_be_compiled_is_an_error() {
         json!({ "properties": { "a": { "format": "dat" } } }),
     ] {
         let (_, problems) = compile(&overlay);
-        assert!(matches!(problems.as_slice(), [(Severity::Error, ..)]), "{overlay}: {problems:?}");
+        assert!(
+            matches!(problems.as_slice(), [(Severity::Error, ..)]),
+            "{overlay}: {problems:?}"
+        );
     }
 }
 
 #[test]
 fn a_property_that_the_server_does_not_declare_is_a_warning() {
-    let (rule, _) =
-        compile(&json!({ "properties": { "currncy": {}, "to": { "properties": { "id": {}, "nam": {} } } } }));
+    let (rule, _) = compile(
+        &json!({ "properties": { "currncy": {}, "to": { "properties": { "id": {}, "nam": {} } } } }),
+    );
     let warned = |server: Value| {
         let mut problems = Problems::default();
         rule.check_against(&Schema::compile(&server).unwrap(), &mut problems);
-        found(problems).into_iter().map(|(_, path, _)| path).collect::<Vec<_>>()
+        found(problems)
+            .into_iter()
+            .map(|(_, path, _)| path)
+            .collect::<Vec<_>>()
     };
     let to = json!({ "properties": { "id": {}, "name": {} } });
     assert_eq!(
         warned(json!({ "properties": { "currency": {}, "to": to } })),
         ["properties.currncy", "properties.to.properties.nam"]
     );
-    assert_eq!(warned(json!({ "type": "object" })), [""; 0], "an open schema declares nothing to compare with");
+    assert_eq!(
+        warned(json!({ "type": "object" })),
+        [""; 0],
+        "an open schema declares nothing to compare with"
+    );
 }
 
 /// A rule with `strip_empty_optionals`, over this schema of the contract's.
@@ -177,25 +342,35 @@ fn stripped(server: &Value, contract: &Value, arguments: &Value) -> Value {
 /// 002-23, 002-25: an empty text that nobody asks for is an absent argument.
 #[test]
 fn an_empty_optional_is_taken_away() {
-    let server =
-        json!({ "type": "object", "properties": { "note": { "type": "string" }, "to": { "type": "string" } } });
+    let server = json!({ "type": "object", "properties": { "note": { "type": "string" }, "to": { "type": "string" } } });
     for (before, after) in [
         (json!({ "to": "a", "note": "" }), json!({ "to": "a" })),
         (json!({ "to": "", "note": "" }), json!({})),
         (json!({ "unknown": "" }), json!({})),
         // Only what is empty, only text, and only at the top.
         (json!({ "note": " " }), json!({ "note": " " })),
-        (json!({ "note": null, "n": 0, "l": [], "o": {} }), json!({ "note": null, "n": 0, "l": [], "o": {} })),
-        (json!({ "o": { "note": "" }, "l": [""] }), json!({ "o": { "note": "" }, "l": [""] })),
+        (
+            json!({ "note": null, "n": 0, "l": [], "o": {} }),
+            json!({ "note": null, "n": 0, "l": [], "o": {} }),
+        ),
+        (
+            json!({ "o": { "note": "" }, "l": [""] }),
+            json!({ "o": { "note": "" }, "l": [""] }),
+        ),
     ] {
         assert_eq!(stripped(&server, &json!({}), &before), after, "{before}");
     }
     let off = Settings::default().compile(&mut Problems::default());
     let (schema, arguments) = (Schema::compile(&server).unwrap(), json!({ "note": "" }));
-    assert_eq!(*off.strip(&schema, &arguments), arguments, "only where the contract says so");
+    assert_eq!(
+        *off.strip(&schema, &arguments),
+        arguments,
+        "only where the contract says so"
+    );
 }
 
-/// 002-24, 002-25: an empty text that the server or the contract requires stays, however the schema says so.
+/// 002-24, 002-25: an empty text that the server or the contract requires stays, however the schema
+/// says so.
 #[test]
 fn an_empty_required_text_stays() {
     let open = json!({ "type": "object" });
@@ -209,9 +384,17 @@ fn an_empty_required_text_stays() {
         json!({ "type": "object", "if": { "required": ["x"] }, "then": required }),
         json!({ "type": "object", "dependentRequired": { "x": ["note"] } }),
     ] {
-        assert_eq!(stripped(&server, &json!({}), &arguments), arguments, "{server}");
+        assert_eq!(
+            stripped(&server, &json!({}), &arguments),
+            arguments,
+            "{server}"
+        );
     }
-    assert_eq!(stripped(&open, &required, &arguments), arguments, "the contract requires it");
+    assert_eq!(
+        stripped(&open, &required, &arguments),
+        arguments,
+        "the contract requires it"
+    );
     // What a member below requires is nothing to the top.
     let below = json!({ "type": "object", "properties": { "o": required } });
     assert_eq!(stripped(&below, &json!({}), &arguments), json!({}));

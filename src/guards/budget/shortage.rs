@@ -8,12 +8,18 @@ use serde_json::{Map, Value, json};
 impl Asked {
     /// What the agent reads: what is used up, what is left of the rest, and what to do.
     pub fn refuse(&self, exceeded: &Exceeded) -> Refusal {
-        let Exceeded { dimension, remaining, after } = exceeded;
+        let Exceeded {
+            dimension,
+            remaining,
+            after,
+        } = exceeded;
         match dimension {
-            Dimension::CallsPerTool => {
-                Refusal::BudgetCallsExceeded { most: self.limits.calls_per_tool.unwrap_or_default() }
-            }
-            Dimension::Rate => Refusal::RateExceeded { after_ms: after.unwrap_or_default() },
+            Dimension::CallsPerTool => Refusal::BudgetCallsExceeded {
+                most: self.limits.calls_per_tool.unwrap_or_default(),
+            },
+            Dimension::Rate => Refusal::RateExceeded {
+                after_ms: after.unwrap_or_default(),
+            },
             Dimension::Steps
             | Dimension::ToolCalls
             | Dimension::Cost
@@ -36,15 +42,26 @@ pub fn shown(remaining: &Remaining) -> Value {
         ("cost", remaining.cost.map(|left| json!(units(left)))),
         ("duration_ms", remaining.duration.map(|left| json!(left))),
         ("failures", remaining.failures.map(|left| json!(left))),
-        ("failures_in_a_row", remaining.failures_in_a_row.map(|left| json!(left))),
-        ("calls_per_task", remaining.calls_per_tool.map(|left| json!(left))),
+        (
+            "failures_in_a_row",
+            remaining.failures_in_a_row.map(|left| json!(left)),
+        ),
+        (
+            "calls_per_task",
+            remaining.calls_per_tool.map(|left| json!(left)),
+        ),
     ];
-    let known = numbers.into_iter().filter_map(|(name, left)| Some((name.to_owned(), left?)));
+    let known = numbers
+        .into_iter()
+        .filter_map(|(name, left)| Some((name.to_owned(), left?)));
     Value::Object(known.collect::<Map<_, _>>())
 }
 
 /// A cost in units, of so many millionths.
-#[expect(clippy::cast_precision_loss, reason = "a cost that long is a number for people")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a cost that long is a number for people"
+)]
 pub fn units(micros: u64) -> f64 {
     micros as f64 / MICROS as f64
 }
@@ -77,14 +94,43 @@ fn limit(limits: &Limits, dimension: Dimension) -> Option<u64> {
 
 fn rest(exceeded: Dimension, remaining: &Remaining) -> String {
     let parts = [
-        (Dimension::Steps, remaining.steps.map(|left| format!("{left} steps"))),
-        (Dimension::ToolCalls, remaining.tool_calls.map(|left| format!("{left} tool_calls"))),
-        (Dimension::Cost, remaining.cost.map(|left| format!("{} cost", units(left)))),
-        (Dimension::Duration, remaining.duration.map(|left| format!("{} s", left / 1000))),
-        (Dimension::Failures, remaining.failures.map(|left| format!("{left} failures"))),
-        (Dimension::FailuresInARow, remaining.failures_in_a_row.map(|left| format!("{left} failures_in_a_row"))),
+        (
+            Dimension::Steps,
+            remaining.steps.map(|left| format!("{left} steps")),
+        ),
+        (
+            Dimension::ToolCalls,
+            remaining
+                .tool_calls
+                .map(|left| format!("{left} tool_calls")),
+        ),
+        (
+            Dimension::Cost,
+            remaining.cost.map(|left| format!("{} cost", units(left))),
+        ),
+        (
+            Dimension::Duration,
+            remaining.duration.map(|left| format!("{} s", left / 1000)),
+        ),
+        (
+            Dimension::Failures,
+            remaining.failures.map(|left| format!("{left} failures")),
+        ),
+        (
+            Dimension::FailuresInARow,
+            remaining
+                .failures_in_a_row
+                .map(|left| format!("{left} failures_in_a_row")),
+        ),
     ];
-    let others = parts.into_iter().filter(|(dimension, _)| *dimension != exceeded).filter_map(|(_, left)| left);
+    let others = parts
+        .into_iter()
+        .filter(|(dimension, _)| *dimension != exceeded)
+        .filter_map(|(_, left)| left);
     let others: Vec<String> = others.collect();
-    if others.is_empty() { "nothing else is limited".to_owned() } else { others.join(", ") }
+    if others.is_empty() {
+        "nothing else is limited".to_owned()
+    } else {
+        others.join(", ")
+    }
 }

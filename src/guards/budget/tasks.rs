@@ -107,17 +107,35 @@ impl Section for Settings {
     const NAME: &'static str = "budgets";
 
     fn compile(self, problems: &mut Problems) -> Tasks {
-        let Self { global, group, agent } = self;
+        let Self {
+            global,
+            group,
+            agent,
+        } = self;
         let mut layers = Vec::new();
         if let Some(written) = global {
             let limits = problems.under("global", |problems| written.compile(problems));
-            layers.push(Layer { name: "global".to_owned(), whom: Whom::All, limits });
+            layers.push(Layer {
+                name: "global".to_owned(),
+                whom: Whom::All,
+                limits,
+            });
         }
-        let groups = group.into_iter().map(|(name, written)| ("group", Whom::Group(name.clone()), name, written));
-        let agents = agent.into_iter().map(|(name, written)| ("agent", Whom::Agent(name.clone()), name, written));
+        let groups = group
+            .into_iter()
+            .map(|(name, written)| ("group", Whom::Group(name.clone()), name, written));
+        let agents = agent
+            .into_iter()
+            .map(|(name, written)| ("agent", Whom::Agent(name.clone()), name, written));
         for (kind, whom, name, written) in groups.chain(agents) {
-            let limits = problems.under(kind, |problems| problems.under(&name, |problems| written.compile(problems)));
-            layers.push(Layer { name: format!("{kind} {name}"), whom, limits });
+            let limits = problems.under(kind, |problems| {
+                problems.under(&name, |problems| written.compile(problems))
+            });
+            layers.push(Layer {
+                name: format!("{kind} {name}"),
+                whom,
+                limits,
+            });
         }
         Tasks { layers }
     }
@@ -125,9 +143,17 @@ impl Section for Settings {
 
 impl LayerSettings {
     fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, Action)> {
-        let Self { max_steps, max_tool_calls, max_cost, max_duration, max_failures, max_failures_in_a_row, on_limit } =
-            self;
-        let cost = max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
+        let Self {
+            max_steps,
+            max_tool_calls,
+            max_cost,
+            max_duration,
+            max_failures,
+            max_failures_in_a_row,
+            on_limit,
+        } = self;
+        let cost =
+            max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
         let duration = between("max_duration", max_duration.as_deref(), DURATIONS, problems);
         let duration = duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let all = [
@@ -136,11 +162,20 @@ impl LayerSettings {
             (Dimension::Cost, cost, on_limit.cost),
             (Dimension::Duration, duration, on_limit.duration),
             (Dimension::Failures, max_failures, on_limit.failures),
-            (Dimension::FailuresInARow, max_failures_in_a_row, on_limit.failures_in_a_row),
+            (
+                Dimension::FailuresInARow,
+                max_failures_in_a_row,
+                on_limit.failures_in_a_row,
+            ),
         ];
         let mut limits = Vec::new();
         for (dimension, most, action) in all {
-            judge(word(dimension), (most, max_duration.is_some()), action, problems);
+            judge(
+                word(dimension),
+                (most, max_duration.is_some()),
+                action,
+                problems,
+            );
             limits.extend(most.map(|most| (dimension, most, action)));
         }
         if limits.is_empty() {
@@ -153,12 +188,17 @@ impl LayerSettings {
 fn judge(name: &str, (most, timed): (Option<u64>, bool), action: Action, problems: &mut Problems) {
     if most == Some(0) && name != "cost" {
         let hint = "allow at least 1, or take the limit away";
-        problems.under(format!("max_{name}"), |problems| problems.error("no call would ever pass", hint));
+        problems.under(format!("max_{name}"), |problems| {
+            problems.error("no call would ever pass", hint);
+        });
     }
     problems.under("on_limit", |problems| {
         problems.under(name, |problems| {
             if most.is_none() && action != Action::Stop && !(timed && name == "duration") {
-                problems.error(format!("there is no `max_{name}`"), "add it, or take this away");
+                problems.error(
+                    format!("there is no `max_{name}`"),
+                    "add it, or take this away",
+                );
             }
             if action == Action::Ask {
                 let hint = "write `stop` or `degrade`, or use a later version";
@@ -176,12 +216,14 @@ impl Tasks {
         self.layers.extend(other.layers);
     }
 
-    /// What a task of `caller` may use when the next call has side effects, or has none: limits that only degrade do not
-    /// hold for what changes nothing.
+    /// What a task of `caller` may use when the next call has side effects, or has none: limits
+    /// that only degrade do not hold for what changes nothing.
     pub fn limits(&self, caller: &Caller, changes: bool) -> Limits {
         let mut limits = Limits::default();
         let all = self.of(caller).flat_map(|layer| &layer.limits);
-        for (dimension, most, _) in all.filter(|(_, _, action)| changes || *action != Action::Degrade) {
+        for (dimension, most, _) in
+            all.filter(|(_, _, action)| changes || *action != Action::Degrade)
+        {
             let place = match dimension {
                 Dimension::Steps => &mut limits.steps,
                 Dimension::ToolCalls => &mut limits.tool_calls,
@@ -214,10 +256,16 @@ impl Tasks {
                 | Dimension::CallsPerTool
                 | Dimension::Rate => most.to_string(),
             };
-            let then = if *action == Action::Degrade { ", then only tools that change nothing" } else { "" };
+            let then = if *action == Action::Degrade {
+                ", then only tools that change nothing"
+            } else {
+                ""
+            };
             format!("{}: max_{} {most}{then}", layer.name, word(*dimension))
         };
-        self.of(caller).flat_map(|layer| layer.limits.iter().map(move |limit| line(layer, limit))).collect()
+        self.of(caller)
+            .flat_map(|layer| layer.limits.iter().map(move |limit| line(layer, limit)))
+            .collect()
     }
 
     fn of(&self, caller: &Caller) -> impl Iterator<Item = &Layer> {

@@ -7,8 +7,13 @@ use serde_json::json;
 
 fn compile<S: Section + serde::de::DeserializeOwned>(written: Value) -> (S::Rule, Vec<String>) {
     let mut problems = Problems::default();
-    let rule = serde_json::from_value::<S>(written).unwrap().compile(&mut problems);
-    let shown = problems.into_found().into_iter().map(|found| format!("{}: {}", found.path.join("."), found.message));
+    let rule = serde_json::from_value::<S>(written)
+        .unwrap()
+        .compile(&mut problems);
+    let shown = problems
+        .into_found()
+        .into_iter()
+        .map(|found| format!("{}: {}", found.path.join("."), found.message));
     (rule, shown.collect())
 }
 
@@ -22,7 +27,10 @@ fn tasks(written: Value) -> Tasks {
 
 fn bot() -> Caller {
     let group = Some("support".to_owned());
-    Caller { group, ..Caller::named("bot") }
+    Caller {
+        group,
+        ..Caller::named("bot")
+    }
 }
 
 fn tool() -> ToolName {
@@ -39,10 +47,22 @@ fn the_second_call_of_one_is_refused() {
     let mut task = Task::new(0);
     assert!(asked.limits.admit(Some(&task), &asked.price, 0).is_ok());
     task.tools.entry(tool()).or_default().calls = 1;
-    let refusal = asked.refuse(&asked.limits.admit(Some(&task), &asked.price, 0).unwrap_err());
-    assert_eq!((refusal.code(), refusal.dimension()), ("budget_calls_exceeded", Some("calls_per_task")));
+    let refusal = asked.refuse(
+        &asked
+            .limits
+            .admit(Some(&task), &asked.price, 0)
+            .unwrap_err(),
+    );
+    assert_eq!(
+        (refusal.code(), refusal.dimension()),
+        ("budget_calls_exceeded", Some("calls_per_task"))
+    );
     assert_eq!(refusal.retry(), Retry::Never);
-    assert!(refusal.words().contains("Go on without it"), "{}", refusal.words());
+    assert!(
+        refusal.words().contains("Go on without it"),
+        "{}",
+        refusal.words()
+    );
 }
 
 /// 003-86, 003-87, 003-92: all layers hold; the smallest number decides, whichever layer says it.
@@ -55,15 +75,27 @@ fn the_tightest_layer_wins() {
     }));
     tasks.extend(self::tasks(json!({ "global": { "max_failures": 3 } })));
     let limits = tasks.limits(&bot(), true);
-    assert_eq!((limits.steps, limits.tool_calls, limits.failures), (Some(20), Some(30), Some(3)));
-    assert_eq!((limits.cost, limits.duration), (Some(2_500_000), Some(900_000)));
+    assert_eq!(
+        (limits.steps, limits.tool_calls, limits.failures),
+        (Some(20), Some(30), Some(3))
+    );
+    assert_eq!(
+        (limits.cost, limits.duration),
+        (Some(2_500_000), Some(900_000))
+    );
     let explained = tasks.explain(&bot());
-    assert!(explained.contains(&"group support: max_steps 20".to_owned()), "{explained:?}");
-    assert!(!explained.iter().any(|line| line.contains("sales")), "{explained:?}");
+    assert!(
+        explained.contains(&"group support: max_steps 20".to_owned()),
+        "{explained:?}"
+    );
+    assert!(
+        !explained.iter().any(|line| line.contains("sales")),
+        "{explained:?}"
+    );
 }
 
-/// 003-90: beyond a limit that degrades, what changes nothing may still be called, up to a limit that stops; a looser
-/// layer that stops is not lost behind a tighter one that degrades.
+/// 003-90: beyond a limit that degrades, what changes nothing may still be called, up to a limit
+/// that stops; a looser layer that stops is not lost behind a tighter one that degrades.
 #[test]
 fn degrading_leaves_reads() {
     let tasks = tasks(json!({
@@ -71,27 +103,48 @@ fn degrading_leaves_reads() {
         "agent": { "bot": { "max_cost": 10, "on_limit": { "cost": "degrade" } } },
     }));
     let rule = rule(json!({ "cost": 1 }));
-    let (writes, reads) = (rule.ask(&tasks, &bot(), (&tool(), true)), rule.ask(&tasks, &bot(), (&tool(), false)));
-    assert_eq!((writes.limits.cost, reads.limits.cost), (Some(10_000_000), Some(20_000_000)));
+    let (writes, reads) = (
+        rule.ask(&tasks, &bot(), (&tool(), true)),
+        rule.ask(&tasks, &bot(), (&tool(), false)),
+    );
+    assert_eq!(
+        (writes.limits.cost, reads.limits.cost),
+        (Some(10_000_000), Some(20_000_000))
+    );
     let mut task = Task::new(0);
     task.cost = 9_500_000;
-    let exceeded = writes.limits.admit(Some(&task), &writes.price, 0).unwrap_err();
+    let exceeded = writes
+        .limits
+        .admit(Some(&task), &writes.price, 0)
+        .unwrap_err();
     let words = writes.refuse(&exceeded).words();
     assert!(words.contains("Only tools that change nothing"), "{words}");
     assert!(reads.limits.admit(Some(&task), &reads.price, 0).is_ok());
     task.cost = 20_000_000;
-    let words = reads.refuse(&reads.limits.admit(Some(&task), &reads.price, 0).unwrap_err()).words();
+    let words = reads
+        .refuse(
+            &reads
+                .limits
+                .admit(Some(&task), &reads.price, 0)
+                .unwrap_err(),
+        )
+        .words();
     assert!(words.contains("Stop, and report"), "{words}");
 }
 
-/// 003-40, 003-88: which dimension, what is left of the others, that it is final, and the next step.
+/// 003-40, 003-88: which dimension, what is left of the others, that it is final, and the next
+/// step.
 #[test]
 fn a_used_up_task_is_told_what_is_left() {
-    let tasks = tasks(json!({ "global": { "max_steps": 3, "max_cost": 1.5, "max_duration": "10s" } }));
+    let tasks =
+        tasks(json!({ "global": { "max_steps": 3, "max_cost": 1.5, "max_duration": "10s" } }));
     let asked = Rule::default().ask(&tasks, &bot(), (&tool(), true));
     let mut task = Task::new(1000);
     (task.steps, task.cost) = (3, 250_000);
-    let exceeded = asked.limits.admit(Some(&task), &asked.price, 5000).unwrap_err();
+    let exceeded = asked
+        .limits
+        .admit(Some(&task), &asked.price, 5000)
+        .unwrap_err();
     assert_eq!(exceeded.dimension, Dimension::Steps);
     let refusal = asked.refuse(&exceeded);
     assert_eq!(
@@ -103,17 +156,32 @@ fn a_used_up_task_is_told_what_is_left() {
         "budget_exceeded: the task has reached its limit of steps; left: 1.25 cost, 6 s. The tool did not run. Stop, and \
          report what was done and what is missing."
     );
-    assert_eq!(shown(&exceeded.remaining), json!({ "steps": 0, "cost": 1.25, "duration_ms": 6000 }));
+    assert_eq!(
+        shown(&exceeded.remaining),
+        json!({ "steps": 0, "cost": 1.25, "duration_ms": 6000 })
+    );
 }
 
 /// A rate gives way with time, and says when.
 #[test]
 fn a_rate_says_when_to_come_back() {
-    let asked = rule(json!({ "rate": { "calls": 1, "per": "1m" } })).ask(&Tasks::default(), &bot(), (&tool(), true));
+    let asked = rule(json!({ "rate": { "calls": 1, "per": "1m" } })).ask(
+        &Tasks::default(),
+        &bot(),
+        (&tool(), true),
+    );
     let mut task = Task::new(0);
     task.tools.entry(tool()).or_default().due = 60_000;
-    let refusal = asked.refuse(&asked.limits.admit(Some(&task), &asked.price, 1000).unwrap_err());
-    assert_eq!((refusal.code(), refusal.dimension()), ("budget_exceeded", Some("rate")));
+    let refusal = asked.refuse(
+        &asked
+            .limits
+            .admit(Some(&task), &asked.price, 1000)
+            .unwrap_err(),
+    );
+    assert_eq!(
+        (refusal.code(), refusal.dimension()),
+        ("budget_exceeded", Some("rate"))
+    );
     assert_eq!(refusal.retry(), Retry::AfterMs(59_000));
 }
 
@@ -129,27 +197,55 @@ fn the_result_can_tell_the_cost() {
     for none in [json!(-1), json!("1"), json!(null), json!(1e300)] {
         assert_eq!(spent(none.clone()), None, "{none}");
     }
-    assert_eq!(self::rule(json!({ "cost": 2 })).spent(&json!({ "usage": { "cost": 1 } })), None);
+    assert_eq!(
+        self::rule(json!({ "cost": 2 })).spent(&json!({ "usage": { "cost": 1 } })),
+        None
+    );
 }
 
 #[test]
 fn contradictions_are_named() {
     let contract = [
-        (json!({ "max_calls_per_task": 0 }), "max_calls_per_task: no call would ever pass"),
+        (
+            json!({ "max_calls_per_task": 0 }),
+            "max_calls_per_task: no call would ever pass",
+        ),
         (json!({ "timeout_ms": 0 }), "timeout_ms: is out of bounds"),
-        (json!({ "timeout_ms": 600_001 }), "timeout_ms: is out of bounds"),
+        (
+            json!({ "timeout_ms": 600_001 }),
+            "timeout_ms: is out of bounds",
+        ),
         (json!({ "cost": -1 }), "cost: is no cost"),
-        (json!({ "cost": 1, "cost_from": "usage" }), "cost_from: not a JSON pointer into the result"),
-        (json!({ "cost_from": "/usage" }), "cost_from: nothing would be reserved while the call runs"),
-        (json!({ "rate": { "calls": 0, "per": "1s" } }), "rate.calls: no call would ever pass"),
-        (json!({ "rate": { "calls": 1, "per": "1ms" } }), "rate.per: is out of bounds"),
+        (
+            json!({ "cost": 1, "cost_from": "usage" }),
+            "cost_from: not a JSON pointer into the result",
+        ),
+        (
+            json!({ "cost_from": "/usage" }),
+            "cost_from: nothing would be reserved while the call runs",
+        ),
+        (
+            json!({ "rate": { "calls": 0, "per": "1s" } }),
+            "rate.calls: no call would ever pass",
+        ),
+        (
+            json!({ "rate": { "calls": 1, "per": "1ms" } }),
+            "rate.per: is out of bounds",
+        ),
     ];
     for (written, expected) in contract {
-        assert_eq!(compile::<Settings>(written.clone()).1, [expected], "{written}");
+        assert_eq!(
+            compile::<Settings>(written.clone()).1,
+            [expected],
+            "{written}"
+        );
     }
     let of_tasks = [
         (json!({ "global": {} }), "global: limits nothing"),
-        (json!({ "agent": { "bot": { "max_steps": 0 } } }), "agent.bot.max_steps: no call would ever pass"),
+        (
+            json!({ "agent": { "bot": { "max_steps": 0 } } }),
+            "agent.bot.max_steps: no call would ever pass",
+        ),
         (
             json!({ "global": { "max_steps": 1, "on_limit": { "steps": "ask" } } }),
             "global.on_limit.steps: `ask` is not enforced by this version",
@@ -158,10 +254,17 @@ fn contradictions_are_named() {
             json!({ "global": { "max_steps": 1, "on_limit": { "cost": "degrade" } } }),
             "global.on_limit.cost: there is no `max_cost`",
         ),
-        (json!({ "global": { "max_duration": "0s" } }), "global.max_duration: is out of bounds"),
+        (
+            json!({ "global": { "max_duration": "0s" } }),
+            "global.max_duration: is out of bounds",
+        ),
     ];
     for (written, expected) in of_tasks {
         let problems = compile::<TaskSettings>(written.clone()).1;
-        assert_eq!(problems.first().map(String::as_str), Some(expected), "{written}: {problems:?}");
+        assert_eq!(
+            problems.first().map(String::as_str),
+            Some(expected),
+            "{written}: {problems:?}"
+        );
     }
 }

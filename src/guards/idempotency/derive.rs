@@ -79,7 +79,10 @@ impl Settings {
             Self::Word(word) if word == ARGUMENTS => Rule::Arguments,
             Self::Word(word) if word == SEED => Rule::Seed,
             Self::Word(_) => {
-                problems.error("no such way to derive a key", format!("list pointers, or write {ARGUMENTS} or {SEED}"));
+                problems.error(
+                    "no such way to derive a key",
+                    format!("list pointers, or write {ARGUMENTS} or {SEED}"),
+                );
                 Rule::Arguments
             }
             Self::Pointers(pointers) => {
@@ -104,7 +107,10 @@ impl Settings {
 /// Is this a JSON pointer to an argument?
 pub(super) fn judge(pointer: &str, problems: &mut Problems) {
     if !is_pointer(pointer) {
-        problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
+        problems.error(
+            "not a JSON pointer to an argument",
+            "write `/` and the argument's name, such as `/tenant_id`",
+        );
     }
 }
 
@@ -114,25 +120,45 @@ impl Rule {
     /// The key; none when not one of the arguments it is made of is there.
     pub(super) fn apply(&self, asked: &Asked<'_>, fingerprint: Digest) -> Option<Derived> {
         match self {
-            Self::Arguments => {
-                Some(Derived { kind: Kind::Arguments, bytes: fingerprint.as_bytes().to_vec(), seed: None })
-            }
+            Self::Arguments => Some(Derived {
+                kind: Kind::Arguments,
+                bytes: fingerprint.as_bytes().to_vec(),
+                seed: None,
+            }),
             Self::Seed => {
                 let seed = seed::key(asked.tool, asked.caller.agent.as_str(), asked.arguments);
-                Some(Derived { kind: Kind::Seed, bytes: seed.clone().into_bytes(), seed: Some(seed) })
+                Some(Derived {
+                    kind: Kind::Seed,
+                    bytes: seed.clone().into_bytes(),
+                    seed: Some(seed),
+                })
             }
             Self::Pointers(pointers) => {
-                let found: Vec<Option<&Value>> =
-                    pointers.iter().map(|pointer| asked.arguments.pointer(pointer)).collect();
+                let found: Vec<Option<&Value>> = pointers
+                    .iter()
+                    .map(|pointer| asked.arguments.pointer(pointer))
+                    .collect();
                 if found.iter().all(Option::is_none) {
                     return None;
                 }
                 // An absent argument is not the same as `null`: no value has the form of nothing.
-                let forms: Vec<Vec<u8>> = found.into_iter().map(|value| value.map(form).unwrap_or_default()).collect();
-                let named = pointers.iter().zip(&forms).flat_map(|(pointer, form)| [pointer.as_bytes(), form]);
+                let forms: Vec<Vec<u8>> = found
+                    .into_iter()
+                    .map(|value| value.map(form).unwrap_or_default())
+                    .collect();
+                let named = pointers
+                    .iter()
+                    .zip(&forms)
+                    .flat_map(|(pointer, form)| [pointer.as_bytes(), form]);
                 let parts: Vec<&[u8]> = named.collect();
-                let bytes = Digest::of_parts("toolgate key of arguments", &parts).as_bytes().to_vec();
-                Some(Derived { kind: Kind::Pointers, bytes, seed: None })
+                let bytes = Digest::of_parts("toolgate key of arguments", &parts)
+                    .as_bytes()
+                    .to_vec();
+                Some(Derived {
+                    kind: Kind::Pointers,
+                    bytes,
+                    seed: None,
+                })
             }
         }
     }
@@ -179,12 +205,25 @@ pub(super) fn call_key(asked: &Asked<'_>, kind: Kind, key: &[u8]) -> Digest {
         Kind::Pointers => b"pointers",
         Kind::Seed => b"seed",
     };
-    let Asked { caller, server, tool, .. } = asked;
+    let Asked {
+        caller,
+        server,
+        tool,
+        ..
+    } = asked;
     let agent = caller.agent.as_str().as_bytes();
     let tenant = caller.tenant.as_ref().map(TenantId::as_str);
     let has_tenant: &[u8] = if tenant.is_some() { b"tenant" } else { b"none" };
     let tenant = tenant.unwrap_or_default().as_bytes();
-    let parts = [has_tenant, tenant, agent, server.as_str().as_bytes(), tool.as_bytes(), kind, key];
+    let parts = [
+        has_tenant,
+        tenant,
+        agent,
+        server.as_str().as_bytes(),
+        tool.as_bytes(),
+        kind,
+        key,
+    ];
     Digest::of_parts("toolgate call key", &parts)
 }
 

@@ -15,7 +15,8 @@ const LONGEST: usize = 255;
 /// What every call that must have a key must have.
 pub(super) const EXPECTED: &str =
     "one idempotency key of 1 to 255 characters, the same whenever this very call is sent again";
-const UNUSABLE: &str = "an idempotency key that is a text of 1 to 255 characters without control characters";
+const UNUSABLE: &str =
+    "an idempotency key that is a text of 1 to 255 characters without control characters";
 const DISAGREE: &str = "one idempotency key: those in `_meta`, the arguments and the header differ";
 
 /// The keys that came with a call.
@@ -42,7 +43,8 @@ impl<'a> Given<'a> {
         let mut found: Option<(Source, Cow<'a, str>)> = None;
         for (source, key) in all {
             let Some(key) = key else { continue };
-            if key.is_empty() || key.chars().count() > LONGEST || key.chars().any(char::is_control) {
+            if key.is_empty() || key.chars().count() > LONGEST || key.chars().any(char::is_control)
+            {
                 return Err(unusable());
             }
             match &found {
@@ -60,8 +62,12 @@ impl<'a> Given<'a> {
 /// The header is a string of RFC 8941 by its draft, and a bare text in practice.
 fn unquoted(header: &str) -> Cow<'_, str> {
     let header = header.trim_matches([' ', '\t']);
-    let inner = header.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    let Some(inner) = inner else { return Cow::Borrowed(header) };
+    let inner = header
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let Some(inner) = inner else {
+        return Cow::Borrowed(header);
+    };
     if !inner.contains('\\') {
         return Cow::Borrowed(inner);
     }

@@ -29,7 +29,8 @@ pub struct Settings {
     pub arguments: Map<String, Value>,
     /// JSON pointer into the structured result to what is there when the call was done
     pub found: String,
-    /// How long after the call was sent a probe that finds nothing proves that it was not done [default: 30s].
+    /// How long after the call was sent a probe that finds nothing proves that it was not done
+    /// [default: 30s].
     #[serde(default)]
     pub absent_after: Option<String>,
 }
@@ -57,7 +58,12 @@ pub enum Verdict {
 
 impl Settings {
     pub(super) fn compile(self, problems: &mut Problems) -> Probe {
-        let Self { tool, arguments, found, absent_after } = self;
+        let Self {
+            tool,
+            arguments,
+            found,
+            absent_after,
+        } = self;
         problems.under("found", |problems| judge(&found, problems));
         problems.under("arguments", |problems| {
             for (name, value) in &arguments {
@@ -68,7 +74,12 @@ impl Settings {
         });
         let absent_after = between("absent_after", absent_after.as_deref(), ABSENTS, problems);
         let absent_after = absent_after.unwrap_or(ABSENT_AFTER);
-        Probe { tool: ToolName::new(&tool), arguments, found, absent_after }
+        Probe {
+            tool: ToolName::new(&tool),
+            arguments,
+            found,
+            absent_after,
+        }
     }
 }
 
@@ -86,10 +97,15 @@ impl Probe {
             };
             Some((name.clone(), filled))
         };
-        self.arguments.iter().map(fill).collect::<Option<Map<_, _>>>().map(Value::Object)
+        self.arguments
+            .iter()
+            .map(fill)
+            .collect::<Option<Map<_, _>>>()
+            .map(Value::Object)
     }
 
-    /// Reads the structured result of the question, asked so long after the call was sent. An empty place is as good as none.
+    /// Reads the structured result of the question, asked so long after the call was sent. An empty
+    /// place is as good as none.
     pub fn read(&self, result: &Value, since_sent: Duration) -> Verdict {
         let there = match result.pointer(&self.found) {
             None | Some(Value::Null | Value::Bool(false)) => false,

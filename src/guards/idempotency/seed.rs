@@ -1,5 +1,6 @@
-//! The documents' key, byte for byte as Python writes it (004-22): the first 32 hexadecimal digits of SHA-256 over
-//! `json.dumps({"name": …, "user": …, "args": …}, sort_keys=True, ensure_ascii=False)`.
+//! The documents' key, byte for byte as Python writes it (004-22): the first 32 hexadecimal digits
+//! of SHA-256 over `json.dumps({"name": …, "user": …, "args": …}, sort_keys=True,
+//! ensure_ascii=False)`.
 //!
 //! Unlike RFC 8785 it tells `1` from `1.0` (004-23). Both tell composed from decomposed letters.
 
@@ -59,9 +60,12 @@ fn separate(out: &mut Vec<u8>, index: usize) {
     }
 }
 
-/// A number as Python's `repr`: the shortest digits, `.0` after a whole one, an exponent of two digits at least.
+/// A number as Python's `repr`: the shortest digits, `.0` after a whole one, an exponent of two
+/// digits at least.
 fn written(number: &Number) -> String {
-    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
+    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else {
+        return number.to_string();
+    };
     let scientific = format!("{float:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>() {
@@ -71,7 +75,11 @@ fn written(number: &Number) -> String {
         }
         _ => {
             let plain = format!("{float}");
-            if plain.contains('.') { plain } else { plain + ".0" }
+            if plain.contains('.') {
+                plain
+            } else {
+                plain + ".0"
+            }
         }
     }
 }
@@ -85,11 +93,16 @@ mod tests {
     #[test]
     fn is_what_python_computes() {
         let order = json!({ "sku": "s1", "business_id": "b1", "amount": 3 });
-        assert_eq!(key("create_order", "u_1", &order), "17a18697bf690ebed865fd2594482433");
+        assert_eq!(
+            key("create_order", "u_1", &order),
+            "17a18697bf690ebed865fd2594482433"
+        );
         let numbers = json!([1, 1.0, 1e16, 1e-7, -0.5, 123_456_789_012_i64, 1e22, 0.1]);
-        let other =
-            json!({ "note": "é\n\"\u{2028}", "n": numbers, "z": null, "a": true, "nested": { "b": {}, "a": [] } });
-        assert_eq!(key("发货", "顾客", &other), "20b8134981591c37ac5ce14653cc0f8c");
+        let other = json!({ "note": "é\n\"\u{2028}", "n": numbers, "z": null, "a": true, "nested": { "b": {}, "a": [] } });
+        assert_eq!(
+            key("发货", "顾客", &other),
+            "20b8134981591c37ac5ce14653cc0f8c"
+        );
     }
 
     #[test]

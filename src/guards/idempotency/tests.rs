@@ -7,7 +7,10 @@ use serde_json::json;
 
 fn caller(agent: &str, tenant: Option<&str>) -> Caller {
     let tenant = tenant.map(TenantId::new);
-    Caller { tenant, ..Caller::named(agent) }
+    Caller {
+        tenant,
+        ..Caller::named(agent)
+    }
 }
 
 fn rule(written: Value) -> Rule {
@@ -18,11 +21,17 @@ fn rule(written: Value) -> Rule {
 
 fn compiled(written: Value) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
-    let rule = serde_json::from_value::<Settings>(written).unwrap().compile(&mut problems);
-    let shown = problems
-        .into_found()
-        .into_iter()
-        .map(|found| format!("{:?} {}: {}", found.severity, found.path.join("."), found.message));
+    let rule = serde_json::from_value::<Settings>(written)
+        .unwrap()
+        .compile(&mut problems);
+    let shown = problems.into_found().into_iter().map(|found| {
+        format!(
+            "{:?} {}: {}",
+            found.severity,
+            found.path.join("."),
+            found.message
+        )
+    });
     (rule, shown.collect())
 }
 
@@ -39,89 +48,209 @@ struct Call {
 impl Call {
     fn with(arguments: Value) -> Self {
         let caller = caller("bot", Some("t_001"));
-        Self { caller, server: "shop", tool: "create_order", arguments, meta: None, argument: None, header: None }
+        Self {
+            caller,
+            server: "shop",
+            tool: "create_order",
+            arguments,
+            meta: None,
+            argument: None,
+            header: None,
+        }
     }
 
     fn key(&self, rule: &Rule) -> Result<Keyed, Refusal> {
         let server = ServerName::new(self.server);
-        let given = Given { meta: self.meta.as_ref(), argument: self.argument.as_ref(), header: self.header };
-        let Self { caller, tool, arguments, .. } = self;
-        rule.key(&Asked { caller, server: &server, tool, arguments, given }, &Watched::observed(Mode::Observe).unwrap())
+        let given = Given {
+            meta: self.meta.as_ref(),
+            argument: self.argument.as_ref(),
+            header: self.header,
+        };
+        let Self {
+            caller,
+            tool,
+            arguments,
+            ..
+        } = self;
+        rule.key(
+            &Asked {
+                caller,
+                server: &server,
+                tool,
+                arguments,
+                given,
+            },
+            &Watched::observed(Mode::Observe).unwrap(),
+        )
     }
 }
 
 fn given(key: &str) -> Call {
-    Call { meta: Some(json!(key)), ..Call::with(json!({ "sku": "s1" })) }
+    Call {
+        meta: Some(json!(key)),
+        ..Call::with(json!({ "sku": "s1" }))
+    }
 }
 
-/// 004-11, 004-24: a given key wins over a derived one, whichever way it came, and all ways mean the same key.
+/// 004-11, 004-24: a given key wins over a derived one, whichever way it came, and all ways mean
+/// the same key.
 #[test]
 fn a_given_key_wins() {
     let rule = Rule::default();
     let derived = Call::with(json!({ "sku": "s1" })).key(&rule).unwrap();
     assert_eq!(derived.source(), Source::Derived);
     let meta = given("k-1").key(&rule).unwrap();
-    let argument = Call { argument: Some(json!("k-1")), meta: None, ..given("") }.key(&rule).unwrap();
-    assert_eq!((meta.source(), argument.source()), (Source::Meta, Source::Argument));
+    let argument = Call {
+        argument: Some(json!("k-1")),
+        meta: None,
+        ..given("")
+    }
+    .key(&rule)
+    .unwrap();
+    assert_eq!(
+        (meta.source(), argument.source()),
+        (Source::Meta, Source::Argument)
+    );
     for header in ["k-1", "\"k-1\"", " \"k-\\1\" "] {
-        let header = Call { header: Some(header), meta: None, ..given("") }.key(&rule).unwrap();
-        assert_eq!((header.source(), header.call_key()), (Source::Header, meta.call_key()));
+        let header = Call {
+            header: Some(header),
+            meta: None,
+            ..given("")
+        }
+        .key(&rule)
+        .unwrap();
+        assert_eq!(
+            (header.source(), header.call_key()),
+            (Source::Header, meta.call_key())
+        );
     }
     assert_eq!(argument.call_key(), meta.call_key());
     assert_ne!(derived.call_key(), meta.call_key());
     assert_eq!(derived.fingerprint(), meta.fingerprint());
 }
 
-/// 004-27: whose call it is, where, and which tool, are in the key; parts cannot be moved from one to the next.
+/// 004-27: whose call it is, where, and which tool, are in the key; parts cannot be moved from one
+/// to the next.
 #[test]
 fn a_key_means_something_for_its_agent_tenant_and_tool_only() {
     let rule = Rule::default();
     let calls = [
         given("k"),
         given("k2"),
-        Call { caller: caller("bot2", Some("t_001")), ..given("k") },
-        Call { caller: caller("bot", Some("t_002")), ..given("k") },
-        Call { caller: caller("bot", None), ..given("k") },
-        Call { caller: caller("bot", Some("")), ..given("k") },
-        Call { caller: caller("t_001bot", None), ..given("k") },
-        Call { server: "shop2", ..given("k") },
-        Call { tool: "create", ..given("_orderk") },
-        Call { tool: "create_orderk", ..given("\u{20}") },
-        Call { meta: None, ..given("") },
+        Call {
+            caller: caller("bot2", Some("t_001")),
+            ..given("k")
+        },
+        Call {
+            caller: caller("bot", Some("t_002")),
+            ..given("k")
+        },
+        Call {
+            caller: caller("bot", None),
+            ..given("k")
+        },
+        Call {
+            caller: caller("bot", Some("")),
+            ..given("k")
+        },
+        Call {
+            caller: caller("t_001bot", None),
+            ..given("k")
+        },
+        Call {
+            server: "shop2",
+            ..given("k")
+        },
+        Call {
+            tool: "create",
+            ..given("_orderk")
+        },
+        Call {
+            tool: "create_orderk",
+            ..given("\u{20}")
+        },
+        Call {
+            meta: None,
+            ..given("")
+        },
     ];
-    let keys: Vec<Digest> = calls.iter().map(|call| call.key(&rule).unwrap().call_key()).collect();
+    let keys: Vec<Digest> = calls
+        .iter()
+        .map(|call| call.key(&rule).unwrap().call_key())
+        .collect();
     for (index, key) in keys.iter().enumerate() {
         assert!(!keys[..index].contains(key), "{index}");
     }
 }
 
-/// 004-11: what cannot be a key refuses like a missing one, and says what would be one; never its value.
+/// 004-11: what cannot be a key refuses like a missing one, and says what would be one; never its
+/// value.
 #[test]
 fn unusable_keys_are_refused() {
     let rule = Rule::default();
     let long = "k".repeat(256);
-    for bad in [json!(""), json!(long), json!("a\nb"), json!("a\u{0}"), json!(7), json!(null), json!(["k"])] {
-        let refused = Call { meta: Some(bad.clone()), ..given("") }.key(&rule).unwrap_err();
+    for bad in [
+        json!(""),
+        json!(long),
+        json!("a\nb"),
+        json!("a\u{0}"),
+        json!(7),
+        json!(null),
+        json!(["k"]),
+    ] {
+        let refused = Call {
+            meta: Some(bad.clone()),
+            ..given("")
+        }
+        .key(&rule)
+        .unwrap_err();
         assert_eq!(refused.code(), "idempotency_key_required", "{bad}");
-        assert!(refused.words().contains("1 to 255 characters"), "{}", refused.words());
+        assert!(
+            refused.words().contains("1 to 255 characters"),
+            "{}",
+            refused.words()
+        );
     }
     for good in ["k".repeat(255), "顾".repeat(255), "a b\u{301}".to_owned()] {
         assert!(given(&good).key(&rule).is_ok(), "{good}");
     }
-    let two = Call { header: Some("other"), ..given("k") }.key(&rule).unwrap_err();
-    assert!(two.words().contains("differ") && !two.words().contains("other"), "{}", two.words());
-    let required = Call::with(json!({})).key(&self::rule(json!({ "require": true }))).unwrap_err();
+    let two = Call {
+        header: Some("other"),
+        ..given("k")
+    }
+    .key(&rule)
+    .unwrap_err();
+    assert!(
+        two.words().contains("differ") && !two.words().contains("other"),
+        "{}",
+        two.words()
+    );
+    let required = Call::with(json!({}))
+        .key(&self::rule(json!({ "require": true })))
+        .unwrap_err();
     assert_eq!(required.code(), "idempotency_key_required");
-    assert!(required.words().contains("did not run"), "{}", required.words());
+    assert!(
+        required.words().contains("did not run"),
+        "{}",
+        required.words()
+    );
 }
 
-/// 004-23: the fingerprint stands on RFC 8785: `1` and `1.0` are one number; composed and decomposed letters are two
-/// texts, because the tool server can tell them apart.
+/// 004-23: the fingerprint stands on RFC 8785: `1` and `1.0` are one number; composed and
+/// decomposed letters are two texts, because the tool server can tell them apart.
 #[test]
 fn equal_arguments_have_one_fingerprint() {
     let rule = Rule::default();
-    let key = |arguments: &str| Call::with(serde_json::from_str(arguments).unwrap()).key(&rule).unwrap();
-    let same = [r#"{"n":1,"s":"x"}"#, r#"{ "s": "x", "n": 1.0 }"#, r#"{"n":1e0,"s":"\u0078"}"#];
+    let key = |arguments: &str| {
+        Call::with(serde_json::from_str(arguments).unwrap())
+            .key(&rule)
+            .unwrap()
+    };
+    let same = [
+        r#"{"n":1,"s":"x"}"#,
+        r#"{ "s": "x", "n": 1.0 }"#,
+        r#"{"n":1e0,"s":"\u0078"}"#,
+    ];
     for other in same {
         assert_eq!(key(other), key(same[0]), "{other}");
     }
@@ -134,11 +263,17 @@ fn equal_arguments_have_one_fingerprint() {
         r#"{"s":"e\u0301"}"#,
     ];
     for (index, one) in all.iter().enumerate() {
-        assert!(all[..index].iter().all(|other| key(other).call_key() != key(one).call_key()), "{one}");
+        assert!(
+            all[..index]
+                .iter()
+                .all(|other| key(other).call_key() != key(one).call_key()),
+            "{one}"
+        );
     }
 }
 
-/// 004-09, 004-15: a business key looks at some arguments only; what else differs is a conflict, not another key.
+/// 004-09, 004-15: a business key looks at some arguments only; what else differs is a conflict,
+/// not another key.
 #[test]
 fn a_key_can_be_made_of_some_arguments() {
     let rule = rule(json!({ "derive": ["/tenant", "/order/id"] }));
@@ -151,22 +286,38 @@ fn a_key_can_be_made_of_some_arguments() {
     let null = key(json!({ "tenant": "t", "order": { "id": null } })).unwrap();
     assert_ne!(absent.call_key(), null.call_key());
     assert_ne!(absent.call_key(), first.call_key());
-    assert_eq!(key(json!({ "memo": "a" })).unwrap_err().code(), "idempotency_key_required");
+    assert_eq!(
+        key(json!({ "memo": "a" })).unwrap_err().code(),
+        "idempotency_key_required"
+    );
 }
 
-/// 004-22: the documents' formula is derived, kept apart by tenant and server, and goes upstream as it is.
+/// 004-22: the documents' formula is derived, kept apart by tenant and server, and goes upstream as
+/// it is.
 #[test]
 fn the_documents_formula_is_there() {
     let rule = rule(json!({ "derive": "sha256-32" }));
     let order = json!({ "sku": "s1", "business_id": "b1", "amount": 3 });
-    let call = Call { caller: caller("u_1", Some("t_001")), ..Call::with(order) };
+    let call = Call {
+        caller: caller("u_1", Some("t_001")),
+        ..Call::with(order)
+    };
     let key = call.key(&rule).unwrap();
-    assert_eq!(key.upstream_key(ActionId::generate()), "17a18697bf690ebed865fd2594482433");
-    let other = Call { caller: caller("u_1", Some("t_002")), ..call }.key(&rule).unwrap();
+    assert_eq!(
+        key.upstream_key(ActionId::generate()),
+        "17a18697bf690ebed865fd2594482433"
+    );
+    let other = Call {
+        caller: caller("u_1", Some("t_002")),
+        ..call
+    }
+    .key(&rule)
+    .unwrap();
     assert_ne!(key.call_key(), other.call_key());
 }
 
-/// 004-29, 004-43, 004-45: a given key stays used for 90 days more; a derived one ends with its window.
+/// 004-29, 004-43, 004-45: a given key stays used for 90 days more; a derived one ends with its
+/// window.
 #[test]
 fn keys_end() {
     let (hour, days) = (Duration::from_hours(1), Duration::from_hours(90 * 24));
@@ -175,7 +326,10 @@ fn keys_end() {
     assert_eq!((given_key.ttl(), given_key.keep()), (hour, days));
     let windowed = rule(json!({ "ttl": "2h", "window": "5m" }));
     let derived = Call::with(json!({})).key(&windowed).unwrap();
-    assert_eq!((derived.ttl(), derived.keep()), (Duration::from_mins(5), Duration::ZERO));
+    assert_eq!(
+        (derived.ttl(), derived.keep()),
+        (Duration::from_mins(5), Duration::ZERO)
+    );
     assert_eq!(given("k").key(&windowed).unwrap().ttl(), 2 * hour);
     let (one, two) = (ActionId::generate(), ActionId::generate());
     assert_eq!(given_key.upstream_key(one), given_key.upstream_key(two));
@@ -187,7 +341,9 @@ fn keys_end() {
 #[test]
 fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
     let plain = Schema::compile(&json!({ "type": "object", "properties": { "sku": {} } })).unwrap();
-    let own = Schema::compile(&json!({ "type": "object", "properties": { "idempotency_key": {} } })).unwrap();
+    let own =
+        Schema::compile(&json!({ "type": "object", "properties": { "idempotency_key": {} } }))
+            .unwrap();
     let arguments = json!({ "sku": "s1", "idempotency_key": "k" });
     let rest = json!({ "sku": "s1" });
     let (hidden, shown) = (Rule::default(), rule(json!({ "expose": true })));
@@ -199,63 +355,123 @@ fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
     ];
     for (index, (rule, tool, left, key)) in cases.into_iter().enumerate() {
         let (split, found) = rule.split(tool, &arguments);
-        assert_eq!((&*split, found.map(Cow::into_owned)), (left, key), "{index}");
+        assert_eq!(
+            (&*split, found.map(Cow::into_owned)),
+            (left, key),
+            "{index}"
+        );
     }
     assert_eq!(shown.shown(&plain), Some(Shown { required: false }));
-    assert_eq!(rule(json!({ "require": true })).shown(&plain), Some(Shown { required: true }));
-    assert_eq!(rule(json!({ "require": true, "expose": false })).shown(&plain), None);
+    assert_eq!(
+        rule(json!({ "require": true })).shown(&plain),
+        Some(Shown { required: true })
+    );
+    assert_eq!(
+        rule(json!({ "require": true, "expose": false })).shown(&plain),
+        None
+    );
     assert_eq!(shown.shown(&own), None);
     let named = rule(json!({ "upstream": { "argument": "request_id" } }));
     let arguments = json!({ "request_id": "r" });
     let (split, key) = named.split(&plain, &arguments);
-    assert_eq!((&*split, key.map(Cow::into_owned)), (&arguments, Some(json!("r"))));
+    assert_eq!(
+        (&*split, key.map(Cow::into_owned)),
+        (&arguments, Some(json!("r")))
+    );
 }
 
 /// 004-55 and the rest of the section: contradictions don't load.
 #[test]
 fn contradictions_are_named() {
     let cases = [
-        (json!({ "require": true, "derive": "arguments" }), "Error derive: every call has a key"),
-        (json!({ "require": true, "window": "2m" }), "Error window: is for derived keys"),
-        (json!({ "window": "2h" }), "Error window: is longer than `ttl` (3600s)"),
+        (
+            json!({ "require": true, "derive": "arguments" }),
+            "Error derive: every call has a key",
+        ),
+        (
+            json!({ "require": true, "window": "2m" }),
+            "Error window: is for derived keys",
+        ),
+        (
+            json!({ "window": "2h" }),
+            "Error window: is longer than `ttl` (3600s)",
+        ),
         (json!({ "window": "30s" }), "Warning window: is so short"),
         (json!({ "ttl": "1m" }), "Warning ttl: is so short"),
         (json!({ "ttl": "1s" }), "Error ttl: is out of bounds"),
         (json!({ "ttl": "soon" }), "Error ttl: is no length of time"),
         (json!({ "derive": [] }), "Error derive: no key can be made"),
-        (json!({ "derive": ["a"] }), "Error derive.0: not a JSON pointer"),
-        (json!({ "derive": ["/a", "/a"] }), "Error derive.1: is there twice"),
+        (
+            json!({ "derive": ["a"] }),
+            "Error derive.0: not a JSON pointer",
+        ),
+        (
+            json!({ "derive": ["/a", "/a"] }),
+            "Error derive.1: is there twice",
+        ),
         (json!({ "derive": "args" }), "Error derive: no such way"),
-        (json!({ "not_executed": [200] }), "Error not_executed.0: is no error"),
+        (
+            json!({ "not_executed": [200] }),
+            "Error not_executed.0: is no error",
+        ),
         (json!({ "attempts": 0 }), "Error attempts: is out of bounds"),
-        (json!({ "upstream": {} }), "Error upstream: the key goes to exactly one place"),
-        (json!({ "upstream": { "argument": "a", "meta": "b" } }), "Error upstream: the key goes to exactly one place"),
-        (json!({ "upstream": { "meta": "dev.toolgate/fence" } }), "Error upstream.meta: is not for"),
-        (json!({ "upstream": { "header": "Authorization" } }), "Error upstream.header: is a header with a meaning"),
-        (json!({ "upstream": { "header": "a b" } }), "Error upstream.header: is no name"),
+        (
+            json!({ "upstream": {} }),
+            "Error upstream: the key goes to exactly one place",
+        ),
+        (
+            json!({ "upstream": { "argument": "a", "meta": "b" } }),
+            "Error upstream: the key goes to exactly one place",
+        ),
+        (
+            json!({ "upstream": { "meta": "dev.toolgate/fence" } }),
+            "Error upstream.meta: is not for",
+        ),
+        (
+            json!({ "upstream": { "header": "Authorization" } }),
+            "Error upstream.header: is a header with a meaning",
+        ),
+        (
+            json!({ "upstream": { "header": "a b" } }),
+            "Error upstream.header: is no name",
+        ),
         (
             json!({ "upstream": { "header": "Idempotency-Key", "window": "1m", "margin": "1m" } }),
             "Error upstream.margin: is not shorter",
         ),
-        (json!({ "probe": { "tool": "shop__find", "found": "x" } }), "Error probe.found: not a JSON pointer"),
+        (
+            json!({ "probe": { "tool": "shop__find", "found": "x" } }),
+            "Error probe.found: not a JSON pointer",
+        ),
     ];
     for (written, expected) in cases {
         let problems = compiled(written.clone()).1;
-        assert!(problems.len() == 1 && problems[0].starts_with(expected), "{written}: {problems:?}");
+        assert!(
+            problems.len() == 1 && problems[0].starts_with(expected),
+            "{written}: {problems:?}"
+        );
     }
 }
 
 /// SEMANTICS §4: a probe that finds nothing proves something only after a while.
 #[test]
 fn a_probe_tells_found_from_absent_from_unclear() {
-    let rule = rule(json!({ "probe": { "tool": "shop__find", "found": "/orders", "absent_after": "10s",
-        "arguments": { "sku": "arguments#/sku", "key": "key#", "state": "open" } } }));
+    let rule = rule(
+        json!({ "probe": { "tool": "shop__find", "found": "/orders", "absent_after": "10s",
+        "arguments": { "sku": "arguments#/sku", "key": "key#", "state": "open" } } }),
+    );
     let probe = rule.probe().unwrap();
-    assert_eq!(probe.ask(&json!({ "sku": 7 }), "k"), Some(json!({ "sku": 7, "key": "k", "state": "open" })));
+    assert_eq!(
+        probe.ask(&json!({ "sku": 7 }), "k"),
+        Some(json!({ "sku": 7, "key": "k", "state": "open" }))
+    );
     assert_eq!(probe.ask(&json!({}), "k"), None);
     let (early, late) = (Duration::from_secs(9), Duration::from_secs(10));
     assert_eq!(probe.read(&json!({ "orders": [1] }), early), Verdict::Found);
-    assert_eq!(probe.read(&json!({ "orders": [] }), early), Verdict::Unclear);
+    assert_eq!(
+        probe.read(&json!({ "orders": [] }), early),
+        Verdict::Unclear
+    );
     assert_eq!(probe.read(&json!({ "orders": [] }), late), Verdict::Absent);
     assert_eq!(probe.read(&json!("no orders"), late), Verdict::Unclear);
 }
@@ -263,6 +479,10 @@ fn a_probe_tells_found_from_absent_from_unclear() {
 #[test]
 fn declared_errors_prove_that_nothing_was_done() {
     let rule = rule(json!({ "not_executed": [409, -32050] }));
-    assert!(rule.proves_nothing_done(Some(409), None) && rule.proves_nothing_done(None, Some(-32050)));
-    assert!(!rule.proves_nothing_done(Some(500), Some(-32603)) && !rule.proves_nothing_done(None, None));
+    assert!(
+        rule.proves_nothing_done(Some(409), None) && rule.proves_nothing_done(None, Some(-32050))
+    );
+    assert!(
+        !rule.proves_nothing_done(Some(500), Some(-32603)) && !rule.proves_nothing_done(None, None)
+    );
 }

@@ -71,13 +71,26 @@ pub struct Upstream {
 
 impl Settings {
     pub(super) fn compile(self, problems: &mut Problems) -> Option<Upstream> {
-        let Self { argument, meta, header, window, margin } = self;
+        let Self {
+            argument,
+            meta,
+            header,
+            window,
+            margin,
+        } = self;
         let window = between("window", window.as_deref(), WINDOWS, problems).unwrap_or(WINDOW);
-        let margin = between("margin", margin.as_deref(), (Duration::ZERO, WINDOWS.1), problems);
+        let margin = between(
+            "margin",
+            margin.as_deref(),
+            (Duration::ZERO, WINDOWS.1),
+            problems,
+        );
         let margin = margin.unwrap_or(MARGIN.min(window / 2));
         if margin >= window {
             let hint = "a key would never be relied on: lower `margin`";
-            problems.under("margin", |problems| problems.error("is not shorter than `window`", hint));
+            problems.under("margin", |problems| {
+                problems.error("is not shorter than `window`", hint);
+            });
         }
         let place = match (argument, meta, header) {
             (Some(argument), None, None) => Placement::Argument(argument),
@@ -90,7 +103,10 @@ impl Settings {
             }
         };
         judge(&place, problems);
-        Some(Upstream { place, trusted: window.saturating_sub(margin) })
+        Some(Upstream {
+            place,
+            trusted: window.saturating_sub(margin),
+        })
     }
 }
 
@@ -98,22 +114,37 @@ fn judge(place: &Placement, problems: &mut Problems) {
     match place {
         Placement::Argument(name) => problems.under("argument", |problems| {
             if name.trim().is_empty() || name.contains('/') {
-                problems.error("is no name of an argument", "name a top-level argument, without `/`");
+                problems.error(
+                    "is no name of an argument",
+                    "name a top-level argument, without `/`",
+                );
             }
         }),
         Placement::Meta(key) => problems.under("meta", |problems| {
             if key.trim().is_empty() {
                 problems.error("is blank", "name the key that the tool server reads");
-            } else if key.starts_with(OURS) || key == "progressToken" || key.starts_with("io.modelcontextprotocol/") {
-                problems.error("is not for tool servers' own keys", "name the key that the tool server reads");
+            } else if key.starts_with(OURS)
+                || key == "progressToken"
+                || key.starts_with("io.modelcontextprotocol/")
+            {
+                problems.error(
+                    "is not for tool servers' own keys",
+                    "name the key that the tool server reads",
+                );
             }
         }),
         Placement::Header(name) => problems.under("header", |problems| {
             let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             if name.is_empty() || name.len() > 64 || !name.bytes().all(letters) {
-                problems.error("is no name of a header", "use letters, digits and `-`, such as Idempotency-Key");
+                problems.error(
+                    "is no name of a header",
+                    "use letters, digits and `-`, such as Idempotency-Key",
+                );
             } else if TAKEN.contains(&name.as_str()) || name.starts_with("mcp-") {
-                problems.error("is a header with a meaning of its own", "such as Idempotency-Key");
+                problems.error(
+                    "is a header with a meaning of its own",
+                    "such as Idempotency-Key",
+                );
             }
         }),
     }

@@ -1,4 +1,5 @@
-//! Which agent started which: every caller with its parents, whose limits are its own, too (001-13).
+//! Which agent started which: every caller with its parents, whose limits are its own, too
+//! (001-13).
 
 use super::CallerSettings;
 use crate::model::caller::Caller;
@@ -10,7 +11,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Messages of one agent, if nothing is said: more than any model sends.
-pub(super) const RATE: Rate = Rate { calls: 60_000, per: 60_000 };
+pub(super) const RATE: Rate = Rate {
+    calls: 60_000,
+    per: 60_000,
+};
 /// Generations at most.
 const DEPTH: usize = 8;
 
@@ -23,57 +27,102 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
         entries.entry(&one.agent).or_default().push(index);
         reads.push(problems.under(index.to_string(), |problems| {
             judge_model(one.model.as_deref(), problems);
-            problems.under("schemas", |problems| one.schemas.clone().compile(one.model.as_deref(), problems))
+            problems.under("schemas", |problems| {
+                one.schemas.clone().compile(one.model.as_deref(), problems)
+            })
         }));
     }
     let mut made: Vec<Option<Arc<Caller>>> = vec![None; settings.len()];
     for _ in 0..DEPTH {
         let before = made.clone();
-        for (index, one) in settings.iter().enumerate().filter(|(index, _)| before[*index].is_none()) {
+        for (index, one) in settings
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| before[*index].is_none())
+        {
             let parents = one.parent.as_deref().map_or(Some(Vec::new()), |parent| {
                 let entries = entries.get(parent).map_or(&[][..], Vec::as_slice);
-                entries.iter().map(|entry| before[*entry].clone()).collect::<Option<Vec<_>>>()
+                entries
+                    .iter()
+                    .map(|entry| before[*entry].clone())
+                    .collect::<Option<Vec<_>>>()
             });
-            made[index] =
-                parents.map(|parents| Arc::new(caller(one, (reads[index], &paces[&*one.agent]), distinct(parents))));
+            made[index] = parents.map(|parents| {
+                Arc::new(caller(
+                    one,
+                    (reads[index], &paces[&*one.agent]),
+                    distinct(parents),
+                ))
+            });
         }
     }
-    let judged = settings.iter().zip(made).enumerate().map(|(index, (one, made))| {
-        problems.under(index.to_string(), |problems| judge(one, (made.as_deref(), &entries), problems));
-        made.unwrap_or_else(|| Arc::new(caller(one, (reads[index], &paces[&*one.agent]), Vec::new())))
-    });
+    let judged = settings
+        .iter()
+        .zip(made)
+        .enumerate()
+        .map(|(index, (one, made))| {
+            problems.under(index.to_string(), |problems| {
+                judge(one, (made.as_deref(), &entries), problems);
+            });
+            made.unwrap_or_else(|| {
+                Arc::new(caller(one, (reads[index], &paces[&*one.agent]), Vec::new()))
+            })
+        });
     judged.collect()
 }
 
 /// What each agent may still send, whichever of its tokens it shows.
-fn paces<'s>(settings: &'s [CallerSettings], problems: &mut Problems) -> HashMap<&'s str, Arc<Meter>> {
+fn paces<'s>(
+    settings: &'s [CallerSettings],
+    problems: &mut Problems,
+) -> HashMap<&'s str, Arc<Meter>> {
     let mut rates: HashMap<&str, Option<Rate>> = HashMap::new();
     for (index, one) in settings.iter().enumerate() {
         let known = rates.entry(&one.agent).or_default();
-        let Some(rate) = one.rate.clone() else { continue };
+        let Some(rate) = one.rate.clone() else {
+            continue;
+        };
         problems.under(index.to_string(), |problems| {
             problems.under("rate", |problems| {
-                let Some(rate) = rate.compile(problems) else { return };
+                let Some(rate) = rate.compile(problems) else {
+                    return;
+                };
                 if known.get_or_insert(rate) != &rate {
-                    let message = format!("another entry gives the agent `{}` another rate", one.agent.escape_debug());
-                    problems.error(message, "write the rate in one of them: all tokens of an agent share it");
+                    let message = format!(
+                        "another entry gives the agent `{}` another rate",
+                        one.agent.escape_debug()
+                    );
+                    problems.error(
+                        message,
+                        "write the rate in one of them: all tokens of an agent share it",
+                    );
                 }
             });
         });
     }
     let meter = |rate: Option<Rate>| Arc::new(Meter::new(rate.unwrap_or(RATE)));
-    rates.into_iter().map(|(agent, rate)| (agent, meter(rate))).collect()
+    rates
+        .into_iter()
+        .map(|(agent, rate)| (agent, meter(rate)))
+        .collect()
 }
 
 /// What does not name both is of no provider that is known, for layers and for schemas.
 fn judge_model(model: Option<&str>, problems: &mut Problems) {
-    let names_both =
-        |model: &str| model.split_once('/').is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty());
-    let Some(model) = model.filter(|model| !names_both(model)) else { return };
+    let names_both = |model: &str| {
+        model
+            .split_once('/')
+            .is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty())
+    };
+    let Some(model) = model.filter(|model| !names_both(model)) else {
+        return;
+    };
     problems.under("model", |problems| {
         let message = format!("`{}` is no provider and its model", model.escape_debug());
-        problems
-            .warning(message, "write `provider/model`, such as `openai/gpt-5`: the provider decides what it is shown");
+        problems.warning(
+            message,
+            "write `provider/model`, such as `openai/gpt-5`: the provider decides what it is shown",
+        );
     });
 }
 
@@ -88,7 +137,11 @@ fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
     distinct
 }
 
-fn caller(settings: &CallerSettings, (reads, pace): (Reads, &Arc<Meter>), parents: Vec<Arc<Caller>>) -> Caller {
+fn caller(
+    settings: &CallerSettings,
+    (reads, pace): (Reads, &Arc<Meter>),
+    parents: Vec<Arc<Caller>>,
+) -> Caller {
     let named = Caller::named(&settings.agent);
     Caller {
         tenant: settings.tenant.as_deref().map(TenantId::new),
@@ -110,27 +163,40 @@ fn judge(
     (made, entries): (Option<&Caller>, &HashMap<&str, Vec<usize>>),
     problems: &mut Problems,
 ) {
-    let Some(parent) = settings.parent.as_deref() else { return };
+    let Some(parent) = settings.parent.as_deref() else {
+        return;
+    };
     if !entries.contains_key(parent) {
         let hint = "name the agent of another entry of `callers`";
-        return problems.under("parent", |problems| problems.error(format!("no caller is the agent `{parent}`"), hint));
+        return problems.under("parent", |problems| {
+            problems.error(format!("no caller is the agent `{parent}`"), hint);
+        });
     }
     let Some(made) = made else {
-        let message = format!("its parents go round in a circle, or over more than {DEPTH} generations");
-        return problems.under("parent", |problems| problems.error(message, "take one `parent` away"));
+        let message =
+            format!("its parents go round in a circle, or over more than {DEPTH} generations");
+        return problems.under("parent", |problems| {
+            problems.error(message, "take one `parent` away");
+        });
     };
     for above in &made.parents {
         if made.owner && !above.owner {
             let hint = "take it away, or make the parent an owner, too";
-            problems.under("owner", |problems| problems.error("the parent is no owner", hint));
+            problems.under("owner", |problems| {
+                problems.error("the parent is no owner", hint);
+            });
         }
         if above.tenant.is_some() && made.tenant != above.tenant {
             let hint = "give it the parent's tenant";
-            problems.under("tenant", |problems| problems.error("the parent acts for another tenant", hint));
+            problems.under("tenant", |problems| {
+                problems.error("the parent acts for another tenant", hint);
+            });
         }
         for role in made.roles.iter().filter(|role| !above.roles.contains(role)) {
             let hint = "take it away, or give it to the parent, too";
-            problems.under("roles", |problems| problems.error(format!("the parent has no role `{role}`"), hint));
+            problems.under("roles", |problems| {
+                problems.error(format!("the parent has no role `{role}`"), hint);
+            });
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which schemas and names a caller is shown: what its model takes, unless the configuration says otherwise.
+//! Which schemas and names a caller is shown: what its model takes, unless the configuration says
+//! otherwise.
 
 use crate::model::diagnostic::Problems;
 use crate::model::reads::{Caps, Profile, Reads};
@@ -16,8 +17,8 @@ const SHORTEST_NAME: usize = 48;
 pub struct Settings {
     /// What the tools' schemas are fitted to [default: what `model` takes; `none` without a model]
     pub profile: Option<Profile>,
-    /// The program that the agent runs in, where that takes only so many tools, or such names: claude-code, cursor,
-    /// vscode, windsurf.
+    /// The program that the agent runs in, where that takes only so many tools, or such names:
+    /// claude-code, cursor, vscode, windsurf.
     pub client: Option<String>,
     /// Tools in one listing at most.
     pub max_tools: Option<usize>,
@@ -28,28 +29,41 @@ pub struct Settings {
 impl Settings {
     /// What a caller of this model reads.
     pub(super) fn compile(self, model: Option<&str>, problems: &mut Problems) -> Reads {
-        let Self { profile, client, max_tools, max_name_len } = self;
+        let Self {
+            profile,
+            client,
+            max_tools,
+            max_name_len,
+        } = self;
         let mut caps = Caps::default();
         if let Some(name) = client {
             match limits::of_program(&name) {
                 Some(known) => caps = known,
                 None => problems.under("client", |problems| {
-                    let hint =
-                        format!("known here: {}; or set `max_tools` and `max_name_len`", limits::programs().join(", "));
+                    let hint = format!(
+                        "known here: {}; or set `max_tools` and `max_name_len`",
+                        limits::programs().join(", ")
+                    );
                     problems.error(format!("unknown client `{}`", name.escape_debug()), hint);
                 }),
             }
         }
         if max_tools == Some(0) {
-            problems.under("max_tools", |problems| problems.error("lists nothing", "1 or more"));
+            problems.under("max_tools", |problems| {
+                problems.error("lists nothing", "1 or more");
+            });
         }
         if max_name_len.is_some_and(|longest| longest < SHORTEST_NAME) {
             let hint = format!("{SHORTEST_NAME} or more, so that the server's name stays whole");
-            problems.under("max_name_len", |problems| problems.error("is too short", hint));
+            problems.under("max_name_len", |problems| {
+                problems.error("is too short", hint);
+            });
         }
         caps.tools = max_tools.unwrap_or(caps.tools);
         caps.name = max_name_len.unwrap_or(caps.name);
-        let profile = profile.or_else(|| model.map(limits::of_model)).unwrap_or(Profile::None);
+        let profile = profile
+            .or_else(|| model.map(limits::of_model))
+            .unwrap_or(Profile::None);
         Reads { profile, caps }
     }
 }

@@ -26,35 +26,65 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
 
 fn rule() -> Rule {
     let header = "X-Agent-Id".to_owned();
-    let front_ends =
-        vec![FrontEndSettings { name: "gateway".to_owned(), token: Secret::new(GATEWAY.to_owned()), header }];
-    let callers = vec![caller("support-bot", Some(TOKEN), None), caller("web-bot", None, Some("gateway"))];
+    let front_ends = vec![FrontEndSettings {
+        name: "gateway".to_owned(),
+        token: Secret::new(GATEWAY.to_owned()),
+        header,
+    }];
+    let callers = vec![
+        caller("support-bot", Some(TOKEN), None),
+        caller("web-bot", None, Some("gateway")),
+    ];
     let mut problems = Problems::default();
-    let rule = Settings { callers, front_ends }.compile(&mut problems);
+    let rule = Settings {
+        callers,
+        front_ends,
+    }
+    .compile(&mut problems);
     assert_eq!(problems.into_found(), []);
     rule
 }
 
-/// 001-03, 001-60: who calls follows from the token alone; a header counts only beside its front end's token.
+/// 001-03, 001-60: who calls follows from the token alone; a header counts only beside its front
+/// end's token.
 #[test]
 fn only_a_known_token_makes_a_caller() {
     let rule = rule();
-    let header = |value: Option<&'static str>| move |name: &str| value.filter(|_| name == "x-agent-id");
-    let who = |bearer, named| rule.identify(bearer, header(named)).map(|caller| caller.agent.to_string());
+    let header =
+        |value: Option<&'static str>| move |name: &str| value.filter(|_| name == "x-agent-id");
+    let who = |bearer, named| {
+        rule.identify(bearer, header(named))
+            .map(|caller| caller.agent.to_string())
+    };
     assert_eq!(who(Some(TOKEN), None), Ok("support-bot".to_owned()));
-    assert_eq!(who(Some(TOKEN), Some("web-bot")), Ok("support-bot".to_owned()));
-    assert_eq!(who(Some(GATEWAY), Some("web-bot")), Ok("web-bot".to_owned()));
-    assert_eq!(who(Some(GATEWAY), Some("support-bot")), Err(Unauthorized::UnknownAgent));
+    assert_eq!(
+        who(Some(TOKEN), Some("web-bot")),
+        Ok("support-bot".to_owned())
+    );
+    assert_eq!(
+        who(Some(GATEWAY), Some("web-bot")),
+        Ok("web-bot".to_owned())
+    );
+    assert_eq!(
+        who(Some(GATEWAY), Some("support-bot")),
+        Err(Unauthorized::UnknownAgent)
+    );
     assert_eq!(who(Some(GATEWAY), None), Err(Unauthorized::UnknownAgent));
     assert_eq!(who(None, Some("web-bot")), Err(Unauthorized::NoToken));
     assert_eq!(who(Some(""), None), Err(Unauthorized::UnknownToken));
-    assert_eq!(who(Some(&TOKEN[..TOKEN.len() - 1]), None), Err(Unauthorized::UnknownToken));
+    assert_eq!(
+        who(Some(&TOKEN[..TOKEN.len() - 1]), None),
+        Err(Unauthorized::UnknownToken)
+    );
 }
 
 #[test]
 fn no_token_is_kept_or_printed() {
     let shown = format!("{:?}", rule());
-    assert!(!shown.contains(TOKEN) && !shown.contains(GATEWAY), "{shown}");
+    assert!(
+        !shown.contains(TOKEN) && !shown.contains(GATEWAY),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -65,15 +95,31 @@ fn without_callers_everybody_is_anonymous() {
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
 }
 
-/// SECURITY §3I: an agent has one rate, however many tokens it has, and a reload gives it nothing; so has who is nobody.
+/// SECURITY §3I: an agent has one rate, however many tokens it has, and a reload gives it nothing;
+/// so has who is nobody.
 #[test]
 fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
     let compiled = |calls: u64| {
-        let rate = || Some(RateSettings { calls, per: "1h".to_owned() });
-        let first = CallerSettings { rate: rate(), ..caller("a", Some(TOKEN), None) };
+        let rate = || {
+            Some(RateSettings {
+                calls,
+                per: "1h".to_owned(),
+            })
+        };
+        let first = CallerSettings {
+            rate: rate(),
+            ..caller("a", Some(TOKEN), None)
+        };
         let second = caller("a", Some(GATEWAY), None);
-        let other = CallerSettings { rate: rate(), ..caller("b", Some("0123456789abcdef-other"), None) };
-        Settings { callers: vec![first, second, other], front_ends: Vec::new() }.compile(&mut Problems::default())
+        let other = CallerSettings {
+            rate: rate(),
+            ..caller("b", Some("0123456789abcdef-other"), None)
+        };
+        Settings {
+            callers: vec![first, second, other],
+            front_ends: Vec::new(),
+        }
+        .compile(&mut Problems::default())
     };
     let now = std::time::Duration::from_secs(1_000_000);
     let take = |rule: &Rule, token: &str| {
@@ -82,8 +128,14 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
     };
     let rule = compiled(3);
     assert!(take(&rule, TOKEN) && take(&rule, GATEWAY) && take(&rule, TOKEN));
-    assert!(!take(&rule, GATEWAY) && !take(&rule, TOKEN), "two tokens are one agent");
-    assert!(take(&rule, "0123456789abcdef-other"), "and another is another");
+    assert!(
+        !take(&rule, GATEWAY) && !take(&rule, TOKEN),
+        "two tokens are one agent"
+    );
+    assert!(
+        take(&rule, "0123456789abcdef-other"),
+        "and another is another"
+    );
     let reloaded = compiled(3);
     reloaded.succeed(&rule);
     assert!(!take(&reloaded, TOKEN) && take(&reloaded, "0123456789abcdef-other"));
@@ -94,7 +146,8 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
     assert!(nobody.identify(None, |_| None).unwrap().pace.is_some());
 }
 
-/// 001-03, 001-A5: an owner is who the configuration says is one, in so many letters; everything else is none, or an error.
+/// 001-03, 001-A5: an owner is who the configuration says is one, in so many letters; everything
+/// else is none, or an error.
 #[test]
 fn only_true_makes_an_owner() {
     let written = |owner: Option<Value>| {
@@ -106,14 +159,21 @@ fn only_true_makes_an_owner() {
     };
     assert!(written(Some(json!(true))).unwrap());
     assert!(!written(None).unwrap() && !written(Some(json!(false))).unwrap());
-    for forged in
-        [json!("true"), json!(1), json!("yes"), json!(null), json!([true]), json!({ "owner": true }), json!("1")]
-    {
+    for forged in [
+        json!("true"),
+        json!(1),
+        json!("yes"),
+        json!(null),
+        json!([true]),
+        json!({ "owner": true }),
+        json!("1"),
+    ] {
         assert!(written(Some(forged.clone())).is_err(), "{forged}");
     }
 }
 
-/// 001-13: a child has the parents that the configuration names, and nothing that one of them has not.
+/// 001-13: a child has the parents that the configuration names, and nothing that one of them has
+/// not.
 #[test]
 fn a_child_has_its_parents_and_no_more_than_they() {
     type Change<'a> = &'a dyn Fn(&mut CallerSettings);
@@ -125,9 +185,18 @@ fn a_child_has_its_parents_and_no_more_than_they() {
     };
     let compiled = |callers: Vec<CallerSettings>| {
         let mut problems = Problems::default();
-        let rule = Settings { callers, front_ends: Vec::new() }.compile(&mut problems);
+        let rule = Settings {
+            callers,
+            front_ends: Vec::new(),
+        }
+        .compile(&mut problems);
         let problems = problems.into_found().into_iter();
-        (rule, problems.map(|one| format!("{}: {}", one.path.join("."), one.message)).collect::<Vec<_>>())
+        (
+            rule,
+            problems
+                .map(|one| format!("{}: {}", one.path.join("."), one.message))
+                .collect::<Vec<_>>(),
+        )
     };
     let main = || caller("main", Some(TOKEN), None);
     let mut other = caller("main", Some(GATEWAY), None);
@@ -136,19 +205,45 @@ fn a_child_has_its_parents_and_no_more_than_they() {
     let (rule, problems) = compiled(vec![child("main", &|_| ()), main(), other, same]);
     assert_eq!(problems, [""; 0]);
     let made = rule.of_agent("child").unwrap();
-    let groups: Vec<Option<&str>> = made.parents.iter().map(|parent| parent.group.as_deref()).collect();
-    assert_eq!(groups, [None, Some("support")], "every entry of the parent counts, once");
+    let groups: Vec<Option<&str>> = made
+        .parents
+        .iter()
+        .map(|parent| parent.group.as_deref())
+        .collect();
+    assert_eq!(
+        groups,
+        [None, Some("support")],
+        "every entry of the parent counts, once"
+    );
 
     let exceeding: [(Change<'_>, &str); 4] = [
-        (&|child| child.owner = true, "callers.0.owner: the parent is no owner"),
-        (&|child| child.tenant = Some("t_002".to_owned()), "callers.0.tenant: the parent acts for another tenant"),
-        (&|child| child.tenant = None, "callers.0.tenant: the parent acts for another tenant"),
-        (&|child| child.roles.push("finance".to_owned()), "callers.0.roles: the parent has no role `finance`"),
+        (
+            &|child| child.owner = true,
+            "callers.0.owner: the parent is no owner",
+        ),
+        (
+            &|child| child.tenant = Some("t_002".to_owned()),
+            "callers.0.tenant: the parent acts for another tenant",
+        ),
+        (
+            &|child| child.tenant = None,
+            "callers.0.tenant: the parent acts for another tenant",
+        ),
+        (
+            &|child| child.roles.push("finance".to_owned()),
+            "callers.0.roles: the parent has no role `finance`",
+        ),
     ];
     for (change, expected) in exceeding {
         assert_eq!(compiled(vec![child("main", change), main()]).1, [expected]);
     }
-    assert_eq!(compiled(vec![child("mian", &|_| ()), main()]).1, ["callers.0.parent: no caller is the agent `mian`"]);
+    assert_eq!(
+        compiled(vec![child("mian", &|_| ()), main()]).1,
+        ["callers.0.parent: no caller is the agent `mian`"]
+    );
     let circle = "its parents go round in a circle, or over more than 8 generations";
-    assert_eq!(compiled(vec![child("child", &|_| ())]).1, [format!("callers.0.parent: {circle}")]);
+    assert_eq!(
+        compiled(vec![child("child", &|_| ())]).1,
+        [format!("callers.0.parent: {circle}")]
+    );
 }

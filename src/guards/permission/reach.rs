@@ -42,16 +42,20 @@ impl Pattern {
             parts.push(Part::Text(rest.to_owned()));
         }
         if parts.is_empty() {
-            problems.error("an empty pattern", "write a resource's name, with `*` for any text");
+            problems.error(
+                "an empty pattern",
+                "write a resource's name, with `*` for any text",
+            );
             return None;
         }
         Some(Self(parts))
     }
 
-    /// Whether `text` is what the pattern means for `caller`. A caller without the name that a placeholder asks for
-    /// reaches nothing.
+    /// Whether `text` is what the pattern means for `caller`. A caller without the name that a
+    /// placeholder asks for reaches nothing.
     pub(super) fn matches(&self, text: &str, caller: &Caller) -> bool {
-        // Between two stars stands fixed text; `*` alone matches, so what climbs out of a path must not come through it.
+        // Between two stars stands fixed text; `*` alone matches, so what climbs out of a path must
+        // not come through it.
         let mut pieces = vec![String::new()];
         for part in &self.0 {
             let fixed = match part {
@@ -79,7 +83,9 @@ impl Pattern {
 }
 
 fn wild(text: &str, first: &str, middle: &[String], last: &str) -> bool {
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
     for piece in middle {
         match rest.find(piece.as_str()) {
             Some(at) => rest = &rest[at + piece.len()..],
@@ -89,10 +95,16 @@ fn wild(text: &str, first: &str, middle: &[String], last: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether `text` may name something outside of what it begins with: `..` between separators, written plainly or as
-/// `%XX`, or a control character.
+/// Whether `text` may name something outside of what it begins with: `..` between separators,
+/// written plainly or as `%XX`, or a control character.
 fn climbs(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    let encoded = ["%2e", "%2f", "%5c", "%25"].iter().any(|code| lower.contains(code));
-    encoded || text.chars().any(char::is_control) || text.split(['/', '\\']).any(|segment| segment.trim() == "..")
+    let encoded = ["%2e", "%2f", "%5c", "%25"]
+        .iter()
+        .any(|code| lower.contains(code));
+    encoded
+        || text.chars().any(char::is_control)
+        || text
+            .split(['/', '\\'])
+            .any(|segment| segment.trim() == "..")
 }

@@ -16,19 +16,30 @@ fn compile(settings: Value) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
     let settings: Settings = serde_json::from_value(settings).unwrap();
     let rule = settings.compile(&mut problems);
-    (rule, problems.into_found().into_iter().map(|problem| problem.path.join(".")).collect())
+    (
+        rule,
+        problems
+            .into_found()
+            .into_iter()
+            .map(|problem| problem.path.join("."))
+            .collect(),
+    )
 }
 
 fn judged(rule: &Rule, caller: &Caller, arguments: &Value) -> Result<(), String> {
     let checked = Checked::mint();
-    rule.allow(caller, arguments, &checked).map(drop).map_err(|refusal| refusal.code().to_owned())
+    rule.allow(caller, arguments, &checked)
+        .map(drop)
+        .map_err(|refusal| refusal.code().to_owned())
 }
 
 /// 003-22, 003-23, 003-32: role, then tenant, then resource.
 #[test]
 fn role_then_tenant_then_resource() {
-    let (rule, problems) = compile(json!({ "roles": ["billing_admin", "boss"], "tenant": "/tenant_id",
-        "resource": { "pointer": "/to/path", "allow": ["{tenant}/*.txt", "shared", "{agent}"] } }));
+    let (rule, problems) = compile(
+        json!({ "roles": ["billing_admin", "boss"], "tenant": "/tenant_id",
+        "resource": { "pointer": "/to/path", "allow": ["{tenant}/*.txt", "shared", "{agent}"] } }),
+    );
     assert_eq!(problems, [""; 0]);
     let fine = json!({ "tenant_id": "t_001", "to": { "path": "t_001/a.txt" } });
     let admin = caller(Some("t_001"), &["x", "boss"]);
@@ -37,28 +48,81 @@ fn role_then_tenant_then_resource() {
     for (caller, arguments, code) in [
         (caller(Some("t_001"), &[]), json!({}), "rbac_denied"),
         (caller(None, &["Boss"]), fine.clone(), "rbac_denied"),
-        (admin.clone(), json!({ "tenant_id": "t_999", "to": {} }), "tenant_mismatch"),
-        (admin.clone(), json!({ "to": { "path": "shared" } }), "tenant_mismatch"),
+        (
+            admin.clone(),
+            json!({ "tenant_id": "t_999", "to": {} }),
+            "tenant_mismatch",
+        ),
+        (
+            admin.clone(),
+            json!({ "to": { "path": "shared" } }),
+            "tenant_mismatch",
+        ),
         (admin.clone(), json!({ "tenant_id": 1 }), "tenant_mismatch"),
-        (admin.clone(), json!({ "tenant_id": null }), "tenant_mismatch"),
-        (admin.clone(), json!({ "tenant_id": "T_001" }), "tenant_mismatch"),
+        (
+            admin.clone(),
+            json!({ "tenant_id": null }),
+            "tenant_mismatch",
+        ),
+        (
+            admin.clone(),
+            json!({ "tenant_id": "T_001" }),
+            "tenant_mismatch",
+        ),
         (caller(None, &["boss"]), fine.clone(), "tenant_mismatch"),
         (caller(None, &["boss"]), json!({}), "tenant_mismatch"),
-        (admin.clone(), json!({ "tenant_id": "t_001" }), "resource_denied"),
+        (
+            admin.clone(),
+            json!({ "tenant_id": "t_001" }),
+            "resource_denied",
+        ),
         (admin.clone(), path(json!("t_002/a.txt")), "resource_denied"),
         (admin.clone(), path(json!("t_001/a.md")), "resource_denied"),
-        (admin.clone(), path(json!("t_001/../t_002/a.txt")), "resource_denied"),
-        (admin.clone(), path(json!("t_001/%2E%2e/t_002/a.txt")), "resource_denied"),
-        (admin.clone(), path(json!("t_001\\..\\a.txt")), "resource_denied"),
-        (admin.clone(), path(json!("t_001/a\u{0}.txt")), "resource_denied"),
+        (
+            admin.clone(),
+            path(json!("t_001/../t_002/a.txt")),
+            "resource_denied",
+        ),
+        (
+            admin.clone(),
+            path(json!("t_001/%2E%2e/t_002/a.txt")),
+            "resource_denied",
+        ),
+        (
+            admin.clone(),
+            path(json!("t_001\\..\\a.txt")),
+            "resource_denied",
+        ),
+        (
+            admin.clone(),
+            path(json!("t_001/a\u{0}.txt")),
+            "resource_denied",
+        ),
         (admin.clone(), path(json!(7)), "resource_denied"),
         (admin.clone(), path(json!([])), "resource_denied"),
-        (admin.clone(), path(json!(["shared", "other"])), "resource_denied"),
+        (
+            admin.clone(),
+            path(json!(["shared", "other"])),
+            "resource_denied",
+        ),
     ] {
-        assert_eq!(judged(&rule, &caller, &arguments), Err(code.to_owned()), "{arguments}");
+        assert_eq!(
+            judged(&rule, &caller, &arguments),
+            Err(code.to_owned()),
+            "{arguments}"
+        );
     }
-    for allowed in [json!("shared"), json!("bot"), json!(["shared", "t_001/x/y.txt"]), json!("t_001/.txt")] {
-        assert_eq!(judged(&rule, &admin, &path(allowed.clone())), Ok(()), "{allowed}");
+    for allowed in [
+        json!("shared"),
+        json!("bot"),
+        json!(["shared", "t_001/x/y.txt"]),
+        json!("t_001/.txt"),
+    ] {
+        assert_eq!(
+            judged(&rule, &admin, &path(allowed.clone())),
+            Ok(()),
+            "{allowed}"
+        );
     }
 }
 
@@ -91,14 +155,32 @@ fn settings_that_cannot_mean_anything_are_errors() {
         (json!({ "tenant": "tenant_id" }), "tenant"),
         (json!({ "tenant": "" }), "tenant"),
         (json!({ "tenant": "/a~2" }), "tenant"),
-        (json!({ "resource": { "pointer": "a", "allow": ["*"] } }), "resource.pointer"),
-        (json!({ "resource": { "pointer": "/a", "allow": [] } }), "resource.allow"),
-        (json!({ "resource": { "pointer": "/a", "allow": ["ok", "{user}/*"] } }), "resource.allow.1"),
-        (json!({ "resource": { "pointer": "/a", "allow": ["a}"] } }), "resource.allow.0"),
-        (json!({ "resource": { "pointer": "/a", "allow": [""] } }), "resource.allow.0"),
+        (
+            json!({ "resource": { "pointer": "a", "allow": ["*"] } }),
+            "resource.pointer",
+        ),
+        (
+            json!({ "resource": { "pointer": "/a", "allow": [] } }),
+            "resource.allow",
+        ),
+        (
+            json!({ "resource": { "pointer": "/a", "allow": ["ok", "{user}/*"] } }),
+            "resource.allow.1",
+        ),
+        (
+            json!({ "resource": { "pointer": "/a", "allow": ["a}"] } }),
+            "resource.allow.0",
+        ),
+        (
+            json!({ "resource": { "pointer": "/a", "allow": [""] } }),
+            "resource.allow.0",
+        ),
     ] {
         assert_eq!(compile(settings.clone()).1, [path], "{settings}");
     }
     assert!(serde_json::from_value::<Settings>(json!({ "role": [] })).is_err());
-    assert_eq!(judged(&Rule::default(), &caller(None, &[]), &json!({})), Ok(()));
+    assert_eq!(
+        judged(&Rule::default(), &caller(None, &[]), &json!({})),
+        Ok(())
+    );
 }

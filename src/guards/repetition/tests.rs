@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 fn rule(written: Value) -> (Rule, usize) {
     let mut problems = Problems::default();
-    let rule = serde_json::from_value::<Settings>(written).unwrap().compile(&mut problems);
+    let rule = serde_json::from_value::<Settings>(written)
+        .unwrap()
+        .compile(&mut problems);
     (rule, problems.into_found().len())
 }
 
@@ -14,16 +16,27 @@ fn rule(written: Value) -> (Rule, usize) {
 fn history(text: &str) -> Vec<Seen> {
     let seen = |letter: char| {
         let call = u64::from(letter.to_ascii_lowercase());
-        Seen { call, outcome: u64::from(letter), refused: false }
+        Seen {
+            call,
+            outcome: u64::from(letter),
+            refused: false,
+        }
     };
     text.chars().map(seen).collect()
 }
 
 fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
     let last = Final::mint(crate::guards::evidence::Ruled::observed(Mode::Observe).unwrap());
-    match rule.watch(&history(text), &ToolName::new("a__b"), u64::from(next), &last) {
+    match rule.watch(
+        &history(text),
+        &ToolName::new("a__b"),
+        u64::from(next),
+        &last,
+    ) {
         Ok(Allowed { warning: None, .. }) => "fine",
-        Ok(Allowed { warning: Some(_), .. }) => "warned",
+        Ok(Allowed {
+            warning: Some(_), ..
+        }) => "warned",
         Err(Refusal::LoopDetected { pattern: SAME }) => "same",
         Err(Refusal::LoopDetected { pattern: IN_TURN }) => "in turn",
         Err(other) => panic!("{other:?}"),
@@ -58,10 +71,16 @@ fn circles_are_found() {
     }
 }
 
-/// 003-107: one refusal too many in a row; where nothing is watched, or the tool is left out, none is.
+/// 003-107: one refusal too many in a row; where nothing is watched, or the tool is left out, none
+/// is.
 #[test]
 fn refusals_in_a_row_come_to_an_end() {
-    let at = |written: Value, refused| rule(written).0.after(refused, &ToolName::new("a__b")).is_err();
+    let at = |written: Value, refused| {
+        rule(written)
+            .0
+            .after(refused, &ToolName::new("a__b"))
+            .is_err()
+    };
     assert!(!at(json!({ "refusals": 5 }), 4) && at(json!({ "refusals": 5 }), 5));
     assert!(!at(json!({}), 15) && at(json!({}), 16));
     assert!(!at(json!({ "except": ["a__b"] }), 99));
@@ -73,7 +92,10 @@ fn nothing_is_watched_unless_a_file_says_so() {
     assert_eq!(watch(&Rule::default(), &"a".repeat(32), 'a'), "fine");
     assert_eq!(watch(&rule(json!({})).0, &"a".repeat(9), 'a'), "warned");
     assert_eq!(watch(&rule(json!({})).0, &"a".repeat(10), 'a'), "same");
-    assert_eq!(watch(&rule(json!({ "except": ["a__b"] })).0, &"a".repeat(32), 'a'), "fine");
+    assert_eq!(
+        watch(&rule(json!({ "except": ["a__b"] })).0, &"a".repeat(32), 'a'),
+        "fine"
+    );
 }
 
 #[test]

@@ -22,10 +22,11 @@ const WITH: &str = "[redacted]";
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Redaction")]
 pub struct Settings {
-    /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every member or element.
+    /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every
+    /// member or element.
     pub pointer: Option<String>,
-    /// A regular expression (RE2 syntax, linear time) that is looked for in every text of the result, and in the names and
-    /// numbers of `structuredContent`.
+    /// A regular expression (RE2 syntax, linear time) that is looked for in every text of the
+    /// result, and in the names and numbers of `structuredContent`.
     pub pattern: Option<String>,
     /// What stands there instead [default: `[redacted]`].
     pub with: Option<String>,
@@ -40,7 +41,11 @@ pub(super) enum Redaction {
 
 impl Settings {
     pub(super) fn compile(self, problems: &mut Problems) -> Option<Redaction> {
-        let Self { pointer, pattern, with } = self;
+        let Self {
+            pointer,
+            pattern,
+            with,
+        } = self;
         let with = with.unwrap_or_else(|| WITH.to_owned());
         if with.len() > LONGEST_WITH {
             let message = format!("is longer than {LONGEST_WITH} bytes");
@@ -55,16 +60,27 @@ impl Settings {
                     );
                     return None;
                 }
-                let path =
-                    steps(&pointer).into_iter().map(|step| if step == "*" { Step::Each } else { Step::To(step) });
-                Some(Redaction::Place { path: path.collect(), with: Text::string(&with) })
+                let path = steps(&pointer).into_iter().map(|step| {
+                    if step == "*" {
+                        Step::Each
+                    } else {
+                        Step::To(step)
+                    }
+                });
+                Some(Redaction::Place {
+                    path: path.collect(),
+                    with: Text::string(&with),
+                })
             }),
             (None, Some(pattern)) => problems.under("pattern", |problems| {
                 let pattern = compile(&pattern, problems)?;
                 Some(Redaction::Pattern { pattern, with })
             }),
             (Some(_), Some(_)) | (None, None) => {
-                problems.error("says not what to take out", "write one of `pointer` and `pattern`");
+                problems.error(
+                    "says not what to take out",
+                    "write one of `pointer` and `pattern`",
+                );
                 None
             }
         }
@@ -74,12 +90,18 @@ impl Settings {
 fn compile(pattern: &str, problems: &mut Problems) -> Option<Regular> {
     let hint = "write a regular expression in RE2 syntax: no look-around, no back-references";
     if pattern.len() > LONGEST_PATTERN {
-        problems.error(format!("is longer than {LONGEST_PATTERN} bytes"), "make several of it");
+        problems.error(
+            format!("is longer than {LONGEST_PATTERN} bytes"),
+            "make several of it",
+        );
         return None;
     }
     match Regular::new(pattern) {
         Some(compiled) if compiled.is_match("") => {
-            problems.error("matches nothing at all", "write a pattern that needs at least one character");
+            problems.error(
+                "matches nothing at all",
+                "write a pattern that needs at least one character",
+            );
             None
         }
         Some(compiled) => Some(compiled),
@@ -95,15 +117,24 @@ pub(super) fn said(value: &Text) -> Option<String> {
     if value.is_object() || value.is_array() || value.is_null() {
         return None;
     }
-    let said = value
-        .as_str()
-        .map_or_else(|| String::from_utf8_lossy(value.as_bytes()).into_owned(), std::borrow::Cow::into_owned);
+    let said = value.as_str().map_or_else(
+        || String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        std::borrow::Cow::into_owned,
+    );
     (said.len() >= SHORTEST && !matches!(said.as_str(), "true" | "false")).then_some(said)
 }
 
-/// Whether a string is the protocol's: kinds, and handles that the server must get back as it gave them.
+/// Whether a string is the protocol's: kinds, and handles that the server must get back as it gave
+/// them.
 pub(super) fn is_protocol(one: &Scalar<'_>) -> bool {
-    const KINDS: [&str; 6] = ["text", "image", "audio", "resource", "resource_link", "form"];
+    const KINDS: [&str; 6] = [
+        "text",
+        "image",
+        "audio",
+        "resource",
+        "resource_link",
+        "form",
+    ];
     match one.under {
         b"requestState" | b"taskId" | b"resultType" | b"progressToken" | b"elicitationId" => true,
         b"type" => KINDS.contains(&&*one.value()),

@@ -1,5 +1,5 @@
-//! What can be said of the steps when the rest of the contract is known: pointers to what its schema does not let in, values
-//! that it refuses, and arguments that are nobody's to change.
+//! What can be said of the steps when the rest of the contract is known: pointers to what its
+//! schema does not let in, values that it refuses, and arguments that are nobody's to change.
 
 use super::Rule;
 use super::place::Place;
@@ -11,18 +11,23 @@ use serde_json::Value;
 const KEYS: &str = "take the step away; for a key of your own making write `idempotency: { derive: [/order_id], upstream: { argument: NAME } }`";
 
 impl Rule {
-    /// Judges the steps by `schema`, the contract's own; `holders`: the arguments, by name, that can hold a call's key.
+    /// Judges the steps by `schema`, the contract's own; `holders`: the arguments, by name, that
+    /// can hold a call's key.
     pub fn judge_by(&self, schema: &Value, holders: &[&str], problems: &mut Problems) {
         for (index, (_, change)) in self.steps.iter().enumerate() {
             let verb = change.verb();
             let mut at = |place: &Place, within: usize, judge: &dyn Fn(&mut Problems)| {
                 let key = change.key(within, place);
                 problems.under(index.to_string(), |problems| {
-                    problems.under(verb, |problems| problems.under(key, |problems| judge(problems)));
+                    problems.under(verb, |problems| {
+                        problems.under(key, |problems| judge(problems));
+                    });
                 });
             };
             for (within, place) in change.places().enumerate() {
-                at(place, within, &|problems| judge_place(schema, place, problems));
+                at(place, within, &|problems| {
+                    judge_place(schema, place, problems);
+                });
                 if holders.contains(&place.argument()) {
                     at(place, within, &|problems| {
                         problems
@@ -31,11 +36,15 @@ impl Rule {
                 }
             }
             for (place, value) in change.values() {
-                at(place, 0, &|problems| judge_value(schema, place, value, problems));
+                at(place, 0, &|problems| {
+                    judge_value(schema, place, value, problems);
+                });
             }
             for (place, bounds) in change.bounds() {
                 for bound in [&bounds.min, &bounds.max].into_iter().flatten() {
-                    at(place, 0, &|problems| judge_value(schema, place, &Value::Number(bound.clone()), problems));
+                    at(place, 0, &|problems| {
+                        judge_value(schema, place, &Value::Number(bound.clone()), problems);
+                    });
                 }
             }
         }
@@ -46,7 +55,9 @@ impl Rule {
 fn judge_place(schema: &Value, place: &Place, problems: &mut Problems) {
     let mut at = schema;
     for step in &place.path {
-        let Some(properties) = at.get("properties").and_then(Value::as_object) else { return };
+        let Some(properties) = at.get("properties").and_then(Value::as_object) else {
+            return;
+        };
         let closed = at.get("additionalProperties") == Some(&Value::Bool(false));
         match properties.get(step) {
             Some(below) => at = below,
@@ -62,9 +73,14 @@ fn judge_place(schema: &Value, place: &Place, problems: &mut Problems) {
 
 /// A value that the contract itself refuses would refuse every call.
 fn judge_value(schema: &Value, place: &Place, value: &Value, problems: &mut Problems) {
-    let below = place.path.iter().try_fold(schema, |at, step| at.get("properties")?.get(step));
+    let below = place
+        .path
+        .iter()
+        .try_fold(schema, |at, step| at.get("properties")?.get(step));
     // A part of a schema that refers to another part cannot be judged alone.
-    let Some(part) = below.and_then(|below| Schema::compile_contract(below).ok()) else { return };
+    let Some(part) = below.and_then(|below| Schema::compile_contract(below).ok()) else {
+        return;
+    };
     if let Err(violation) = part.accepts(value) {
         let message = "the contract's own schema refuses this value";
         problems.error(message, format!("it expects {}", violation.expected));

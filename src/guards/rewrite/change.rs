@@ -23,18 +23,36 @@ pub(super) enum Change {
     Default(Vec<(Place, Value)>),
     Remove(Vec<Place>),
     Clamp(Vec<(Place, Bounds)>),
-    Compute { reading: Reading, reads: Vec<Vec<String>>, lines: Vec<(Place, Compiled)> },
+    Compute {
+        reading: Reading,
+        reads: Vec<Vec<String>>,
+        lines: Vec<(Place, Compiled)>,
+    },
 }
 
 impl std::fmt::Debug for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{:?}", self.verb(), self.places().map(|place| &place.pointer).collect::<Vec<_>>())
+        write!(
+            f,
+            "{}{:?}",
+            self.verb(),
+            self.places()
+                .map(|place| &place.pointer)
+                .collect::<Vec<_>>()
+        )
     }
 }
 
 /// Compiles the one thing that a step does.
 pub(super) fn compile(written: Written, problems: &mut Problems) -> Option<Change> {
-    let Written { name: _, set, default, remove, clamp, compute } = written;
+    let Written {
+        name: _,
+        set,
+        default,
+        remove,
+        clamp,
+        compute,
+    } = written;
     let mut changes = Vec::new();
     changes.extend(set.map(|values| Change::Set(values_at("set", values, problems))));
     changes.extend(default.map(|values| Change::Default(values_at("default", values, problems))));
@@ -47,17 +65,31 @@ pub(super) fn compile(written: Written, problems: &mut Problems) -> Option<Chang
     }
     let change = changes.pop()?;
     match change.places().count() {
-        0 => problems.error("changes no argument", "name an argument by its JSON pointer, such as `/limit`"),
-        many if many > MAX_POINTERS => problems.error(format!("more than {MAX_POINTERS} pointers"), "write two steps"),
+        0 => problems.error(
+            "changes no argument",
+            "name an argument by its JSON pointer, such as `/limit`",
+        ),
+        many if many > MAX_POINTERS => problems.error(
+            format!("more than {MAX_POINTERS} pointers"),
+            "write two steps",
+        ),
         _ => {}
     }
     Some(change)
 }
 
-fn values_at(verb: &str, values: Map<String, Value>, problems: &mut Problems) -> Vec<(Place, Value)> {
+fn values_at(
+    verb: &str,
+    values: Map<String, Value>,
+    problems: &mut Problems,
+) -> Vec<(Place, Value)> {
     problems.under(verb, |problems| {
         let place = |(pointer, value): (String, Value)| {
-            problems.under(pointer.clone(), |problems| Place::compile(&pointer, problems)).map(|place| (place, value))
+            problems
+                .under(pointer.clone(), |problems| {
+                    Place::compile(&pointer, problems)
+                })
+                .map(|place| (place, value))
         };
         values.into_iter().filter_map(place).collect()
     })
@@ -67,7 +99,9 @@ fn removed(pointers: &[String], problems: &mut Problems) -> Vec<Place> {
     problems.under("remove", |problems| {
         let numbered = pointers.iter().enumerate();
         let place = |(index, pointer): (usize, &String)| {
-            problems.under(index.to_string(), |problems| Place::compile(pointer, problems))
+            problems.under(index.to_string(), |problems| {
+                Place::compile(pointer, problems)
+            })
         };
         numbered.filter_map(place).collect()
     })
@@ -78,7 +112,10 @@ fn bounded(bounds: BTreeMap<String, Bounds>, problems: &mut Problems) -> Vec<(Pl
         let place = |(pointer, bounds): (String, Bounds)| {
             problems.under(pointer.clone(), |problems| {
                 match (&bounds.min, &bounds.max) {
-                    (None, None) => problems.error("bounds nothing", "write `{ min: 1, max: 100 }`, or one of them"),
+                    (None, None) => problems.error(
+                        "bounds nothing",
+                        "write `{ min: 1, max: 100 }`, or one of them",
+                    ),
                     (Some(min), Some(max)) if compare(min, max) == Ordering::Greater => {
                         problems.error("`min` is more than `max`", "swap them");
                     }
@@ -103,17 +140,28 @@ fn computed(lines: BTreeMap<String, String>, problems: &mut Problems) -> Change 
         lines.into_iter().filter_map(&mut line).collect()
     });
     let (reading, reads) = gathering.finish();
-    Change::Compute { reading, reads, lines: compiled }
+    Change::Compute {
+        reading,
+        reads,
+        lines: compiled,
+    }
 }
 
 /// Numbers of JSON by what they are worth.
 fn compare(one: &Number, other: &Number) -> Ordering {
-    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let whole = |number: &Number| {
+        number
+            .as_i64()
+            .map(i128::from)
+            .or_else(|| number.as_u64().map(i128::from))
+    };
     if let (Some(one), Some(other)) = (whole(one), whole(other)) {
         return one.cmp(&other);
     }
     let real = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
-    real(one).partial_cmp(&real(other)).unwrap_or(Ordering::Equal)
+    real(one)
+        .partial_cmp(&real(other))
+        .unwrap_or(Ordering::Equal)
 }
 
 impl Change {
@@ -131,7 +179,9 @@ impl Change {
     /// Where it works.
     pub(super) fn places(&self) -> Box<dyn Iterator<Item = &Place> + '_> {
         match self {
-            Self::Set(values) | Self::Default(values) => Box::new(values.iter().map(|(place, _)| place)),
+            Self::Set(values) | Self::Default(values) => {
+                Box::new(values.iter().map(|(place, _)| place))
+            }
             Self::Remove(places) => Box::new(places.iter()),
             Self::Clamp(bounds) => Box::new(bounds.iter().map(|(place, _)| place)),
             Self::Compute { lines, .. } => Box::new(lines.iter().map(|(place, _)| place)),
@@ -140,36 +190,57 @@ impl Change {
 
     /// Under which key below its verb the `nth` place stands in the file.
     pub(super) fn key(&self, nth: usize, place: &Place) -> String {
-        if let Self::Remove(_) = self { nth.to_string() } else { place.pointer.clone() }
+        if let Self::Remove(_) = self {
+            nth.to_string()
+        } else {
+            place.pointer.clone()
+        }
     }
 
     /// The values it puts somewhere, as written.
     pub(super) fn values(&self) -> &[(Place, Value)] {
-        if let Self::Set(values) | Self::Default(values) = self { values } else { &[] }
+        if let Self::Set(values) | Self::Default(values) = self {
+            values
+        } else {
+            &[]
+        }
     }
 
     /// The bounds it keeps numbers within.
     pub(super) fn bounds(&self) -> &[(Place, Bounds)] {
-        if let Self::Clamp(bounds) = self { bounds } else { &[] }
+        if let Self::Clamp(bounds) = self {
+            bounds
+        } else {
+            &[]
+        }
     }
 
     /// The arguments that its expressions read.
     pub(super) fn reads(&self) -> &[Vec<String>] {
-        if let Self::Compute { reads, .. } = self { reads } else { &[] }
+        if let Self::Compute { reads, .. } = self {
+            reads
+        } else {
+            &[]
+        }
     }
 
     /// The arguments that may come into being.
     pub(super) fn brings(&self) -> Vec<String> {
         match self {
-            Self::Set(_) | Self::Default(_) | Self::Compute { .. } => {
-                self.places().map(|place| place.argument().to_owned()).collect()
-            }
+            Self::Set(_) | Self::Default(_) | Self::Compute { .. } => self
+                .places()
+                .map(|place| place.argument().to_owned())
+                .collect(),
             Self::Remove(_) | Self::Clamp(_) => Vec::new(),
         }
     }
 
     /// What becomes of `arguments`; none when nothing does.
-    pub(super) fn apply(&self, caller: &Caller, arguments: &Value) -> Result<Option<Value>, &'static str> {
+    pub(super) fn apply(
+        &self,
+        caller: &Caller,
+        arguments: &Value,
+    ) -> Result<Option<Value>, &'static str> {
         let wanted = self.wanted(caller, arguments)?;
         let mut changed = None;
         for (place, value) in wanted {
@@ -186,19 +257,34 @@ impl Change {
     }
 
     /// What is to stand at each place that this step changes; none: nothing.
-    fn wanted(&self, caller: &Caller, arguments: &Value) -> Result<Vec<(&Place, Option<Value>)>, &'static str> {
+    fn wanted(
+        &self,
+        caller: &Caller,
+        arguments: &Value,
+    ) -> Result<Vec<(&Place, Option<Value>)>, &'static str> {
         Ok(match self {
-            Self::Set(values) => values.iter().map(|(place, value)| (place, Some(value.clone()))).collect(),
+            Self::Set(values) => values
+                .iter()
+                .map(|(place, value)| (place, Some(value.clone())))
+                .collect(),
             Self::Default(values) => {
-                let absent = values.iter().filter(|(place, _)| place.get(arguments).is_none());
-                absent.map(|(place, value)| (place, Some(value.clone()))).collect()
+                let absent = values
+                    .iter()
+                    .filter(|(place, _)| place.get(arguments).is_none());
+                absent
+                    .map(|(place, value)| (place, Some(value.clone())))
+                    .collect()
             }
             Self::Remove(places) => places.iter().map(|place| (place, None)).collect(),
             Self::Clamp(all) => {
                 let mut wanted = Vec::new();
                 for (place, bounds) in all {
-                    let Some(value) = place.get(arguments) else { continue };
-                    let Value::Number(number) = value else { return Err(NO_NUMBER) };
+                    let Some(value) = place.get(arguments) else {
+                        continue;
+                    };
+                    let Value::Number(number) = value else {
+                        return Err(NO_NUMBER);
+                    };
                     wanted.push((place, Some(Value::Number(bounds.nearest(number).clone()))));
                 }
                 wanted
@@ -222,8 +308,14 @@ impl Change {
 
 impl Bounds {
     fn nearest<'n>(&'n self, number: &'n Number) -> &'n Number {
-        let too_little = self.min.as_ref().filter(|min| compare(number, min) == Ordering::Less);
-        let too_much = self.max.as_ref().filter(|max| compare(number, max) == Ordering::Greater);
+        let too_little = self
+            .min
+            .as_ref()
+            .filter(|min| compare(number, min) == Ordering::Less);
+        let too_much = self
+            .max
+            .as_ref()
+            .filter(|max| compare(number, max) == Ordering::Greater);
         too_little.or(too_much).unwrap_or(number)
     }
 }

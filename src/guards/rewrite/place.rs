@@ -22,15 +22,24 @@ impl Place {
     /// Reads `pointer`, noting what is wrong with it.
     pub(super) fn compile(pointer: &str, problems: &mut Problems) -> Option<Self> {
         if !is_pointer(pointer) {
-            problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/limit`");
+            problems.error(
+                "not a JSON pointer to an argument",
+                "write `/` and the argument's name, such as `/limit`",
+            );
             return None;
         }
         let path = steps(pointer);
         if path.len() > MAX_DEPTH {
-            problems.error(format!("more than {MAX_DEPTH} steps down"), "set the object that holds it");
+            problems.error(
+                format!("more than {MAX_DEPTH} steps down"),
+                "set the object that holds it",
+            );
             return None;
         }
-        Some(Self { pointer: pointer.to_owned(), path })
+        Some(Self {
+            pointer: pointer.to_owned(),
+            path,
+        })
     }
 
     /// The argument's name.
@@ -45,26 +54,36 @@ impl Place {
 
     /// Puts `value` there; objects on the way come into being.
     pub(super) fn set(&self, arguments: &mut Value, value: Value) -> Result<(), &'static str> {
-        let Some((last, way)) = self.path.split_last() else { return Err(NO_WAY) };
+        let Some((last, way)) = self.path.split_last() else {
+            return Err(NO_WAY);
+        };
         let mut at = arguments;
         for step in way {
             at = match at {
-                Value::Object(members) => members.entry(step).or_insert_with(|| Value::Object(Map::new())),
+                Value::Object(members) => members
+                    .entry(step)
+                    .or_insert_with(|| Value::Object(Map::new())),
                 Value::Array(elements) => element(elements, step).ok_or(NO_WAY)?,
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_WAY),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    return Err(NO_WAY);
+                }
             };
         }
         match at {
             Value::Object(members) => drop(members.insert(last.clone(), value)),
             Value::Array(elements) => *element(elements, last).ok_or(NO_WAY)? = value,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_WAY),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                return Err(NO_WAY);
+            }
         }
         Ok(())
     }
 
     /// Takes away what is there. An element is not: those after it would be others.
     pub(super) fn remove(&self, arguments: &mut Value) -> Result<(), &'static str> {
-        let Some((last, _)) = self.path.split_last() else { return Err(NO_WAY) };
+        let Some((last, _)) = self.path.split_last() else {
+            return Err(NO_WAY);
+        };
         let above = self.pointer.rsplit_once('/').map_or("", |(above, _)| above);
         match arguments.pointer_mut(above) {
             Some(Value::Object(members)) => drop(members.shift_remove(last)),

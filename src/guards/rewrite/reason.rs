@@ -5,9 +5,18 @@ const MAX: usize = 200;
 
 /// `text` without what a reader does not see, or what moves what a reader sees.
 pub(super) fn shown(text: &str) -> String {
-    let plain = text.chars().map(|letter| if letter.is_whitespace() { ' ' } else { letter });
-    let seen: String = plain.filter(|letter| !letter.is_control() && !is_unseen(*letter)).take(4 * MAX).collect();
-    let words = seen.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let plain = text
+        .chars()
+        .map(|letter| if letter.is_whitespace() { ' ' } else { letter });
+    let seen: String = plain
+        .filter(|letter| !letter.is_control() && !is_unseen(*letter))
+        .take(4 * MAX)
+        .collect();
+    let words = seen
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
     if words.chars().count() <= MAX {
         return words;
     }

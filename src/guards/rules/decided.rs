@@ -1,12 +1,15 @@
-//! What a rule says is decided before any call: by itself, or because the contract's own schema lets no other value through.
+//! What a rule says is decided before any call: by itself, or because the contract's own schema
+//! lets no other value through.
 //!
-//! Only what follows for certain is told. What a schema says beside `properties` can only narrow further what is said here.
+//! Only what follows for certain is told. What a schema says beside `properties` can only narrow
+//! further what is said here.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use serde_json::{Map, Value};
 
-/// What an expression may come to, for the arguments that pass the contract's schema; never less than what it does.
+/// What an expression may come to, for the arguments that pass the contract's schema; never less
+/// than what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outlook {
     /// It may be true.
@@ -17,21 +20,37 @@ pub(super) struct Outlook {
     pub(super) fails: bool,
 }
 
-const OPEN: Outlook = Outlook { yes: true, no: true, fails: true };
+const OPEN: Outlook = Outlook {
+    yes: true,
+    no: true,
+    fails: true,
+};
 
 impl Outlook {
     const fn certain(truth: bool) -> Self {
-        Self { yes: truth, no: !truth, fails: false }
+        Self {
+            yes: truth,
+            no: !truth,
+            fails: false,
+        }
     }
 
     fn not(self) -> Self {
-        Self { yes: self.no, no: self.yes, ..self }
+        Self {
+            yes: self.no,
+            no: self.yes,
+            ..self
+        }
     }
 
     /// As the language has it: what decides alone hides a failure beside it.
     fn and(self, other: Self) -> Self {
         let beside = |one: Self, other: Self| one.fails && (other.yes || other.fails);
-        Self { yes: self.yes && other.yes, no: self.no || other.no, fails: beside(self, other) || beside(other, self) }
+        Self {
+            yes: self.yes && other.yes,
+            no: self.no || other.no,
+            fails: beside(self, other) || beside(other, self),
+        }
     }
 
     fn or(self, other: Self) -> Self {
@@ -77,34 +96,54 @@ fn of_call(call: &CallExpr, schema: &Map<String, Value>) -> Outlook {
 fn presence(node: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
     let Some(path) = path(node) else { return OPEN };
     match place(&path, schema) {
-        Place::Forbidden => Outlook { yes: false, no: true, fails: path.len() > 1 },
+        Place::Forbidden => Outlook {
+            yes: false,
+            no: true,
+            fails: path.len() > 1,
+        },
         Place::Open | Place::Of { .. } => OPEN,
     }
 }
 
 /// `arguments.name == 'text'`.
 fn equality(one: &IdedExpr, other: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
-    let sides = path(one).zip(literal(other)).or_else(|| path(other).zip(literal(one)));
+    let sides = path(one)
+        .zip(literal(other))
+        .or_else(|| path(other).zip(literal(one)));
     sides.map_or(OPEN, |(path, wanted)| among(&path, &[wanted], schema))
 }
 
 /// `arguments.name in ['text', …]`.
 fn within(one: &IdedExpr, other: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
-    let (Some(path), Expr::List(list)) = (path(one), &other.expr) else { return OPEN };
+    let (Some(path), Expr::List(list)) = (path(one), &other.expr) else {
+        return OPEN;
+    };
     let wanted: Option<Vec<Value>> = list.elements.iter().map(literal).collect();
     wanted.map_or(OPEN, |wanted| among(&path, &wanted, schema))
 }
 
 fn among(path: &[String], wanted: &[Value], schema: &Map<String, Value>) -> Outlook {
     let (schema, fails) = match place(path, schema) {
-        Place::Forbidden => return Outlook { yes: false, no: false, fails: true },
+        Place::Forbidden => {
+            return Outlook {
+                yes: false,
+                no: false,
+                fails: true,
+            };
+        }
         Place::Open => return OPEN,
         Place::Of { schema, fails } => (schema, fails),
     };
     let values = schema.get("enum").and_then(Value::as_array).cloned();
-    let Some(values) = values.or_else(|| Some(vec![schema.get("const")?.clone()])) else { return OPEN };
+    let Some(values) = values.or_else(|| Some(vec![schema.get("const")?.clone()])) else {
+        return OPEN;
+    };
     let hits = |value: &Value| wanted.iter().any(|wanted| same(wanted, value));
-    Outlook { yes: values.iter().any(hits), no: !values.iter().all(hits), fails }
+    Outlook {
+        yes: values.iter().any(hits),
+        no: !values.iter().all(hits),
+        fails,
+    }
 }
 
 /// Numbers are equal as numbers.
@@ -118,9 +157,17 @@ fn same(one: &Value, other: &Value) -> bool {
 /// `arguments.name > 5`, `size(arguments.name) > 5`.
 fn order(node: &IdedExpr, operator: &str, bound: f64, schema: &Map<String, Value>) -> Outlook {
     let sized = sized(node);
-    let Some(path) = path(sized.unwrap_or(node)) else { return OPEN };
+    let Some(path) = path(sized.unwrap_or(node)) else {
+        return OPEN;
+    };
     let (schema, fails) = match place(&path, schema) {
-        Place::Forbidden => return Outlook { yes: false, no: false, fails: true },
+        Place::Forbidden => {
+            return Outlook {
+                yes: false,
+                no: false,
+                fails: true,
+            };
+        }
         Place::Open => return OPEN,
         Place::Of { schema, fails } => (schema, fails),
     };
@@ -132,20 +179,41 @@ fn order(node: &IdedExpr, operator: &str, bound: f64, schema: &Map<String, Value
         (Some(_), _) => return OPEN,
         (None, Some("integer" | "number")) => (says("minimum"), says("maximum")),
         // What is no number passes these keywords and makes the rule fail.
-        (None, _) => return Outlook { fails: true, ..compare(operator, bound, (says("minimum"), says("maximum"))) },
+        (None, _) => {
+            return Outlook {
+                fails: true,
+                ..compare(operator, bound, (says("minimum"), says("maximum")))
+            };
+        }
     };
     let outlook = compare(operator, bound, (least, most));
-    Outlook { fails: fails || outlook.fails, ..outlook }
+    Outlook {
+        fails: fails || outlook.fails,
+        ..outlook
+    }
 }
 
 /// What `size(…)` is asked of.
 fn sized(node: &IdedExpr) -> Option<&IdedExpr> {
-    let Expr::Call(CallExpr { func_name, target, args }) = &node.expr else { return None };
-    target.as_deref().or(args.first()).filter(|_| func_name == "size")
+    let Expr::Call(CallExpr {
+        func_name,
+        target,
+        args,
+    }) = &node.expr
+    else {
+        return None;
+    };
+    target
+        .as_deref()
+        .or(args.first())
+        .filter(|_| func_name == "size")
 }
 
 fn compare(operator: &str, bound: f64, (least, most): (Option<f64>, Option<f64>)) -> Outlook {
-    let (least, most) = (least.unwrap_or(f64::NEG_INFINITY), most.unwrap_or(f64::INFINITY));
+    let (least, most) = (
+        least.unwrap_or(f64::NEG_INFINITY),
+        most.unwrap_or(f64::INFINITY),
+    );
     let (yes, no) = match operator {
         operators::GREATER => (most > bound, least <= bound),
         operators::GREATER_EQUALS => (most >= bound, least < bound),
@@ -153,7 +221,11 @@ fn compare(operator: &str, bound: f64, (least, most): (Option<f64>, Option<f64>)
         operators::LESS_EQUALS => (least <= bound, most > bound),
         _ => return OPEN,
     };
-    Outlook { yes, no, fails: false }
+    Outlook {
+        yes,
+        no,
+        fails: false,
+    }
 }
 
 /// The operator that says the same with its sides changed.
@@ -173,7 +245,10 @@ enum Place<'a> {
     /// No call that passes the schema has it.
     Forbidden,
     /// What is said of it, and whether it may be absent.
-    Of { schema: &'a Map<String, Value>, fails: bool },
+    Of {
+        schema: &'a Map<String, Value>,
+        fails: bool,
+    },
 }
 
 /// Where the schema speaks of the argument on `path`.
@@ -181,8 +256,8 @@ fn place<'a>(path: &[String], schema: &'a Map<String, Value>) -> Place<'a> {
     let (mut at, mut fails) = (schema, false);
     for step in path {
         let properties = at.get("properties").and_then(Value::as_object);
-        let closed =
-            at.get("additionalProperties") == Some(&Value::Bool(false)) && !at.contains_key("patternProperties");
+        let closed = at.get("additionalProperties") == Some(&Value::Bool(false))
+            && !at.contains_key("patternProperties");
         match properties.and_then(|properties| properties.get(step)) {
             Some(Value::Object(below)) => {
                 let required = at.get("required").and_then(Value::as_array);
@@ -201,7 +276,11 @@ fn place<'a>(path: &[String], schema: &'a Map<String, Value>) -> Place<'a> {
 fn path(node: &IdedExpr) -> Option<Vec<String>> {
     let (operand, name) = if let Expr::Select(select) = &node.expr {
         (&*select.operand, select.field.clone())
-    } else if let Expr::Call(CallExpr { func_name, target: None, args }) = &node.expr
+    } else if let Expr::Call(CallExpr {
+        func_name,
+        target: None,
+        args,
+    }) = &node.expr
         && func_name == operators::INDEX
         && let [operand, index] = args.as_slice()
     {
@@ -216,7 +295,9 @@ fn path(node: &IdedExpr) -> Option<Vec<String>> {
 }
 
 fn literal(node: &IdedExpr) -> Option<Value> {
-    let Expr::Literal(literal) = &node.expr else { return None };
+    let Expr::Literal(literal) = &node.expr else {
+        return None;
+    };
     Some(match literal {
         LiteralValue::Boolean(truth) => Value::Bool(*truth.inner()),
         LiteralValue::Int(number) => Value::from(*number.inner()),

@@ -18,10 +18,15 @@ fn caller() -> Caller {
 
 fn compile(rules: &[(&str, &str)]) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
-    let written =
-        |&(code, when): &(&str, &str)| Written { code: code.to_owned(), when: when.to_owned(), expected: None };
+    let written = |&(code, when): &(&str, &str)| Written {
+        code: code.to_owned(),
+        when: when.to_owned(),
+        expected: None,
+    };
     let rule = Settings(rules.iter().map(written).collect()).compile(&mut problems);
-    let words = |problem: crate::model::diagnostic::Problem| format!("{}: {}", problem.path.join("."), problem.message);
+    let words = |problem: crate::model::diagnostic::Problem| {
+        format!("{}: {}", problem.path.join("."), problem.message)
+    };
     (rule, problems.into_found().into_iter().map(words).collect())
 }
 
@@ -42,16 +47,26 @@ fn refused(when: &str, arguments: &Value) -> bool {
     }
 }
 
-/// The script's order: contract, role, tenant, amount, currency, customer (003-29), with the script's values (003-30).
+/// The script's order: contract, role, tenant, amount, currency, customer (003-29), with the
+/// script's values (003-30).
 fn example() -> (permission::Rule, Rule) {
     let permission = json!({ "roles": ["billing_admin"], "tenant": "/tenant_id" });
     let permission: permission::Settings = serde_json::from_value(permission).unwrap();
     let mut problems = Problems::default();
     let permission = permission.compile(&mut problems);
     let (rules, found) = compile(&[
-        ("amount_out_of_range", "arguments.amount_cents < 1 || arguments.amount_cents > 5000000"),
-        ("currency_not_allowed", "!(arguments.currency in ['CNY', 'USD'])"),
-        ("customer_id_invalid", "size(arguments.customer_id) < 1 || size(arguments.customer_id) > 64"),
+        (
+            "amount_out_of_range",
+            "arguments.amount_cents < 1 || arguments.amount_cents > 5000000",
+        ),
+        (
+            "currency_not_allowed",
+            "!(arguments.currency in ['CNY', 'USD'])",
+        ),
+        (
+            "customer_id_invalid",
+            "size(arguments.customer_id) < 1 || size(arguments.customer_id) > 64",
+        ),
     ]);
     assert_eq!((problems.into_found(), found), (vec![], vec![]));
     (permission, rules)
@@ -60,11 +75,15 @@ fn example() -> (permission::Rule, Rule) {
 fn judge(caller: &Caller, call: &Value) -> Result<(), String> {
     let (permission, rules) = example();
     let server = Schema::compile(&json!({ "type": "object" })).unwrap();
-    let judged = arguments::Rule::default().check(&server, call).and_then(|checked| {
-        let permit = permission.allow(caller, call, &checked)?;
-        rules.apply(caller, call, &permit)
-    });
-    judged.map(drop).map_err(|refusal| refusal.code().to_owned())
+    let judged = arguments::Rule::default()
+        .check(&server, call)
+        .and_then(|checked| {
+            let permit = permission.allow(caller, call, &checked)?;
+            rules.apply(caller, call, &permit)
+        });
+    judged
+        .map(drop)
+        .map_err(|refusal| refusal.code().to_owned())
 }
 
 fn legal() -> Value {
@@ -110,8 +129,16 @@ fn the_example_gate_answers_by_its_codes() {
         ("customer_id", json!(""), Some("customer_id_invalid")),
         ("customer_id", json!("x".repeat(64)), None),
         ("customer_id", json!("客".repeat(64)), None),
-        ("customer_id", json!("x".repeat(65)), Some("customer_id_invalid")),
-        ("customer_id", json!("客".repeat(65)), Some("customer_id_invalid")),
+        (
+            "customer_id",
+            json!("x".repeat(65)),
+            Some("customer_id_invalid"),
+        ),
+        (
+            "customer_id",
+            json!("客".repeat(65)),
+            Some("customer_id_invalid"),
+        ),
         ("customer_id", json!(7), Some("customer_id_invalid")),
         ("tenant_id", json!("t_999"), Some("tenant_mismatch")),
     ] {
@@ -124,7 +151,11 @@ fn the_example_gate_answers_by_its_codes() {
         ("customer_id", "customer_id_invalid"),
         ("tenant_id", "tenant_mismatch"),
     ] {
-        assert_eq!(judge(&caller(), &without(legal(), name)), Err(code.to_owned()), "without {name}");
+        assert_eq!(
+            judge(&caller(), &without(legal(), name)),
+            Err(code.to_owned()),
+            "without {name}"
+        );
     }
 }
 
@@ -133,11 +164,27 @@ fn the_example_gate_answers_by_its_codes() {
 fn of_two_faults_the_earlier_one_answers() {
     type Fault = fn(Caller, Value) -> (Caller, Value);
     let faults: [(&str, Fault); 5] = [
-        ("rbac_denied", |caller, call| (Caller { roles: vec![], ..caller }, call)),
-        ("tenant_mismatch", |caller, call| (caller, with(call, "tenant_id", &json!("t_999")))),
-        ("amount_out_of_range", |caller, call| (caller, with(call, "amount_cents", &json!(0)))),
-        ("currency_not_allowed", |caller, call| (caller, with(call, "currency", &json!("EUR")))),
-        ("customer_id_invalid", |caller, call| (caller, with(call, "customer_id", &json!("")))),
+        ("rbac_denied", |caller, call| {
+            (
+                Caller {
+                    roles: vec![],
+                    ..caller
+                },
+                call,
+            )
+        }),
+        ("tenant_mismatch", |caller, call| {
+            (caller, with(call, "tenant_id", &json!("t_999")))
+        }),
+        ("amount_out_of_range", |caller, call| {
+            (caller, with(call, "amount_cents", &json!(0)))
+        }),
+        ("currency_not_allowed", |caller, call| {
+            (caller, with(call, "currency", &json!("EUR")))
+        }),
+        ("customer_id_invalid", |caller, call| {
+            (caller, with(call, "customer_id", &json!("")))
+        }),
     ];
     for (first, (code, one)) in faults.iter().enumerate() {
         for (_, two) in &faults[first..] {
@@ -153,7 +200,10 @@ fn rules_read_the_caller_and_compute() {
     let call = json!({ "n": 120, "f": 1.5, "list": [{ "p": 1 }, { "p": 9 }], "s": "ab-1", "deep": { "x y": true }, "big": "a" });
     for (when, expected) in [
         ("'finance' in caller.roles", false),
-        ("caller.agent == 'support-bot' && caller.tenant == 't_001' && caller.group == 'support'", true),
+        (
+            "caller.agent == 'support-bot' && caller.tenant == 't_001' && caller.group == 'support'",
+            true,
+        ),
         ("caller.owner", false),
         ("caller.model == null", true),
         ("arguments.n + 1 == 121", true),
@@ -193,13 +243,34 @@ fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
         ("caller.tenat == 'x'", "the caller has no `tenat`"),
         ("lower(arguments.a) == 'x'", "unknown function `lower`"),
         ("_hidden(arguments.a)", "unknown function `_hidden`"),
-        ("arguments.a.all(x, x.all(y, y > 1))", "a loop within a loop"),
-        ("arguments.a.map(x, arguments.b.filter(y, y > x)) == []", "a loop within a loop"),
-        ("arguments.a.all(x, x in arguments.b)", "once for each element"),
-        ("arguments.a.all(x, arguments.t.contains(x))", "once for each element"),
-        ("arguments.a.all(x, size(arguments.t) > 1)", "once for each element"),
-        ("arguments.a.matches(arguments.b)", "the pattern is not a text written here"),
-        ("re('x', arguments.b)", "the pattern is not a text written here"),
+        (
+            "arguments.a.all(x, x.all(y, y > 1))",
+            "a loop within a loop",
+        ),
+        (
+            "arguments.a.map(x, arguments.b.filter(y, y > x)) == []",
+            "a loop within a loop",
+        ),
+        (
+            "arguments.a.all(x, x in arguments.b)",
+            "once for each element",
+        ),
+        (
+            "arguments.a.all(x, arguments.t.contains(x))",
+            "once for each element",
+        ),
+        (
+            "arguments.a.all(x, size(arguments.t) > 1)",
+            "once for each element",
+        ),
+        (
+            "arguments.a.matches(arguments.b)",
+            "the pattern is not a text written here",
+        ),
+        (
+            "re('x', arguments.b)",
+            "the pattern is not a text written here",
+        ),
         ("re(arguments.a, '(')", "not a pattern"),
         ("re(arguments.a, '(?=a)')", "not a pattern"),
         (r"re(arguments.a, '\\p{L}{1000}')", "not a pattern"),
@@ -211,7 +282,9 @@ fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
     ] {
         let (_, problems) = compile(&[("no", when)]);
         assert!(
-            problems.iter().any(|said| said.starts_with("0.when: ") && said.contains(words)),
+            problems
+                .iter()
+                .any(|said| said.starts_with("0.when: ") && said.contains(words)),
             "{when}: {problems:?}"
         );
     }
@@ -252,39 +325,68 @@ fn the_refusal_carries_the_contracts_words() {
         (None, "a call that the contract's rule `no` allows"),
     ] {
         let rule = Settings(vec![written(own)]).compile(&mut Problems::default());
-        let refusal = rule.apply(&caller(), &json!({}), &permit()).expect_err("true refuses");
-        assert_eq!(refusal, Refusal::Rule { code: "no".into(), expected: words.to_owned() });
+        let refusal = rule
+            .apply(&caller(), &json!({}), &permit())
+            .expect_err("true refuses");
+        assert_eq!(
+            refusal,
+            Refusal::Rule {
+                code: "no".into(),
+                expected: words.to_owned()
+            }
+        );
     }
 }
 
 /// SECURITY A3: with an open schema only the rule knows the name that it judges.
 #[test]
 fn a_name_that_a_rule_reads_is_not_escaped_by_another_case() {
-    let (rule, _) = compile(&[("no", "has(arguments.amount) && arguments.amount > 10 || arguments.to.id == 'x'")]);
+    let (rule, _) = compile(&[(
+        "no",
+        "has(arguments.amount) && arguments.amount > 10 || arguments.to.id == 'x'",
+    )]);
     for (arguments, pointer) in [
         (json!({ "Amount": 99, "to": { "id": "y" } }), "/Amount"),
         (json!({ "to": { "ID": "x", "id ": 1 } }), "/to/ID"),
     ] {
-        let refusal = rule.apply(&caller(), &arguments, &permit()).expect_err(pointer);
-        assert_eq!((refusal.code(), refusal.pointer()), ("schema_invalid", Some(pointer)));
+        let refusal = rule
+            .apply(&caller(), &arguments, &permit())
+            .expect_err(pointer);
+        assert_eq!(
+            (refusal.code(), refusal.pointer()),
+            ("schema_invalid", Some(pointer))
+        );
     }
-    assert!(rule.apply(&caller(), &json!({ "to": { "id": "y" } }), &permit()).is_ok());
+    assert!(
+        rule.apply(&caller(), &json!({ "to": { "id": "y" } }), &permit())
+            .is_ok()
+    );
 }
 
 #[test]
 fn only_what_rules_read_is_counted_and_too_much_is_refused() {
     let long = "x".repeat(70_000);
-    assert!(!refused("arguments.n > 1", &json!({ "n": 1, "content": long })));
+    assert!(!refused(
+        "arguments.n > 1",
+        &json!({ "n": 1, "content": long })
+    ));
     for when in ["size(arguments.content) < 1", "'x' in arguments"] {
         let (rule, _) = compile(&[("no", when)]);
-        let refusal = rule.apply(&caller(), &json!({ "content": long }), &permit()).expect_err(when);
+        let refusal = rule
+            .apply(&caller(), &json!({ "content": long }), &permit())
+            .expect_err(when);
         assert_eq!(refusal.code(), "schema_invalid");
         assert!(!refusal.words().contains("xxx"));
     }
-    assert!(Rule::default().apply(&caller(), &json!({ "content": long }), &permit()).is_ok());
+    assert!(
+        Rule::default()
+            .apply(&caller(), &json!({ "content": long }), &permit())
+            .is_ok()
+    );
 }
 
-/// What is decided before any call is said at load: rules that are never true, always true, or never tried (003-114).
+/// What is decided before any call is said at load: rules that are never true, always true, or
+/// never tried (003-114).
 #[test]
 fn rules_that_no_call_decides_are_named() {
     let schema = json!({
@@ -322,14 +424,30 @@ fn rules_that_no_call_decides_are_named() {
         ("arguments.name.all(x, true)", ""),
     ];
     for (when, expected) in rows {
-        let written = |code: &str, when: &str| Written { code: code.to_owned(), when: when.to_owned(), expected: None };
+        let written = |code: &str, when: &str| Written {
+            code: code.to_owned(),
+            when: when.to_owned(),
+            expected: None,
+        };
         let mut problems = Problems::default();
-        let rules = Settings(vec![written("first", when), written("second", "!caller.owner")]);
+        let rules = Settings(vec![
+            written("first", when),
+            written("second", "!caller.owner"),
+        ]);
         let _rule = rules.compile_beside(schema.as_object().unwrap(), &mut problems);
-        let found: Vec<String> = problems.into_found().into_iter().map(|problem| problem.message).collect();
+        let found: Vec<String> = problems
+            .into_found()
+            .into_iter()
+            .map(|problem| problem.message)
+            .collect();
         let words: &[&str] = match expected {
-            "never" => &["is never true: the contract's `arguments`, or the rule itself, rule it out"],
-            "always" => &["refuses every call", "is never tried: `first` refuses every call before it"],
+            "never" => {
+                &["is never true: the contract's `arguments`, or the rule itself, rule it out"]
+            }
+            "always" => &[
+                "refuses every call",
+                "is never tried: `first` refuses every call before it",
+            ],
             _ => &[],
         };
         assert_eq!(found, words, "{when}");

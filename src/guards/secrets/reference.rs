@@ -1,4 +1,5 @@
-//! Where references stand in a call's arguments. What was meant to be one and is none is refused, not sent.
+//! Where references stand in a call's arguments. What was meant to be one and is none is refused,
+//! not sent.
 
 use crate::model::refusal::Refusal;
 use serde_json::Value;
@@ -22,8 +23,11 @@ pub fn is_name(name: &str) -> bool {
 /// Whether a text holds a reference, or what was meant to be one.
 pub(super) fn is_meant(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let begins =
-        |at: usize| bytes.get(at..at + MEANT.len()).is_some_and(|part| part.eq_ignore_ascii_case(MEANT.as_bytes()));
+    let begins = |at: usize| {
+        bytes
+            .get(at..at + MEANT.len())
+            .is_some_and(|part| part.eq_ignore_ascii_case(MEANT.as_bytes()))
+    };
     text.match_indices('<').any(|(at, _)| begins(at))
 }
 
@@ -47,8 +51,12 @@ fn walk<'v>(
 ) -> Result<(), Refusal> {
     match value {
         Value::String(text) if is_meant(text) => {
-            let name = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
-            let name = name.filter(|name| is_name(name)).ok_or(Refusal::SecretDenied)?;
+            let name = text
+                .strip_prefix(OPEN)
+                .and_then(|rest| rest.strip_suffix(CLOSE));
+            let name = name
+                .filter(|name| is_name(name))
+                .ok_or(Refusal::SecretDenied)?;
             let steps = path.iter().map(|step| match step {
                 Step::Key(key) => (*key).to_owned(),
                 Step::Index(index) => index.to_string(),

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 fn caller(agent: &str, tenant: Option<&str>) -> Caller {
     let tenant = tenant.map(TenantId::new);
-    Caller { tenant, ..Caller::named(agent) }
+    Caller {
+        tenant,
+        ..Caller::named(agent)
+    }
 }
 
 fn call(session: Option<&str>, said: Said) -> ToolCall {
@@ -29,26 +32,62 @@ fn call(session: Option<&str>, said: Said) -> ToolCall {
     }
 }
 
-fn said(task: Option<Value>, session: Option<Value>, header: Option<&str>, trace: Option<&str>) -> Said {
+fn said(
+    task: Option<Value>,
+    session: Option<Value>,
+    header: Option<&str>,
+    trace: Option<&str>,
+) -> Said {
     let (session_header, trace) = (header.map(str::to_owned), trace.map(str::to_owned));
-    Said { task, session, session_header, trace, ..Said::default() }
+    Said {
+        task,
+        session,
+        session_header,
+        trace,
+        ..Said::default()
+    }
 }
 
-/// SEMANTICS §5: the first of wire, `_meta`, header, trace and agent names the session; a task is named, or the session.
+/// SEMANTICS §5: the first of wire, `_meta`, header, trace and agent names the session; a task is
+/// named, or the session.
 #[test]
 fn the_first_name_counts() {
     let some = |name: &str| Some(json!(name));
     let cases = [
-        (call(Some("w"), said(some("t"), some("m"), Some("h"), Some("x"))), Source::Task, Source::Wire),
-        (call(None, said(None, some("m"), Some("h"), Some("x"))), Source::Meta, Source::Meta),
-        (call(None, said(some("t"), None, Some("h"), Some("x"))), Source::Task, Source::Header),
-        (call(None, said(None, None, None, Some("x"))), Source::Trace, Source::Trace),
-        (call(None, said(some("t"), None, None, None)), Source::Task, Source::Agent),
+        (
+            call(Some("w"), said(some("t"), some("m"), Some("h"), Some("x"))),
+            Source::Task,
+            Source::Wire,
+        ),
+        (
+            call(None, said(None, some("m"), Some("h"), Some("x"))),
+            Source::Meta,
+            Source::Meta,
+        ),
+        (
+            call(None, said(some("t"), None, Some("h"), Some("x"))),
+            Source::Task,
+            Source::Header,
+        ),
+        (
+            call(None, said(None, None, None, Some("x"))),
+            Source::Trace,
+            Source::Trace,
+        ),
+        (
+            call(None, said(some("t"), None, None, None)),
+            Source::Task,
+            Source::Agent,
+        ),
         (call(None, Said::default()), Source::Agent, Source::Agent),
     ];
     for (index, (call, task, session)) in cases.into_iter().enumerate() {
         let found = Belonging::of(&caller("bot", None), &call).unwrap();
-        assert_eq!((found.task.source, found.session.source), (task, session), "{index}");
+        assert_eq!(
+            (found.task.source, found.session.source),
+            (task, session),
+            "{index}"
+        );
         assert_eq!(found.task == found.session, task == session, "{index}");
     }
 }
@@ -56,7 +95,12 @@ fn the_first_name_counts() {
 /// The agent that names it, and how, is part of a name: no agent names another's task.
 #[test]
 fn a_name_is_bound_to_its_agent() {
-    let callers = [caller("bot", Some("t")), caller("bot", None), caller("bot", Some("")), caller("other", Some("t"))];
+    let callers = [
+        caller("bot", Some("t")),
+        caller("bot", None),
+        caller("bot", Some("")),
+        caller("other", Some("t")),
+    ];
     let name = Some(json!("n"));
     let calls = [
         call(Some("n"), Said::default()),
@@ -81,16 +125,31 @@ fn a_name_is_bound_to_its_agent() {
 #[test]
 fn what_is_no_name_is_refused_and_not_repeated() {
     let bot = caller("bot", None);
-    for bad in [json!(""), json!("n".repeat(129)), json!("a\nb"), json!(7), json!(null)] {
+    for bad in [
+        json!(""),
+        json!("n".repeat(129)),
+        json!("a\nb"),
+        json!(7),
+        json!(null),
+    ] {
         for call in [
             call(None, said(Some(bad.clone()), None, None, None)),
             call(None, said(None, Some(bad.clone()), None, None)),
         ] {
             let refusal = Belonging::of(&bot, &call).unwrap_err();
             assert_eq!(refusal.code(), "schema_invalid", "{bad}");
-            assert!(refusal.words().contains("1 to 128 characters") && !refusal.words().contains("nn"), "{bad}");
+            assert!(
+                refusal.words().contains("1 to 128 characters") && !refusal.words().contains("nn"),
+                "{bad}"
+            );
         }
     }
     assert!(Belonging::of(&bot, &call(None, said(None, None, Some("a\tb"), None))).is_err());
-    assert!(Belonging::of(&bot, &call(None, said(Some(json!("顾".repeat(128))), None, None, None))).is_ok());
+    assert!(
+        Belonging::of(
+            &bot,
+            &call(None, said(Some(json!("顾".repeat(128))), None, None, None))
+        )
+        .is_ok()
+    );
 }

@@ -1,9 +1,10 @@
-//! The cost lane: what hostile schemas, arguments, results and expressions take of a thread that serves calls (FINDINGS F3,
-//! SECURITY §1: no message takes more than 100 ms of CPU).
+//! The cost lane: what hostile schemas, arguments, results and expressions take of a thread that
+//! serves calls (FINDINGS F3, SECURITY §1: no message takes more than 100 ms of CPU).
 //!
-//! Each case is judged with a quarter of [`work::INLINE`], and the thread's CPU clock is read around it: what a unit stands
-//! for may not take more than ten times its 10 ns, so that all of `INLINE` takes less than 100 ms. A debug build is many
-//! times slower than what is served; how many times is measured first, with work whose time in a release build is known.
+//! Each case is judged with a quarter of [`work::INLINE`], and the thread's CPU clock is read
+//! around it: what a unit stands for may not take more than ten times its 10 ns, so that all of
+//! `INLINE` takes less than 100 ms. A debug build is many times slower than what is served; how
+//! many times is measured first, with work whose time in a release build is known.
 
 #![expect(clippy::print_stdout, reason = "the lane says how many cases it ran")]
 
@@ -41,25 +42,31 @@ fn cpu<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (Clock.of_thread().saturating_sub(before), done)
 }
 
-/// How many times slower this build is than what is served, at least 1: by 100 values under 8 191 subschemas, which take
-/// 3.4 ms there.
+/// How many times slower this build is than what is served, at least 1: by 100 values under 8 191
+/// subschemas, which take 3.4 ms there.
 fn slowness() -> f64 {
     let schema = hostile::ladder("allOf", 12, &json!({ "type": "integer" }));
     let plain = jsonschema::options().build(&schema).unwrap();
     let values = json!({ "v": vec![7; 100] });
-    let took = (0..3).map(|_| cpu(|| plain.is_valid(&values)).0).min().unwrap();
+    let took = (0..3)
+        .map(|_| cpu(|| plain.is_valid(&values)).0)
+        .min()
+        .unwrap();
     (took.as_secs_f64() / 0.003_4).max(1.0)
 }
 
-/// FINDINGS F3: no schema with any arguments takes more than its share; what takes more is broken off, and what one value
-/// alone can take too long for is quarantined. 1 000 and more cases.
+/// FINDINGS F3: no schema with any arguments takes more than its share; what takes more is broken
+/// off, and what one value alone can take too long for is quarantined. 1 000 and more cases.
 #[test]
 fn hostile_schemas_and_arguments() {
     let (slow, mut dice) = (slowness(), Dice(0x2026_1122));
     let (mut cases, mut spent, mut quarantined, mut worst) = (0, 0, 0, (0.0, String::new()));
     for (name, schema) in schemas(&mut dice) {
         let (took, compiled) = cpu(|| Schema::compile(&schema));
-        assert!(took < WHOLE.mul_f64(5.0 * slow), "{name} is compiled in {took:?}");
+        assert!(
+            took < WHOLE.mul_f64(5.0 * slow),
+            "{name} is compiled in {took:?}"
+        );
         let schema = match compiled {
             Ok(schema) => schema,
             Err(Quarantine::TooCostly | Quarantine::TooManyExpansions) => {
@@ -70,12 +77,22 @@ fn hostile_schemas_and_arguments() {
         };
         // The first call compiles it, where calls are served.
         let (took, _) = cpu(|| work::within(UNITS, || schema.accepts(&json!({ "v": 1 }))));
-        assert!(took < (WHOLE + MOST).mul_f64(slow), "{name} is compiled for its first call in {took:?}");
+        assert!(
+            took < (WHOLE + MOST).mul_f64(slow),
+            "{name} is compiled for its first call in {took:?}"
+        );
         for (of, arguments) in arguments(&mut dice) {
             let (took, ended) = cpu(|| work::within(UNITS, || schema.accepts(&arguments)));
             let share = took.as_secs_f64() / (MOST.as_secs_f64() * slow);
-            assert!(share < 1.0, "{name} on {of}: {took:?} at {slow:.1} × slower, {ended:?}");
-            worst = if share > worst.0 { (share, format!("{name} on {of}: {ended:?}")) } else { worst };
+            assert!(
+                share < 1.0,
+                "{name} on {of}: {took:?} at {slow:.1} × slower, {ended:?}"
+            );
+            worst = if share > worst.0 {
+                (share, format!("{name} on {of}: {ended:?}"))
+            } else {
+                worst
+            };
             spent += usize::from(ended == Err(Spent));
             cases += 1;
         }
@@ -83,14 +100,22 @@ fn hostile_schemas_and_arguments() {
     println!(
         "{cases} cases, {spent} broken off, {quarantined} schemas quarantined; {slow:.1} × slower, worst {worst:?}"
     );
-    assert!(cases >= 1_000 && spent >= 100 && quarantined >= 5, "{cases} {spent} {quarantined}");
+    assert!(
+        cases >= 1_000 && spent >= 100 && quarantined >= 5,
+        "{cases} {spent} {quarantined}"
+    );
 }
 
 /// FINDINGS F3: fitting a schema to a profile and back takes no more, for every profile.
 #[test]
 fn hostile_schemas_in_profiles() {
     let (slow, mut dice, mut cases) = (slowness(), Dice(7), 0);
-    let profiles = [Profile::Portable, Profile::OpenaiStrict, Profile::Gemini, Profile::Anthropic];
+    let profiles = [
+        Profile::Portable,
+        Profile::OpenaiStrict,
+        Profile::Gemini,
+        Profile::Anthropic,
+    ];
     for (name, schema) in schemas(&mut dice).into_iter().step_by(4) {
         for profile in profiles {
             let (took, normal) = cpu(|| normalize(&schema, profile));
@@ -99,7 +124,10 @@ fn hostile_schemas_in_profiles() {
             let Ok(normal) = normal else { continue };
             for (of, arguments) in arguments(&mut dice).into_iter().step_by(7) {
                 let (took, ()) = cpu(|| drop(normal.back.read(&arguments)));
-                assert!(took < WHOLE.mul_f64(slow), "{name} for {profile} back from {of}: {took:?}");
+                assert!(
+                    took < WHOLE.mul_f64(slow),
+                    "{name} for {profile} back from {of}: {took:?}"
+                );
                 cases += 1;
             }
         }
@@ -128,9 +156,14 @@ fn hostile_results() {
                 .map(|n| json!({ "type": "text", "text": format!("{n} {}", &said[..said.len().min(2_000)]) }))
                 .collect();
             let body = Text::of(&json!({ "structuredContent": structured, "content": texts }));
-            let answer = Message::response(None, Text::read(body.bytes(), &FROM_SERVER).unwrap(), false);
-            let (took, _) = cpu(|| work::within(UNITS, || rule.shape(answer, Mode::Enforce, output.as_ref())));
-            assert!(took < (MOST + WHOLE).mul_f64(slow), "{name}, {of}: {took:?} at {slow:.1} × slower");
+            let answer =
+                Message::response(None, Text::read(body.bytes(), &FROM_SERVER).unwrap(), false);
+            let (took, _) =
+                cpu(|| work::within(UNITS, || rule.shape(answer, Mode::Enforce, output.as_ref())));
+            assert!(
+                took < (MOST + WHOLE).mul_f64(slow),
+                "{name}, {of}: {took:?} at {slow:.1} × slower"
+            );
             cases += 1;
         }
     }
@@ -138,7 +171,8 @@ fn hostile_results() {
     assert!(cases >= 200, "{cases}");
 }
 
-/// FINDINGS F3: neither do expressions, whatever they look through; what everyday arguments need is not broken off.
+/// FINDINGS F3: neither do expressions, whatever they look through; what everyday arguments need is
+/// not broken off.
 #[test]
 fn hostile_expressions() {
     let (slow, mut cases) = (slowness(), 0);
@@ -159,21 +193,39 @@ fn hostile_expressions() {
     ];
     let lists = |value: Value, many: usize| json!({ "v": vec![value.clone(); many], "w": vec![value; many] });
     let texts = |many: usize| json!({ "v": vec!["10"; many / 64], "t": "ab".repeat(many), "u": "b".repeat(many / 2) });
-    let all =
-        [1, 100, 3_500].map(|many| [lists(json!(1), many), lists(json!([1]), many / 2), lists(json!("110"), many)]);
-    let all: Vec<Value> = all.into_iter().flatten().chain([10, 1_000, 20_000].map(texts)).collect();
+    let all = [1, 100, 3_500].map(|many| {
+        [
+            lists(json!(1), many),
+            lists(json!([1]), many / 2),
+            lists(json!("110"), many),
+        ]
+    });
+    let all: Vec<Value> = all
+        .into_iter()
+        .flatten()
+        .chain([10, 1_000, 20_000].map(texts))
+        .collect();
     let caller = crate::model::caller::Caller::named("bot");
     let mut broken = 0;
     for source in sources {
         let (mut gathering, mut problems) = (Gathering::default(), Problems::default());
-        let Some((_, compiled)) = gathering.read(source, &mut problems) else { continue };
+        let Some((_, compiled)) = gathering.read(source, &mut problems) else {
+            continue;
+        };
         let (reading, _) = gathering.finish();
         for arguments in &all {
             let seen = Seen::new(&caller);
-            let judge = || reading.sight(&seen, arguments).map(|sight| sight.is_false(&compiled));
+            let judge = || {
+                reading
+                    .sight(&seen, arguments)
+                    .map(|sight| sight.is_false(&compiled))
+            };
             let (took, ended) = cpu(|| work::within(UNITS, judge));
             let length = arguments.to_string().len();
-            assert!(took < MOST.mul_f64(slow), "{source} on {length} bytes: {took:?} at {slow:.1} × slower");
+            assert!(
+                took < MOST.mul_f64(slow),
+                "{source} on {length} bytes: {took:?} at {slow:.1} × slower"
+            );
             assert!(
                 length > 4_000 || work::within(work::INLINE, judge).is_ok(),
                 "{source} on {length} bytes is everyday's"
@@ -191,14 +243,27 @@ fn hostile_expressions() {
 fn long_messages() {
     const PART: usize = 8;
     let (slow, mut cases, whole) = (slowness(), 0, WHOLE / 8);
-    let filled = |one: &str, longest: usize| format!("[{}]", vec![one; (longest - 2) / (one.len() + 1)].join(","));
-    let shapes =
-        ["1", "[]", r#"{"a":1}"#, r#""\u00e9""#, r#""%25%25""#, "1.25e-7", r#""a\\\\nb""#, r#"{"Ab":1,"\u00c9b":2}"#];
+    let filled = |one: &str, longest: usize| {
+        format!("[{}]", vec![one; (longest - 2) / (one.len() + 1)].join(","))
+    };
+    let shapes = [
+        "1",
+        "[]",
+        r#"{"a":1}"#,
+        r#""\u00e9""#,
+        r#""%25%25""#,
+        "1.25e-7",
+        r#""a\\\\nb""#,
+        r#"{"Ab":1,"\u00c9b":2}"#,
+    ];
     let secret = Secret::new("a-secret-of-24-characters".to_owned());
     let scrubber = Scrubber::new([("s", &secret)]);
     for one in shapes {
         for limits in [FROM_AGENT, FROM_SERVER] {
-            let text = filled(one, limits.bytes.min(limits.nodes / 3 * (one.len() + 1)) / PART);
+            let text = filled(
+                one,
+                limits.bytes.min(limits.nodes / 3 * (one.len() + 1)) / PART,
+            );
             let bytes = Bytes::from(text);
             let (took, read) = cpu(|| Text::read(bytes.clone(), &limits).unwrap());
             let (value_took, _) = cpu(|| read.value());

@@ -1,6 +1,8 @@
-//! Members whose names only look like known ones: one pass over a text, along what is known of it (SECURITY §3A A2).
+//! Members whose names only look like known ones: one pass over a text, along what is known of it
+//! (SECURITY §3A A2).
 //!
-//! Some peers fold the case of names, and the last of two equal ones wins with them: to them `Name` is the `name`.
+//! Some peers fold the case of names, and the last of two equal ones wins with them: to them `Name`
+//! is the `name`.
 
 use super::Text;
 use super::decode;
@@ -53,7 +55,8 @@ impl Level {
         if name.is_ascii() {
             let is_like = |known: &str| known.eq_ignore_ascii_case(name);
             let begins = |prefix: &str| {
-                name.get(..prefix.len()).is_some_and(|start| start != prefix && start.eq_ignore_ascii_case(prefix))
+                name.get(..prefix.len())
+                    .is_some_and(|start| start != prefix && start.eq_ignore_ascii_case(prefix))
             };
             return self.find(is_like, begins);
         }
@@ -63,20 +66,35 @@ impl Level {
         self.find(|known| known.eq_ignore_ascii_case(&folded), begins)
     }
 
-    fn find(&self, is_like: impl Fn(&str) -> bool, begins: impl Fn(&str) -> bool) -> Option<&'static str> {
-        let known = self.members.iter().map(|(known, _)| *known).find(|known| is_like(known));
+    fn find(
+        &self,
+        is_like: impl Fn(&str) -> bool,
+        begins: impl Fn(&str) -> bool,
+    ) -> Option<&'static str> {
+        let known = self
+            .members
+            .iter()
+            .map(|(known, _)| *known)
+            .find(|known| is_like(known));
         known.or_else(|| self.prefixes.iter().copied().find(|prefix| begins(prefix)))
     }
 
     fn inside(&self, name: &[u8]) -> Option<Inside> {
-        self.members.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, inside)| *inside)
+        self.members
+            .iter()
+            .find(|(known, _)| known.as_bytes() == name)
+            .map(|(_, inside)| *inside)
     }
 }
 
 impl Text {
     /// The members whose names only look like what `level` knows, in order, outermost first.
     pub fn alike(&self, level: &'static Level) -> Vec<Alike> {
-        let mut walk = Walk { text: &self.0, at: 0, found: Vec::new() };
+        let mut walk = Walk {
+            text: &self.0,
+            at: 0,
+            found: Vec::new(),
+        };
         walk.value(Inside::Objects(level));
         walk.found
     }
@@ -120,7 +138,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The members of an object, by what is known of them; where nothing is, all of them are `other`.
+    /// The members of an object, by what is known of them; where nothing is, all of them are
+    /// `other`.
     fn object(&mut self, level: Option<&'static Level>, other: Inside) {
         self.at += 1;
         loop {
@@ -152,7 +171,12 @@ impl Walk<'_> {
             self.at = skip(self.text, self.at);
             if let Some(like) = level.alike(&name) {
                 let range = start..self.at;
-                self.found.push(Alike { place: level.place, name: name.into_owned(), like, range });
+                self.found.push(Alike {
+                    place: level.place,
+                    name: name.into_owned(),
+                    like,
+                    range,
+                });
             }
         }
     }

@@ -12,9 +12,12 @@ pub enum Step {
 }
 
 impl Text {
-    /// The text with what `new` makes of every value that `path` leads to; none if it leads nowhere.
+    /// The text with what `new` makes of every value that `path` leads to; none if it leads
+    /// nowhere.
     pub fn with_at(&self, path: &[Step], new: &mut dyn FnMut(&Self) -> Self) -> Option<Self> {
-        let Some((step, rest)) = path.split_first() else { return Some(new(self)) };
+        let Some((step, rest)) = path.split_first() else {
+            return Some(new(self));
+        };
         let mut changed = false;
         let mut go = |below: &Self, is_it: bool| {
             let there = is_it.then(|| below.with_at(rest, new)).flatten();
@@ -31,7 +34,11 @@ impl Text {
             members.text()
         } else {
             let elements = self.elements()?.into_iter().enumerate();
-            Self::array(elements.map(|(index, below)| go(&below, step.is(&index.to_string()))).collect::<Vec<_>>())
+            Self::array(
+                elements
+                    .map(|(index, below)| go(&below, step.is(&index.to_string())))
+                    .collect::<Vec<_>>(),
+            )
         };
         changed.then_some(text)
     }
@@ -58,17 +65,31 @@ mod tests {
         let text = Text::read(Bytes::from(text), &FROM_SERVER).unwrap();
         let to = |step: &str| Step::To(step.to_owned());
         for (path, expected) in [
-            (vec![to("a"), Step::Each, to("b")], Some(r#"{"a":[{"b":0,"*":2},{"b":0}],"c/d":{"~":1e0}}"#)),
-            (vec![to("a"), to("1"), to("b")], Some(r#"{"a":[{"b":1.50,"*":2},{"b":0}],"c/d":{"~":1e0}}"#)),
-            (vec![to("a"), to("0"), to("*")], Some(r#"{"a":[{"b":1.50,"*":0},{"b":"x"}],"c/d":{"~":1e0}}"#)),
-            (vec![to("c/d"), to("~")], Some(r#"{"a":[{"b":1.50,"*":2},{"b":"x"}],"c/d":{"~":0}}"#)),
+            (
+                vec![to("a"), Step::Each, to("b")],
+                Some(r#"{"a":[{"b":0,"*":2},{"b":0}],"c/d":{"~":1e0}}"#),
+            ),
+            (
+                vec![to("a"), to("1"), to("b")],
+                Some(r#"{"a":[{"b":1.50,"*":2},{"b":0}],"c/d":{"~":1e0}}"#),
+            ),
+            (
+                vec![to("a"), to("0"), to("*")],
+                Some(r#"{"a":[{"b":1.50,"*":0},{"b":"x"}],"c/d":{"~":1e0}}"#),
+            ),
+            (
+                vec![to("c/d"), to("~")],
+                Some(r#"{"a":[{"b":1.50,"*":2},{"b":"x"}],"c/d":{"~":0}}"#),
+            ),
             (vec![to("a"), to("2")], None),
             (vec![to("a"), to("b")], None),
             (vec![to("c/d"), to("~"), Step::Each], None),
         ] {
             let new = text.with_at(&path, &mut |_| Text::of(&0.into()));
             assert_eq!(
-                new.as_ref().map(|new| String::from_utf8_lossy(new.as_bytes()).into_owned()).as_deref(),
+                new.as_ref()
+                    .map(|new| String::from_utf8_lossy(new.as_bytes()).into_owned())
+                    .as_deref(),
                 expected
             );
         }

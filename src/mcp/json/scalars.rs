@@ -1,4 +1,5 @@
-//! Walks the strings and numbers of a strictly read text where they stand, and puts others in their places.
+//! Walks the strings and numbers of a strictly read text where they stand, and puts others in their
+//! places.
 
 use super::split::skip_string;
 use super::{Text, decode};
@@ -24,7 +25,8 @@ pub struct Scalar<'t> {
     pub kind: Kind,
     /// Where it stands, with the quotes of a string.
     pub range: Range<usize>,
-    /// The next key above it, as written, without its quotes; empty if there is none. Of a key: of the object it is in.
+    /// The next key above it, as written, without its quotes; empty if there is none. Of a key: of
+    /// the object it is in.
     pub under: &'t [u8],
     text: &'t Bytes,
 }
@@ -58,11 +60,16 @@ pub struct Scalars<'t> {
 impl Text {
     /// Its strings and numbers, in order.
     pub fn scalars(&self) -> Scalars<'_> {
-        Scalars { text: &self.0, at: 0, open: Vec::new() }
+        Scalars {
+            text: &self.0,
+            at: 0,
+            open: Vec::new(),
+        }
     }
 
-    /// The text with others in the place of what stands in these ranges: scalars of it, in order. Everything else stays as
-    /// it was written. That no two keys become equal is for the caller to see to.
+    /// The text with others in the place of what stands in these ranges: scalars of it, in order.
+    /// Everything else stays as it was written. That no two keys become equal is for the caller
+    /// to see to.
     #[must_use]
     pub fn replaced(&self, edits: &[(Range<usize>, Self)]) -> Self {
         let mut out = Vec::with_capacity(self.0.len());
@@ -80,7 +87,12 @@ impl Text {
 impl<'t> Scalars<'t> {
     fn begin(&mut self, is_object: bool) {
         let above = self.open.last().map_or(&b""[..], |open| open.under);
-        self.open.push(Open { is_object, key_follows: is_object, under: above, above });
+        self.open.push(Open {
+            is_object,
+            key_follows: is_object,
+            under: above,
+            above,
+        });
     }
 
     fn string(&mut self) -> Scalar<'t> {
@@ -91,19 +103,37 @@ impl<'t> Scalars<'t> {
             Some(open) if open.key_follows => {
                 open.key_follows = false;
                 open.under = &text[range.start + 1..range.end - 1];
-                Scalar { kind: Kind::Key, range, under: open.above, text }
+                Scalar {
+                    kind: Kind::Key,
+                    range,
+                    under: open.above,
+                    text,
+                }
             }
-            open => Scalar { kind: Kind::String, range, under: open.map_or(&b""[..], |open| open.under), text },
+            open => Scalar {
+                kind: Kind::String,
+                range,
+                under: open.map_or(&b""[..], |open| open.under),
+                text,
+            },
         }
     }
 
     fn number(&mut self) -> Scalar<'t> {
         let rest = &self.text[self.at..];
-        let len = rest.iter().position(|byte| b",]} \t\n\r".contains(byte)).unwrap_or(rest.len());
+        let len = rest
+            .iter()
+            .position(|byte| b",]} \t\n\r".contains(byte))
+            .unwrap_or(rest.len());
         let range = self.at..self.at + len;
         self.at = range.end;
         let under = self.open.last().map_or(&b""[..], |open| open.under);
-        Scalar { kind: Kind::Number, range, under, text: self.text }
+        Scalar {
+            kind: Kind::Number,
+            range,
+            under,
+            text: self.text,
+        }
     }
 }
 
@@ -141,11 +171,19 @@ mod tests {
 
     #[test]
     fn scalars_are_found_with_the_key_above_them() {
-        let text =
-            text(r#"{ "a" : [ 1.5e3, "x", { "b\"" : "y" }, "z" ], "c":{}, "d": [[-2]], "e": true, "f": "\u0041" }"#);
+        let text = text(
+            r#"{ "a" : [ 1.5e3, "x", { "b\"" : "y" }, "z" ], "c":{}, "d": [[-2]], "e": true, "f": "\u0041" }"#,
+        );
         let found: Vec<String> = text
             .scalars()
-            .map(|one| format!("{:?} {} < {}", one.kind, one.value(), String::from_utf8_lossy(one.under)))
+            .map(|one| {
+                format!(
+                    "{:?} {} < {}",
+                    one.kind,
+                    one.value(),
+                    String::from_utf8_lossy(one.under)
+                )
+            })
             .collect();
         let expected = [
             "Key a < ",
@@ -167,8 +205,14 @@ mod tests {
     #[test]
     fn what_is_not_replaced_stays_as_it_was_written() {
         let text = text(r#"{ "a" : 1.50, "b":"x" , "c":["x"] }"#);
-        let edits: Vec<_> =
-            text.scalars().filter(|one| one.kind == Kind::String).map(|one| (one.range, Text::string("\"y"))).collect();
-        assert_eq!(text.replaced(&edits).as_bytes(), br#"{ "a" : 1.50, "b":"\"y" , "c":["\"y"] }"#);
+        let edits: Vec<_> = text
+            .scalars()
+            .filter(|one| one.kind == Kind::String)
+            .map(|one| (one.range, Text::string("\"y")))
+            .collect();
+        assert_eq!(
+            text.replaced(&edits).as_bytes(),
+            br#"{ "a" : 1.50, "b":"\"y" , "c":["\"y"] }"#
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One pass over a JSON text that builds nothing and refuses everything a peer could read differently.
+//! One pass over a JSON text that builds nothing and refuses everything a peer could read
+//! differently.
 
 use super::fold::folded;
 use super::{Limits, Malformed};
@@ -17,12 +18,24 @@ const STRIDE: usize = 64;
 
 pub(super) fn scan(text: &[u8], limits: &Limits) -> Result<Range<usize>, Malformed> {
     if text.len() > limits.bytes {
-        return Err(Malformed { what: "text too long", at: limits.bytes });
+        return Err(Malformed {
+            what: "text too long",
+            at: limits.bytes,
+        });
     }
     if let Err(error) = std::str::from_utf8(text) {
-        return Err(Malformed { what: "invalid UTF-8", at: error.valid_up_to() });
+        return Err(Malformed {
+            what: "invalid UTF-8",
+            at: error.valid_up_to(),
+        });
     }
-    let mut scanner = Scanner { text, at: 0, nodes: 0, keys: Vec::with_capacity(16), limits };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        nodes: 0,
+        keys: Vec::with_capacity(16),
+        limits,
+    };
     scanner.space();
     let start = scanner.at;
     scanner.value(0)?;
@@ -156,7 +169,10 @@ impl Scanner<'_> {
             None => self.keys[first..].contains(&digest),
         };
         if known {
-            return Err(Malformed { what: "duplicate key, or keys that differ in case only", at: start });
+            return Err(Malformed {
+                what: "duplicate key, or keys that differ in case only",
+                at: start,
+            });
         }
         if many.is_none() {
             self.keys.push(digest);
@@ -167,26 +183,44 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Two keys are the same when their digests are: a collision refuses, it never lets anything pass.
+    /// Two keys are the same when their digests are: a collision refuses, it never lets anything
+    /// pass.
     fn digest(&self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
         let inner = &self.text[range.start + 1..range.end - 1];
         if plain {
             if inner.contains(&DELETE) {
-                return Err(Malformed { what: "control character in a key", at: range.start });
+                return Err(Malformed {
+                    what: "control character in a key",
+                    at: range.start,
+                });
             }
             if inner.starts_with(b"$serde_json::private::") {
-                return Err(Malformed { what: "reserved key", at: range.start });
+                return Err(Malformed {
+                    what: "reserved key",
+                    at: range.start,
+                });
             }
             return Ok(fnv(inner.iter().map(|&byte| self.fold(byte))));
         }
-        let Ok(key) = serde_json::from_str::<String>(&String::from_utf8_lossy(&self.text[range.clone()])) else {
-            return Err(Malformed { what: "unreadable key", at: range.start });
+        let Ok(key) =
+            serde_json::from_str::<String>(&String::from_utf8_lossy(&self.text[range.clone()]))
+        else {
+            return Err(Malformed {
+                what: "unreadable key",
+                at: range.start,
+            });
         };
         if key.starts_with("$serde_json::private::") {
-            return Err(Malformed { what: "reserved key", at: range.start });
+            return Err(Malformed {
+                what: "reserved key",
+                at: range.start,
+            });
         }
         if key.chars().any(char::is_control) {
-            return Err(Malformed { what: "control character in a key", at: range.start });
+            return Err(Malformed {
+                what: "control character in a key",
+                at: range.start,
+            });
         }
         if !self.limits.differential {
             return Ok(fnv(key.bytes()));
@@ -195,7 +229,11 @@ impl Scanner<'_> {
     }
 
     fn fold(&self, byte: u8) -> u8 {
-        if self.limits.differential { byte.to_ascii_lowercase() } else { byte }
+        if self.limits.differential {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        }
     }
 
     /// Passes a string; true if it is plain ASCII without escapes.
@@ -257,11 +295,17 @@ impl Scanner<'_> {
     }
 
     fn unit(&self, at: usize) -> Result<u32, Malformed> {
-        let digits = self.text.get(at..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = self
+            .text
+            .get(at..at + 4)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let plain = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
         match plain.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
             Some(unit) => Ok(unit),
-            None => Err(Malformed { what: "unknown escape", at }),
+            None => Err(Malformed {
+                what: "unknown escape",
+                at,
+            }),
         }
     }
 
@@ -294,14 +338,23 @@ impl Scanner<'_> {
             }
         }
         if self.limits.differential && self.text[start] == b'-' && self.is_zero(start) {
-            return Err(Malformed { what: "negative zero; some readers drop its sign", at: start });
+            return Err(Malformed {
+                what: "negative zero; some readers drop its sign",
+                at: start,
+            });
         }
-        if fraction || whole > 15 { self.magnitude(start, fraction) } else { Ok(()) }
+        if fraction || whole > 15 {
+            self.magnitude(start, fraction)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether the number from `start` to here is zero as it is written.
     fn is_zero(&self, start: usize) -> bool {
-        let mut written = self.text[start..self.at].iter().take_while(|byte| !b"eE".contains(byte));
+        let mut written = self.text[start..self.at]
+            .iter()
+            .take_while(|byte| !b"eE".contains(byte));
         written.all(|byte| b"-0.".contains(byte))
     }
 
@@ -313,11 +366,17 @@ impl Scanner<'_> {
         self.at - start
     }
 
-    /// RFC 7493 §2.2: a number that a double cannot hold exactly means different things to different peers.
+    /// RFC 7493 §2.2: a number that a double cannot hold exactly means different things to
+    /// different peers.
     fn magnitude(&self, start: usize, fraction: bool) -> Result<(), Malformed> {
         let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
-        let too_large = Malformed { what: "number beyond ±(2^53−1); send it as a string", at: start };
-        let Ok(number) = text.parse::<f64>() else { return Err(too_large) };
+        let too_large = Malformed {
+            what: "number beyond ±(2^53−1); send it as a string",
+            at: start,
+        };
+        let Ok(number) = text.parse::<f64>() else {
+            return Err(too_large);
+        };
         if !number.is_finite() {
             return Err(too_large);
         }
@@ -325,33 +384,45 @@ impl Scanner<'_> {
             return Ok(());
         }
         if number == 0.0 && !self.is_zero(start) {
-            return Err(Malformed { what: "number that a double takes for zero; send it as a string", at: start });
+            return Err(Malformed {
+                what: "number that a double takes for zero; send it as a string",
+                at: start,
+            });
         }
         let safe = if fraction {
             #[expect(clippy::cast_precision_loss, reason = "2^53−1 is exact in a double")]
             let largest = MAX_SAFE as f64;
             number.abs() <= largest || number.fract() != 0.0
         } else {
-            text.trim_start_matches('-').parse::<u64>().is_ok_and(|whole| whole <= MAX_SAFE)
+            text.trim_start_matches('-')
+                .parse::<u64>()
+                .is_ok_and(|whole| whole <= MAX_SAFE)
         };
         if safe { Ok(()) } else { Err(too_large) }
     }
 }
 
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
-/// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor backslash.
+/// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor
+/// backslash.
 fn ordinary(text: &[u8]) -> usize {
-    // Most strings end soon; long ones are passed in strides that the compiler turns into vector instructions.
+    // Most strings end soon; long ones are passed in strides that the compiler turns into vector
+    // instructions.
     let mut at = soon(text);
     if at < SOON {
         return at;
     }
     while let Some(stride) = text[at..].first_chunk::<STRIDE>() {
         let special = stride.iter().fold(0, |special, &byte| {
-            special | u8::from(!(0x20..0x80).contains(&byte)) | u8::from(byte == b'"') | u8::from(byte == b'\\')
+            special
+                | u8::from(!(0x20..0x80).contains(&byte))
+                | u8::from(byte == b'"')
+                | u8::from(byte == b'\\')
         });
         if special != 0 {
             break;

@@ -7,7 +7,8 @@ use memchr::memchr2;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The members of one object, in order, one level deep. Edits keep every other member as it was written.
+/// The members of one object, in order, one level deep. Edits keep every other member as it was
+/// written.
 #[derive(Debug, Clone, Default)]
 pub struct Object {
     members: Vec<(String, Text)>,
@@ -15,7 +16,11 @@ pub struct Object {
 
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
-        Self { members: Members::new(&text.0).map(|(key, value)| (key.into_owned(), value)).collect() }
+        Self {
+            members: Members::new(&text.0)
+                .map(|(key, value)| (key.into_owned(), value))
+                .collect(),
+        }
     }
 
     /// An object without members.
@@ -25,12 +30,17 @@ impl Object {
 
     /// The member `key`.
     pub fn get(&self, key: &str) -> Option<&Text> {
-        self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.members
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// All members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Text)> {
-        self.members.iter().map(|(name, value)| (name.as_str(), value))
+        self.members
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// Sets `key`, in its place if it was there.
@@ -54,7 +64,11 @@ impl Object {
 
     /// The text of the object.
     pub fn text(&self) -> Text {
-        let size: usize = self.members.iter().map(|(name, value)| name.len() + value.0.len() + 4).sum();
+        let size: usize = self
+            .members
+            .iter()
+            .map(|(name, value)| name.len() + value.0.len() + 4)
+            .sum();
         let mut out = Vec::with_capacity(size + 2);
         self.push(&mut out);
         Text(Bytes::from(out))
@@ -100,11 +114,14 @@ impl Members<'_> {
         Some((key, start..self.at))
     }
 
-    /// The value of `key`. Nothing is copied on the way: on the path of a call most members are passed over.
+    /// The value of `key`. Nothing is copied on the way: on the path of a call most members are
+    /// passed over.
     pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
         while let Some((name, value)) = self.step() {
             let name = &self.text[name];
-            if name.get(1..name.len() - 1) == Some(key.as_bytes()) || (name.contains(&b'\\') && decode(name)? == key) {
+            if name.get(1..name.len() - 1) == Some(key.as_bytes())
+                || (name.contains(&b'\\') && decode(name)? == key)
+            {
                 return Some(Text(self.text.slice(value)));
             }
         }
@@ -166,7 +183,10 @@ pub(super) fn skip(text: &[u8], mut at: usize) -> usize {
             at
         }
         Some(_) => {
-            while text.get(at).is_some_and(|byte| !b",]} \t\n\r".contains(byte)) {
+            while text
+                .get(at)
+                .is_some_and(|byte| !b",]} \t\n\r".contains(byte))
+            {
                 at += 1;
             }
             at

@@ -72,7 +72,10 @@ fn refuses_what_peers_read_differently() {
     refused(&format!("[{}1]", "1,".repeat(200_001)), "too many");
     refused(&format!("\"{}\"", "a".repeat((1 << 20) + 1)), "too long");
     refused(&format!("{{\"{}\":1}}", "k".repeat(257)), "too long");
-    let many: Vec<String> = (0..100).map(|n| format!("\"k{n}\":1")).chain(["\"K7\":2".to_owned()]).collect();
+    let many: Vec<String> = (0..100)
+        .map(|n| format!("\"k{n}\":1"))
+        .chain(["\"K7\":2".to_owned()])
+        .collect();
     refused(&format!("{{{}}}", many.join(",")), "duplicate");
 }
 
@@ -102,8 +105,14 @@ fn a7_the_deepest_text_has_a_value() {
 fn takes_objects_apart_without_changing_them() {
     let text = read(r#" { "a" : [1, {"b":"}\"]"}] , "c\u0041":null,"d":{} } "#).unwrap();
     let object = text.object().unwrap();
-    let members: Vec<_> = object.iter().map(|(key, value)| (key.to_owned(), value.value())).collect();
-    assert_eq!(members[0], ("a".to_owned(), serde_json::json!([1, {"b": "}\"]"}])));
+    let members: Vec<_> = object
+        .iter()
+        .map(|(key, value)| (key.to_owned(), value.value()))
+        .collect();
+    assert_eq!(
+        members[0],
+        ("a".to_owned(), serde_json::json!([1, {"b": "}\"]"}]))
+    );
     assert_eq!(members[1], ("cA".to_owned(), Value::Null));
     assert_eq!(object.text().value(), text.value());
     assert_eq!(text.at(&["d"]).unwrap().as_bytes(), b"{}");
@@ -121,7 +130,8 @@ fn json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 64, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            prop::collection::btree_map("[a-z]{1,6}", inner, 0..6).prop_map(|map| map.into_iter().collect()),
+            prop::collection::btree_map("[a-z]{1,6}", inner, 0..6)
+                .prop_map(|map| map.into_iter().collect()),
         ]
     })
 }

@@ -1,14 +1,19 @@
-//! The closed list of what members a message is known to have, by the object that they are in, in any revision served
-//! (PROTOCOL §1, §3).
+//! The closed list of what members a message is known to have, by the object that they are in, in
+//! any revision served (PROTOCOL §1, §3).
 //!
-//! Arguments, schemas, structured content and the values of members that nobody here knows have names of anybody's choice.
+//! Arguments, schemas, structured content and the values of members that nobody here knows have
+//! names of anybody's choice.
 
 use crate::mcp::json::{Inside, Level};
 use Inside::{Anything, Each, Objects};
 
 /// An object in which no vendor has names of a beginning of its own.
 const fn level(place: &'static str, members: &'static [(&'static str, Inside)]) -> Level {
-    Level { place, members, prefixes: &[] }
+    Level {
+        place,
+        members,
+        prefixes: &[],
+    }
 }
 
 /// The message itself.
@@ -30,8 +35,14 @@ static META: Level = Level {
     place: "`_meta`",
     members: &[
         ("io.modelcontextprotocol/protocolVersion", Anything),
-        ("io.modelcontextprotocol/clientCapabilities", Objects(&CAPABILITIES)),
-        ("io.modelcontextprotocol/clientInfo", Objects(&IMPLEMENTATION)),
+        (
+            "io.modelcontextprotocol/clientCapabilities",
+            Objects(&CAPABILITIES),
+        ),
+        (
+            "io.modelcontextprotocol/clientInfo",
+            Objects(&IMPLEMENTATION),
+        ),
         ("progressToken", Anything),
         ("traceparent", Anything),
         ("tracestate", Anything),
@@ -40,7 +51,10 @@ static META: Level = Level {
         ("io.modelcontextprotocol/subscriptionId", Anything),
         ("io.modelcontextprotocol/related-task", Objects(&RELATED)),
         ("io.modelcontextprotocol/model-immediate-response", Anything),
-        ("io.modelcontextprotocol/serverInfo", Objects(&IMPLEMENTATION)),
+        (
+            "io.modelcontextprotocol/serverInfo",
+            Objects(&IMPLEMENTATION),
+        ),
         ("dev.toolgate/idempotencyKey", Anything),
         ("dev.toolgate/session", Anything),
         ("dev.toolgate/task", Anything),
@@ -194,8 +208,14 @@ pub(super) static ANSWER: Level = Level {
     prefixes: &[],
 };
 
-pub(super) static ERROR: Level =
-    level("`error`", &[("code", Anything), ("message", Anything), ("data", Objects(&PAGES))]);
+pub(super) static ERROR: Level = level(
+    "`error`",
+    &[
+        ("code", Anything),
+        ("message", Anything),
+        ("data", Objects(&PAGES)),
+    ],
+);
 
 /// What an error asks for: pages on the web (2025-11-25).
 static PAGES: Level = level("the error's `data`", &[("elicitations", Objects(&ASKED))]);
@@ -264,8 +284,14 @@ static EMBEDDED: Level = Level {
     prefixes: &[],
 };
 
-static ANNOTATIONS: Level =
-    level("`annotations`", &[("audience", Anything), ("priority", Anything), ("lastModified", Anything)]);
+static ANNOTATIONS: Level = level(
+    "`annotations`",
+    &[
+        ("audience", Anything),
+        ("priority", Anything),
+        ("lastModified", Anything),
+    ],
+);
 
 static TOOL: Level = Level {
     place: "the tool",
@@ -328,11 +354,20 @@ static PROMPT: Level = Level {
 };
 
 /// One message of a prompt, or of what a model is asked.
-static SAID: Level =
-    level("one of `messages`", &[("role", Anything), ("content", Objects(&CONTENT)), ("_meta", Objects(&META))]);
+static SAID: Level = level(
+    "one of `messages`",
+    &[
+        ("role", Anything),
+        ("content", Objects(&CONTENT)),
+        ("_meta", Objects(&META)),
+    ],
+);
 
 /// What a tool server asks with its result.
-static QUESTION: Level = level("one of `inputRequests`", &[("method", Anything), ("params", Objects(&ASKED))]);
+static QUESTION: Level = level(
+    "one of `inputRequests`",
+    &[("method", Anything), ("params", Objects(&ASKED))],
+);
 
 /// What it says of it: the `params` of what servers ask agents.
 static ASKED: Level = Level {
@@ -359,15 +394,36 @@ static ASKED: Level = Level {
     prefixes: &[],
 };
 
-static COMPLETION: Level = level("`completion`", &[("values", Anything), ("total", Anything), ("hasMore", Anything)]);
+static COMPLETION: Level = level(
+    "`completion`",
+    &[
+        ("values", Anything),
+        ("total", Anything),
+        ("hasMore", Anything),
+    ],
+);
 
-static REFERENCE: Level =
-    level("`ref`", &[("type", Anything), ("name", Anything), ("uri", Anything), ("title", Anything)]);
+static REFERENCE: Level = level(
+    "`ref`",
+    &[
+        ("type", Anything),
+        ("name", Anything),
+        ("uri", Anything),
+        ("title", Anything),
+    ],
+);
 
-static ARGUMENT: Level =
-    Level { place: "`argument`", members: &[("name", Anything), ("value", Anything)], prefixes: &[] };
+static ARGUMENT: Level = Level {
+    place: "`argument`",
+    members: &[("name", Anything), ("value", Anything)],
+    prefixes: &[],
+};
 
-static CONTEXT: Level = Level { place: "`context`", members: &[("arguments", Anything)], prefixes: &[] };
+static CONTEXT: Level = Level {
+    place: "`context`",
+    members: &[("arguments", Anything)],
+    prefixes: &[],
+};
 
 static NOTIFICATIONS: Level = Level {
     place: "`notifications`",
@@ -423,10 +479,18 @@ static PREFERENCES: Level = Level {
     prefixes: &[],
 };
 
-static CHOICE: Level = Level { place: "`toolChoice`", members: &[("mode", Anything)], prefixes: &[] };
+static CHOICE: Level = Level {
+    place: "`toolChoice`",
+    members: &[("mode", Anything)],
+    prefixes: &[],
+};
 
 static ROOT: Level = Level {
     place: "one of `roots`",
-    members: &[("uri", Anything), ("name", Anything), ("_meta", Objects(&META))],
+    members: &[
+        ("uri", Anything),
+        ("name", Anything),
+        ("_meta", Objects(&META)),
+    ],
     prefixes: &[],
 };

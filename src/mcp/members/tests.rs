@@ -1,4 +1,5 @@
-//! What only looks like a known member is found in every spelling, on every level, and nothing else is (SECURITY §3A A2).
+//! What only looks like a known member is found in every spelling, on every level, and nothing else
+//! is (SECURITY §3A A2).
 
 use super::known::{ANSWER, ENVELOPE, ERROR, PARAMS, RESULT};
 use crate::mcp::json::{FROM_SERVER, Inside, Level, Text};
@@ -14,9 +15,13 @@ fn text(json: &str) -> Text {
 fn spellings(name: &str) -> Vec<String> {
     let mut all = vec![name.to_uppercase()];
     for (at, letter) in name.char_indices() {
-        let with = |other: &str| format!("{}{other}{}", &name[..at], &name[at + letter.len_utf8()..]);
-        let flipped =
-            if letter.is_ascii_lowercase() { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
+        let with =
+            |other: &str| format!("{}{other}{}", &name[..at], &name[at + letter.len_utf8()..]);
+        let flipped = if letter.is_ascii_lowercase() {
+            letter.to_ascii_uppercase()
+        } else {
+            letter.to_ascii_lowercase()
+        };
         all.push(with(&flipped.to_string()));
         match letter.to_ascii_lowercase() {
             's' => all.push(with("\u{17f}")),
@@ -25,16 +30,29 @@ fn spellings(name: &str) -> Vec<String> {
             _ => {}
         }
     }
-    for (pair, others) in [("ss", ["ß", "ẞ"]), ("st", ["ﬆ", "ﬅ"]), ("ff", ["ﬀ", "FF"]), ("fi", ["ﬁ", "FI"])]
-    {
-        all.extend(others.iter().filter(|_| name.contains(pair)).map(|other| name.replacen(pair, other, 1)));
+    for (pair, others) in [
+        ("ss", ["ß", "ẞ"]),
+        ("st", ["ﬆ", "ﬅ"]),
+        ("ff", ["ﬀ", "FF"]),
+        ("fi", ["ﬁ", "FI"]),
+    ] {
+        all.extend(
+            others
+                .iter()
+                .filter(|_| name.contains(pair))
+                .map(|other| name.replacen(pair, other, 1)),
+        );
     }
     all.retain(|other| other != name);
     all
 }
 
 /// Every known member below `level`, with the path to the object that it is in.
-fn places(level: &'static Level, path: &[&'static str], all: &mut Vec<(Vec<&'static str>, &'static str)>) {
+fn places(
+    level: &'static Level,
+    path: &[&'static str],
+    all: &mut Vec<(Vec<&'static str>, &'static str)>,
+) {
     for (name, inside) in level.members {
         all.push((path.to_vec(), name));
         let below = match inside {
@@ -49,12 +67,16 @@ fn places(level: &'static Level, path: &[&'static str], all: &mut Vec<(Vec<&'sta
 fn nested(path: &[&str], inner: Value, listed: bool) -> Value {
     let named = ["anybody's Name", "inputResponses", "inputRequests"];
     path.iter().rev().fold(inner, |inner, name| {
-        if listed && !named.contains(name) { json!({ *name: [1, inner] }) } else { json!({ *name: inner }) }
+        if listed && !named.contains(name) {
+            json!({ *name: [1, inner] })
+        } else {
+            json!({ *name: inner })
+        }
     })
 }
 
-/// SECURITY §3A A2: each known name in each spelling, where it is known, in objects and in lists of them; taken out, the
-/// rest is what it was. The name itself is left alone.
+/// SECURITY §3A A2: each known name in each spelling, where it is known, in objects and in lists of
+/// them; taken out, the rest is what it was. The name itself is left alone.
 #[test]
 fn a2_every_spelling_is_found_on_every_level() {
     let mut cases = 0;
@@ -63,15 +85,28 @@ fn a2_every_spelling_is_found_on_every_level() {
         places(level, &[], &mut all);
         for (path, name) in all {
             for listed in [false, true] {
-                let itself = text(&nested(&path, json!({ name: 1, "x/Other": { name: 2 } }), listed).to_string());
+                let itself = text(
+                    &nested(&path, json!({ name: 1, "x/Other": { name: 2 } }), listed).to_string(),
+                );
                 assert_eq!(itself.alike(level), [], "{itself:?}");
                 // In lists a few of them do: names are compared the same way there.
-                for other in spellings(name).into_iter().take(if listed { 2 } else { usize::MAX }) {
-                    let written = nested(&path, json!({ "x": 1, other.as_str(): { "y": [2] }, "z": 3 }), listed);
+                for other in spellings(name)
+                    .into_iter()
+                    .take(if listed { 2 } else { usize::MAX })
+                {
+                    let written = nested(
+                        &path,
+                        json!({ "x": 1, other.as_str(): { "y": [2] }, "z": 3 }),
+                        listed,
+                    );
                     let whole = text(&written.to_string());
                     let found = whole.alike(level);
                     assert_eq!(found.len(), 1, "{written}");
-                    assert_eq!((&found[0].name, found[0].like.is_empty()), (&other, false), "{written}");
+                    assert_eq!(
+                        (&found[0].name, found[0].like.is_empty()),
+                        (&other, false),
+                        "{written}"
+                    );
                     let left = nested(&path, json!({ "x": 1, "z": 3 }), listed);
                     assert_eq!(whole.without(&found).value(), left, "{written}");
                     cases += 1;
@@ -89,10 +124,22 @@ fn l2_beginnings_of_names_count_too() {
         (r#"{"_meta":{"Dev.Toolgate/fence":1}}"#, true),
         (r#"{"_meta":{"dev.toolgate/Fence":1}}"#, true),
         (r#"{"_meta":{"DEV.TOOLGATE/anything":1}}"#, true),
-        (r#"{"_meta":{"IO.modelcontextprotocol/unheard-of":1}}"#, true),
-        (r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{"Name":"x"}}}"#, true),
-        (r#"{"_meta":{"dev.tool\u0067ate/fence":1,"io.modelcontextprotocol/unheard-of":2}}"#, false),
-        (r#"{"_meta":{"com.acme/Name":{"NAME":1,"_META":2}},"arguments":{"Name":1},"x":{"Method":2}}"#, false),
+        (
+            r#"{"_meta":{"IO.modelcontextprotocol/unheard-of":1}}"#,
+            true,
+        ),
+        (
+            r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{"Name":"x"}}}"#,
+            true,
+        ),
+        (
+            r#"{"_meta":{"dev.tool\u0067ate/fence":1,"io.modelcontextprotocol/unheard-of":2}}"#,
+            false,
+        ),
+        (
+            r#"{"_meta":{"com.acme/Name":{"NAME":1,"_META":2}},"arguments":{"Name":1},"x":{"Method":2}}"#,
+            false,
+        ),
         (r#"{"structuredContent":{"Name":1}}"#, false),
         (r#"{"_meta":"Dev.Toolgate/fence"}"#, false),
     ] {
@@ -108,12 +155,22 @@ fn what_is_not_taken_out_stays_as_it_was_written() {
         (r#"{"n":1,"NAME":1,"URI":2,"Cursor":3}"#, r#"{"n":1}"#),
         (r#"{"NAME":1,"n":1,"URI":2,"m":3}"#, r#"{"n":1,"m":3}"#),
         (r#"{"NAME":1}"#, "{}"),
-        (r#"{"messages":[{"Role":1},{"role":2,"ROLE":3}]}"#, r#"{"messages":[{},{"role":2}]}"#),
-        (r#"{"_meta":{"a":1,"ProgressToken":"}"},"x":2}"#, r#"{"_meta":{"a":1},"x":2}"#),
+        (
+            r#"{"messages":[{"Role":1},{"role":2,"ROLE":3}]}"#,
+            r#"{"messages":[{},{"role":2}]}"#,
+        ),
+        (
+            r#"{"_meta":{"a":1,"ProgressToken":"}"},"x":2}"#,
+            r#"{"_meta":{"a":1},"x":2}"#,
+        ),
     ] {
         let whole = text(written);
         let found = whole.alike(&PARAMS);
-        assert_eq!(String::from_utf8_lossy(whole.without(&found).as_bytes()), left, "{written}");
+        assert_eq!(
+            String::from_utf8_lossy(whole.without(&found).as_bytes()),
+            left,
+            "{written}"
+        );
     }
 }
 

@@ -16,22 +16,41 @@ fn ways_to_write_one_uri_have_one_form() {
         ("file:///srv/a%20b/%7euser", "file:///srv/a%20b/~user"),
         ("file:///srv/%c3%bc/ü", "file:///srv/ü/ü"),
         ("HTTPS://Docs.Example:443", "https://docs.example/"),
-        ("https://docs.example:8443/A?b=C#d", "https://docs.example:8443/A?b=C#d"),
+        (
+            "https://docs.example:8443/A?b=C#d",
+            "https://docs.example:8443/A?b=C#d",
+        ),
         ("Note://Inbox/A", "note://inbox/A"),
         ("urn:isbn:0451450523", "urn:isbn:0451450523"),
         ("str:///", "str:///"),
         ("repo://o/r/x%2fy", "repo://o/r/x%2Fy"),
         ("x://h/100%25", "x://h/100%25"),
         ("http://[::1]:8080/", "http://[::1]:8080/"),
-        ("x://h/%28a%29%40b%2C%2B%3b%21%24%26%27%3d%3A", "x://h/(a)@b,+;!$&'=:"),
+        (
+            "x://h/%28a%29%40b%2C%2B%3b%21%24%26%27%3d%3A",
+            "x://h/(a)@b,+;!$&'=:",
+        ),
         ("x://h/a*b%2a", "x://h/a%2Ab%2A"),
-        ("x://h/?a%26b%3dc%2b%3B&d=+;%28%40", "x://h/?a%26b%3Dc%2B%3B&d=+;(@"),
-        ("x://h/caf\u{65}\u{301}/cafe%CC%81/caf%C3%A9", "x://h/caf\u{e9}/caf\u{e9}/caf\u{e9}"),
-        ("x://h/%2a\u{301}\u{65}\u{301}%2F\u{301}", "x://h/%2A\u{301}\u{e9}%2F\u{301}"),
+        (
+            "x://h/?a%26b%3dc%2b%3B&d=+;%28%40",
+            "x://h/?a%26b%3Dc%2B%3B&d=+;(@",
+        ),
+        (
+            "x://h/caf\u{65}\u{301}/cafe%CC%81/caf%C3%A9",
+            "x://h/caf\u{e9}/caf\u{e9}/caf\u{e9}",
+        ),
+        (
+            "x://h/%2a\u{301}\u{65}\u{301}%2F\u{301}",
+            "x://h/%2A\u{301}\u{e9}%2F\u{301}",
+        ),
         ("x://h/\u{212a}\u{212b}", "x://h/K\u{c5}"),
         ("x://\u{65}\u{301}/", "x://\u{e9}/"),
     ] {
-        assert_eq!(Uri::read(written).map(|uri| uri.as_str().to_owned()), Ok(form.to_owned()), "{written}");
+        assert_eq!(
+            Uri::read(written).map(|uri| uri.as_str().to_owned()),
+            Ok(form.to_owned()),
+            "{written}"
+        );
     }
 }
 
@@ -91,9 +110,16 @@ fn what_could_be_read_otherwise_is_refused() {
         ("https://a:b:c/", Host),
         ("x://h/#a#b", Letter),
     ] {
-        assert_eq!(Uri::read(written).map(|uri| uri.as_str().to_owned()), Err(why), "{written}");
+        assert_eq!(
+            Uri::read(written).map(|uri| uri.as_str().to_owned()),
+            Err(why),
+            "{written}"
+        );
     }
-    assert_eq!(Uri::read(&format!("x:{}", "a".repeat(LONGEST))), Err(Unclear::Length));
+    assert_eq!(
+        Uri::read(&format!("x:{}", "a".repeat(LONGEST))),
+        Err(Unclear::Length)
+    );
 }
 
 /// The same for what is decoded or composed before it is judged.
@@ -118,17 +144,28 @@ fn a_rule_sees_every_reading() {
     assert_eq!(uri.whole(), ["x://h/a%2Fb?c#d", "x://h/a/b?c#d"]);
     assert_eq!(
         uri.parts(),
-        ["x://h/a%2Fb?c#d", "x://h/a/b?c#d", "x://h/a%2Fb?c", "x://h/a%2Fb", "x://h/a/b?c", "x://h/a/b"]
+        [
+            "x://h/a%2Fb?c#d",
+            "x://h/a/b?c#d",
+            "x://h/a%2Fb?c",
+            "x://h/a%2Fb",
+            "x://h/a/b?c",
+            "x://h/a/b"
+        ]
     );
 }
 
-/// A `deny` sees what servers read that decode before they split, and allowing sees no more than what is written.
+/// A `deny` sees what servers read that decode before they split, and allowing sees no more than
+/// what is written.
 #[test]
 fn a_deny_sees_what_careless_servers_read() {
     let uri = Uri::read("x://h/a%3Fb%20c").unwrap();
     assert_eq!(uri.whole(), ["x://h/a%3Fb%20c"]);
     assert_eq!(uri.parts(), ["x://h/a%3Fb%20c", "x://h/a?b+c", "x://h/a"]);
-    assert_eq!(loose("docs__x://h/*%23%26%3D%3B%2B%2A"), Some("docs__x://h/*#&=;+%2A".to_owned()));
+    assert_eq!(
+        loose("docs__x://h/*%23%26%3D%3B%2B%2A"),
+        Some("docs__x://h/*#&=;+%2A".to_owned())
+    );
     assert_eq!(loose("docs__x://h/a+b?c"), None);
 }
 

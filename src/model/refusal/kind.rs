@@ -1,22 +1,30 @@
-//! What a code says of the call that was refused with it. One place for the commands that compare: replays and reports
-//! (003-117).
+//! What a code says of the call that was refused with it. One place for the commands that compare:
+//! replays and reports (003-117).
 
 use super::CODES;
 
 /// What the policy alone says of a call, besides the codes of contracts' rules.
-const OF_THE_POLICY: [&str; 6] =
-    ["tool_not_allowlisted", "schema_invalid", "rbac_denied", "tenant_mismatch", "resource_denied", "hook_blocked"];
+const OF_THE_POLICY: [&str; 6] = [
+    "tool_not_allowlisted",
+    "schema_invalid",
+    "rbac_denied",
+    "tenant_mismatch",
+    "resource_denied",
+    "hook_blocked",
+];
 /// What the budget of a task or the rate of a tool says.
 const OF_BUDGETS: [&str; 2] = ["budget_exceeded", "budget_calls_exceeded"];
 
 /// What a code is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The policy does not let this caller make this call, whatever was called before: identity, permission, schema, rule, hook.
+    /// The policy does not let this caller make this call, whatever was called before: identity,
+    /// permission, schema, rule, hook.
     Violation,
     /// The task, or the tool in its span of time, has used up what it may.
     Overrun,
-    /// Anything else: keys, sessions, loops, drafts, people, secrets, tool servers, toolgate itself.
+    /// Anything else: keys, sessions, loops, drafts, people, secrets, tool servers, toolgate
+    /// itself.
     Other,
 }
 

@@ -7,38 +7,86 @@ use std::fmt::Write as _;
 fn all() -> Vec<Refusal> {
     let pointer = || "/customer/id".to_owned();
     let left = || "cost: 3, tool_calls: 7".to_owned();
-    let used = |dimension, reads_remain| Refusal::BudgetExceeded { dimension, left: left(), reads_remain };
+    let used = |dimension, reads_remain| Refusal::BudgetExceeded {
+        dimension,
+        left: left(),
+        reads_remain,
+    };
     let by = || "screening".to_owned();
     let plan = State::read("plan").unwrap();
     vec![
         Refusal::ToolNotAllowlisted,
-        Refusal::SchemaInvalid { pointer: pointer(), expected: "a text of at most 8 characters".to_owned() },
-        Refusal::SchemaInvalid { pointer: String::new(), expected: "`amount` to be there".to_owned() },
-        Refusal::RbacDenied { needed: vec!["teller".to_owned(), "chief".to_owned()] },
+        Refusal::SchemaInvalid {
+            pointer: pointer(),
+            expected: "a text of at most 8 characters".to_owned(),
+        },
+        Refusal::SchemaInvalid {
+            pointer: String::new(),
+            expected: "`amount` to be there".to_owned(),
+        },
+        Refusal::RbacDenied {
+            needed: vec!["teller".to_owned(), "chief".to_owned()],
+        },
         Refusal::TenantMismatch { pointer: pointer() },
         Refusal::ResourceDenied { pointer: pointer() },
-        Refusal::Rule { code: "amount_out_of_range".into(), expected: "an amount of at most 100".to_owned() },
-        Refusal::HookBlocked { by: by(), reason: "Not on Sundays.".to_owned() },
-        Refusal::HookBlocked { by: by(), reason: String::new() },
-        Refusal::HookBroken { by: by(), why: "it did not answer within 2s".to_owned() },
-        Refusal::StateOutOfOrder { before: None, state: plan },
-        Refusal::StateOutOfOrder { before: Some(plan), state: State::read("summarize").unwrap() },
+        Refusal::Rule {
+            code: "amount_out_of_range".into(),
+            expected: "an amount of at most 100".to_owned(),
+        },
+        Refusal::HookBlocked {
+            by: by(),
+            reason: "Not on Sundays.".to_owned(),
+        },
+        Refusal::HookBlocked {
+            by: by(),
+            reason: String::new(),
+        },
+        Refusal::HookBroken {
+            by: by(),
+            why: "it did not answer within 2s".to_owned(),
+        },
+        Refusal::StateOutOfOrder {
+            before: None,
+            state: plan,
+        },
+        Refusal::StateOutOfOrder {
+            before: Some(plan),
+            state: State::read("summarize").unwrap(),
+        },
         Refusal::Planned,
-        Refusal::LoopDetected { pattern: "the same call again and again" },
-        Refusal::IdempotencyKeyRequired { expected: "a text of 1 to 255 bytes" },
+        Refusal::LoopDetected {
+            pattern: "the same call again and again",
+        },
+        Refusal::IdempotencyKeyRequired {
+            expected: "a text of 1 to 255 bytes",
+        },
         Refusal::IdempotencyConflict,
         Refusal::DuplicateInFlight { after_ms: 1500 },
         Refusal::IdempotencyKeyExpired,
-        Refusal::DraftRequired { pointer: pointer(), tool: ToolName::new("billing__draft") },
+        Refusal::DraftRequired {
+            pointer: pointer(),
+            tool: ToolName::new("billing__draft"),
+        },
         Refusal::BudgetCallsExceeded { most: 3 },
-        Refusal::ApprovalPending { roles: vec!["finance".to_owned(), "chief".to_owned()], hold: None },
+        Refusal::ApprovalPending {
+            roles: vec!["finance".to_owned(), "chief".to_owned()],
+            hold: None,
+        },
         Refusal::ApprovalPending {
             roles: vec!["finance".to_owned()],
             hold: Some((ActionId::generate(), "2026-11-21T10:00:00Z".to_owned())),
         },
-        Refusal::ApprovalDenied { id: ActionId::generate(), why: "not before Monday".to_owned() },
-        Refusal::ApprovalTimeout { id: ActionId::generate(), why: "nobody has decided in time" },
-        Refusal::ApproverUnreachable { why: "not enough operators are configured who may" },
+        Refusal::ApprovalDenied {
+            id: ActionId::generate(),
+            why: "not before Monday".to_owned(),
+        },
+        Refusal::ApprovalTimeout {
+            id: ActionId::generate(),
+            why: "nobody has decided in time",
+        },
+        Refusal::ApproverUnreachable {
+            why: "not enough operators are configured who may",
+        },
         used("steps", true),
         used("tool_calls", false),
         used("cost", true),
@@ -61,13 +109,17 @@ fn all() -> Vec<Refusal> {
     ]
 }
 
-/// Issue 4 "snapshots of every refusal": code, place, dimension, retry and words of each; no code is missing.
+/// Issue 4 "snapshots of every refusal": code, place, dimension, retry and words of each; no code
+/// is missing.
 #[test]
 fn every_refusal_says_what_is_wrong_whether_it_ran_and_what_to_do() {
     let mut text = String::new();
     for refusal in all() {
         let retry = refusal.retry().word();
-        let dimension = refusal.dimension().map(|dimension| format!(", {dimension}")).unwrap_or_default();
+        let dimension = refusal
+            .dimension()
+            .map(|dimension| format!(", {dimension}"))
+            .unwrap_or_default();
         writeln!(text, "[{retry}{dimension}] {}", refusal.words()).unwrap();
     }
     insta::assert_snapshot!("every_refusal", text);

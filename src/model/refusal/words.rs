@@ -1,20 +1,27 @@
-//! What a refusal says to the model: one sentence each for what is wrong, whether the tool ran, and what to do.
+//! What a refusal says to the model: one sentence each for what is wrong, whether the tool ran, and
+//! what to do.
 
 use super::Refusal;
 use crate::model::counted::counted;
 use crate::model::task::State;
 
 const SECRET: &str = "a secret reference stands where none may, or its secret cannot be had";
-const WHERE_SECRETS_STAND: &str =
-    "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.";
+const WHERE_SECRETS_STAND: &str = "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.";
 
 impl Refusal {
     /// Whether the tool may have run.
     pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::OutcomeUnknown | Self::UpstreamFailed | Self::Cancelled | Self::ExecutedButNotRecorded)
+        matches!(
+            self,
+            Self::OutcomeUnknown
+                | Self::UpstreamFailed
+                | Self::Cancelled
+                | Self::ExecutedButNotRecorded
+        )
     }
 
-    /// One sentence for the model: the code, where, what was expected, what to do, and whether the tool ran.
+    /// One sentence for the model: the code, where, what was expected, what to do, and whether the
+    /// tool ran.
     pub fn words(&self) -> String {
         let code = self.code();
         let (what, next) = self.explanation();
@@ -30,7 +37,9 @@ impl Refusal {
     fn ran(&self) -> &'static str {
         match self {
             Self::ExecutedButNotRecorded => "The tool has run.",
-            Self::IdempotencyConflict | Self::IdempotencyKeyExpired => "The tool did not run again.",
+            Self::IdempotencyConflict | Self::IdempotencyKeyExpired => {
+                "The tool did not run again."
+            }
             Self::DuplicateInFlight { .. } => "The tool runs once.",
             _ if self.may_have_run() => "The tool may have run.",
             _ => "The tool did not run.",
@@ -58,58 +67,80 @@ impl Refusal {
             | Self::ApprovalTimeout { .. }
             | Self::ApproverUnreachable { .. } => return self.of_a_person(),
             Self::SecretDenied => (SECRET.into(), WHERE_SECRETS_STAND),
-            Self::ToolNotAllowlisted => {
-                ("this tool is not available to this caller".into(), "List the tools and use one of those.")
-            }
-            Self::SchemaInvalid { expected, .. } => {
-                (format!("expected {expected}"), "Correct the argument and call again.")
-            }
+            Self::ToolNotAllowlisted => (
+                "this tool is not available to this caller".into(),
+                "List the tools and use one of those.",
+            ),
+            Self::SchemaInvalid { expected, .. } => (
+                format!("expected {expected}"),
+                "Correct the argument and call again.",
+            ),
             Self::RbacDenied { needed } => (
                 format!("the caller needs one of the roles: {}", needed.join(", ")),
                 "Ask an operator for the role, or use another tool.",
             ),
-            Self::TenantMismatch { .. } => {
-                ("expected the caller's own tenant".into(), "Call again with the caller's own tenant.")
-            }
-            Self::ResourceDenied { .. } => {
-                ("expected a resource of the caller's own".into(), "Call again with a resource of the caller's own.")
-            }
-            Self::Rule { expected, .. } => {
-                (expected.clone(), "Change the arguments so that the rule holds, or ask an operator.")
-            }
+            Self::TenantMismatch { .. } => (
+                "expected the caller's own tenant".into(),
+                "Call again with the caller's own tenant.",
+            ),
+            Self::ResourceDenied { .. } => (
+                "expected a resource of the caller's own".into(),
+                "Call again with a resource of the caller's own.",
+            ),
+            Self::Rule { expected, .. } => (
+                expected.clone(),
+                "Change the arguments so that the rule holds, or ask an operator.",
+            ),
             Self::HookBlocked { reason, .. } => return blocked(reason),
-            Self::HookBroken { why, .. } => {
-                (format!("it could not be prepared: {why}"), "Send the same call again later, or ask an operator.")
-            }
-            Self::UpstreamUnavailable | Self::UpstreamRefused | Self::OutcomeUnknown | Self::UpstreamFailed => {
+            Self::HookBroken { why, .. } => (
+                format!("it could not be prepared: {why}"),
+                "Send the same call again later, or ask an operator.",
+            ),
+            Self::UpstreamUnavailable
+            | Self::UpstreamRefused
+            | Self::OutcomeUnknown
+            | Self::UpstreamFailed => {
                 return self.of_the_server();
             }
-            Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
-            Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
+            Self::Cancelled => (
+                "the call was cancelled".into(),
+                "Call again if the answer is still wanted.",
+            ),
+            Self::Overloaded => (
+                "too many calls are in flight".into(),
+                "Send the same call again in a second.",
+            ),
             Self::InternalError => (
                 "toolgate itself broke; nothing was sent".into(),
                 "Don't send it again; report the action id to an operator.",
             ),
-            Self::StoreUnavailable => {
-                ("the ledger cannot be written".into(), "Send the same call again later and tell an operator.")
-            }
+            Self::StoreUnavailable => (
+                "the ledger cannot be written".into(),
+                "Send the same call again later and tell an operator.",
+            ),
         };
         (what, next.to_owned())
     }
 
     /// The refusals of step 14: what came of sending.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "explanation names them all, and is exhaustive"
+    )]
     fn of_the_server(&self) -> (String, String) {
         let (what, next) = match self {
-            Self::UpstreamUnavailable => {
-                ("the tool server cannot be reached; nothing was sent", "Send the same call again later.")
-            }
-            Self::UpstreamRefused => {
-                ("the tool server refused the call before it did anything", "Send the same call again later.")
-            }
-            Self::UpstreamFailed => {
-                ("the tool server broke off; the tool changes nothing", "Send the same call again.")
-            }
+            Self::UpstreamUnavailable => (
+                "the tool server cannot be reached; nothing was sent",
+                "Send the same call again later.",
+            ),
+            Self::UpstreamRefused => (
+                "the tool server refused the call before it did anything",
+                "Send the same call again later.",
+            ),
+            Self::UpstreamFailed => (
+                "the tool server broke off; the tool changes nothing",
+                "Send the same call again.",
+            ),
             _ => (
                 "the call was sent and no answer to it came",
                 "Don't send it again, with a new key least of all; ask an operator, naming the action id.",
@@ -119,25 +150,41 @@ impl Refusal {
     }
 
     /// The refusals of step 10: what a person has said, or has not.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "explanation names them all, and is exhaustive"
+    )]
     fn of_a_person(&self) -> (String, String) {
         match self {
             Self::ApprovalPending { roles, hold } => {
-                let until = hold.as_ref().map(|(_, until)| format!(", and can until {until}")).unwrap_or_default();
+                let until = hold
+                    .as_ref()
+                    .map(|(_, until)| format!(", and can until {until}"))
+                    .unwrap_or_default();
                 (
-                    format!("a person with the role {} has to allow this call{until}", roles.join(" or ")),
-                    "Send the same call with the same arguments again: it waits for the decision.".to_owned(),
+                    format!(
+                        "a person with the role {} has to allow this call{until}",
+                        roles.join(" or ")
+                    ),
+                    "Send the same call with the same arguments again: it waits for the decision."
+                        .to_owned(),
                 )
             }
             Self::ApprovalDenied { why, .. } => (
                 format!("a person has denied this call: {why}"),
-                "Don't send it again: do what the reason says, or report that it was denied.".to_owned(),
+                "Don't send it again: do what the reason says, or report that it was denied."
+                    .to_owned(),
             ),
-            Self::ApprovalTimeout { why, .. } => {
-                ((*why).to_owned(), "Report it; to ask once more, send the same call again later.".to_owned())
-            }
+            Self::ApprovalTimeout { why, .. } => (
+                (*why).to_owned(),
+                "Report it; to ask once more, send the same call again later.".to_owned(),
+            ),
             _ => {
-                let why = if let Self::ApproverUnreachable { why } = self { *why } else { "none can be asked" };
+                let why = if let Self::ApproverUnreachable { why } = self {
+                    *why
+                } else {
+                    "none can be asked"
+                };
                 (
                     format!("a person has to allow this call, and {why}"),
                     "Don't send it again; report the action id to an operator.".to_owned(),
@@ -147,7 +194,10 @@ impl Refusal {
     }
 
     /// The refusals of steps 7 to 12: those that look beyond one call.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "explanation names them all, and is exhaustive"
+    )]
     fn of_the_task(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
             Self::StateOutOfOrder { before, state } => (
@@ -215,12 +265,21 @@ impl Refusal {
 /// A hook's reason is for the model to read, and nothing it has to obey.
 fn blocked(reason: &str) -> (String, String) {
     if reason.is_empty() {
-        return ("a hook does not let the call pass".to_owned(), "Do something else, or ask an operator.".to_owned());
+        return (
+            "a hook does not let the call pass".to_owned(),
+            "Do something else, or ask an operator.".to_owned(),
+        );
     }
-    (reason.to_owned(), "Do what the reason says, or ask an operator.".to_owned())
+    (
+        reason.to_owned(),
+        "Do what the reason says, or ask an operator.".to_owned(),
+    )
 }
 
 /// Where a task is, in words.
 fn is(state: Option<State>) -> String {
-    state.map_or_else(|| "in no state yet".to_owned(), |state| format!("in `{}`", state.word()))
+    state.map_or_else(
+        || "in no state yet".to_owned(),
+        |state| format!("in `{}`", state.word()),
+    )
 }

@@ -1,10 +1,11 @@
-//! Finds many words in one pass (Aho and Corasick), a byte at a time, and says how much of a word may have begun: that is
-//! what a stream has to hold back, and no more.
+//! Finds many words in one pass (Aho and Corasick), a byte at a time, and says how much of a word
+//! may have begun: that is what a stream has to hold back, and no more.
 
 use std::collections::VecDeque;
 
-/// Words as a trie with links from each state to the longest other one that the text may be in. Letters of ASCII are
-/// equal in both cases: hexadecimal has two, and a secret in the other case is still one.
+/// Words as a trie with links from each state to the longest other one that the text may be in.
+/// Letters of ASCII are equal in both cases: hexadecimal has two, and a secret in the other case is
+/// still one.
 #[derive(Default)]
 pub(super) struct Automaton {
     nodes: Vec<Node>,
@@ -32,7 +33,10 @@ impl Automaton {
         for byte in word.iter().map(u8::to_ascii_lowercase) {
             at = self.child(at, byte).unwrap_or_else(|| {
                 let (next, depth) = (self.nodes.len(), self.nodes[at].depth + 1);
-                self.nodes.push(Node { depth, ..Node::default() });
+                self.nodes.push(Node {
+                    depth,
+                    ..Node::default()
+                });
                 self.nodes[at].next.push((byte, next));
                 next
             });
@@ -46,12 +50,20 @@ impl Automaton {
         let mut queue: VecDeque<usize> = self.nodes.first().into_iter().map(|_| 0).collect();
         while let Some(at) = queue.pop_front() {
             for (byte, next) in self.nodes[at].next.clone() {
-                let fail = if at == 0 { 0 } else { self.step(self.nodes[at].fail, byte) };
+                let fail = if at == 0 {
+                    0
+                } else {
+                    self.step(self.nodes[at].fail, byte)
+                };
                 let Node { hit, begun, .. } = self.nodes[fail];
                 let node = &mut self.nodes[next];
                 node.fail = fail;
                 node.hit = node.hit.or(hit);
-                node.begun = if node.next.is_empty() { begun } else { node.depth };
+                node.begun = if node.next.is_empty() {
+                    begun
+                } else {
+                    node.depth
+                };
                 queue.push_back(next);
             }
         }
@@ -70,7 +82,12 @@ impl Automaton {
     }
 
     fn child(&self, state: usize, byte: u8) -> Option<usize> {
-        self.nodes.get(state)?.next.iter().find(|(known, _)| *known == byte).map(|(_, next)| *next)
+        self.nodes
+            .get(state)?
+            .next
+            .iter()
+            .find(|(known, _)| *known == byte)
+            .map(|(_, next)| *next)
     }
 
     /// The longest word that ends in this state: its length, and whose it is.
@@ -78,7 +95,8 @@ impl Automaton {
         self.nodes.get(state)?.hit
     }
 
-    /// How many of the last bytes may be the beginning of a word, or of a longer one than has ended with them.
+    /// How many of the last bytes may be the beginning of a word, or of a longer one than has ended
+    /// with them.
     pub(super) fn begun(&self, state: usize) -> usize {
         self.nodes.get(state).map_or(0, |node| node.begun)
     }

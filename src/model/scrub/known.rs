@@ -1,4 +1,5 @@
-//! The secrets that this process has given away, for everything that writes or hands on what came from elsewhere.
+//! The secrets that this process has given away, for everything that writes or hands on what came
+//! from elsewhere.
 //!
 //! One for the process: a channel that had to be given it could be forgotten.
 
@@ -21,8 +22,8 @@ pub static KNOWN: Known = Known::new();
 /// Secrets that may come back.
 pub struct Known {
     scrubber: ArcSwapOption<Scrubber>,
-    /// Whether `kept` has values that `scrubber` does not look for: it is made when it is asked for, once for all that came
-    /// together.
+    /// Whether `kept` has values that `scrubber` does not look for: it is made when it is asked
+    /// for, once for all that came together.
     is_behind: AtomicBool,
     kept: Mutex<Vec<(String, Arc<Secret>)>>,
     removed: AtomicU64,
@@ -60,7 +61,10 @@ impl Known {
     /// Looks for `value` from now on. Call it before the value leaves.
     pub fn add(&self, name: &str, value: &Arc<Secret>) -> Result<(), TooMuch> {
         let mut kept = self.kept.lock();
-        if kept.iter().any(|(known, old)| known == name && old.expose() == value.expose()) {
+        if kept
+            .iter()
+            .any(|(known, old)| known == name && old.expose() == value.expose())
+        {
             return Ok(());
         }
         if kept.iter().filter(|(known, _)| known == name).count() >= VERSIONS
@@ -89,7 +93,9 @@ impl Known {
 
     /// The text without the secrets that are known.
     pub fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let clean = self.scrubber().and_then(|scrubber| scrubber.scrub_text(text));
+        let clean = self
+            .scrubber()
+            .and_then(|scrubber| scrubber.scrub_text(text));
         clean.map_or(Cow::Borrowed(text), |clean| {
             self.note_removed();
             Cow::Owned(clean)
@@ -112,13 +118,18 @@ pub struct Cleaner {
 impl Cleaner {
     /// What of the bytes so far is certain to hold no secret.
     pub fn push<'b>(&mut self, chunk: &'b [u8]) -> Cow<'b, [u8]> {
-        let Some(scrubber) = KNOWN.scrubber() else { return Cow::Borrowed(chunk) };
+        let Some(scrubber) = KNOWN.scrubber() else {
+            return Cow::Borrowed(chunk);
+        };
         let mut out = Vec::with_capacity(chunk.len());
-        // What was looked for before is looked for still; nobody can repeat the first half of what nobody had.
+        // What was looked for before is looked for still; nobody can repeat the first half of what
+        // nobody had.
         if let Some(old) = self.stream.take_if(|stream| !stream.is_of(&scrubber)) {
             old.finish(&mut out);
         }
-        self.stream.get_or_insert_with(|| scrubber.stream()).push(chunk, &mut out);
+        self.stream
+            .get_or_insert_with(|| scrubber.stream())
+            .push(chunk, &mut out);
         Cow::Owned(out)
     }
 

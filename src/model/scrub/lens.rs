@@ -1,4 +1,5 @@
-//! Takes one layer of escapes away, a byte at a time, and knows for each byte it gives where it came from.
+//! Takes one layer of escapes away, a byte at a time, and knows for each byte it gives where it
+//! came from.
 
 /// The longest escape: two halves of a character beyond `\uFFFF`.
 const LONGEST: usize = 12;
@@ -8,7 +9,8 @@ const LONGEST: usize = 12;
 pub(super) enum Lens {
     /// `\n`, `\"`, `\u0041`, `\x41`: JSON's, and what other languages have beside them.
     Escapes,
-    /// The same after any number of backslashes: those before an escape shift each layer of it, as in `\\\\u0041\\u0042`.
+    /// The same after any number of backslashes: those before an escape shift each layer of it, as
+    /// in `\\\\u0041\\u0042`.
     Runs,
     /// `%41`.
     Percent,
@@ -42,7 +44,11 @@ enum Read {
 
 impl Reading {
     pub(super) fn new(lens: Lens) -> Self {
-        Self { lens, pending: [Unit::default(); LONGEST], len: 0 }
+        Self {
+            lens,
+            pending: [Unit::default(); LONGEST],
+            len: 0,
+        }
     }
 
     /// Takes a byte in and gives what is certain by now.
@@ -85,7 +91,11 @@ impl Reading {
                 Read::Escape(used, character, len) => {
                     let (start, end) = (self.pending[0].start, self.pending[used - 1].end);
                     for byte in &character[..len] {
-                        give(Unit { byte: *byte, start, end });
+                        give(Unit {
+                            byte: *byte,
+                            start,
+                            end,
+                        });
                     }
                     used
                 }
@@ -159,7 +169,11 @@ fn digits(bytes: &[u8], at: usize, count: usize) -> Result<u32, Read> {
     for digit in there.iter().take(count) {
         number = number * 16 + char::from(*digit).to_digit(16).ok_or(Read::Literal)?;
     }
-    if there.len() < count { Err(Read::More) } else { Ok(number) }
+    if there.len() < count {
+        Err(Read::More)
+    } else {
+        Ok(number)
+    }
 }
 
 fn byte(used: usize, code: u32) -> Read {

@@ -1,5 +1,5 @@
-//! Secrets in bytes that come in chunks. What is given on is the same wherever the chunks were cut, and no byte is held
-//! back that cannot be the beginning of a secret.
+//! Secrets in bytes that come in chunks. What is given on is the same wherever the chunks were cut,
+//! and no byte is held back that cannot be the beginning of a secret.
 
 use super::automaton::Automaton;
 use super::lens::{Lens, Reading, Unit};
@@ -23,15 +23,36 @@ impl View {
     pub(super) fn new(lenses: &[Lens], words: &Automaton) -> Self {
         let starts = vec![0; (words.longest() + 1).next_power_of_two()];
         let lenses = lenses.iter().copied().map(Reading::new).collect();
-        Self { lenses, matcher: Matcher { state: 0, starts, count: 0 } }
+        Self {
+            lenses,
+            matcher: Matcher {
+                state: 0,
+                starts,
+                count: 0,
+            },
+        }
     }
 
     /// Reads bytes that begin at the offset `at`.
-    pub(super) fn read(&mut self, bytes: &[u8], at: usize, words: &Automaton, found: &mut Vec<Found>) {
+    pub(super) fn read(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        words: &Automaton,
+        found: &mut Vec<Found>,
+    ) {
         let Self { lenses, matcher } = self;
         for (offset, byte) in bytes.iter().enumerate() {
             let start = at + offset;
-            feed(lenses, Unit { byte: *byte, start, end: start + 1 }, &mut |unit| matcher.take(unit, words, found));
+            feed(
+                lenses,
+                Unit {
+                    byte: *byte,
+                    start,
+                    end: start + 1,
+                },
+                &mut |unit| matcher.take(unit, words, found),
+            );
         }
     }
 
@@ -41,7 +62,9 @@ impl View {
         for index in 0..lenses.len() {
             let (before, after) = lenses.split_at_mut(index + 1);
             if let Some(lens) = before.last_mut() {
-                lens.flush(&mut |unit| feed(after, unit, &mut |unit| matcher.take(unit, words, found)));
+                lens.flush(&mut |unit| {
+                    feed(after, unit, &mut |unit| matcher.take(unit, words, found));
+                });
             }
         }
     }
@@ -66,11 +89,19 @@ impl Matcher {
         self.starts[self.count & mask] = unit.start;
         self.count += 1;
         self.state = words.step(self.state, unit.byte);
-        let Some((len, secret)) = words.hit(self.state) else { return };
-        let one = Found { start: self.starts[(self.count - len) & mask], end: unit.end, secret };
+        let Some((len, secret)) = words.hit(self.state) else {
+            return;
+        };
+        let one = Found {
+            start: self.starts[(self.count - len) & mask],
+            end: unit.end,
+            secret,
+        };
         match found.last_mut() {
             // A long row of the same is one, not one for each byte.
-            Some(last) if last.secret == one.secret && (last.start..last.end).contains(&one.start) => {
+            Some(last)
+                if last.secret == one.secret && (last.start..last.end).contains(&one.start) =>
+            {
                 last.end = last.end.max(one.end);
             }
             _ => found.push(one),
@@ -107,8 +138,17 @@ pub struct Stream {
 
 impl Stream {
     pub(super) fn new(scrubber: Arc<Scrubber>) -> Self {
-        let views = VIEWS.iter().map(|lenses| View::new(lenses, &scrubber.words)).collect();
-        Self { scrubber, views, held: Vec::new(), base: 0, found: Vec::new() }
+        let views = VIEWS
+            .iter()
+            .map(|lenses| View::new(lenses, &scrubber.words))
+            .collect();
+        Self {
+            scrubber,
+            views,
+            held: Vec::new(),
+            base: 0,
+            found: Vec::new(),
+        }
     }
 
     /// Whether it looks for the secrets of `scrubber`.
@@ -123,7 +163,11 @@ impl Stream {
             view.read(chunk, at, &self.scrubber.words, &mut self.found);
         }
         self.held.extend_from_slice(chunk);
-        let earliest = self.views.iter().filter_map(|view| view.earliest(&self.scrubber.words)).min();
+        let earliest = self
+            .views
+            .iter()
+            .filter_map(|view| view.earliest(&self.scrubber.words))
+            .min();
         self.release(earliest.unwrap_or(at + chunk.len()), out);
     }
 
@@ -138,10 +182,15 @@ impl Stream {
     /// Gives on what stands before `safe`, and before what may still grow into it.
     fn release(&mut self, safe: usize, out: &mut Vec<u8>) {
         merge(&mut self.found);
-        let growing = self.found.iter().filter(|one| one.end > safe).map(|one| one.start);
+        let growing = self
+            .found
+            .iter()
+            .filter(|one| one.end > safe)
+            .map(|one| one.start);
         let until = growing.min().unwrap_or(safe).min(safe);
         let (mut at, base) = (self.base, self.base);
-        let part = |from: usize, to: usize| self.held.get(from - base..to - base).unwrap_or_default();
+        let part =
+            |from: usize, to: usize| self.held.get(from - base..to - base).unwrap_or_default();
         for one in self.found.iter().filter(|one| one.end <= until) {
             out.extend_from_slice(part(at, one.start));
             out.extend_from_slice(self.scrubber.placeholder(one).as_bytes());

@@ -1,4 +1,5 @@
-//! No form of a secret survives, nothing else changes, and it does not matter where the bytes were cut.
+//! No form of a secret survives, nothing else changes, and it does not matter where the bytes were
+//! cut.
 
 use super::*;
 use base64::Engine as _;
@@ -12,7 +13,9 @@ fn scrubber(values: &[&str]) -> Arc<Scrubber> {
         .enumerate()
         .map(|(index, value)| (format!("s{index}"), Secret::new((*value).to_owned())))
         .collect();
-    Arc::new(Scrubber::new(secrets.iter().map(|(name, value)| (name.as_str(), value))))
+    Arc::new(Scrubber::new(
+        secrets.iter().map(|(name, value)| (name.as_str(), value)),
+    ))
 }
 
 fn clean(scrubber: &Scrubber, text: &str) -> String {
@@ -24,7 +27,13 @@ fn each(value: &str, write: impl Fn(u8) -> String) -> String {
 }
 
 fn reserved(value: &str) -> String {
-    each(value, |byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+    each(value, |byte| {
+        if byte.is_ascii_alphanumeric() {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    })
 }
 
 fn unicode(value: &str) -> String {
@@ -64,30 +73,48 @@ fn forms(value: &str) -> Vec<String> {
     for before in ["", "x", "xy", "user:"] {
         for after in ["", "z", "zz"] {
             let text = format!("{before}{value}{after}");
-            forms.extend([STANDARD.encode(&text), URL_SAFE.encode(&text), URL_SAFE_NO_PAD.encode(&text)]);
+            forms.extend([
+                STANDARD.encode(&text),
+                URL_SAFE.encode(&text),
+                URL_SAFE_NO_PAD.encode(&text),
+            ]);
         }
     }
     forms
 }
 
-/// 002-31, SECURITY §3F F2: the value and its encodings, in both cases, alone and inside of longer ones.
+/// 002-31, SECURITY §3F F2: the value and its encodings, in both cases, alone and inside of longer
+/// ones.
 #[test]
 fn no_form_of_a_secret_survives() {
-    for value in
-        ["hunter2-SECRET", "p\"ss\\w/rd & more%41", "täglich-größer", "12345678", "line one\nline two\n😀 three"]
-    {
+    for value in [
+        "hunter2-SECRET",
+        "p\"ss\\w/rd & more%41",
+        "täglich-größer",
+        "12345678",
+        "line one\nline two\n😀 three",
+    ] {
         let scrubber = scrubber(&[value]);
-        for form in forms(value).into_iter().filter(|form| form.len() >= value.chars().filter(char::is_ascii).count()) {
+        for form in forms(value)
+            .into_iter()
+            .filter(|form| form.len() >= value.chars().filter(char::is_ascii).count())
+        {
             if form.len() < SHORTEST {
                 continue;
             }
             let text = format!("before {form} after");
             let clean = clean(&scrubber, &text);
             if form.is_ascii() || form == value {
-                assert!(clean.contains("<secret_ref:s0>"), "{form:?} of {value:?} stays: {clean:?}");
+                assert!(
+                    clean.contains("<secret_ref:s0>"),
+                    "{form:?} of {value:?} stays: {clean:?}"
+                );
                 assert!(!clean.contains(&form), "{form:?} of {value:?}");
             }
-            assert!(clean.starts_with("before ") && clean.ends_with(" after"), "{clean:?}");
+            assert!(
+                clean.starts_with("before ") && clean.ends_with(" after"),
+                "{clean:?}"
+            );
         }
     }
 }
@@ -112,26 +139,46 @@ fn backslashes_before_an_escape_hide_nothing() {
 #[test]
 fn nothing_else_changes() {
     let scrubber = scrubber(&["hunter2-SECRET", "short"]);
-    for text in ["", "hunter2-SECRE", "unter2-SECRET", "a short word", "%68unter2", "\\u0068unter2-", "\\", "%", "%4"] {
+    for text in [
+        "",
+        "hunter2-SECRE",
+        "unter2-SECRET",
+        "a short word",
+        "%68unter2",
+        "\\u0068unter2-",
+        "\\",
+        "%",
+        "%4",
+    ] {
         assert_eq!(scrubber.scrub_text(text), None, "{text:?}");
     }
     let text = "a%20b\\nc hunter2-SECRET %zz \\q hunter2-SECREThunter2-SECRET";
-    assert_eq!(clean(&scrubber, text), "a%20b\\nc <secret_ref:s0> %zz \\q <secret_ref:s0><secret_ref:s0>");
+    assert_eq!(
+        clean(&scrubber, text),
+        "a%20b\\nc <secret_ref:s0> %zz \\q <secret_ref:s0><secret_ref:s0>"
+    );
 }
 
 /// SECURITY §3F F2: one of two secrets that share their bytes takes both away.
 #[test]
 fn overlapping_secrets_leave_nothing_of_either() {
     let scrubber = scrubber(&["abcdefgh-ijkl", "ijkl-mnopqrst", "abcdefgh-ijkl-mnop"]);
-    assert_eq!(clean(&scrubber, "<abcdefgh-ijkl-mnopqrst>"), "<<secret_ref:s0>>");
+    assert_eq!(
+        clean(&scrubber, "<abcdefgh-ijkl-mnopqrst>"),
+        "<<secret_ref:s0>>"
+    );
     assert_eq!(clean(&scrubber, "abcdefgh-ijkl-mnop."), "<secret_ref:s0>.");
 }
 
 /// SECURITY §3F F2: a key of several lines is one in each of them, its frame is none.
 #[test]
 fn lines_of_a_key_are_secrets_too() {
-    let scrubber = scrubber(&["-----BEGIN KEY-----\nMIIEowIBAAKCAQEA\nq83vASNFZ4k\n-----END KEY-----\n"]);
-    assert_eq!(clean(&scrubber, "it is MIIEowIBAAKCAQEA,"), "it is <secret_ref:s0>,");
+    let scrubber =
+        scrubber(&["-----BEGIN KEY-----\nMIIEowIBAAKCAQEA\nq83vASNFZ4k\n-----END KEY-----\n"]);
+    assert_eq!(
+        clean(&scrubber, "it is MIIEowIBAAKCAQEA,"),
+        "it is <secret_ref:s0>,"
+    );
     assert_eq!(scrubber.scrub_text("-----BEGIN KEY-----"), None);
 }
 
@@ -140,7 +187,13 @@ fn lines_of_a_key_are_secrets_too() {
 fn pieces_are_read_as_one_text() {
     let scrubber = scrubber(&["hunter2-SECRET"]);
     let found = scrubber.find(&["it is hunt", "er2-", "SECRET!"]);
-    assert_eq!(found.iter().map(|one| (one.start, one.end)).collect::<Vec<_>>(), [(6, 20)]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|one| (one.start, one.end))
+            .collect::<Vec<_>>(),
+        [(6, 20)]
+    );
     // An escape that one piece ends in does not swallow the first byte of the next.
     assert_eq!(scrubber.find(&["\\", "\\u0068unter2-SECRET"]).len(), 1);
 }
@@ -165,23 +218,39 @@ fn a_stream_holds_nothing_back_without_need() {
     }
 }
 
-/// 002-31: what was added is looked for by the next caller, however many came before; a value that is known is no news,
-/// and the oldest of too many of one name is forgotten.
+/// 002-31: what was added is looked for by the next caller, however many came before; a value that
+/// is known is no news, and the oldest of too many of one name is forgotten.
 #[test]
 fn what_was_added_is_looked_for_from_then_on() {
     let known = Known::new();
     assert!(known.scrubber().is_none());
-    let add = |name: &str, value: &str| known.add(name, &Arc::new(Secret::new(value.to_owned()))).is_ok();
+    let add = |name: &str, value: &str| {
+        known
+            .add(name, &Arc::new(Secret::new(value.to_owned())))
+            .is_ok()
+    };
     assert!(add("one", "hunter2-SECRET") && add("two", "other-value"));
-    assert_eq!(known.clean("hunter2-SECRET, other-value"), "<secret_ref:one>, <secret_ref:two>");
+    assert_eq!(
+        known.clean("hunter2-SECRET, other-value"),
+        "<secret_ref:one>, <secret_ref:two>"
+    );
     let first = known.scrubber().unwrap();
     assert!(add("one", "hunter2-SECRET") && Arc::ptr_eq(&first, &known.scrubber().unwrap()));
     for version in 1..=4 {
         assert!(add("one", &format!("version-{version}")));
-        assert_eq!(known.clean(&format!("version-{version}")), "<secret_ref:one>");
+        assert_eq!(
+            known.clean(&format!("version-{version}")),
+            "<secret_ref:one>"
+        );
     }
-    assert_eq!(known.clean("hunter2-SECRET, version-1"), "hunter2-SECRET, <secret_ref:one>");
-    assert!(!add("long", &"x".repeat(64 << 10)), "all together are bounded");
+    assert_eq!(
+        known.clean("hunter2-SECRET, version-1"),
+        "hunter2-SECRET, <secret_ref:one>"
+    );
+    assert!(
+        !add("long", &"x".repeat(64 << 10)),
+        "all together are bounded"
+    );
 }
 
 /// Pieces of texts that are likely to begin, to cut and to end forms of the secrets.

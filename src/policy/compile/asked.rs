@@ -19,8 +19,14 @@ pub(super) fn judge(stock: &mut Stock, approvers: &Approvers) {
         let mut asked: Vec<_> = rules_of(&held.rules).collect();
         asked.sort_unstable_by_key(|rule| (&rule.roles, rule.needed));
         asked.dedup_by_key(|rule| (&rule.roles, rule.needed));
-        for rule in asked.into_iter().filter(|rule| is_out_of_reach(rule, approvers)) {
-            lacking.entry((&rule.roles, rule.needed)).or_default().push((tool, &held.place));
+        for rule in asked
+            .into_iter()
+            .filter(|rule| is_out_of_reach(rule, approvers))
+        {
+            lacking
+                .entry((&rule.roles, rule.needed))
+                .or_default()
+                .push((tool, &held.place));
         }
     }
     let found = lacking.into_iter().filter_map(|((roles, needed), tools)| {

@@ -1,7 +1,9 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Needed, Section, ToolRules, approval, arguments, budget, confirms, idempotency, permission};
+use crate::guards::{
+    Needed, Section, ToolRules, approval, arguments, budget, confirms, idempotency, permission,
+};
 use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
@@ -26,13 +28,22 @@ pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Prob
     }
     match ids::parts(name) {
         Some((server, _)) if server.contains('*') => {
-            problems.error("a contract is for the tools of one server", "write out the server: `server__get_*`");
+            problems.error(
+                "a contract is for the tools of one server",
+                "write out the server: `server__get_*`",
+            );
         }
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
             let known: Vec<String> = servers.iter().map(ToString::to_string).collect();
-            problems.error(format!("the server `{server}` is not declared"), suggest(server, &known));
+            problems.error(
+                format!("the server `{server}` is not declared"),
+                suggest(server, &known),
+            );
         }
-        _ => problems.error(format!("`{name}` is no name of a tool"), "name it `server__tool`"),
+        _ => problems.error(
+            format!("`{name}` is no name of a tool"),
+            "name it `server__tool`",
+        ),
     }
     false
 }
@@ -88,13 +99,26 @@ fn section_by_section(
         owner_only,
         providers_allowed,
     } = contract;
-    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
+    let rules = problems.under(rules::Settings::NAME, |problems| {
+        rules.compile_beside(&arguments.0, problems)
+    });
     let (arguments, permission) = (section(arguments, problems), section(permission, problems));
     let (secrets, output) = (section(secrets, problems), section(output, problems));
     let confirms = confirms.map(|written| section(written, problems));
-    let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
-    let judged = [paths(&needs, idempotency.as_ref()), rules.reads().to_vec(), rewrite.reads()].concat();
-    let arguments = arguments.beside(&judged, &named(&audit, &rewrite, &secrets)).stripping(strip_empty_optionals);
+    let needs = needs(
+        &permission,
+        confirms.as_ref(),
+        variants.as_ref().map(|variants| variants.by.as_str()),
+    );
+    let judged = [
+        paths(&needs, idempotency.as_ref()),
+        rules.reads().to_vec(),
+        rewrite.reads(),
+    ]
+    .concat();
+    let arguments = arguments
+        .beside(&judged, &named(&audit, &rewrite, &secrets))
+        .stripping(strip_empty_optionals);
     ToolRules {
         purpose,
         not_for,
@@ -130,11 +154,18 @@ fn section<S: Section>(written: S, problems: &mut Problems) -> S::Rule {
 /// What needs no compiling.
 fn judge_words(contract: &Contract, servers: &[ServerName], problems: &mut Problems) {
     if contract.purpose.trim().is_empty() {
-        problems.under("purpose", |problems| problems.error("is blank", "say what the tool is for"));
+        problems.under("purpose", |problems| {
+            problems.error("is blank", "say what the tool is for");
+        });
     }
-    problems.under("actions", |problems| judge_actions(&contract.actions, problems));
+    problems.under("actions", |problems| {
+        judge_actions(&contract.actions, problems);
+    });
     problems.under("providers_allowed", |problems| {
-        judge_providers(contract.providers_allowed.as_deref().unwrap_or_default(), problems);
+        judge_providers(
+            contract.providers_allowed.as_deref().unwrap_or_default(),
+            problems,
+        );
     });
     audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
     effect::judge(contract, servers, problems);
@@ -145,9 +176,15 @@ fn compile_times(
     contract: &Contract,
     timeout: Duration,
     problems: &mut Problems,
-) -> (budget::Rule, Option<idempotency::Rule>, Option<approval::Rule>) {
+) -> (
+    budget::Rule,
+    Option<idempotency::Rule>,
+    Option<approval::Rule>,
+) {
     let written = contract.budget.clone();
-    let budget = problems.under(budget::Settings::NAME, |problems| compile_budget(written, timeout, problems));
+    let budget = problems.under(budget::Settings::NAME, |problems| {
+        compile_budget(written, timeout, problems)
+    });
     let timeout = budget.timeout().unwrap_or(timeout).min(timeout);
     let keys = keys(contract).map(|written| {
         problems.under(idempotency::Settings::NAME, |problems| {
@@ -169,39 +206,72 @@ fn named(audit: &[String], rewrite: &rewrite::Rule, secrets: &secrets::Rule) -> 
 }
 
 /// The arguments that decide what a call may do.
-fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: Option<&str>) -> Vec<Needed> {
+fn needs(
+    permission: &permission::Rule,
+    confirms: Option<&confirms::Rule>,
+    by: Option<&str>,
+) -> Vec<Needed> {
     let one = |section: &str, keys: &[&str], pointer: &str| {
-        let key = std::iter::once(section).chain(keys.iter().copied()).map(str::to_owned).collect();
-        Needed { key, path: steps(pointer) }
+        let key = std::iter::once(section)
+            .chain(keys.iter().copied())
+            .map(str::to_owned)
+            .collect();
+        Needed {
+            key,
+            path: steps(pointer),
+        }
     };
-    let judged = permission.pointers().map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
-    let draft = confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
-    judged.chain(draft).chain(by.map(|by| one("variants", &["by"], by))).collect()
+    let judged = permission
+        .pointers()
+        .map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
+    let draft =
+        confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
+    judged
+        .chain(draft)
+        .chain(by.map(|by| one("variants", &["by"], by)))
+        .collect()
 }
 
-/// The arguments that its steps change: in a tool that calls them otherwise, nothing would be changed.
+/// The arguments that its steps change: in a tool that calls them otherwise, nothing would be
+/// changed.
 fn changed(rewrite: &rewrite::Rule) -> Vec<Needed> {
     let key = |key: Vec<String>| [vec![rewrite::Settings::NAME.to_owned()], key].concat();
-    rewrite.places().into_iter().map(|(at, path)| Needed { key: key(at), path }).collect()
+    rewrite
+        .places()
+        .into_iter()
+        .map(|(at, path)| Needed { key: key(at), path })
+        .collect()
 }
 
 /// They, and those by which calls are told apart.
 fn paths(needs: &[Needed], keys: Option<&idempotency::Rule>) -> Vec<Vec<String>> {
     let keyed = keys.map(idempotency::Rule::reads).unwrap_or_default();
-    needs.iter().map(|needed| needed.path.clone()).chain(keyed).collect()
+    needs
+        .iter()
+        .map(|needed| needed.path.clone())
+        .chain(keyed)
+        .collect()
 }
 
 /// Which calls are the same: as written, and a draft is confirmed once where nothing is.
 fn keys(contract: &Contract) -> Option<idempotency::Settings> {
-    let confirms = contract.confirms.as_ref().filter(|confirms| is_pointer(&confirms.draft));
-    contract.idempotency.clone().or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
+    let confirms = contract
+        .confirms
+        .as_ref()
+        .filter(|confirms| is_pointer(&confirms.draft));
+    contract
+        .idempotency
+        .clone()
+        .or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
 }
 
 fn judge_providers(providers: &[String], problems: &mut Problems) {
     for (index, provider) in providers.iter().enumerate() {
         if provider.trim() != provider || provider.is_empty() || provider.contains('*') {
             let hint = "write a provider or provider/model, such as openai or openai/gpt-5";
-            problems.under(index.to_string(), |problems| problems.error("is no provider", hint));
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no provider", hint);
+            });
         }
     }
 }
@@ -209,34 +279,58 @@ fn judge_providers(providers: &[String], problems: &mut Problems) {
 fn compile_rewrite(contract: &Contract, problems: &mut Problems) -> rewrite::Rule {
     problems.under(rewrite::Settings::NAME, |problems| {
         let rule = contract.rewrite.clone().compile(problems);
-        rule.judge_by(&Value::Object(contract.arguments.0.clone()), &holders(contract), problems);
+        rule.judge_by(
+            &Value::Object(contract.arguments.0.clone()),
+            &holders(contract),
+            problems,
+        );
         rule
     })
 }
 
-/// The arguments, by name, that can hold a call's key: nobody but its agent says what a call is known by (SEMANTICS §3).
+/// The arguments, by name, that can hold a call's key: nobody but its agent says what a call is
+/// known by (SEMANTICS §3).
 fn holders(contract: &Contract) -> Vec<&str> {
-    let cases = contract.variants.iter().flat_map(|variants| variants.cases.values());
-    let written = contract.idempotency.iter().chain(cases.filter_map(|case| case.idempotency.as_ref()));
-    let named = written.clone().filter_map(|written| written.upstream.as_ref()?.argument.as_deref());
-    let is_keyed =
-        effect::changes(&contract.actions) || contract.confirms.is_some() || written.clone().next().is_some();
-    if is_keyed { named.chain([idempotency::ARGUMENT]).collect() } else { Vec::new() }
+    let cases = contract
+        .variants
+        .iter()
+        .flat_map(|variants| variants.cases.values());
+    let written = contract
+        .idempotency
+        .iter()
+        .chain(cases.filter_map(|case| case.idempotency.as_ref()));
+    let named = written
+        .clone()
+        .filter_map(|written| written.upstream.as_ref()?.argument.as_deref());
+    let is_keyed = effect::changes(&contract.actions)
+        || contract.confirms.is_some()
+        || written.clone().next().is_some();
+    if is_keyed {
+        named.chain([idempotency::ARGUMENT]).collect()
+    } else {
+        Vec::new()
+    }
 }
 
-/// When a person is asked. Only a call with a key can be held, and its key has to be known for as long (SEMANTICS §3).
+/// When a person is asked. Only a call with a key can be held, and its key has to be known for as
+/// long (SEMANTICS §3).
 fn compile_approval(
     contract: &Contract,
     keys: Option<&idempotency::Rule>,
     problems: &mut Problems,
 ) -> Option<approval::Rule> {
     let dear = (&contract.actions[..], contract.irreversible);
-    let rule = problems
-        .under(approval::Settings::NAME, |problems| approval::compile(contract.approval.clone(), dear, problems))?;
+    let rule = problems.under(approval::Settings::NAME, |problems| {
+        approval::compile(contract.approval.clone(), dear, problems)
+    })?;
     problems.under(approval::Settings::NAME, |problems| match keys {
         None => {
-            let hint = "add `idempotency`, so that the call which comes again is known to be the same";
-            problems.error("a call that changes nothing is held only if it has a key", hint);
+            let hint =
+                "add `idempotency`, so that the call which comes again is known to be the same";
+            problems.error(
+                "a call that changes nothing is held only if it has a key",
+                hint,
+            );
         }
         Some(keys) if rule.approve_for.saturating_add(rule.execute_for) > keys.ttl() => {
             let message = format!(
@@ -250,12 +344,20 @@ fn compile_approval(
     Some(rule)
 }
 
-fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {
+fn compile_budget(
+    written: budget::Settings,
+    timeout: Duration,
+    problems: &mut Problems,
+) -> budget::Rule {
     let rule = written.compile(problems);
     if rule.timeout().is_some_and(|own| own > timeout) {
-        let message =
-            format!("is longer than the server's `timeout` ({} ms), which ends the call", timeout.as_millis());
-        problems.under("timeout_ms", |problems| problems.warning(message, "raise the server's `timeout`"));
+        let message = format!(
+            "is longer than the server's `timeout` ({} ms), which ends the call",
+            timeout.as_millis()
+        );
+        problems.under("timeout_ms", |problems| {
+            problems.warning(message, "raise the server's `timeout`");
+        });
     }
     rule
 }
@@ -264,26 +366,42 @@ fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut P
 fn judge_times(rule: &idempotency::Rule, timeout: Duration, problems: &mut Problems) {
     let tried = timeout.saturating_mul(rule.attempts());
     if tried > rule.ttl() {
-        let message =
-            format!("is shorter than what a call can take: {} times {} s", rule.attempts(), timeout.as_secs());
-        problems.under("ttl", |problems| problems.error(message, "raise `ttl`, or lower `attempts` or the time-out"));
+        let message = format!(
+            "is shorter than what a call can take: {} times {} s",
+            rule.attempts(),
+            timeout.as_secs()
+        );
+        problems.under("ttl", |problems| {
+            problems.error(message, "raise `ttl`, or lower `attempts` or the time-out");
+        });
     }
 }
 
 /// Where the contract's own schema is closed, it says which arguments there are.
-fn judge_pointers(written: &idempotency::Settings, arguments: &arguments::Settings, problems: &mut Problems) {
-    let Some(idempotency::Derive::Pointers(pointers)) = &written.derive else { return };
+fn judge_pointers(
+    written: &idempotency::Settings,
+    arguments: &arguments::Settings,
+    problems: &mut Problems,
+) {
+    let Some(idempotency::Derive::Pointers(pointers)) = &written.derive else {
+        return;
+    };
     let declared = arguments.0.get("properties").and_then(Value::as_object);
     if arguments.0.get("additionalProperties") != Some(&Value::Bool(false)) {
         return;
     }
-    let known: Vec<String> = declared.into_iter().flat_map(|names| names.keys().cloned()).collect();
+    let known: Vec<String> = declared
+        .into_iter()
+        .flat_map(|names| names.keys().cloned())
+        .collect();
     for (index, pointer) in pointers.iter().enumerate() {
         let first = steps(pointer).into_iter().next().unwrap_or_default();
         if !first.is_empty() && !known.contains(&first) {
             problems.under("derive", |problems| {
                 let message = format!("the contract allows no argument `{first}`");
-                problems.under(index.to_string(), |problems| problems.error(message, suggest(&first, &known)));
+                problems.under(index.to_string(), |problems| {
+                    problems.error(message, suggest(&first, &known));
+                });
             });
         }
     }
@@ -291,7 +409,11 @@ fn judge_pointers(written: &idempotency::Settings, arguments: &arguments::Settin
 
 fn judge_actions(actions: &[String], problems: &mut Problems) {
     let known: Vec<String> = ACTIONS.iter().map(|action| (*action).to_owned()).collect();
-    for (index, action) in actions.iter().enumerate().filter(|(_, action)| !known.contains(action)) {
+    for (index, action) in actions
+        .iter()
+        .enumerate()
+        .filter(|(_, action)| !known.contains(action))
+    {
         problems.under(index.to_string(), |problems| {
             if action.trim().is_empty() {
                 problems.error("is blank", "name an action");

@@ -6,15 +6,19 @@ use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::policy::file::Contract;
 use std::collections::HashMap;
 
-/// What a contract for several tools must not hold: a tool that comes later would get what nobody chose for it (002-30).
+/// What a contract for several tools must not hold: a tool that comes later would get what nobody
+/// chose for it (002-30).
 pub(super) fn judge_shared(name: &str, contract: &Contract, problems: &mut Problems) {
     if !name.contains('*') {
         return;
     }
     let _ = Pattern::compile(name, problems);
     if !contract.secrets.0.is_empty() {
-        let hint = "write `secrets: []` here, and a contract of its own for each tool that takes secrets";
-        problems.under("secrets", |problems| problems.error("a contract for several tools takes no secrets", hint));
+        let hint =
+            "write `secrets: []` here, and a contract of its own for each tool that takes secrets";
+        problems.under("secrets", |problems| {
+            problems.error("a contract for several tools takes no secrets", hint);
+        });
     }
 }
 
@@ -22,14 +26,17 @@ pub(super) fn judge_shared(name: &str, contract: &Contract, problems: &mut Probl
 pub(super) fn tell(problem: Problem) -> Problem {
     match problem.path.as_slice() {
         [section, name] if section == "contracts" && problem.message.starts_with("missing") => {
-            Problem { message: format!("{}, in the contract of `{name}`", problem.message), ..problem }
+            Problem {
+                message: format!("{}, in the contract of `{name}`", problem.message),
+                ..problem
+            }
         }
         _ => problem,
     }
 }
 
-/// Of two patterns that can meet, one lies within the other (the narrower counts); and no two names differ in case only
-/// (003-44).
+/// Of two patterns that can meet, one lies within the other (the narrower counts); and no two names
+/// differ in case only (003-44).
 pub(super) fn judge(stock: &mut Stock) {
     let mut folded: HashMap<String, &str> = HashMap::new();
     let mut patterns: Vec<Pattern> = Vec::new();
@@ -44,17 +51,26 @@ pub(super) fn judge(stock: &mut Stock) {
             });
         };
         if let Some(other) = folded.insert(name.as_str().to_lowercase(), name.as_str()) {
-            note(format!("`{name}` and `{other}` differ in case only"), "keep the one that the tool server lists");
+            note(
+                format!("`{name}` and `{other}` differ in case only"),
+                "keep the one that the tool server lists",
+            );
         }
         // What is no pattern was reported where it was compiled.
-        let pattern = Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild);
+        let pattern =
+            Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild);
         let Some(pattern) = pattern else { continue };
         for other in patterns.iter().filter(|other| pattern.meets(other)) {
             let (here, there) = (pattern.is_within(other), other.is_within(&pattern));
             if here == there {
-                let message =
-                    format!("`{name}` and `{}` can match the same tool, and neither is narrower", other.as_str());
-                note(message, "narrow one of them, so that it lies within the other or beside it");
+                let message = format!(
+                    "`{name}` and `{}` can match the same tool, and neither is narrower",
+                    other.as_str()
+                );
+                note(
+                    message,
+                    "narrow one of them, so that it lies within the other or beside it",
+                );
             }
         }
         patterns.push(pattern);

@@ -1,5 +1,5 @@
-//! Do the tools that a contract names to go with its own exist, and can they do what they are named for? Known once the
-//! contracts of all files are.
+//! Do the tools that a contract names to go with its own exist, and can they do what they are named
+//! for? Known once the contracts of all files are.
 
 use super::{Document, Stock, server_of};
 use crate::guards::allowlist::Contracts;
@@ -41,8 +41,12 @@ impl Role {
     fn judge(self, tool: &ToolName, rules: Option<&ToolRules>) -> Option<(String, &'static str)> {
         let changes = self != Self::Probe;
         let hint = match self {
-            Self::Rollback => "name a tool of the same server that changes something, and write its contract",
-            Self::Draft => "name the tool of the same server that makes the draft, and write its contract",
+            Self::Rollback => {
+                "name a tool of the same server that changes something, and write its contract"
+            }
+            Self::Draft => {
+                "name the tool of the same server that makes the draft, and write its contract"
+            }
             Self::Probe => "name a tool whose contract has `actions: [read]`",
         };
         match rules {
@@ -56,31 +60,75 @@ impl Role {
 
 /// The tools that `contract` and its variants name.
 pub(super) fn of(document: &Document, name: &str, contract: &Contract) -> Vec<Named> {
-    let Contract { side_effect, confirms, idempotency, variants, .. } = contract;
+    let Contract {
+        side_effect,
+        confirms,
+        idempotency,
+        variants,
+        ..
+    } = contract;
     let mut named = Vec::new();
     let mut note = |case: Option<&String>, (side_effect, confirms, idempotency): Sections<'_>| {
-        let rollback = side_effect.and_then(|effect| effect.rollback.as_ref()).map(|rollback| &rollback.tool);
-        let probe = idempotency.and_then(|idempotency| idempotency.probe.as_ref()).map(|probe| &probe.tool);
+        let rollback = side_effect
+            .and_then(|effect| effect.rollback.as_ref())
+            .map(|rollback| &rollback.tool);
+        let probe = idempotency
+            .and_then(|idempotency| idempotency.probe.as_ref())
+            .map(|probe| &probe.tool);
         let draft = confirms.map(|confirms| &confirms.tool);
-        for (role, tool) in [(Role::Rollback, rollback), (Role::Draft, draft), (Role::Probe, probe)] {
+        for (role, tool) in [
+            (Role::Rollback, rollback),
+            (Role::Draft, draft),
+            (Role::Probe, probe),
+        ] {
             if let Some(tool) = tool {
                 let place = place(document, name, (case, role));
-                named.push(Named { of: ToolName::new(name), tool: ToolName::new(tool), role, place });
+                named.push(Named {
+                    of: ToolName::new(name),
+                    tool: ToolName::new(tool),
+                    role,
+                    place,
+                });
             }
         }
     };
-    note(None, (side_effect.as_ref(), confirms.as_ref(), idempotency.as_ref()));
+    note(
+        None,
+        (
+            side_effect.as_ref(),
+            confirms.as_ref(),
+            idempotency.as_ref(),
+        ),
+    );
     for (name, case) in variants.iter().flat_map(|variants| &variants.cases) {
-        note(Some(name), (case.side_effect.as_ref(), case.confirms.as_ref(), case.idempotency.as_ref()));
+        note(
+            Some(name),
+            (
+                case.side_effect.as_ref(),
+                case.confirms.as_ref(),
+                case.idempotency.as_ref(),
+            ),
+        );
     }
     named
 }
 
-type Sections<'a> = (Option<&'a SideEffect>, Option<&'a confirms::Settings>, Option<&'a idempotency::Settings>);
+type Sections<'a> = (
+    Option<&'a SideEffect>,
+    Option<&'a confirms::Settings>,
+    Option<&'a idempotency::Settings>,
+);
 
 fn place(document: &Document, name: &str, (case, role): (Option<&String>, Role)) -> Diagnostic {
-    let around: Vec<&str> = case.into_iter().flat_map(|case| ["variants", "cases", case]).collect();
-    let path: Vec<&str> = ["contracts", name].into_iter().chain(around).chain(role.path().iter().copied()).collect();
+    let around: Vec<&str> = case
+        .into_iter()
+        .flat_map(|case| ["variants", "cases", case])
+        .collect();
+    let path: Vec<&str> = ["contracts", name]
+        .into_iter()
+        .chain(around)
+        .chain(role.path().iter().copied())
+        .collect();
     let mut problems = Problems::default();
     note_at(&path, &mut problems);
     document.locate(problems.into_found().remove(0))
@@ -95,20 +143,35 @@ fn note_at(path: &[&str], problems: &mut Problems) {
 
 /// Judges what was named.
 pub(super) fn judge(stock: &mut Stock, contracts: &Contracts) {
-    for Named { of, tool, role, place } in std::mem::take(&mut stock.pairs) {
+    for Named {
+        of,
+        tool,
+        role,
+        place,
+    } in std::mem::take(&mut stock.pairs)
+    {
         let server = |name: &ToolName| server_of(name.as_str(), &stock.servers).cloned();
         let found = match server(&tool) {
             // Said where the contract was compiled.
             None if role == Role::Rollback => None,
-            home if role != Role::Probe && home != server(&of) => {
-                Some((format!("`{tool}` is a tool of another server"), "name a tool of the same server"))
-            }
-            _ if tool == of => Some((format!("`{tool}` is the tool itself"), "name another tool of the same server")),
+            home if role != Role::Probe && home != server(&of) => Some((
+                format!("`{tool}` is a tool of another server"),
+                "name a tool of the same server",
+            )),
+            _ if tool == of => Some((
+                format!("`{tool}` is the tool itself"),
+                "name another tool of the same server",
+            )),
             _ => role.judge(&tool, contracts.get(&tool).map(|rules| &**rules)),
         };
         if let Some((message, hint)) = found {
             let hint = Some(hint.to_owned());
-            stock.diagnostics.push(Diagnostic { severity: Severity::Error, message, hint, ..place });
+            stock.diagnostics.push(Diagnostic {
+                severity: Severity::Error,
+                message,
+                hint,
+                ..place
+            });
         }
     }
 }

@@ -41,8 +41,16 @@ fn compile_files(files: &[(&str, &str)], mode: Mode) -> (Compiled, String) {
         fs::write(directory.path().join(name), text).unwrap();
     }
     let compiled = compile(basis(directory.path(), mode), Vec::new());
-    let shown = compiled.diagnostics.iter().fold(String::new(), |text, diagnostic| text + &format!("{diagnostic}\n"));
-    (compiled, shown.replace(&format!("{}/", directory.path().display()), ""))
+    let shown = compiled
+        .diagnostics
+        .iter()
+        .fold(String::new(), |text, diagnostic| {
+            text + &format!("{diagnostic}\n")
+        });
+    (
+        compiled,
+        shown.replace(&format!("{}/", directory.path().display()), ""),
+    )
 }
 
 fn bot() -> Caller {
@@ -130,34 +138,69 @@ fn the_whole_format_that_is_enforced_compiles() {
     let (compiled, shown) = compile_files(&[("good.yaml", GOOD)], Mode::Enforce);
     let policy = compiled.policy.unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(shown, "");
-    let admitted = policy.allowlist.admit(&bot(), &ToolName::new("billing__create_invoice")).unwrap();
+    let admitted = policy
+        .allowlist
+        .admit(&bot(), &ToolName::new("billing__create_invoice"))
+        .unwrap();
     assert!(admitted.rules().side_effect);
     assert_eq!(admitted.rules().audit, ["customer_id"]);
     // 003-61, 003-62: the documents' numbers; the task's are those of all layers.
-    let asked = admitted.rules().budget.ask(&policy.tasks, &bot(), (&ToolName::new("x"), true));
+    let asked = admitted
+        .rules()
+        .budget
+        .ask(&policy.tasks, &bot(), (&ToolName::new("x"), true));
     assert_eq!(
-        (asked.limits.calls_per_tool, asked.limits.tool_calls, asked.price.cost),
+        (
+            asked.limits.calls_per_tool,
+            asked.limits.tool_calls,
+            asked.price.cost
+        ),
         (Some(1), Some(30), 1_000_000)
     );
-    assert_eq!(admitted.rules().budget.timeout(), Some(Duration::from_secs(3)));
+    assert_eq!(
+        admitted.rules().budget.timeout(),
+        Some(Duration::from_secs(3))
+    );
     assert!(policy.repetition.describe().is_some());
-    assert_eq!(admitted.rules().idempotency.as_ref().unwrap().reads().len(), 3);
-    let read = policy.allowlist.admit(&bot(), &ToolName::new("billing__get_invoice")).unwrap();
+    assert_eq!(
+        admitted.rules().idempotency.as_ref().unwrap().reads().len(),
+        3
+    );
+    let read = policy
+        .allowlist
+        .admit(&bot(), &ToolName::new("billing__get_invoice"))
+        .unwrap();
     assert!(!read.rules().side_effect && read.rules().idempotency.is_none());
     // 003-21: no contract, no tool.
-    let denied = policy.allowlist.admit(&bot(), &ToolName::new("billing__other")).unwrap_err();
+    let denied = policy
+        .allowlist
+        .admit(&bot(), &ToolName::new("billing__other"))
+        .unwrap_err();
     assert_eq!(denied.refusal, Refusal::ToolNotAllowlisted);
 }
 
 #[test]
 fn the_version_tells_what_is_said_not_how_it_is_written() {
-    let version = |files: &[(&str, &str)]| compile_files(files, Mode::Enforce).0.policy.unwrap().version;
+    let version = |files: &[(&str, &str)]| {
+        compile_files(files, Mode::Enforce)
+            .0
+            .policy
+            .unwrap()
+            .version
+    };
     let one = "contracts: { fs__a: { purpose: p, actions: [read], secrets: [] } }\n";
-    let same = "# a comment\ncontracts:\n  fs__a:\n    secrets: []\n    actions: [read]\n    purpose: p\n";
+    let same =
+        "# a comment\ncontracts:\n  fs__a:\n    secrets: []\n    actions: [read]\n    purpose: p\n";
     let other = "contracts: { fs__a: { purpose: q, actions: [read], secrets: [] } }\n";
     let first = version(&[("a.yaml", one), ("b.yaml", "layers: {}\n")]);
-    assert_eq!(first, version(&[("z.yaml", same), ("b.yaml", "layers: {}\n")]));
-    assert_ne!(first, version(&[("a.yaml", other), ("b.yaml", "layers: {}\n")]));
+    assert_eq!(
+        first,
+        version(&[("z.yaml", same), ("b.yaml", "layers: {}\n")])
+    );
+    assert_ne!(
+        first,
+        version(&[("a.yaml", other), ("b.yaml", "layers: {}\n")])
+    );
     assert_eq!(first.len(), 12);
 }
 
@@ -167,11 +210,22 @@ fn an_unknown_action_is_a_side_effect() {
     let text = format!("contracts: {{ fs__a: {contract}, {UNDO} }}\n");
     let (compiled, shown) = compile_files(&[("a.yaml", &text)], Mode::Enforce);
     let policy = compiled.policy.unwrap();
-    assert!(policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap().rules().side_effect);
-    assert!(shown.contains("warning: `frobnicate` is no known action"), "{shown}");
+    assert!(
+        policy
+            .allowlist
+            .admit(&bot(), &ToolName::new("fs__a"))
+            .unwrap()
+            .rules()
+            .side_effect
+    );
+    assert!(
+        shown.contains("warning: `frobnicate` is no known action"),
+        "{shown}"
+    );
 }
 
-/// What a contract says of its effect, and the contracts of the tools that take it back, which stay when it is wrong.
+/// What a contract says of its effect, and the contracts of the tools that take it back, which stay
+/// when it is wrong.
 const UNDONE: &str = "side_effect: { writes: w, rollback: { tool: fs__undo } }";
 const UNDO: &str = "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__redo } } }, \
                     fs__redo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__undo } } }";
@@ -191,69 +245,166 @@ fn side_effects_have_keys_without_being_told() {
         let text = format!(
             "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], {UNDONE}, secrets: [] }}, {UNDO} }}\n"
         );
-        let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce).0.policy.unwrap();
-        let admitted = policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap();
-        assert_eq!(admitted.rules().idempotency.as_ref().unwrap().ttl(), Duration::from_hours(1), "{action}");
+        let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce)
+            .0
+            .policy
+            .unwrap();
+        let admitted = policy
+            .allowlist
+            .admit(&bot(), &ToolName::new("fs__a"))
+            .unwrap();
+        assert_eq!(
+            admitted.rules().idempotency.as_ref().unwrap().ttl(),
+            Duration::from_hours(1),
+            "{action}"
+        );
     }
 }
 
-/// 004-29, 004-55, DESIGN §2: sections that contradict each other, or name what is not there, say where and what to do.
+/// 004-29, 004-55, DESIGN §2: sections that contradict each other, or name what is not there, say
+/// where and what to do.
 #[test]
 fn sections_that_contradict_each_other_do_not_load() {
     let cases = [
-        ("idempotency: { require: true, derive: arguments }", "", "every call has a key", "take `derive` away"),
-        ("idempotency: { ttl: 2m }, budget: { timeout_ms: 60000 }", "", "", ""),
-        ("idempotency: { ttl: soon }", "", "is no length of time", "write 60s"),
+        (
+            "idempotency: { require: true, derive: arguments }",
+            "",
+            "every call has a key",
+            "take `derive` away",
+        ),
+        (
+            "idempotency: { ttl: 2m }, budget: { timeout_ms: 60000 }",
+            "",
+            "",
+            "",
+        ),
+        (
+            "idempotency: { ttl: soon }",
+            "",
+            "is no length of time",
+            "write 60s",
+        ),
         (
             "idempotency: { derive: [/naem] }, arguments: { additionalProperties: false, properties: { name: {} } }",
             "",
             "the contract allows no argument `naem`",
             "did you mean `name`?",
         ),
-        ("idempotency: { derive: { a: b } }", "", "expected text or a list", ""),
-        ("idempotency: { windows: 1h }", "", "unknown key `windows`", "did you mean `window`?"),
-        ("idempotency: { probe: { tool: fs__b, found: /id } }", "", "`fs__b` has no contract", "actions: [read]"),
-        ("idempotency: { attempts: 11 }", "", "is out of bounds", "between 1 and 10"),
+        (
+            "idempotency: { derive: { a: b } }",
+            "",
+            "expected text or a list",
+            "",
+        ),
+        (
+            "idempotency: { windows: 1h }",
+            "",
+            "unknown key `windows`",
+            "did you mean `window`?",
+        ),
+        (
+            "idempotency: { probe: { tool: fs__b, found: /id } }",
+            "",
+            "`fs__b` has no contract",
+            "actions: [read]",
+        ),
+        (
+            "idempotency: { attempts: 11 }",
+            "",
+            "is out of bounds",
+            "between 1 and 10",
+        ),
         (
             "budget: { max_call_per_task: 1 }",
             "",
             "unknown key `max_call_per_task`",
             "did you mean `max_calls_per_task`?",
         ),
-        ("budget: { timeout_ms: 61000 }", "", "warning: is longer than the server's `timeout` (60000 ms)", "raise"),
-        ("budget: { rate: { calls: 1 } }", "", "missing `per`", "add `per`"),
+        (
+            "budget: { timeout_ms: 61000 }",
+            "",
+            "warning: is longer than the server's `timeout` (60000 ms)",
+            "raise",
+        ),
+        (
+            "budget: { rate: { calls: 1 } }",
+            "",
+            "missing `per`",
+            "add `per`",
+        ),
         (
             "",
             "budgets: { agent: { suport-bot: { max_steps: 1 } } }",
             "no caller is the agent `suport-bot`",
             "support-bot",
         ),
-        ("", "budgets: { group: { support: { max_steps: 1 } } }", "no caller has the group `support`", ""),
-        ("", "budgets: { global: { max_steps: 1, on_limit: { steps: pause } } }", "expected one of", ""),
-        ("", "repetition: { except: [sf__a] }", "`sf__a` is no tool of a declared server", "server__tool"),
-        ("", "repetition: { stop: 99 }", "is out of bounds", "between 2 and 32"),
+        (
+            "",
+            "budgets: { group: { support: { max_steps: 1 } } }",
+            "no caller has the group `support`",
+            "",
+        ),
+        (
+            "",
+            "budgets: { global: { max_steps: 1, on_limit: { steps: pause } } }",
+            "expected one of",
+            "",
+        ),
+        (
+            "",
+            "repetition: { except: [sf__a] }",
+            "`sf__a` is no tool of a declared server",
+            "server__tool",
+        ),
+        (
+            "",
+            "repetition: { stop: 99 }",
+            "is out of bounds",
+            "between 2 and 32",
+        ),
     ];
     for (section, rest, message, hint) in cases {
         let shown = problems_of(section, rest);
-        let said = shown.lines().filter(|line| line.starts_with("a.yaml:")).count();
-        assert_eq!(said, usize::from(!message.is_empty()), "{section} {rest}: {shown}");
-        assert!(shown.contains(message) && shown.contains(hint), "{section} {rest}: {shown}");
+        let said = shown
+            .lines()
+            .filter(|line| line.starts_with("a.yaml:"))
+            .count();
+        assert_eq!(
+            said,
+            usize::from(!message.is_empty()),
+            "{section} {rest}: {shown}"
+        );
+        assert!(
+            shown.contains(message) && shown.contains(hint),
+            "{section} {rest}: {shown}"
+        );
     }
-    let twice = [("a.yaml", "repetition: {}\n"), ("b.yaml", "repetition: {}\n")];
-    assert!(compile_files(&twice, Mode::Enforce).1.contains("b.yaml:1:1: error: is in two policy files"));
+    let twice = [
+        ("a.yaml", "repetition: {}\n"),
+        ("b.yaml", "repetition: {}\n"),
+    ];
+    assert!(
+        compile_files(&twice, Mode::Enforce)
+            .1
+            .contains("b.yaml:1:1: error: is in two policy files")
+    );
 }
 
 /// 004-55: the server's own time counts where the contract has none.
 #[test]
 fn a_key_outlives_the_attempts_of_its_call() {
-    let [one, other] =
-        ["a", "b"].map(|other| format!("side_effect: {{ writes: w, rollback: {{ tool: billing__{other} }} }}"));
+    let [one, other] = ["a", "b"].map(|other| {
+        format!("side_effect: {{ writes: w, rollback: {{ tool: billing__{other} }} }}")
+    });
     let text = format!(
         "contracts:\n  billing__a: {{ purpose: p, actions: [write], {other}, secrets: [], idempotency: {{ ttl: 5m }} }}\n  \
          billing__b: {{ purpose: p, actions: [write], {one}, secrets: [], budget: {{ timeout_ms: 3000 }} }}\n"
     );
     let shown = compile_files(&[("a.yaml", &text)], Mode::Enforce).1;
-    assert!(shown.contains("error: is shorter than what a call can take: 1 times 600 s"), "{shown}");
+    assert!(
+        shown.contains("error: is shorter than what a call can take: 1 times 600 s"),
+        "{shown}"
+    );
     let shorter = text.replace("ttl: 5m }", "ttl: 5m }, budget: { timeout_ms: 3000 }");
     assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
 }
@@ -265,13 +416,22 @@ fn two_contracts_that_can_be_taken_for_each_other_are_an_error() {
     let one = format!("contracts:\n  fs__Delete: {contract}\n  fs__list: {contract}\n");
     for (other, errors, words) in [
         ("fs__delete", 1, "differ in case only"),
-        ("fs__1ist", 2, "`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it"),
+        (
+            "fs__1ist",
+            2,
+            "`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it",
+        ),
         ("fs__l.ist", 0, ""),
         ("billing__1ist", 0, ""),
     ] {
         let other = format!("contracts:\n  {other}: {contract}\n");
-        let (compiled, shown) = compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
-        assert_eq!((compiled.diagnostics.len(), compiled.policy.is_none()), (errors, errors > 0), "{shown}");
+        let (compiled, shown) =
+            compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
+        assert_eq!(
+            (compiled.diagnostics.len(), compiled.policy.is_none()),
+            (errors, errors > 0),
+            "{shown}"
+        );
         assert!(shown.contains(words), "{shown}");
     }
 }

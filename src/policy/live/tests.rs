@@ -15,12 +15,17 @@ fn contract(tool: &str) -> String {
 fn start(directory: &Path) -> Arc<Live> {
     let path = directory.join(FILE_NAME);
     let loaded = config::load(&path);
-    let running = loaded.config.unwrap_or_else(|| panic!("{:?}", loaded.reading.diagnostics));
+    let running = loaded
+        .config
+        .unwrap_or_else(|| panic!("{:?}", loaded.reading.diagnostics));
     Live::start(loaded.reading, config::reader(path, &running)).unwrap()
 }
 
 fn has(live: &Live, tool: &str) -> bool {
-    live.current().allowlist.contracts().any(|known| *known == ToolName::new(tool))
+    live.current()
+        .allowlist
+        .contracts()
+        .any(|known| *known == ToolName::new(tool))
 }
 
 fn set_up(policy: &str) -> tempfile::TempDir {
@@ -42,7 +47,12 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     fs::write(&file, contract("two")).unwrap();
     assert_eq!(live.reload(), Outcome::Swapped);
     assert!(has(&live, "fs__two") && !has(&live, "fs__one"));
-    assert!(held.allowlist.contracts().any(|tool| tool.as_str() == "fs__one"), "a call keeps its snapshot");
+    assert!(
+        held.allowlist
+            .contracts()
+            .any(|tool| tool.as_str() == "fs__one"),
+        "a call keeps its snapshot"
+    );
 
     fs::write(&file, "contracts: { fs__three: {} }\n").unwrap();
     assert_eq!(live.reload(), Outcome::KeptLastGood);
@@ -52,7 +62,10 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
 
     fs::write(&file, contract("two")).unwrap();
     assert_eq!(live.reload(), Outcome::Unchanged);
-    assert!(!live.status().stale(), "the files say again what is in force");
+    assert!(
+        !live.status().stale(),
+        "the files say again what is in force"
+    );
 
     fs::remove_file(directory.path().join(FILE_NAME)).unwrap();
     assert_eq!(live.reload(), Outcome::KeptLastGood);
@@ -65,7 +78,14 @@ fn a_reload_gives_nobody_messages_anew() {
     let directory = set_up(&contract("one"));
     let live = start(directory.path());
     let now = Duration::from_secs(1_000_000);
-    let take = || live.current().identity.callers()[0].pace.as_ref().unwrap().take(now).is_ok();
+    let take = || {
+        live.current().identity.callers()[0]
+            .pace
+            .as_ref()
+            .unwrap()
+            .take(now)
+            .is_ok()
+    };
     let sent = (0..100_000).take_while(|_| take()).count();
     assert!((1..100_000).contains(&sent), "{sent}");
     fs::write(directory.path().join("policies/a.yaml"), contract("two")).unwrap();
@@ -83,9 +103,16 @@ fn a_change_that_needs_a_restart_is_said() {
     fs::write(directory.path().join(FILE_NAME), config).unwrap();
     assert_eq!(live.reload(), Outcome::Swapped);
     assert!(has(&live, "fs__two"));
-    let found = live.status().diagnostics.into_iter().filter(|one| one.message.contains("changed"));
+    let found = live
+        .status()
+        .diagnostics
+        .into_iter()
+        .filter(|one| one.message.contains("changed"));
     let said = found.fold(String::new(), |text, one| text + &format!("{one}\n"));
-    insta::assert_snapshot!("restart", said.replace(&format!("{}/", directory.path().display()), ""));
+    insta::assert_snapshot!(
+        "restart",
+        said.replace(&format!("{}/", directory.path().display()), "")
+    );
 }
 
 async fn until(live: &Live, tool: &str) {
@@ -95,10 +122,13 @@ async fn until(live: &Live, tool: &str) {
             changes.changed().await.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), arrived).await.unwrap_or_else(|_| panic!("{tool} did not arrive"));
+    tokio::time::timeout(Duration::from_secs(10), arrived)
+        .await
+        .unwrap_or_else(|_| panic!("{tool} did not arrive"));
 }
 
-/// A deployment links `a.yaml → ..data/a.yaml → ..1/a.yaml` and swaps the middle link; an editor renames over the file.
+/// A deployment links `a.yaml → ..data/a.yaml → ..1/a.yaml` and swaps the middle link; an editor
+/// renames over the file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_links_renames_and_plain_writes_are_seen() {
     use std::os::unix::fs::symlink;
@@ -121,7 +151,9 @@ async fn swapped_links_renames_and_plain_writes_are_seen() {
             drop(tokio::time::timeout(Duration::from_millis(200), live.changes().changed()).await);
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), first).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), first)
+        .await
+        .unwrap();
 
     symlink("..2", policies.join("..data_new")).unwrap();
     fs::rename(policies.join("..data_new"), policies.join("..data")).unwrap();
@@ -144,8 +176,8 @@ async fn swapped_links_renames_and_plain_writes_are_seen() {
     watch.abort();
 }
 
-/// A log or a journal that grows beside the configuration is not a reason to read it again; a file that is named is, under
-/// whatever name it is written.
+/// A log or a journal that grows beside the configuration is not a reason to read it again; a file
+/// that is named is, under whatever name it is written.
 #[test]
 fn only_writes_to_what_is_read_lead_to_reading() {
     use notify::event::{CreateKind, DataChange, MetadataKind};
@@ -166,34 +198,51 @@ fn only_writes_to_what_is_read_lead_to_reading() {
         (closed, "policies/more/new.yaml", true),
         (EventKind::Access(AccessKind::Read), FILE_NAME, false),
         (EventKind::Create(CreateKind::Any), "toolgate.log", true),
-        (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), FILE_NAME, true),
+        (
+            EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+            FILE_NAME,
+            true,
+        ),
     ] {
         let event = Event::new(kind).add_path(at(name));
         assert_eq!(live.scope.lock().concerns(&event), counts, "{event:?}");
     }
 }
 
-/// 003-41: what is taken away is gone at once and stays so over reloads, also while the files have errors; each state is a
-/// version of its own, and giving it back is the first one again.
+/// 003-41: what is taken away is gone at once and stays so over reloads, also while the files have
+/// errors; each state is a version of its own, and giving it back is the first one again.
 #[test]
 fn what_is_taken_away_stays_away_over_reloads() {
     use crate::model::caller::Caller;
     use crate::model::disabled::{Disabled, Reason};
     let directory = set_up(&contract("one"));
     let live = start(directory.path());
-    let sees = |tool: &str| live.current().allowlist.admit(&Caller::named("anonymous"), &ToolName::new(tool)).is_ok();
+    let sees = |tool: &str| {
+        live.current()
+            .allowlist
+            .admit(&Caller::named("anonymous"), &ToolName::new(tool))
+            .is_ok()
+    };
     let (first, changes) = (live.current().version.clone(), live.changes());
     let file = directory.path().join("policies/a.yaml");
     fs::write(&file, "contracts: { fs__one: {} }\n").unwrap();
     assert_eq!(live.reload(), Outcome::KeptLastGood);
 
-    let reason = Reason { who: "ann".to_owned(), why: "w".to_owned(), since: String::new() };
+    let reason = Reason {
+        who: "ann".to_owned(),
+        why: "w".to_owned(),
+        since: String::new(),
+    };
     live.take_away(Disabled::from([(ToolName::new("fs__one"), reason)]));
     assert!(!sees("fs__one") && changes.has_changed().unwrap());
     let second = live.current().version.clone();
     assert!(second != first && second == live.status().version && live.status().stale());
 
-    fs::write(&file, contract("one") + "layers: { global: { deny: ['*__two'] } }\n").unwrap();
+    fs::write(
+        &file,
+        contract("one") + "layers: { global: { deny: ['*__two'] } }\n",
+    )
+    .unwrap();
     assert_eq!(live.reload(), Outcome::Swapped);
     assert!(!sees("fs__one"));
     fs::write(&file, contract("one")).unwrap();

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const ELAPSED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_hours(24 * 365));
-/// Calls, steps and failures of a task at most; far beyond every budget, and far from where counting ends.
+/// Calls, steps and failures of a task at most; far beyond every budget, and far from where
+/// counting ends.
 const MOST: u64 = 1 << 40;
 
 /// What a file says, as far as it can be read.
@@ -38,8 +39,22 @@ pub(super) struct Parts {
 
 impl From<File> for Parts {
     fn from(file: File) -> Self {
-        let File { pack, policies, secrets, servers, callers, samples } = file;
-        Self { pack, policies, secrets, servers, callers, samples: samples.into_iter().enumerate().collect() }
+        let File {
+            pack,
+            policies,
+            secrets,
+            servers,
+            callers,
+            samples,
+        } = file;
+        Self {
+            pack,
+            policies,
+            secrets,
+            servers,
+            callers,
+            samples: samples.into_iter().enumerate().collect(),
+        }
     }
 }
 
@@ -53,7 +68,9 @@ impl Parts {
             secrets: part(&tree["secrets"]).unwrap_or_default(),
             servers: parts(&tree["servers"]),
             callers: parts(&tree["callers"]),
-            samples: samples.filter_map(|(index, sample)| Some((index, part(sample)?))).collect(),
+            samples: samples
+                .filter_map(|(index, sample)| Some((index, part(sample)?)))
+                .collect(),
         }
     }
 }
@@ -64,46 +81,78 @@ fn part<T: DeserializeOwned>(tree: &Value) -> Option<T> {
 
 fn parts<T: DeserializeOwned>(tree: &Value) -> BTreeMap<String, T> {
     let named = tree.as_object().into_iter().flatten();
-    named.filter_map(|(name, tree)| Some((name.clone(), part(tree)?))).collect()
+    named
+        .filter_map(|(name, tree)| Some((name.clone(), part(tree)?)))
+        .collect()
 }
 
-/// Compiles what `parts` say. What is wrong in a caller is `found`, because callers are judged as a configuration's.
+/// Compiles what `parts` say. What is wrong in a caller is `found`, because callers are judged as a
+/// configuration's.
 pub(super) fn compile(
     (path, document): (&Path, Document),
     parts: Parts,
     (problems, found): (&mut Problems, &mut Vec<Problem>),
 ) -> Pack {
-    let Parts { pack, policies, secrets, servers, callers, samples } = parts;
-    problems.under("secrets", |problems| judge_secrets(&secrets, policies.is_empty(), problems));
-    let policies = problems.under("policies", |problems| self::policies(&policies, path, problems));
+    let Parts {
+        pack,
+        policies,
+        secrets,
+        servers,
+        callers,
+        samples,
+    } = parts;
+    problems.under("secrets", |problems| {
+        judge_secrets(&secrets, policies.is_empty(), problems);
+    });
+    let policies = problems.under("policies", |problems| {
+        self::policies(&policies, path, problems)
+    });
     let mut listed = HashSet::new();
     let mut schemas = HashMap::new();
-    let declared = servers.keys().map(|server| ServerName::new(server)).collect();
+    let declared = servers
+        .keys()
+        .map(|server| ServerName::new(server))
+        .collect();
     problems.under("servers", |problems| {
         for (name, server) in servers {
             let name = ServerName::new(&name);
             if !server.tools.is_empty() {
                 listed.insert(name.clone());
             }
-            problems.under(name.as_str(), |problems| add_tools(&name, server, &mut schemas, problems));
+            problems.under(name.as_str(), |problems| {
+                add_tools(&name, server, &mut schemas, problems);
+            });
         }
     });
-    let callers =
-        callers.into_iter().filter_map(|(name, settings)| Some((name.clone(), caller(&name, settings, found)?)));
+    let callers = callers
+        .into_iter()
+        .filter_map(|(name, settings)| Some((name.clone(), caller(&name, settings, found)?)));
     let callers: BTreeMap<String, Arc<Caller>> = callers.collect();
     let mut names = HashSet::new();
     let samples = samples.into_iter().map(|(index, sample)| {
         problems.under(format!("samples[{index}]"), |problems| {
             if !names.insert(sample.name.clone()) {
-                problems
-                    .under("name", |problems| problems.error("another sample has this name", "say what is special"));
+                problems.under("name", |problems| {
+                    problems.error("another sample has this name", "say what is special");
+                });
             }
             pose(sample, problems)
         })
     });
     let samples = samples.collect();
     let file = path.to_path_buf();
-    Pack { name: pack, file, policies, secrets, samples, callers, servers: declared, listed, schemas, document }
+    Pack {
+        name: pack,
+        file,
+        policies,
+        secrets,
+        samples,
+        callers,
+        servers: declared,
+        listed,
+        schemas,
+        document,
+    }
 }
 
 fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<PathBuf> {
@@ -114,7 +163,10 @@ fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<Pat
         if text.trim().is_empty() || !path.exists() {
             problems.under(index.to_string(), |problems| {
                 let message = format!("`{}` does not exist", path.display());
-                problems.error(message, "name a policy file or a directory, from the directory of this file");
+                problems.error(
+                    message,
+                    "name a policy file or a directory, from the directory of this file",
+                );
             });
         } else {
             found.push(path);
@@ -125,12 +177,17 @@ fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<Pat
 
 fn judge_secrets(written: &[String], has_configuration: bool, problems: &mut Problems) {
     if has_configuration && !written.is_empty() {
-        problems.error("the configuration says which secrets there are", "take `secrets` away, or name `policies`");
+        problems.error(
+            "the configuration says which secrets there are",
+            "take `secrets` away, or name `policies`",
+        );
     }
     for (index, name) in written.iter().enumerate() {
         if !is_name(name) {
             let hint = "a name is lower-case letters, digits and `_`, and begins with a letter";
-            problems.under(index.to_string(), |problems| problems.error("is no secret's name", hint));
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no secret's name", hint);
+            });
         }
     }
 }
@@ -142,20 +199,26 @@ fn add_tools(
     problems: &mut Problems,
 ) {
     for (index, tool) in tools.into_iter().enumerate() {
-        problems.under(format!("tools[{index}]"), |problems| {
-            match Schema::compile(&Value::Object(tool.input_schema)) {
+        problems.under(
+            format!("tools[{index}]"),
+            |problems| match Schema::compile(&Value::Object(tool.input_schema)) {
                 Ok(schema) => {
-                    if schemas.insert(ToolName::of(server, &tool.name), schema).is_some() {
+                    if schemas
+                        .insert(ToolName::of(server, &tool.name), schema)
+                        .is_some()
+                    {
                         let hint = "keep one of them";
-                        problems.under("name", |problems| problems.error("another tool has this name", hint));
+                        problems.under("name", |problems| {
+                            problems.error("another tool has this name", hint);
+                        });
                     }
                 }
                 Err(reason) => problems.under("inputSchema", |problems| {
                     let message = format!("the tool would be quarantined: {reason}");
                     problems.error(message, "write the schema as the tool server does");
                 }),
-            }
-        });
+            },
+        );
     }
 }
 
@@ -164,14 +227,28 @@ fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Opt
     let mut problems = Problems::default();
     if settings.token.is_some() || settings.front_end.is_some() {
         let hint = "take `token` and `front_end` away: nobody calls";
-        problems.under("callers", |problems| problems.under("0", |problems| problems.error("proves who calls", hint)));
+        problems.under("callers", |problems| {
+            problems.under("0", |problems| problems.error("proves who calls", hint));
+        });
     }
     let token = "a token of a test pack";
-    let settings = CallerSettings { token: Some(Secret::new(token.to_owned())), front_end: None, ..settings };
-    let rule = identity::Settings { callers: vec![settings], front_ends: Vec::new() }.compile(&mut problems);
+    let settings = CallerSettings {
+        token: Some(Secret::new(token.to_owned())),
+        front_end: None,
+        ..settings
+    };
+    let rule = identity::Settings {
+        callers: vec![settings],
+        front_ends: Vec::new(),
+    }
+    .compile(&mut problems);
     let named = |problem: Problem| {
         let rest = problem.path.iter().skip(2).cloned();
-        let path = ["callers", name].map(str::to_owned).into_iter().chain(rest).collect();
+        let path = ["callers", name]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(rest)
+            .collect();
         Problem { path, ..problem }
     };
     found.extend(problems.into_found().into_iter().map(named));
@@ -179,11 +256,26 @@ fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Opt
 }
 
 fn pose(sample: Sample, problems: &mut Problems) -> Posed {
-    let Sample { name, caller, tool, arguments, key, state, expect, because, repro, fix_ref } = sample;
-    let before = problems.under("state", |problems| before(state.unwrap_or_default(), problems));
+    let Sample {
+        name,
+        caller,
+        tool,
+        arguments,
+        key,
+        state,
+        expect,
+        because,
+        repro,
+        fix_ref,
+    } = sample;
+    let before = problems.under("state", |problems| {
+        before(state.unwrap_or_default(), problems)
+    });
     if repro.is_some() && fix_ref.is_none() {
         let hint = "add `fix_ref`: the change or the version that has mended it";
-        problems.under("repro", |problems| problems.warning("nothing says what has mended this", hint));
+        problems.under("repro", |problems| {
+            problems.warning("nothing says what has mended this", hint);
+        });
     }
     Posed {
         name,
@@ -198,8 +290,24 @@ fn pose(sample: Sample, problems: &mut Problems) -> Posed {
 }
 
 fn before(state: State, problems: &mut Problems) -> Before {
-    let State { calls_used, calls_now, tool_calls, steps_used, .. } = state;
-    let State { cost_used, elapsed, failures, failures_in_a_row, drafted, approved, repeated, refused, .. } = state;
+    let State {
+        calls_used,
+        calls_now,
+        tool_calls,
+        steps_used,
+        ..
+    } = state;
+    let State {
+        cost_used,
+        elapsed,
+        failures,
+        failures_in_a_row,
+        drafted,
+        approved,
+        repeated,
+        refused,
+        ..
+    } = state;
     let cost = in_micros(cost_used).unwrap_or_else(|| {
         let hint = "write a number from 0 to 1000000000000, with up to six decimals";
         problems.under("cost_used", |problems| problems.error("is no cost", hint));
@@ -214,7 +322,10 @@ fn before(state: State, problems: &mut Problems) -> Before {
         }
         number.min(HISTORY)
     };
-    let (repeated, refused) = (remembered("repeated", repeated), remembered("refused", refused));
+    let (repeated, refused) = (
+        remembered("repeated", repeated),
+        remembered("refused", refused),
+    );
     let calls = calls_used.max(calls_now).min(MOST);
     let tool_calls = tool_calls.unwrap_or(calls).min(MOST);
     Before {

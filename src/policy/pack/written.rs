@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Calls that nobody makes, and what the policies are to say of them. `toolgate test` reads the packs in `tests` beside the
-/// policies.
+/// Calls that nobody makes, and what the policies are to say of them. `toolgate test` reads the
+/// packs in `tests` beside the policies.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate test pack", rename = "PackFile")]
@@ -15,15 +15,17 @@ pub struct File {
     /// what the pack is called
     #[schemars(length(min = 1, max = 100))]
     pub pack: String,
-    /// Policy files, and directories of them, from this file's directory; then no configuration is read [default: the policies
-    /// of the configuration].
+    /// Policy files, and directories of them, from this file's directory; then no configuration is
+    /// read [default: the policies of the configuration].
     #[serde(default)]
     pub policies: Vec<String>,
-    /// What tool servers define, so that none has to run. Without it only the contracts' own schemas are judged.
+    /// What tool servers define, so that none has to run. Without it only the contracts' own
+    /// schemas are judged.
     #[serde(default)]
     pub servers: BTreeMap<String, ServerSettings>,
-    /// Names of secrets that the configuration will bind to wherever the pack's own policies take one. Names only: no value is
-    /// read. A reference to another secret is refused. [default: none; without `policies`: those of the configuration]
+    /// Names of secrets that the configuration will bind to wherever the pack's own policies take
+    /// one. Names only: no value is read. A reference to another secret is refused. [default:
+    /// none; without `policies`: those of the configuration]
     #[serde(default)]
     pub secrets: Vec<String>,
     /// Who calls, by names for this pack. The agents of a configuration are known by their own.
@@ -81,7 +83,8 @@ pub struct Sample {
     pub because: Option<String>,
     /// What the sample repeats: the action id of a recorded call, or the number of a report.
     pub repro: Option<String>,
-    /// What has mended it: a change, a version; `test` reminds of samples that repeat something and say nothing of it.
+    /// What has mended it: a change, a version; `test` reminds of samples that repeat something
+    /// and say nothing of it.
     pub fix_ref: Option<String>,
 }
 

@@ -8,7 +8,12 @@ fn said<T: AsWritten>(tree: Value) -> (bool, Vec<String>) {
     let mut problems = Problems::default();
     let read: Option<T> = read(tree, &mut problems);
     let found = problems.into_found().into_iter();
-    (read.is_some(), found.map(|problem| format!("{}: {}", problem.path.join("/"), problem.message)).collect())
+    (
+        read.is_some(),
+        found
+            .map(|problem| format!("{}: {}", problem.path.join("/"), problem.message))
+            .collect(),
+    )
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -26,8 +31,15 @@ struct Numbers {
 #[test]
 fn a_number_that_does_not_fit_has_its_place() {
     let digits = |most: &str| format!("expected a whole number in digits, at most {most}");
-    let (small, large, signed) = (digits("4294967295"), digits("18446744073709551615"), digits("9223372036854775807"));
-    let (whole, less) = ("expected a whole number".to_owned(), "is less than 0".to_owned());
+    let (small, large, signed) = (
+        digits("4294967295"),
+        digits("18446744073709551615"),
+        digits("9223372036854775807"),
+    );
+    let (whole, less) = (
+        "expected a whole number".to_owned(),
+        "is less than 0".to_owned(),
+    );
     for (key, number, expected) in [
         ("small", "4294967295", None),
         ("small", "4294967296", Some(&small)),
@@ -49,7 +61,10 @@ fn a_number_that_does_not_fit_has_its_place() {
         ("any", "1e300", None),
     ] {
         let tree = serde_json::from_str(&format!("{{\"{key}\": {number}}}")).unwrap();
-        let expected: Vec<String> = expected.map(|words| format!("{key}: {words}")).into_iter().collect();
+        let expected: Vec<String> = expected
+            .map(|words| format!("{key}: {words}"))
+            .into_iter()
+            .collect();
         assert_eq!(said::<Numbers>(tree), (true, expected), "{key} {number}");
     }
 }
@@ -78,7 +93,11 @@ impl JsonSchema for Even {
 impl<'de> Deserialize<'de> for Even {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let tree = Value::deserialize(deserializer)?;
-        if tree["number"] == 2 { Ok(Self) } else { Err(serde::de::Error::custom("`number` is odd")) }
+        if tree["number"] == 2 {
+            Ok(Self)
+        } else {
+            Err(serde::de::Error::custom("`number` is odd"))
+        }
     }
 }
 
@@ -99,12 +118,19 @@ impl JsonSchema for Unjudged {
     }
 }
 
-/// Whatever the schema says or cannot say, nothing is read that its struct refuses, and nothing is refused without a word.
+/// Whatever the schema says or cannot say, nothing is read that its struct refuses, and nothing is
+/// refused without a word.
 #[test]
 fn what_the_schema_does_not_say_the_struct_does() {
     assert_eq!(said::<Even>(json!({ "number": 2 })), (true, vec![]));
-    assert_eq!(said::<Even>(json!({ "number": 3 })), (false, vec![": `number` is odd".to_owned()]));
+    assert_eq!(
+        said::<Even>(json!({ "number": 3 })),
+        (false, vec![": `number` is odd".to_owned()])
+    );
     assert_eq!(said::<Unjudged>(json!({ "number": 2 })), (true, vec![]));
     let (is_read, words) = said::<Unjudged>(json!({ "number": 300 }));
-    assert!(!is_read && words.len() == 1 && words[0].contains("300"), "{words:?}");
+    assert!(
+        !is_read && words.len() == 1 && words[0].contains("300"),
+        "{words:?}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Whole numbers as structs hold them. JSON Schema takes `3.0` and `1e30` for whole numbers; no struct does, and says so
-//! without a place.
+//! Whole numbers as structs hold them. JSON Schema takes `3.0` and `1e30` for whole numbers; no
+//! struct does, and says so without a place.
 
 use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
@@ -48,13 +48,20 @@ impl<'i> Keyword<'i> for Whole {
         if self.is_valid(instance) {
             return Ok(());
         }
-        Err(ValidationError::custom(format!("expected a whole number in digits, at most {}", self.most)))
+        Err(ValidationError::custom(format!(
+            "expected a whole number in digits, at most {}",
+            self.most
+        )))
     }
 
-    /// What is no number, has a fraction, or is below zero where nothing may be, other keywords tell of.
+    /// What is no number, has a fraction, or is below zero where nothing may be, other keywords
+    /// tell of.
     fn is_valid(&self, instance: &'i Value) -> bool {
-        let judged = |number: &f64| number.fract() == 0.0 && (self.signed || !number.is_sign_negative());
-        let Some(number) = instance.as_f64().filter(judged) else { return true };
+        let judged =
+            |number: &f64| number.fract() == 0.0 && (self.signed || !number.is_sign_negative());
+        let Some(number) = instance.as_f64().filter(judged) else {
+            return true;
+        };
         let below = number < 0.0 && instance.is_i64();
         below || instance.as_u64().is_some_and(|whole| whole <= self.most)
     }

@@ -15,14 +15,19 @@ const MAX_LISTED: usize = 10;
 
 /// `text` without control characters, cut at `longest` characters.
 pub(in crate::schema) fn cut(text: &str, longest: usize) -> String {
-    let mut safe: String = text.chars().take(longest).map(|c| if is_safe(c) { c } else { '\u{fffd}' }).collect();
+    let mut safe: String = text
+        .chars()
+        .take(longest)
+        .map(|c| if is_safe(c) { c } else { '\u{fffd}' })
+        .collect();
     if text.chars().nth(longest).is_some() {
         safe.push('…');
     }
     safe
 }
 
-/// Control characters and those that turn the reading direction could dress a name up as something else.
+/// Control characters and those that turn the reading direction could dress a name up as something
+/// else.
 fn is_safe(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '`')
@@ -45,18 +50,35 @@ pub(in crate::schema) fn pointer(path: &[String]) -> String {
 
 /// What `members` expect of `value` itself and it is not.
 pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<String> {
-    members.iter().find_map(|(keyword, wanted)| match keyword.as_str() {
-        "type" => kind(wanted, value),
-        "enum" => wanted.as_array().filter(|all| !all.iter().any(|one| equal(one, value))).map(|all| listed(all)),
-        "const" => (!equal(wanted, value)).then(|| format!("the value {}", said(wanted))),
-        _ => match value {
-            Value::Number(number) => range(keyword, wanted, number.as_f64()?),
-            Value::String(text) => length(keyword, wanted, text.chars().count(), ("Length", "character", "characters")),
-            Value::Array(elements) => length(keyword, wanted, elements.len(), ("Items", "item", "items")),
-            Value::Object(object) => length(keyword, wanted, object.len(), ("Properties", "property", "properties")),
-            Value::Null | Value::Bool(_) => None,
-        },
-    })
+    members
+        .iter()
+        .find_map(|(keyword, wanted)| match keyword.as_str() {
+            "type" => kind(wanted, value),
+            "enum" => wanted
+                .as_array()
+                .filter(|all| !all.iter().any(|one| equal(one, value)))
+                .map(|all| listed(all)),
+            "const" => (!equal(wanted, value)).then(|| format!("the value {}", said(wanted))),
+            _ => match value {
+                Value::Number(number) => range(keyword, wanted, number.as_f64()?),
+                Value::String(text) => length(
+                    keyword,
+                    wanted,
+                    text.chars().count(),
+                    ("Length", "character", "characters"),
+                ),
+                Value::Array(elements) => {
+                    length(keyword, wanted, elements.len(), ("Items", "item", "items"))
+                }
+                Value::Object(object) => length(
+                    keyword,
+                    wanted,
+                    object.len(),
+                    ("Properties", "property", "properties"),
+                ),
+                Value::Null | Value::Bool(_) => None,
+            },
+        })
 }
 
 /// The type of `value`, if `members` ask for another.
@@ -124,21 +146,39 @@ fn range(keyword: &str, wanted: &Value, number: f64) -> Option<String> {
         "exclusiveMinimum" => (number <= limit, "more than"),
         "exclusiveMaximum" => (number >= limit, "less than"),
         // Of fractions the remainder is not exact.
-        "multipleOf" => (number.fract() == 0.0 && limit.fract() == 0.0 && number % limit != 0.0, "a multiple of"),
+        "multipleOf" => (
+            number.fract() == 0.0 && limit.fract() == 0.0 && number % limit != 0.0,
+            "a multiple of",
+        ),
         _ => return None,
     };
     broken.then(|| format!("{words} {wanted}"))
 }
 
-fn length(keyword: &str, wanted: &Value, length: usize, unit: (&str, &str, &str)) -> Option<String> {
+fn length(
+    keyword: &str,
+    wanted: &Value,
+    length: usize,
+    unit: (&str, &str, &str),
+) -> Option<String> {
     let (edge, what) = keyword.split_at_checked(3)?;
     let limit = wanted.as_f64().filter(|_| what == unit.0)?;
-    #[expect(clippy::cast_precision_loss, reason = "a length is bounded by the message's")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a length is bounded by the message's"
+    )]
     let length = length as f64;
     let words = match edge {
         "min" if length < limit => "at least",
         "max" if length > limit => "at most",
         _ => return None,
     };
-    Some(format!("{words} {wanted} {}", if wanted.as_u64() == Some(1) { unit.1 } else { unit.2 }))
+    Some(format!(
+        "{words} {wanted} {}",
+        if wanted.as_u64() == Some(1) {
+            unit.1
+        } else {
+            unit.2
+        }
+    ))
 }

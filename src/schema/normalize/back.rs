@@ -1,4 +1,5 @@
-//! The way back: what a model wrote by a normalized schema, as the original schema means it (SEMANTICS §2, step 3).
+//! The way back: what a model wrote by a normalized schema, as the original schema means it
+//! (SEMANTICS §2, step 3).
 
 use super::super::explain::{pointer, shown};
 use super::super::validate::Violation;
@@ -33,7 +34,10 @@ pub(super) struct Clash;
 
 impl Back {
     pub(super) fn of(node: &Node) -> Result<Self, Clash> {
-        let mut back = Self { values: node.values.iter().cloned().collect(), ..Self::default() };
+        let mut back = Self {
+            values: node.values.iter().cloned().collect(),
+            ..Self::default()
+        };
         for member in &node.members {
             back.add(member, node.is_required(&member.name))?;
         }
@@ -41,7 +45,10 @@ impl Back {
             Rest::Like(like) => Some(&**like),
             Rest::Open | Rest::Closed => None,
         };
-        for part in like.into_iter().chain(node.patterns.iter().map(|(_, part)| part)) {
+        for part in like
+            .into_iter()
+            .chain(node.patterns.iter().map(|(_, part)| part))
+        {
             let below = Self::of(part)?;
             boxed(&mut back.rest, below)?;
         }
@@ -57,7 +64,11 @@ impl Back {
 
     fn add(&mut self, member: &Member, required: bool) -> Result<(), Clash> {
         let shown = member.shown.as_ref().unwrap_or(&member.name);
-        if self.names.insert(shown.clone(), member.name.clone()).is_some_and(|known| known != member.name) {
+        if self
+            .names
+            .insert(shown.clone(), member.name.clone())
+            .is_some_and(|known| known != member.name)
+        {
             return Err(Clash);
         }
         if member.null_is_absent {
@@ -66,20 +77,30 @@ impl Back {
             self.null.insert(member.name.clone());
         }
         let below = Self::of(&member.node)?;
-        self.below.entry(member.name.clone()).or_default().join(below)
+        self.below
+            .entry(member.name.clone())
+            .or_default()
+            .join(below)
     }
 
     /// What is true of either.
     fn join(&mut self, other: Self) -> Result<(), Clash> {
         for (shown, name) in other.names {
-            if self.names.insert(shown, name.clone()).is_some_and(|known| known != name) {
+            if self
+                .names
+                .insert(shown, name.clone())
+                .is_some_and(|known| known != name)
+            {
                 return Err(Clash);
             }
         }
         for (name, below) in other.below {
             self.below.entry(name).or_default().join(below)?;
         }
-        for (mine, theirs) in [(&mut self.rest, other.rest), (&mut self.inside, other.inside)] {
+        for (mine, theirs) in [
+            (&mut self.rest, other.rest),
+            (&mut self.inside, other.inside),
+        ] {
             if let Some(below) = theirs {
                 boxed(mine, *below)?;
             }
@@ -94,10 +115,15 @@ impl Back {
     pub(super) fn pruned(mut self) -> Option<Self> {
         self.names.retain(|shown, name| shown != name);
         self.rest = self.rest.and_then(|below| below.pruned()).map(Box::new);
-        let below = self.below.into_iter().map(|(name, below)| (name, below.pruned()));
+        let below = self
+            .below
+            .into_iter()
+            .map(|(name, below)| (name, below.pruned()));
         // A declared property must not be taken for one of the rest.
         let kept = below.filter(|(_, below)| below.is_some() || self.rest.is_some());
-        self.below = kept.map(|(name, below)| (name, below.unwrap_or_default())).collect();
+        self.below = kept
+            .map(|(name, below)| (name, below.unwrap_or_default()))
+            .collect();
         self.inside = self.inside.and_then(|below| below.pruned()).map(Box::new);
         self.absent.retain(|name| !self.null.contains(name));
         self.null.clear();
@@ -111,7 +137,11 @@ impl Back {
 
     /// Names that are shown otherwise at the root: declared, shown.
     pub fn renamed(&self) -> Vec<(&str, &str)> {
-        let mut renamed: Vec<_> = self.names.iter().map(|(shown, name)| (name.as_str(), shown.as_str())).collect();
+        let mut renamed: Vec<_> = self
+            .names
+            .iter()
+            .map(|(shown, name)| (name.as_str(), shown.as_str()))
+            .collect();
         renamed.sort_unstable();
         renamed
     }
@@ -121,7 +151,11 @@ impl Back {
         if self.is_empty() {
             return Ok(None);
         }
-        let mut reading = Reading { left: STEPS, path: Vec::new(), changed: false };
+        let mut reading = Reading {
+            left: STEPS,
+            path: Vec::new(),
+            changed: false,
+        };
         let value = reading.value(self, arguments)?;
         Ok(reading.changed.then_some(value))
     }
@@ -139,13 +173,17 @@ struct Reading {
 
 impl Reading {
     fn value(&mut self, back: &Back, value: &Value) -> Result<Value, Violation> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| self.violation("arguments with fewer values"))?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| self.violation("arguments with fewer values"))?;
         match value {
             Value::Object(members) => self.object(back, members),
             Value::Array(elements) => match &back.inside {
                 Some(inside) => {
                     let read = elements.iter().enumerate();
-                    let read = read.map(|(index, element)| self.below(&index.to_string(), inside, element));
+                    let read = read
+                        .map(|(index, element)| self.below(&index.to_string(), inside, element));
                     read.collect::<Result<Vec<_>, _>>().map(Value::Array)
                 }
                 None => Ok(value.clone()),
@@ -175,7 +213,10 @@ impl Reading {
                 None => value.clone(),
             };
             if read.insert(name.clone(), value).is_some() {
-                return Err(self.violation(&format!("the property `{}` under one name only", shown(name))));
+                return Err(self.violation(&format!(
+                    "the property `{}` under one name only",
+                    shown(name)
+                )));
             }
         }
         Ok(Value::Object(read))
@@ -189,6 +230,9 @@ impl Reading {
     }
 
     fn violation(&self, expected: &str) -> Violation {
-        Violation { pointer: pointer(&self.path), expected: expected.to_owned() }
+        Violation {
+            pointer: pointer(&self.path),
+            expected: expected.to_owned(),
+        }
     }
 }

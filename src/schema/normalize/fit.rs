@@ -1,5 +1,6 @@
-//! Leaves out the keywords that a profile does not take, so that what is left takes no less than before, and fills in what
-//! every provider asks for: `properties` of objects, `items` of arrays (002-20).
+//! Leaves out the keywords that a profile does not take, so that what is left takes no less than
+//! before, and fills in what every provider asks for: `properties` of objects, `items` of arrays
+//! (002-20).
 
 use super::super::limits::Limits;
 use super::loss::{Losses, Lost, Place};
@@ -23,10 +24,14 @@ const TELLABLE: &[&str] = &[
 ];
 /// One told bound, in characters.
 const LONGEST: usize = 128;
-/// What the copies of one `additionalProperties` may weigh that are made for names that are required and not declared.
+/// What the copies of one `additionalProperties` may weigh that are made for names that are
+/// required and not declared.
 const MOST_NAMED: usize = 1_000;
 /// Asides that mean something together only.
-const GROUPS: &[&[&str]] = &[&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
+const GROUPS: &[&[&str]] = &[
+    &["if", "then", "else"],
+    &["contains", "minContains", "maxContains"],
+];
 
 /// Whether a profile takes this keyword.
 pub(super) fn takes(limits: &Limits, keyword: &str) -> bool {
@@ -59,7 +64,11 @@ pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut
     }
     if !node.prefix.is_empty() && refused("prefixItems") {
         let mut any = std::mem::take(&mut node.prefix);
-        let closed = node.facts.get("maxItems").and_then(Value::as_u64).is_some_and(|most| most <= any.len() as u64);
+        let closed = node
+            .facts
+            .get("maxItems")
+            .and_then(Value::as_u64)
+            .is_some_and(|most| most <= any.len() as u64);
         if !closed {
             any.push(node.items.take().map(|items| *items).unwrap_or_default());
         }
@@ -102,8 +111,9 @@ pub(super) fn give_items(node: &mut Node) {
 
 /// Of several unions one can be said; one with a single branch is none.
 pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
-    let (single, several): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut node.unions).into_iter().partition(|union| union.len() == 1);
+    let (single, several): (Vec<_>, Vec<_>) = std::mem::take(&mut node.unions)
+        .into_iter()
+        .partition(|union| union.len() == 1);
     node.unions = several;
     for branch in single.into_iter().flatten() {
         *node = super::merge::merge(std::mem::take(node), branch, at, losses);
@@ -120,7 +130,11 @@ fn constant(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losse
         return;
     }
     if let Some(one) = node.facts.shift_remove("const") {
-        let both = node.facts.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(&one));
+        let both = node
+            .facts
+            .get("enum")
+            .and_then(Value::as_array)
+            .is_none_or(|values| values.contains(&one));
         if !both {
             losses.note(at, Lost::Keyword("enum".to_owned()));
         }
@@ -130,17 +144,29 @@ fn constant(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losse
 
 fn facts(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
     let mut told = Vec::new();
-    let format = |value: &Value| limits.formats.as_ref().is_none_or(|known| known.iter().any(|one| value == one));
+    let format = |value: &Value| {
+        limits
+            .formats
+            .as_ref()
+            .is_none_or(|known| known.iter().any(|one| value == one))
+    };
     let names: Vec<String> = node.facts.keys().cloned().collect();
     for keyword in names {
-        if takes(limits, &keyword) && (keyword != "format" || node.facts.get("format").is_none_or(format)) {
+        if takes(limits, &keyword)
+            && (keyword != "format" || node.facts.get("format").is_none_or(format))
+        {
             continue;
         }
         if let Some(value) = node.facts.shift_remove(&keyword) {
             losses.note(at, Lost::Keyword(keyword.clone()));
             if limits.describe && TELLABLE.contains(&keyword.as_str()) {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                told.push(format!("{keyword} {}", super::super::explain::cut(&value, LONGEST)));
+                let value = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                told.push(format!(
+                    "{keyword} {}",
+                    super::super::explain::cut(&value, LONGEST)
+                ));
             }
         }
     }
@@ -153,9 +179,15 @@ fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses)
     let stays = |keyword: &str| {
         let group = GROUPS.iter().find(|group| group.contains(&keyword));
         let mut others = group.map_or(&[][..], |group| *group).iter();
-        takes(limits, keyword) && others.all(|other| takes(limits, other) || !node.asides.contains_key(*other))
+        takes(limits, keyword)
+            && others.all(|other| takes(limits, other) || !node.asides.contains_key(*other))
     };
-    let gone: Vec<String> = node.asides.keys().filter(|keyword| !stays(keyword)).cloned().collect();
+    let gone: Vec<String> = node
+        .asides
+        .keys()
+        .filter(|keyword| !stays(keyword))
+        .cloned()
+        .collect();
     for keyword in gone {
         node.asides.shift_remove(&keyword);
         losses.note(at, Lost::Keyword(keyword));
@@ -165,18 +197,28 @@ fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses)
 /// What is required has to be named: under its name anything may come.
 fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     if node.rest == Rest::Closed {
-        let names: Vec<String> = node.members.iter().map(|member| member.name.clone()).collect();
+        let names: Vec<String> = node
+            .members
+            .iter()
+            .map(|member| member.name.clone())
+            .collect();
         let before = node.required.len();
         node.required.retain(|name| names.contains(name));
         if node.required.len() < before {
             losses.note(at, Lost::Keyword("required".to_owned()));
         }
     }
-    let missing: Vec<String> = node.required.iter().filter(|name| node.member(name).is_none()).cloned().collect();
+    let missing: Vec<String> = node
+        .required
+        .iter()
+        .filter(|name| node.member(name).is_none())
+        .cloned()
+        .collect();
     // Named, it is no longer among the rest, so what the rest must be is said of it.
     let rest = match &node.rest {
         Rest::Like(rest) if !missing.is_empty() => {
-            let sayable = node.patterns.is_empty() && rest.weight().saturating_mul(missing.len()) <= MOST_NAMED;
+            let sayable = node.patterns.is_empty()
+                && rest.weight().saturating_mul(missing.len()) <= MOST_NAMED;
             if !sayable {
                 losses.note(at, Lost::Keyword("additionalProperties".to_owned()));
             }
@@ -185,6 +227,8 @@ fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
         Rest::Like(_) | Rest::Open | Rest::Closed => None,
     };
     let rest: Vec<Node> = rest.into_iter().collect();
-    let missing = missing.iter().map(|name| super::merge::either_member(name, rest.clone()));
+    let missing = missing
+        .iter()
+        .map(|name| super::merge::either_member(name, rest.clone()));
     node.members.extend(missing);
 }

@@ -1,4 +1,5 @@
-//! What a normalized schema no longer says, place by place: shown by `explain`, never silent (001-21).
+//! What a normalized schema no longer says, place by place: shown by `explain`, never silent
+//! (001-21).
 
 use super::super::explain::shown;
 use std::fmt;
@@ -24,7 +25,8 @@ pub enum Lost {
     Merged(&'static str),
     /// A recursion ends here, and any value is taken.
     Cut,
-    /// The property is shown under another name; said under its own one, only the original judges it.
+    /// The property is shown under another name; said under its own one, only the original judges
+    /// it.
     Renamed,
     /// Fewer values can be said than the original takes.
     Narrowed,
@@ -48,12 +50,21 @@ impl Lost {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.at.is_empty() { "the root" } else { &self.at };
+        let place = if self.at.is_empty() {
+            "the root"
+        } else {
+            &self.at
+        };
         match &self.what {
             Lost::Keyword(keyword) => write!(f, "{place}: `{}` is not said", shown(keyword)),
-            Lost::Merged(keyword) => write!(f, "{place}: `{keyword}` is put together, and takes more"),
+            Lost::Merged(keyword) => {
+                write!(f, "{place}: `{keyword}` is put together, and takes more")
+            }
             Lost::Cut => write!(f, "{place}: the recursion ends, and any value is taken"),
-            Lost::Renamed => write!(f, "{place}: shown under another name; under its own, any value can be said"),
+            Lost::Renamed => write!(
+                f,
+                "{place}: shown under another name; under its own, any value can be said"
+            ),
             Lost::Narrowed => write!(f, "{place}: not every value of the original can be said"),
             Lost::Closed => write!(f, "{place}: only declared properties can be said"),
             Lost::LeftOut => write!(f, "{place}: cannot be said, and is left out"),
@@ -80,7 +91,10 @@ impl Losses {
             self.more += 1;
             return;
         }
-        let loss = Loss { at: at.pointer(), what };
+        let loss = Loss {
+            at: at.pointer(),
+            what,
+        };
         if !self.named.contains(&loss) {
             self.named.push(loss);
         }
@@ -95,10 +109,16 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub(super) const ROOT: Place<'static> = Place { above: None, step: "" };
+    pub(super) const ROOT: Place<'static> = Place {
+        above: None,
+        step: "",
+    };
 
     pub(super) fn below(&'a self, step: &'a str) -> Self {
-        Place { above: Some(self), step }
+        Place {
+            above: Some(self),
+            step,
+        }
     }
 
     pub(super) fn is_root(&self) -> bool {

@@ -25,8 +25,16 @@ pub(super) fn judge(schema: &Value, limits: &Limits) -> Result<(), Unfit> {
     for (what, sum, most) in [
         ("properties", sums.properties, limits.properties),
         ("levels of nesting", sums.depth, limits.depth),
-        ("members of enumerations", sums.enum_values, limits.enum_values),
-        ("characters in one enumeration", sums.enum_text, limits.enum_text),
+        (
+            "members of enumerations",
+            sums.enum_values,
+            limits.enum_values,
+        ),
+        (
+            "characters in one enumeration",
+            sums.enum_text,
+            limits.enum_text,
+        ),
         ("characters of names and constants", sums.text, limits.text),
         ("optional properties", sums.optional, limits.optional),
         ("unions", sums.unions, limits.unions),
@@ -41,10 +49,21 @@ pub(super) fn judge(schema: &Value, limits: &Limits) -> Result<(), Unfit> {
 impl Sums {
     fn add(&mut self, schema: &Value, depth: usize) {
         let below = |keyword: &str| schema.get(keyword).filter(|part| part.is_object());
-        let list = |keyword: &str| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+        let list = |keyword: &str| {
+            schema
+                .get(keyword)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+        };
         self.depth = self.depth.max(depth);
         let required = || list("required");
-        for (name, part) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, part) in schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             self.properties += 1;
             self.text += name.chars().count();
             self.optional += usize::from(!required().any(|required| required == name));
@@ -63,8 +82,17 @@ impl Sums {
         for part in list("anyOf") {
             self.add(part, depth);
         }
-        let length = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned).chars().count();
-        let (values, text) = (list("enum").count(), list("enum").map(length).sum::<usize>());
+        let length = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+                .chars()
+                .count()
+        };
+        let (values, text) = (
+            list("enum").count(),
+            list("enum").map(length).sum::<usize>(),
+        );
         self.enum_values += values;
         self.text += text + schema.get("const").map_or(0, length);
         if values > LONG_ENUM {

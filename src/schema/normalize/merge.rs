@@ -1,4 +1,5 @@
-//! What two subschemas take together, in one: never less than that, sometimes more, and then it is noted.
+//! What two subschemas take together, in one: never less than that, sometimes more, and then it is
+//! noted.
 
 use super::loss::{Losses, Lost, Place};
 use super::node::{Member, Node, Rest, is_of, type_of};
@@ -10,9 +11,16 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
     if second == Node::default() {
         return first;
     }
-    let names = |node: &Node| node.members.iter().map(|member| member.name.clone()).collect::<HashSet<_>>();
+    let names = |node: &Node| {
+        node.members
+            .iter()
+            .map(|member| member.name.clone())
+            .collect::<HashSet<_>>()
+    };
     let judged = |node: &Node| node.rest != Rest::Open || !node.patterns.is_empty();
-    if (judged(&first) || judged(&second)) && (first.rest != second.rest || names(&first) != names(&second)) {
+    if (judged(&first) || judged(&second))
+        && (first.rest != second.rest || names(&first) != names(&second))
+    {
         // What one of them names, the rest of the other may not take.
         let alone = |node: &Node| node.members.is_empty() && !judged(node);
         if !alone(&first) && !alone(&second) {
@@ -21,20 +29,35 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
     }
     facts(&mut first.facts, second.facts, at, losses);
     for member in second.members {
-        match first.members.iter_mut().find(|known| known.name == member.name) {
+        match first
+            .members
+            .iter_mut()
+            .find(|known| known.name == member.name)
+        {
             Some(known) => {
                 let (name, place) = (member.name, at.below("properties"));
-                known.node = merge(std::mem::take(&mut known.node), member.node, &place.below(&name), losses);
+                known.node = merge(
+                    std::mem::take(&mut known.node),
+                    member.node,
+                    &place.below(&name),
+                    losses,
+                );
             }
             None => first.members.push(member),
         }
     }
-    let more: Vec<String> = second.required.into_iter().filter(|name| !first.is_required(name)).collect();
+    let more: Vec<String> = second
+        .required
+        .into_iter()
+        .filter(|name| !first.is_required(name))
+        .collect();
     first.required.extend(more);
     first.rest = match (first.rest, second.rest) {
         (Rest::Closed, _) | (_, Rest::Closed) => Rest::Closed,
         (Rest::Open, rest) | (rest, Rest::Open) => rest,
-        (Rest::Like(one), Rest::Like(other)) => Rest::Like(Box::new(merge(*one, *other, at, losses))),
+        (Rest::Like(one), Rest::Like(other)) => {
+            Rest::Like(Box::new(merge(*one, *other, at, losses)))
+        }
     };
     for (pattern, node) in second.patterns {
         if first.patterns.iter().any(|(known, _)| *known == pattern) {
@@ -49,22 +72,35 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
     first
 }
 
-fn elements(first: &mut Node, (prefix, items): (Vec<Node>, Option<Box<Node>>), at: &Place<'_>, losses: &mut Losses) {
+fn elements(
+    first: &mut Node,
+    (prefix, items): (Vec<Node>, Option<Box<Node>>),
+    at: &Place<'_>,
+    losses: &mut Losses,
+) {
     if prefix.is_empty() && items.is_none() {
         return;
     }
     if first.prefix.is_empty() && first.items.is_none() {
         (first.prefix, first.items) = (prefix, items);
-    } else if let (true, true, Some(one), Some(other)) =
-        (first.prefix.is_empty(), prefix.is_empty(), first.items.take(), items)
-    {
+    } else if let (true, true, Some(one), Some(other)) = (
+        first.prefix.is_empty(),
+        prefix.is_empty(),
+        first.items.take(),
+        items,
+    ) {
         first.items = Some(Box::new(merge(*one, *other, &at.below("items"), losses)));
     } else {
         losses.note(at, Lost::Merged("allOf"));
     }
 }
 
-fn facts(first: &mut Map<String, Value>, second: Map<String, Value>, at: &Place<'_>, losses: &mut Losses) {
+fn facts(
+    first: &mut Map<String, Value>,
+    second: Map<String, Value>,
+    at: &Place<'_>,
+    losses: &mut Losses,
+) {
     for (keyword, value) in second {
         let Some(known) = first.get(&keyword) else {
             first.insert(keyword, value);
@@ -94,22 +130,36 @@ fn facts(first: &mut Map<String, Value>, second: Map<String, Value>, at: &Place<
 }
 
 fn one_of(known: &Value, value: Value, stricter: fn(&f64, &f64) -> bool) -> Option<Value> {
-    Some(if stricter(&known.as_f64()?, &value.as_f64()?) { known.clone() } else { value })
+    Some(if stricter(&known.as_f64()?, &value.as_f64()?) {
+        known.clone()
+    } else {
+        value
+    })
 }
 
 /// The types of both; none when they have nothing in common, and nothing can be taken.
 fn types(known: &Value, value: &Value) -> Option<Value> {
     let list = |value: &Value| match value {
         Value::String(one) => vec![one.clone()],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::Array(several) => several
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     };
     let (known, value) = (list(known), list(value));
     let has = |list: &[String], kind: &str| list.iter().any(|one| one == kind);
-    let takes = |list: &[String], kind: &str| has(list, kind) || (kind == "integer" && has(list, "number"));
+    let takes =
+        |list: &[String], kind: &str| has(list, kind) || (kind == "integer" && has(list, "number"));
     let both = known.iter().filter(|kind| takes(&value, kind));
     let mut both: Vec<String> = both.cloned().collect();
-    both.extend(value.iter().filter(|kind| takes(&known, kind) && !has(&known, kind)).cloned());
+    both.extend(
+        value
+            .iter()
+            .filter(|kind| takes(&known, kind) && !has(&known, kind))
+            .cloned(),
+    );
     match both.as_slice() {
         [] => None,
         [one] => Some(one.as_str().into()),
@@ -119,11 +169,21 @@ fn types(known: &Value, value: &Value) -> Option<Value> {
 
 fn common(known: &Value, value: &Value) -> Option<Value> {
     let value = value.as_array()?;
-    let both: Vec<Value> = known.as_array()?.iter().filter(|one| value.contains(one)).cloned().collect();
+    let both: Vec<Value> = known
+        .as_array()?
+        .iter()
+        .filter(|one| value.contains(one))
+        .cloned()
+        .collect();
     (!both.is_empty()).then(|| both.into())
 }
 
-fn asides(first: &mut Map<String, Value>, second: Map<String, Value>, at: &Place<'_>, losses: &mut Losses) {
+fn asides(
+    first: &mut Map<String, Value>,
+    second: Map<String, Value>,
+    at: &Place<'_>,
+    losses: &mut Losses,
+) {
     let clash = second.keys().any(|keyword| first.contains_key(keyword));
     if clash && *first != second {
         losses.note(at, Lost::Merged("allOf"));
@@ -144,12 +204,16 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
         return different.pop().unwrap_or_default();
     }
     if !different.iter().all(Node::is_literal) {
-        return Node { unions: vec![different], ..Node::default() };
+        return Node {
+            unions: vec![different],
+            ..Node::default()
+        };
     }
     let (mut values, mut seen): (Vec<Value>, HashSet<Value>) = Default::default();
     for node in &different {
         let allowed = node.types();
-        let fits = |value: &Value| allowed.is_empty() || allowed.iter().any(|kind| is_of(value, kind));
+        let fits =
+            |value: &Value| allowed.is_empty() || allowed.iter().any(|kind| is_of(value, kind));
         for value in node.literals().unwrap_or_default().into_iter().filter(fits) {
             if seen.insert(value.clone()) {
                 values.push(value);
@@ -168,7 +232,10 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
         }
     }
     one.set_types(&types);
-    if let Some(said) = different.iter().find_map(|node| node.facts.get("description")) {
+    if let Some(said) = different
+        .iter()
+        .find_map(|node| node.facts.get("description"))
+    {
         one.facts.insert("description".to_owned(), said.clone());
     }
     one.facts.insert("enum".to_owned(), values.into());
@@ -177,5 +244,10 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
 
 /// The same property, taken by any of these.
 pub(super) fn either_member(name: &str, nodes: Vec<Node>) -> Member {
-    Member { name: name.to_owned(), shown: None, null_is_absent: false, node: either(nodes) }
+    Member {
+        name: name.to_owned(),
+        shown: None,
+        null_is_absent: false,
+        node: either(nodes),
+    }
 }

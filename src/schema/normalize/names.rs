@@ -1,4 +1,5 @@
-//! Shows properties under names that the profile takes. What would judge the names themselves goes, where one has changed.
+//! Shows properties under names that the profile takes. What would judge the names themselves goes,
+//! where one has changed.
 
 use super::super::limits::Alphabet;
 use super::fit::parts;
@@ -18,7 +19,11 @@ pub(super) fn rename(node: &mut Node, alphabet: &Alphabet, losses: &mut Losses) 
 fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losses) -> bool {
     let mut changed = false;
     let properties = at.below("properties");
-    for member in node.members.iter_mut().filter(|member| !alphabet.takes(&member.name)) {
+    for member in node
+        .members
+        .iter_mut()
+        .filter(|member| !alphabet.takes(&member.name))
+    {
         member.shown = Some(alphabet.fit(&member.name));
         changed = true;
         // In an object that takes other names, its own is one of them now.
@@ -27,12 +32,17 @@ fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losse
         }
     }
     if !alphabet.top_only {
-        parts(node, |part, at| changed |= name(part, alphabet, at, losses), at);
+        parts(
+            node,
+            |part, at| changed |= name(part, alphabet, at, losses),
+            at,
+        );
     }
     changed
 }
 
-/// Leaves out what speaks of names, or of whole values, by the old ones. Which alternatives speak of one object is not asked.
+/// Leaves out what speaks of names, or of whole values, by the old ones. Which alternatives speak
+/// of one object is not asked.
 fn forget(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     // A pattern would read the shown name, and what it names is no longer among the rest.
     if !node.patterns.is_empty() {
@@ -40,11 +50,17 @@ fn forget(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
         node.rest = Rest::Open;
         losses.note(at, Lost::Keyword("patternProperties".to_owned()));
     }
-    for keyword in std::mem::take(&mut node.asides).into_iter().map(|(keyword, _)| keyword) {
+    for keyword in std::mem::take(&mut node.asides)
+        .into_iter()
+        .map(|(keyword, _)| keyword)
+    {
         losses.note(at, Lost::Keyword(keyword));
     }
     let nested = |value: &Value| value.is_object() || value.is_array();
-    if node.literals().is_some_and(|values| values.iter().any(nested)) {
+    if node
+        .literals()
+        .is_some_and(|values| values.iter().any(nested))
+    {
         node.facts.shift_remove("const");
         node.facts.shift_remove("enum");
         losses.note(at, Lost::Keyword("enum".to_owned()));

@@ -1,5 +1,5 @@
-//! A schema taken apart: references written out, one dialect, and only what is a schema where schemas stand, so that a
-//! property may be called `title` (002-19).
+//! A schema taken apart: references written out, one dialect, and only what is a schema where
+//! schemas stand, so that a property may be called `title` (002-19).
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,8 @@ pub(super) struct Node {
     pub(super) items: Option<Box<Node>>,
     /// One list of alternatives for each union; all of them hold.
     pub(super) unions: Vec<Vec<Node>>,
-    /// Keywords whose subschemas are not walked, as written: they are told as they are, or not at all.
+    /// Keywords whose subschemas are not walked, as written: they are told as they are, or not at
+    /// all.
     pub(super) asides: Map<String, Value>,
     /// What the shown text of an `enum` member stands for.
     pub(super) values: Vec<(String, Value)>,
@@ -93,7 +94,9 @@ impl Node {
     /// Leaves out of `enum` what its own type does not take, unless nothing would be left.
     pub(super) fn keep_typed(&mut self) {
         let types: Vec<String> = self.types().into_iter().map(str::to_owned).collect();
-        let Some(Value::Array(values)) = self.facts.get_mut("enum") else { return };
+        let Some(Value::Array(values)) = self.facts.get_mut("enum") else {
+            return;
+        };
         let fits = |value: &Value| types.is_empty() || types.iter().any(|kind| is_of(value, kind));
         if values.iter().any(fits) {
             values.retain(fits);
@@ -102,7 +105,9 @@ impl Node {
 
     /// Whether it is nothing but a list of values.
     pub(super) fn is_literal(&self) -> bool {
-        let plain = |keyword: &String| matches!(keyword.as_str(), "const" | "enum" | "type" | "description");
+        let plain = |keyword: &String| {
+            matches!(keyword.as_str(), "const" | "enum" | "type" | "description")
+        };
         self.literals().is_some() && self.has_no_parts() && self.facts.keys().all(plain)
     }
 
@@ -121,8 +126,13 @@ impl Node {
     pub(super) fn takes_null(&self) -> bool {
         let types = self.types();
         (types.is_empty() || types.contains(&"null"))
-            && self.literals().is_none_or(|values| values.contains(&Value::Null))
-            && self.unions.iter().all(|union| union.iter().any(Self::takes_null))
+            && self
+                .literals()
+                .is_none_or(|values| values.contains(&Value::Null))
+            && self
+                .unions
+                .iter()
+                .all(|union| union.iter().any(Self::takes_null))
     }
 
     /// What it weighs: its subschemas, and their text.
@@ -132,15 +142,30 @@ impl Node {
             Rest::Like(node) => Some(&**node),
             Rest::Open | Rest::Closed => None,
         };
-        let elements = self.prefix.iter().chain(self.items.as_deref()).chain(self.unions.iter().flatten());
-        let below = members.chain(rest).chain(self.patterns.iter().map(|(_, node)| node)).chain(elements);
+        let elements = self
+            .prefix
+            .iter()
+            .chain(self.items.as_deref())
+            .chain(self.unions.iter().flatten());
+        let below = members
+            .chain(rest)
+            .chain(self.patterns.iter().map(|(_, node)| node))
+            .chain(elements);
         1 + weight(&self.facts) + weight(&self.asides) + below.map(Self::weight).sum::<usize>()
     }
 
     /// Adds a sentence for the model.
     pub(super) fn describe(&mut self, words: &str) {
-        let said = self.facts.get("description").and_then(Value::as_str).unwrap_or_default();
-        let said = if said.is_empty() { words.to_owned() } else { format!("{said} {words}") };
+        let said = self
+            .facts
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let said = if said.is_empty() {
+            words.to_owned()
+        } else {
+            format!("{said} {words}")
+        };
         self.facts.insert("description".to_owned(), said.into());
     }
 }
@@ -150,14 +175,24 @@ const TEXT: usize = 32;
 
 /// What the text of keywords weighs.
 pub(super) fn weight(facts: &Map<String, Value>) -> usize {
-    facts.iter().map(|(keyword, value)| keyword.len() + length(value)).sum::<usize>() / TEXT
+    facts
+        .iter()
+        .map(|(keyword, value)| keyword.len() + length(value))
+        .sum::<usize>()
+        / TEXT
 }
 
 fn length(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(elements) => elements.iter().map(length).sum::<usize>() + 2,
-        Value::Object(members) => members.iter().map(|(key, value)| key.len() + length(value)).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members
+                .iter()
+                .map(|(key, value)| key.len() + length(value))
+                .sum::<usize>()
+                + 2
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
@@ -178,5 +213,6 @@ pub(super) fn type_of(value: &Value) -> &'static str {
 /// Whether a value is of that JSON Schema type: 1.0 is an integer, and an integer is a number.
 pub(super) fn is_of(value: &Value, kind: &str) -> bool {
     let whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    type_of(value) == kind || (value.is_number() && (kind == "number" || (kind == "integer" && whole())))
+    type_of(value) == kind
+        || (value.is_number() && (kind == "number" || (kind == "integer" && whole())))
 }

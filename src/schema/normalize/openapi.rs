@@ -1,5 +1,6 @@
-//! Gemini's `parameters`: an `OpenAPI` schema, in which a value has one type, an `enum` holds texts, and null is `nullable`
-//! (POLICY §3, step 5). What was a number or a flag in an `enum` comes back through the reverse map.
+//! Gemini's `parameters`: an `OpenAPI` schema, in which a value has one type, an `enum` holds
+//! texts, and null is `nullable` (POLICY §3, step 5). What was a number or a flag in an `enum`
+//! comes back through the reverse map.
 
 use super::Unfit;
 use super::fit::{give_items, one_union, parts};
@@ -13,7 +14,11 @@ const NULLABLE: &str = "nullable";
 
 /// Writes one subschema, and all below it, as `OpenAPI` has it.
 pub(super) fn openapi(node: &mut Node, losses: &mut Losses) -> Result<(), Unfit> {
-    Writing { left: COPIES, losses }.write(node, &Place::ROOT)
+    Writing {
+        left: COPIES,
+        losses,
+    }
+    .write(node, &Place::ROOT)
 }
 
 struct Writing<'a> {
@@ -44,7 +49,10 @@ impl Writing<'_> {
     }
 
     fn copy(&mut self, node: &Node) -> Result<Node, Unfit> {
-        let too_large = Unfit::TooLarge { what: "subschemas, with all alternatives", most: COPIES };
+        let too_large = Unfit::TooLarge {
+            what: "subschemas, with all alternatives",
+            most: COPIES,
+        };
         self.left = self.left.checked_sub(node.weight()).ok_or(too_large)?;
         Ok(node.clone())
     }
@@ -57,12 +65,20 @@ impl Writing<'_> {
         }
         let values = node.literals();
         // A type of which no value is named takes nothing.
-        let named = |kind: &str| values.as_ref().is_none_or(|values| values.iter().any(|value| is_of(value, kind)));
+        let named = |kind: &str| {
+            values
+                .as_ref()
+                .is_none_or(|values| values.iter().any(|value| is_of(value, kind)))
+        };
         let mut types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
         if types.iter().any(|kind| named(kind)) {
             types.retain(|kind| named(kind));
         }
-        let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
+        let others: Vec<&str> = types
+            .iter()
+            .map(String::as_str)
+            .filter(|kind| *kind != "null")
+            .collect();
         if others.is_empty() && !types.is_empty() {
             node.set_types(&["null"]);
             keep_for(node, "null");
@@ -85,8 +101,12 @@ impl Writing<'_> {
                     keep_for(&mut one, kind);
                     branches.push(one);
                 }
-                *node = Node { unions: vec![branches], ..Node::default() };
-                node.facts.extend(said.map(|said| ("description".to_owned(), said)));
+                *node = Node {
+                    unions: vec![branches],
+                    ..Node::default()
+                };
+                node.facts
+                    .extend(said.map(|said| ("description".to_owned(), said)));
             }
         }
         Ok(())
@@ -94,10 +114,17 @@ impl Writing<'_> {
 
     /// What stands beside a union holds in each branch.
     fn spread(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unfit> {
-        let Some(union) = node.unions.pop() else { return Ok(()) };
+        let Some(union) = node.unions.pop() else {
+            return Ok(());
+        };
         let mut beside = std::mem::take(node);
         for keyword in ["description", NULLABLE] {
-            node.facts.extend(beside.facts.shift_remove(keyword).map(|value| (keyword.to_owned(), value)));
+            node.facts.extend(
+                beside
+                    .facts
+                    .shift_remove(keyword)
+                    .map(|value| (keyword.to_owned(), value)),
+            );
         }
         let mut branches = Vec::new();
         for branch in union {
@@ -123,7 +150,9 @@ fn keep_for(node: &mut Node, kind: &str) {
 
 /// An `enum` of texts.
 fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
-    let Some(Value::Array(values)) = node.facts.get("enum").cloned() else { return };
+    let Some(Value::Array(values)) = node.facts.get("enum").cloned() else {
+        return;
+    };
     if !node.unions.is_empty() {
         losses.note(at, Lost::Keyword("enum".to_owned()));
         node.facts.shift_remove("enum");
@@ -133,7 +162,8 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let mut meant: Vec<(String, Value)> = Vec::new();
     let (mut sayable, is_empty) = (true, values.is_empty());
     // Where there are types, they have said it already.
-    let null = node.facts.contains_key(NULLABLE) || (values.contains(&Value::Null) && node.types().is_empty());
+    let null = node.facts.contains_key(NULLABLE)
+        || (values.contains(&Value::Null) && node.types().is_empty());
     if null {
         node.facts.insert(NULLABLE.to_owned(), true.into());
     }
@@ -183,7 +213,9 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 
 /// `anyOf` stands alone, without one in another, and null is no alternative.
 fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
-    let Some(union) = node.unions.pop() else { return };
+    let Some(union) = node.unions.pop() else {
+        return;
+    };
     let said = node.facts.shift_remove("description");
     let mut null = node.facts.contains_key(NULLABLE);
     let mut branches = Vec::new();
@@ -206,11 +238,21 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     }
     // The texts of an `enum` would hide what a plain text means.
     unhide(&mut branches, at, losses);
-    let values: Vec<_> = branches.iter().flat_map(|branch| branch.values.clone()).collect();
+    let values: Vec<_> = branches
+        .iter()
+        .flat_map(|branch| branch.values.clone())
+        .collect();
     *node = either(branches);
-    node.values = values.into_iter().filter(|_| node.facts.contains_key("enum")).collect();
+    node.values = values
+        .into_iter()
+        .filter(|_| node.facts.contains_key("enum"))
+        .collect();
     let alone = node.unions.is_empty();
-    let each = if alone { std::slice::from_mut(node) } else { node.unions[0].as_mut_slice() };
+    let each = if alone {
+        std::slice::from_mut(node)
+    } else {
+        node.unions[0].as_mut_slice()
+    };
     for one in each {
         if null {
             one.facts.insert(NULLABLE.to_owned(), true.into());
@@ -227,16 +269,28 @@ fn unhide(branches: &mut [Node], at: &Place<'_>, losses: &mut Losses) {
         return;
     }
     let means_itself = |branch: &Node, text: &str| {
-        branch.facts.get("enum").and_then(Value::as_array).is_some_and(|texts| texts.iter().any(|one| one == text))
+        branch
+            .facts
+            .get("enum")
+            .and_then(Value::as_array)
+            .is_some_and(|texts| texts.iter().any(|one| one == text))
             && branch.values.iter().all(|(known, _)| known != text)
     };
     let hidden = |text: &str| branches.iter().any(|branch| means_itself(branch, text));
-    let listed = branches.iter().all(|branch| branch.facts.contains_key("enum"));
-    let clash = branches.iter().flat_map(|branch| &branch.values).any(|(text, _)| hidden(text));
+    let listed = branches
+        .iter()
+        .all(|branch| branch.facts.contains_key("enum"));
+    let clash = branches
+        .iter()
+        .flat_map(|branch| &branch.values)
+        .any(|(text, _)| hidden(text));
     if listed && !clash {
         return;
     }
-    for branch in branches.iter_mut().filter(|branch| !branch.values.is_empty()) {
+    for branch in branches
+        .iter_mut()
+        .filter(|branch| !branch.values.is_empty())
+    {
         untext(branch, at, losses);
     }
 }
@@ -258,10 +312,24 @@ fn unhide_below(branch: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 /// The type of the values that its texts stand for, without the texts.
 fn untext(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     losses.note(at, Lost::Keyword("enum".to_owned()));
-    let all = node.facts.shift_remove("enum").and_then(|texts| texts.as_array().map(Vec::len)).unwrap_or(0);
-    let kinds: Vec<&str> = node.values.iter().map(|(_, value)| type_of(value)).collect();
-    let one = kinds.first().copied().filter(|first| all == kinds.len() && kinds.iter().all(|kind| kind == first));
-    let numbers = all == kinds.len() && kinds.iter().all(|kind| matches!(*kind, "integer" | "number"));
+    let all = node
+        .facts
+        .shift_remove("enum")
+        .and_then(|texts| texts.as_array().map(Vec::len))
+        .unwrap_or(0);
+    let kinds: Vec<&str> = node
+        .values
+        .iter()
+        .map(|(_, value)| type_of(value))
+        .collect();
+    let one = kinds
+        .first()
+        .copied()
+        .filter(|first| all == kinds.len() && kinds.iter().all(|kind| kind == first));
+    let numbers = all == kinds.len()
+        && kinds
+            .iter()
+            .all(|kind| matches!(*kind, "integer" | "number"));
     match one.or(numbers.then_some("number")) {
         Some(kind) => node.set_types(&[kind]),
         None => drop(node.facts.shift_remove("type")),

@@ -1,5 +1,6 @@
-//! Takes a schema apart: references are written out, recursion ends, both dialects become one, `allOf` is put together and
-//! `oneOf` becomes `anyOf`. Nothing here takes less than the original (002-18, 002-22).
+//! Takes a schema apart: references are written out, recursion ends, both dialects become one,
+//! `allOf` is put together and `oneOf` becomes `anyOf`. Nothing here takes less than the original
+//! (002-18, 002-22).
 
 use super::super::preflight::{Dialect, dialect};
 use super::super::survey::Survey;
@@ -10,7 +11,8 @@ use super::{NAME, NODE};
 use crate::model::work::spend;
 use serde_json::{Map, Value};
 
-/// Subschemas within each other, references written out: a listing has no more than twice as many levels.
+/// Subschemas within each other, references written out: a listing has no more than twice as many
+/// levels.
 const DEEPEST: usize = 48;
 /// Names in `required` beyond which only declared ones count.
 const MOST_REQUIRED: usize = 256;
@@ -18,11 +20,29 @@ const MOST_REQUIRED: usize = 256;
 const NESTED: &str = "(nested value, any JSON)";
 
 /// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
-const SILENT: &[&str] =
-    &["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions", "title"];
+const SILENT: &[&str] = &[
+    "$schema",
+    "$id",
+    "id",
+    "$anchor",
+    "$dynamicAnchor",
+    "$vocabulary",
+    "$comment",
+    "$defs",
+    "definitions",
+    "title",
+];
 /// Keywords of `OpenAPI`, and annotations that are not for models.
-const DROPPED: &[&str] =
-    &["examples", "example", "discriminator", "externalDocs", "readOnly", "writeOnly", "xml", "deprecated"];
+const DROPPED: &[&str] = &[
+    "examples",
+    "example",
+    "discriminator",
+    "externalDocs",
+    "readOnly",
+    "writeOnly",
+    "xml",
+    "deprecated",
+];
 /// Keywords without subschemas.
 const FACTS: &[&str] = &[
     "type",
@@ -61,7 +81,13 @@ const ASIDES: &[&str] = &[
     "propertyNames",
 ];
 /// Of those, what draft-07 does not know, and so ignores.
-const LATER: &[&str] = &["prefixItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"];
+const LATER: &[&str] = &[
+    "prefixItems",
+    "dependentRequired",
+    "dependentSchemas",
+    "minContains",
+    "maxContains",
+];
 /// In an aside these would be read otherwise than they were written.
 const ELSEWHERE: &[&str] = &[
     "$ref",
@@ -101,7 +127,15 @@ impl<'a> Reader<'a> {
     pub(super) fn new(survey: &'a Survey<'a>, recursion: usize, left: usize) -> Self {
         let root = survey.nodes.first().map(|node| node.schema);
         let draft07 = root.and_then(dialect) == Some(Dialect::Draft07);
-        Self { survey, draft07, recursion, left, depth: 0, open: root.into_iter().collect(), losses: Losses::default() }
+        Self {
+            survey,
+            draft07,
+            recursion,
+            left,
+            depth: 0,
+            open: root.into_iter().collect(),
+            losses: Losses::default(),
+        }
     }
 
     /// The whole schema; none where it takes nothing.
@@ -113,8 +147,17 @@ impl<'a> Reader<'a> {
     }
 
     /// One subschema; none where it takes nothing. `root`: it applies to the arguments as a whole.
-    fn node(&mut self, schema: &'a Value, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
-        self.left = self.left.checked_sub(1).filter(|_| self.depth < DEEPEST).ok_or(TooMany)?;
+    fn node(
+        &mut self,
+        schema: &'a Value,
+        at: &Place<'_>,
+        root: bool,
+    ) -> Result<Option<Node>, TooMany> {
+        self.left = self
+            .left
+            .checked_sub(1)
+            .filter(|_| self.depth < DEEPEST)
+            .ok_or(TooMany)?;
         spend(NODE);
         self.depth += 1;
         let read = self.meant(schema, at, root);
@@ -122,18 +165,41 @@ impl<'a> Reader<'a> {
         read
     }
 
-    fn meant(&mut self, schema: &'a Value, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
+    fn meant(
+        &mut self,
+        schema: &'a Value,
+        at: &Place<'_>,
+        root: bool,
+    ) -> Result<Option<Node>, TooMany> {
         let members = match schema {
             Value::Bool(false) => return Ok(None),
             Value::Object(members) => members,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
                 return Ok(Some(Node::default()));
             }
         };
-        let Some(target) = self.survey.target(schema) else { return self.own(members, at, root) };
-        let beside = if self.draft07 { Some(annotations(members)) } else { self.own(members, at, root)? };
-        let Some(beside) = beside else { return Ok(None) };
-        if self.open.iter().filter(|open| std::ptr::eq(**open, target)).count() >= self.recursion {
+        let Some(target) = self.survey.target(schema) else {
+            return self.own(members, at, root);
+        };
+        let beside = if self.draft07 {
+            Some(annotations(members))
+        } else {
+            self.own(members, at, root)?
+        };
+        let Some(beside) = beside else {
+            return Ok(None);
+        };
+        if self
+            .open
+            .iter()
+            .filter(|open| std::ptr::eq(**open, target))
+            .count()
+            >= self.recursion
+        {
             self.losses.note(at, Lost::Cut);
             let mut nested = beside;
             nested.describe(NESTED);
@@ -146,7 +212,12 @@ impl<'a> Reader<'a> {
     }
 
     /// What the keywords of one subschema say, except `$ref`.
-    fn own(&mut self, members: &'a Map<String, Value>, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
+    fn own(
+        &mut self,
+        members: &'a Map<String, Value>,
+        at: &Place<'_>,
+        root: bool,
+    ) -> Result<Option<Node>, TooMany> {
         let mut node = Node::default();
         let mut all = Vec::new();
         for (keyword, value) in members {
@@ -154,10 +225,16 @@ impl<'a> Reader<'a> {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(named)) => self.members(&mut node, named, &place)?,
                 ("required", Value::Array(names)) => {
-                    node.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                    node.required = names
+                        .iter()
+                        .filter_map(Value::as_str)
+                        .map(str::to_owned)
+                        .collect();
                     if node.required.len() > MOST_REQUIRED {
                         let declared = members.get("properties").and_then(Value::as_object);
-                        node.required.retain(|name| declared.is_some_and(|declared| declared.contains_key(name)));
+                        node.required.retain(|name| {
+                            declared.is_some_and(|declared| declared.contains_key(name))
+                        });
                         self.losses.note(at, Lost::Keyword(keyword.clone()));
                     }
                     node.required.dedup();
@@ -174,7 +251,9 @@ impl<'a> Reader<'a> {
                     }
                 }
                 ("anyOf" | "oneOf", Value::Array(branches)) => {
-                    let Some(union) = self.union(keyword, branches, at, root)? else { return Ok(None) };
+                    let Some(union) = self.union(keyword, branches, at, root)? else {
+                        return Ok(None);
+                    };
                     node.unions.push(union);
                 }
                 ("allOf", Value::Array(parts)) => all.extend(parts),
@@ -186,7 +265,9 @@ impl<'a> Reader<'a> {
         self.left = self.left.checked_sub(text).ok_or(TooMany)?;
         self.elements(&mut node, members, at)?;
         for part in all {
-            let Some(part) = self.node(part, &at.below("allOf"), root)? else { return Ok(None) };
+            let Some(part) = self.node(part, &at.below("allOf"), root)? else {
+                return Ok(None);
+            };
             node = merge(node, part, at, &mut self.losses);
         }
         if members.get("nullable") == Some(&Value::Bool(true)) {
@@ -196,14 +277,26 @@ impl<'a> Reader<'a> {
         Ok(Some(node))
     }
 
-    fn members(&mut self, node: &mut Node, named: &'a Map<String, Value>, at: &Place<'_>) -> Result<(), TooMany> {
+    fn members(
+        &mut self,
+        node: &mut Node,
+        named: &'a Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TooMany> {
         for (name, value) in named {
             match self.node(value, &at.below(name), false)? {
                 Some(taken) => {
                     let name = name.clone();
-                    node.members.push(Member { name, shown: None, null_is_absent: false, node: taken });
+                    node.members.push(Member {
+                        name,
+                        shown: None,
+                        null_is_absent: false,
+                        node: taken,
+                    });
                 }
-                None => self.losses.note(&at.below(name), Lost::Keyword("false".to_owned())),
+                None => self
+                    .losses
+                    .note(&at.below(name), Lost::Keyword("false".to_owned())),
             }
         }
         Ok(())
@@ -236,25 +329,44 @@ impl<'a> Reader<'a> {
         Ok((!taken.is_empty()).then_some(taken))
     }
 
-    fn elements(&mut self, node: &mut Node, members: &'a Map<String, Value>, at: &Place<'_>) -> Result<(), TooMany> {
+    fn elements(
+        &mut self,
+        node: &mut Node,
+        members: &'a Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TooMany> {
         let items = members.get("items");
         let (prefix, items) = match items {
-            Some(Value::Array(prefix)) if self.draft07 => (Some(prefix), members.get("additionalItems")),
+            Some(Value::Array(prefix)) if self.draft07 => {
+                (Some(prefix), members.get("additionalItems"))
+            }
             items if self.draft07 => (None, items),
             items => (members.get("prefixItems").and_then(Value::as_array), items),
         };
         for (index, element) in prefix.into_iter().flatten().enumerate() {
-            let taken = self.node(element, &at.below("prefixItems").below(&index.to_string()), false)?;
+            let taken = self.node(
+                element,
+                &at.below("prefixItems").below(&index.to_string()),
+                false,
+            )?;
             if taken.is_none() {
-                self.losses.note(at, Lost::Keyword("prefixItems".to_owned()));
+                self.losses
+                    .note(at, Lost::Keyword("prefixItems".to_owned()));
             }
             node.prefix.push(taken.unwrap_or_default());
         }
         let Some(items) = items else { return Ok(()) };
         node.items = self.node(items, &at.below("items"), false)?.map(Box::new);
         if node.items.is_none() {
-            let most = node.facts.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
-            node.facts.insert("maxItems".to_owned(), most.min(node.prefix.len() as u64).into());
+            let most = node
+                .facts
+                .get("maxItems")
+                .and_then(Value::as_u64)
+                .unwrap_or(u64::MAX);
+            node.facts.insert(
+                "maxItems".to_owned(),
+                most.min(node.prefix.len() as u64).into(),
+            );
         }
         Ok(())
     }
@@ -267,13 +379,23 @@ impl<'a> Reader<'a> {
     ) -> Result<(), TooMany> {
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
-                (known, _) if WALKED.contains(&known) || SILENT.contains(&known) || ASIDES.contains(&known) => {}
-                (known, _) if FACTS.contains(&known) => drop(node.facts.insert(keyword.clone(), value.clone())),
+                (known, _)
+                    if WALKED.contains(&known)
+                        || SILENT.contains(&known)
+                        || ASIDES.contains(&known) => {}
+                (known, _) if FACTS.contains(&known) => {
+                    drop(node.facts.insert(keyword.clone(), value.clone()));
+                }
                 ("unevaluatedProperties" | "unevaluatedItems", _) if self.draft07 => {}
-                ("unevaluatedProperties", _) if !members.keys().any(|other| EVALUATING.contains(&other.as_str())) => {
+                ("unevaluatedProperties", _)
+                    if !members
+                        .keys()
+                        .any(|other| EVALUATING.contains(&other.as_str())) =>
+                {
                     node.rest = self.rest(value, &at.below(keyword))?;
                 }
-                // What counts as evaluated changes with all that is written out, put together or left out beside it.
+                // What counts as evaluated changes with all that is written out, put together or
+                // left out beside it.
                 ("unevaluatedProperties" | "unevaluatedItems", Value::Bool(true)) => {}
                 ("unevaluatedProperties" | "unevaluatedItems", _) => {
                     self.losses.note(at, Lost::Keyword(keyword.clone()));
@@ -288,16 +410,23 @@ impl<'a> Reader<'a> {
             }
         }
         for group in GROUPS {
-            let present: Vec<_> = group.iter().filter_map(|keyword| members.get_key_value(*keyword)).collect();
+            let present: Vec<_> = group
+                .iter()
+                .filter_map(|keyword| members.get_key_value(*keyword))
+                .collect();
             let known = |keyword: &str| !self.draft07 || !LATER.contains(&keyword);
             if !members.contains_key(group[0]) || !known(group[0]) {
                 continue;
             }
-            let as_they_are = present.iter().filter(|(keyword, _)| known(keyword)).copied();
+            let as_they_are = present
+                .iter()
+                .filter(|(keyword, _)| known(keyword))
+                .copied();
             if root && group[0] == "if" {
                 self.choice(node, members, at)?;
             } else if !root && as_they_are.clone().all(|(_, value)| is_plain(value)) {
-                node.asides.extend(as_they_are.map(|(keyword, value)| (keyword.clone(), value.clone())));
+                node.asides
+                    .extend(as_they_are.map(|(keyword, value)| (keyword.clone(), value.clone())));
             } else {
                 self.losses.note(at, Lost::Keyword(group[0].to_owned()));
             }
@@ -306,7 +435,12 @@ impl<'a> Reader<'a> {
     }
 
     /// `if` at the root: what `then` or `else` takes.
-    fn choice(&mut self, node: &mut Node, members: &'a Map<String, Value>, at: &Place<'_>) -> Result<(), TooMany> {
+    fn choice(
+        &mut self,
+        node: &mut Node,
+        members: &'a Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TooMany> {
         let mut branches = Vec::new();
         for keyword in ["then", "else"] {
             branches.extend(match members.get(keyword) {
@@ -337,9 +471,19 @@ const WALKED: &[&str] = &[
     "additionalItems",
     "nullable",
 ];
-/// Keywords by which a property can count as evaluated, beside those that `additionalProperties` asks.
-const EVALUATING: &[&str] =
-    &["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "additionalProperties"];
+/// Keywords by which a property can count as evaluated, beside those that `additionalProperties`
+/// asks.
+const EVALUATING: &[&str] = &[
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependentSchemas",
+    "additionalProperties",
+];
 /// Asides that mean something together only; the first one makes the group.
 const GROUPS: &[&[&str]] = &[
     &["not"],
@@ -352,9 +496,16 @@ const GROUPS: &[&[&str]] = &[
 
 /// What a reference of draft-07 leaves of what stands beside it.
 fn annotations(members: &Map<String, Value>) -> Node {
-    let said = members.iter().filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "default"));
-    let facts = said.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
-    Node { facts, ..Node::default() }
+    let said = members
+        .iter()
+        .filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "default"));
+    let facts = said
+        .map(|(keyword, value)| (keyword.clone(), value.clone()))
+        .collect();
+    Node {
+        facts,
+        ..Node::default()
+    }
 }
 
 /// Whether it reads the same wherever it stands and in every dialect.
@@ -382,8 +533,15 @@ fn also_null(node: &mut Node) {
         node.facts.shift_remove("const");
         node.facts.insert("enum".to_owned(), values.into());
     }
-    let null = || Node { facts: [("type".to_owned(), "null".into())].into_iter().collect(), ..Node::default() };
-    for union in node.unions.iter_mut().filter(|union| !union.iter().any(Node::takes_null)) {
+    let null = || Node {
+        facts: [("type".to_owned(), "null".into())].into_iter().collect(),
+        ..Node::default()
+    };
+    for union in node
+        .unions
+        .iter_mut()
+        .filter(|union| !union.iter().any(Node::takes_null))
+    {
         union.push(null());
     }
 }

@@ -1,5 +1,5 @@
-//! Makes the root an object with properties: every provider refuses a union there, and the tool would be gone without a
-//! word (001-20). What the base says stays (POLICY §3).
+//! Makes the root an object with properties: every provider refuses a union there, and the tool
+//! would be gone without a word (001-20). What the base says stays (POLICY §3).
 
 use super::Unfit;
 use super::loss::{Losses, Lost, Place};
@@ -10,11 +10,17 @@ use serde_json::Value;
 /// Values of a root `enum` that are looked at.
 const MOST_VALUES: usize = 64;
 
-/// The root as an object: its properties are those of the base and of all variants, required is what the base requires and
-/// what all variants do, as far as it is declared.
+/// The root as an object: its properties are those of the base and of all variants, required is
+/// what the base requires and what all variants do, as far as it is declared.
 pub(super) fn object(node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
     let mut node = flat(node, losses)?;
-    let (names, before) = (node.members.iter().map(|member| &member.name).collect::<Vec<_>>(), node.required.len());
+    let (names, before) = (
+        node.members
+            .iter()
+            .map(|member| &member.name)
+            .collect::<Vec<_>>(),
+        node.required.len(),
+    );
     node.required.retain(|name| names.contains(&name));
     if node.required.len() < before {
         losses.note(&Place::ROOT, Lost::Keyword("required".to_owned()));
@@ -32,12 +38,18 @@ fn flat(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
         node.facts.shift_remove("const");
         node.facts.shift_remove("enum");
         losses.note(&Place::ROOT, Lost::Merged("enum"));
-        let objects = values.iter().filter(|value| value.is_object()).take(MOST_VALUES);
+        let objects = values
+            .iter()
+            .filter(|value| value.is_object())
+            .take(MOST_VALUES);
         node.unions.push(objects.map(of_value).collect());
     }
     for variants in std::mem::take(&mut node.unions) {
         losses.note(&Place::ROOT, Lost::Merged("anyOf"));
-        let objects: Vec<Node> = variants.into_iter().filter_map(|variant| flat(variant, losses).ok()).collect();
+        let objects: Vec<Node> = variants
+            .into_iter()
+            .filter_map(|variant| flat(variant, losses).ok())
+            .collect();
         if objects.is_empty() {
             return Err(Unfit::NotAnObject);
         }
@@ -55,14 +67,34 @@ fn takes_objects(node: &Node) -> bool {
 
 /// An object of just this value.
 fn of_value(value: &Value) -> Node {
-    let members = value.as_object().into_iter().flatten().map(|(name, value)| {
-        let facts = [("type".to_owned(), type_of(value).into()), ("const".to_owned(), value.clone())];
-        let node = Node { facts: facts.into_iter().collect(), ..Node::default() };
-        Member { name: name.clone(), shown: None, null_is_absent: false, node }
-    });
+    let members = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| {
+            let facts = [
+                ("type".to_owned(), type_of(value).into()),
+                ("const".to_owned(), value.clone()),
+            ];
+            let node = Node {
+                facts: facts.into_iter().collect(),
+                ..Node::default()
+            };
+            Member {
+                name: name.clone(),
+                shown: None,
+                null_is_absent: false,
+                node,
+            }
+        });
     let members: Vec<Member> = members.collect();
     let required = members.iter().map(|member| member.name.clone()).collect();
-    Node { members, required, rest: Rest::Closed, ..Node::default() }
+    Node {
+        members,
+        required,
+        rest: Rest::Closed,
+        ..Node::default()
+    }
 }
 
 fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
@@ -75,9 +107,15 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
     for name in names {
         let place = Place::ROOT.below("properties");
         let place = place.below(name);
-        let variants_of: Vec<Node> =
-            variants.iter().filter_map(|variant| variant.member(name)).map(|member| member.node.clone()).collect();
-        let (in_all, mut both) = (variants_of.len() == variants.len(), either_member(name, variants_of));
+        let variants_of: Vec<Node> = variants
+            .iter()
+            .filter_map(|variant| variant.member(name))
+            .map(|member| member.node.clone())
+            .collect();
+        let (in_all, mut both) = (
+            variants_of.len() == variants.len(),
+            either_member(name, variants_of),
+        );
         match base.members.iter_mut().find(|member| member.name == *name) {
             Some(known) if in_all => {
                 known.node = merge(std::mem::take(&mut known.node), both.node, &place, losses);
@@ -85,7 +123,8 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
             Some(_) => {}
             None => {
                 // A variant that does not name it takes any value there.
-                let says_nothing = |variant: &Node| variant.member(name).is_none() && !is_closed(variant);
+                let says_nothing =
+                    |variant: &Node| variant.member(name).is_none() && !is_closed(variant);
                 if base.rest != Rest::Closed && variants.iter().any(says_nothing) {
                     losses.note(&place, Lost::Narrowed);
                 }
@@ -94,7 +133,10 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
             }
         }
     }
-    let mut required = variants.first().map(|variant| variant.required.clone()).unwrap_or_default();
+    let mut required = variants
+        .first()
+        .map(|variant| variant.required.clone())
+        .unwrap_or_default();
     required.retain(|name| variants.iter().all(|variant| variant.is_required(name)));
     required.retain(|name| !base.is_required(name));
     base.required.extend(required);

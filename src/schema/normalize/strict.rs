@@ -1,5 +1,6 @@
-//! Strict mode of `OpenAI` and Anthropic: every object is closed and every value has a type. What cannot be said so is left
-//! out where it is optional, and otherwise the tool is not offered in that profile.
+//! Strict mode of `OpenAI` and Anthropic: every object is closed and every value has a type. What
+//! cannot be said so is left out where it is optional, and otherwise the tool is not offered in
+//! that profile.
 
 use super::Unfit;
 use super::fit::{give_items, one_union};
@@ -19,13 +20,27 @@ enum Unsayable {
     TooLarge,
 }
 
-/// Closes the root and all below it. `all_required`: what is optional becomes required and may be null.
-pub(super) fn strict(node: &mut Node, all_required: bool, losses: &mut Losses) -> Result<(), Unfit> {
-    let mut closing = Closing { all_required, left: COPIES, losses };
-    closing.close(node, &Place::ROOT).map_err(|unsayable| match unsayable {
-        Unsayable::At(at) => Unfit::FreeForm { at },
-        Unsayable::TooLarge => Unfit::TooLarge { what: "subschemas, with all alternatives", most: COPIES },
-    })
+/// Closes the root and all below it. `all_required`: what is optional becomes required and may be
+/// null.
+pub(super) fn strict(
+    node: &mut Node,
+    all_required: bool,
+    losses: &mut Losses,
+) -> Result<(), Unfit> {
+    let mut closing = Closing {
+        all_required,
+        left: COPIES,
+        losses,
+    };
+    closing
+        .close(node, &Place::ROOT)
+        .map_err(|unsayable| match unsayable {
+            Unsayable::At(at) => Unfit::FreeForm { at },
+            Unsayable::TooLarge => Unfit::TooLarge {
+                what: "subschemas, with all alternatives",
+                most: COPIES,
+            },
+        })
 }
 
 struct Closing<'a> {
@@ -60,7 +75,10 @@ impl Closing<'_> {
     /// A value without a type can be anything, which cannot be said.
     fn typed(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
         if let Some(values) = node.literals() {
-            if values.iter().any(|value| value.is_object() || value.is_array()) {
+            if values
+                .iter()
+                .any(|value| value.is_object() || value.is_array())
+            {
                 return Err(Unsayable::At(at.pointer()));
             }
             if node.types().is_empty() {
@@ -94,7 +112,10 @@ impl Closing<'_> {
             let place = at.below("anyOf");
             let number = index.to_string();
             let place = place.below(&number);
-            self.left = self.left.checked_sub(beside.weight()).ok_or(Unsayable::TooLarge)?;
+            self.left = self
+                .left
+                .checked_sub(beside.weight())
+                .ok_or(Unsayable::TooLarge)?;
             let mut branch = merge(branch, beside.clone(), &place, self.losses);
             match self.close(&mut branch, &place) {
                 Ok(()) => taken.push(branch),
@@ -105,7 +126,10 @@ impl Closing<'_> {
         if taken.is_empty() {
             return Err(Unsayable::At(at.pointer()));
         }
-        node.facts = said.map(|said| ("description".to_owned(), said)).into_iter().collect::<Map<String, Value>>();
+        node.facts = said
+            .map(|said| ("description".to_owned(), said))
+            .into_iter()
+            .collect::<Map<String, Value>>();
         // What a branch became may be a union itself.
         let flat = |branch: Node| {
             let nested = branch.unions.first().cloned();
@@ -154,8 +178,13 @@ impl Closing<'_> {
         }
         if self.all_required {
             // The provider asks for the list even where it is empty.
-            node.facts.insert("required".to_owned(), Value::Array(Vec::new()));
-            node.required = node.members.iter().map(|member| member.name.clone()).collect();
+            node.facts
+                .insert("required".to_owned(), Value::Array(Vec::new()));
+            node.required = node
+                .members
+                .iter()
+                .map(|member| member.name.clone())
+                .collect();
         }
         Ok(())
     }
@@ -163,7 +192,10 @@ impl Closing<'_> {
 
 /// Lets it take null as well.
 fn nullable(node: &mut Node) {
-    let null = || Node { facts: [("type".to_owned(), "null".into())].into_iter().collect(), ..Node::default() };
+    let null = || Node {
+        facts: [("type".to_owned(), "null".into())].into_iter().collect(),
+        ..Node::default()
+    };
     if let Some(union) = node.unions.first_mut() {
         union.push(null());
         return;
@@ -171,7 +203,10 @@ fn nullable(node: &mut Node) {
     if node.facts.contains_key("const") || node.is_of("object") {
         let mut one = std::mem::take(node);
         let said = one.facts.shift_remove("description");
-        node.facts = said.map(|said| ("description".to_owned(), said)).into_iter().collect();
+        node.facts = said
+            .map(|said| ("description".to_owned(), said))
+            .into_iter()
+            .collect();
         node.unions = vec![vec![one, null()]];
         return;
     }

@@ -1,4 +1,5 @@
-//! Schemas as profiles show them: golden ones, what every profile must take, and what must come back.
+//! Schemas as profiles show them: golden ones, what every profile must take, and what must come
+//! back.
 
 use super::*;
 use crate::schema::validate::Schema;
@@ -13,17 +14,24 @@ mod sayings;
 use sayings::{Listing, as_json_schema, corpus, said, takes};
 
 fn property<'a>(schema: &'a Value, pointer: &str) -> &'a Value {
-    schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} is not in {schema}"))
+    schema
+        .pointer(pointer)
+        .unwrap_or_else(|| panic!("{pointer} is not in {schema}"))
 }
 
 fn hostile(name: &str) -> Value {
     let listings = corpus();
-    let tools = listings.iter().find(|listing| listing.name == "hostile").unwrap().tools.iter();
+    let tools = listings
+        .iter()
+        .find(|listing| listing.name == "hostile")
+        .unwrap()
+        .tools
+        .iter();
     tools.clone().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
 }
 
-/// 001-20, 002-21: every output of every profile is taken by a checker that shares nothing with the normalizer; what is
-/// not shown has a reason (001-21).
+/// 001-20, 002-21: every output of every profile is taken by a checker that shares nothing with the
+/// normalizer; what is not shown has a reason (001-21).
 #[test]
 fn every_profile_takes_every_output() {
     for Listing { name, tools } in corpus() {
@@ -33,11 +41,21 @@ fn every_profile_takes_every_output() {
                 match normalize(&tool["inputSchema"], profile) {
                     Ok(normal) => {
                         let problems = checker::problems(profile, &normal.schema);
-                        assert!(problems.is_empty(), "{what}: {problems:#?}\n{:#}", normal.schema);
+                        assert!(
+                            problems.is_empty(),
+                            "{what}: {problems:#?}\n{:#}",
+                            normal.schema
+                        );
                     }
                     Err(unfit) => {
-                        assert!(name == "hostile" || name == "shapes", "a real tool is hidden: {what}: {unfit}");
-                        assert!(unfit.label().starts_with("profile_") && !unfit.to_string().is_empty(), "{what}");
+                        assert!(
+                            name == "hostile" || name == "shapes",
+                            "a real tool is hidden: {what}: {unfit}"
+                        );
+                        assert!(
+                            unfit.label().starts_with("profile_") && !unfit.to_string().is_empty(),
+                            "{what}"
+                        );
                     }
                 }
             }
@@ -45,20 +63,33 @@ fn every_profile_takes_every_output() {
     }
 }
 
-/// POLICY §12, 002-01: a call that the original takes can be said by the normalized schema and comes back as it was, or
-/// the loss report names what cannot be said.
+/// POLICY §12, 002-01: a call that the original takes can be said by the normalized schema and
+/// comes back as it was, or the loss report names what cannot be said.
 #[test]
 fn what_the_original_takes_can_be_said() {
     for Listing { name, tools } in corpus() {
-        for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
+        for profile in Profile::ALL
+            .into_iter()
+            .filter(|profile| *profile != Profile::None)
+        {
             for tool in &tools {
-                let Ok(normal) = normalize(&tool["inputSchema"], profile) else { continue };
+                let Ok(normal) = normalize(&tool["inputSchema"], profile) else {
+                    continue;
+                };
                 let original = Schema::compile(&tool["inputSchema"]).unwrap();
                 for call in tool["calls"].as_array().into_iter().flatten() {
                     let what = format!("{name}/{} in {profile}: {call}", tool["name"]);
-                    assert_eq!(original.accepts(call), Ok(()), "the corpus is wrong: {what}");
+                    assert_eq!(
+                        original.accepts(call),
+                        Ok(()),
+                        "the corpus is wrong: {what}"
+                    );
                     if let Err(why) = said(profile, &normal, call) {
-                        assert!(normal.losses.narrows, "{what}: {why}\n{:#}\n{:?}", normal.schema, normal.losses.named);
+                        assert!(
+                            normal.losses.narrows,
+                            "{what}: {why}\n{:#}\n{:?}",
+                            normal.schema, normal.losses.named
+                        );
                     }
                 }
             }
@@ -85,32 +116,60 @@ fn the_checker_finds_what_providers_refuse() {
         ("root_if", Profile::Xai, "if at the root"),
     ] {
         let problems = checker::problems(profile, &hostile(name)).join("; ");
-        assert!(problems.contains(expected), "{name} in {profile}: {problems}");
+        assert!(
+            problems.contains(expected),
+            "{name} in {profile}: {problems}"
+        );
     }
-    let of = |part: Value| json!({ "type": "object", "properties": { "a": part }, "required": ["a"] });
-    let one = |part: &Value| json!({ "type": "object", "properties": { "b": part }, "required": ["b"] });
+    let of =
+        |part: Value| json!({ "type": "object", "properties": { "a": part }, "required": ["a"] });
+    let one =
+        |part: &Value| json!({ "type": "object", "properties": { "b": part }, "required": ["b"] });
     let names = |count: usize| (0..count).map(|n| format!("{n:0>100}")).collect::<Vec<_>>();
     for (profile, part, expected) in [
-        (Profile::Openai, json!({ "not": one(&json!({ "$ref": "#/x" })) }), "/not/properties/b: $ref is refused"),
-        (Profile::Xai, json!({ "if": { "anyOf": [{ "$defs": {} }] } }), "$defs is refused"),
-        (Profile::Portable, json!({ "dependentSchemas": { "b": { "definitions": {} } } }), "definitions is refused"),
-        (Profile::OpenaiStrict, json!({ "type": "string", "enum": names(300) }), "characters in one enum"),
+        (
+            Profile::Openai,
+            json!({ "not": one(&json!({ "$ref": "#/x" })) }),
+            "/not/properties/b: $ref is refused",
+        ),
+        (
+            Profile::Xai,
+            json!({ "if": { "anyOf": [{ "$defs": {} }] } }),
+            "$defs is refused",
+        ),
+        (
+            Profile::Portable,
+            json!({ "dependentSchemas": { "b": { "definitions": {} } } }),
+            "definitions is refused",
+        ),
+        (
+            Profile::OpenaiStrict,
+            json!({ "type": "string", "enum": names(300) }),
+            "characters in one enum",
+        ),
         (
             Profile::OpenaiStrict,
             json!({ "anyOf": vec![json!({ "type": "string", "enum": names(249) }); 5] }),
             "characters",
         ),
-        (Profile::AnthropicStrict, json!({ "anyOf": vec![json!({ "type": ["string", "null"] }); 17] }), "18 unions"),
+        (
+            Profile::AnthropicStrict,
+            json!({ "anyOf": vec![json!({ "type": ["string", "null"] }); 17] }),
+            "18 unions",
+        ),
     ] {
         let problems = checker::problems(profile, &of(part)).join("; ");
         assert!(problems.contains(expected), "{profile}: {problems}");
     }
 }
 
-/// 001-20, POLICY §3: properties are those of the base and of all variants; what all variants require is required.
+/// 001-20, POLICY §3: properties are those of the base and of all variants; what all variants
+/// require is required.
 #[test]
 fn root_unions_are_flattened_without_loss_of_the_base() {
-    let normal = normalize(&hostile("root_anyof"), Profile::Portable).unwrap().schema;
+    let normal = normalize(&hostile("root_anyof"), Profile::Portable)
+        .unwrap()
+        .schema;
     assert_eq!(
         normal,
         json!({
@@ -124,35 +183,67 @@ fn root_unions_are_flattened_without_loss_of_the_base() {
             "required": ["action"]
         })
     );
-    let normal = normalize(&hostile("root_oneof"), Profile::Openai).unwrap().schema;
+    let normal = normalize(&hostile("root_oneof"), Profile::Openai)
+        .unwrap()
+        .schema;
     assert_eq!(property(&normal, "/required"), &json!(["by"]));
     assert_eq!(property(&normal, "/additionalProperties"), &json!(false));
-    assert_eq!(property(&normal, "/properties/by/enum"), &json!(["id", "name"]));
+    assert_eq!(
+        property(&normal, "/properties/by/enum"),
+        &json!(["id", "name"])
+    );
     let schema = json!({
         "properties": { "a": { "type": "string" }, "b": { "type": "string" } },
         "anyOf": [{ "required": ["a", "b"] }, { "required": ["a"], "properties": { "c": { "type": "string" } } }]
     });
     let normal = normalize(&schema, Profile::Portable).unwrap();
-    assert_eq!(property(&normal.schema, "/required"), &json!(["a"]), "the base declares what the variants require");
-    assert!(normal.losses.named.iter().all(|loss| loss.what != Lost::Keyword("required".to_owned())));
-    let normal = normalize(&hostile("required_of_nobody"), Profile::Portable).unwrap().schema;
-    assert_eq!(property(&normal, "/required"), &json!(["a"]), "required names what is there");
+    assert_eq!(
+        property(&normal.schema, "/required"),
+        &json!(["a"]),
+        "the base declares what the variants require"
+    );
+    assert!(
+        normal
+            .losses
+            .named
+            .iter()
+            .all(|loss| loss.what != Lost::Keyword("required".to_owned()))
+    );
+    let normal = normalize(&hostile("required_of_nobody"), Profile::Portable)
+        .unwrap()
+        .schema;
+    assert_eq!(
+        property(&normal, "/required"),
+        &json!(["a"]),
+        "required names what is there"
+    );
 }
 
 /// 002-19: what is a property's name is data.
 #[test]
 fn a_property_may_be_called_as_a_keyword() {
-    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
+    for profile in Profile::ALL
+        .into_iter()
+        .filter(|profile| *profile != Profile::None)
+    {
         let normal = normalize(&hostile("properties_called_keywords"), profile).unwrap();
         let schema = normal.schema;
-        assert!(property(&schema, "/properties/title").get("title").is_none(), "{profile}");
+        assert!(
+            property(&schema, "/properties/title")
+                .get("title")
+                .is_none(),
+            "{profile}"
+        );
         assert!(schema.get("title").is_none(), "{profile}");
         for name in ["definitions", "default", "type"] {
             property(&schema, &format!("/properties/{name}"));
         }
         // No letter of every profile: its own name or a fitted one.
         let renamed = normal.back.renamed();
-        let shown = renamed.iter().find(|(name, _)| *name == "$schema").map_or("$schema", |(_, shown)| *shown);
+        let shown = renamed
+            .iter()
+            .find(|(name, _)| *name == "$schema")
+            .map_or("$schema", |(_, shown)| *shown);
         property(&schema, &format!("/properties/{shown}"));
     }
 }
@@ -161,8 +252,15 @@ fn a_property_may_be_called_as_a_keyword() {
 #[test]
 fn values_are_data() {
     let schema = hostile("keywords_as_values");
-    let same = |normal: &Value, pointer: &str| assert_eq!(property(normal, pointer), property(&schema, pointer));
-    for profile in [Profile::Portable, Profile::Openai, Profile::Anthropic, Profile::Mistral] {
+    let same = |normal: &Value, pointer: &str| {
+        assert_eq!(property(normal, pointer), property(&schema, pointer));
+    };
+    for profile in [
+        Profile::Portable,
+        Profile::Openai,
+        Profile::Anthropic,
+        Profile::Mistral,
+    ] {
         let normal = normalize(&schema, profile).unwrap().schema;
         same(&normal, "/properties/a/enum");
         same(&normal, "/properties/b/const");
@@ -171,7 +269,11 @@ fn values_are_data() {
     }
     for profile in Profile::ALL {
         let text = normalize(&schema, profile).unwrap().schema.to_string();
-        assert_eq!(text.contains("file:///x"), profile == Profile::None, "{profile}: {text}");
+        assert_eq!(
+            text.contains("file:///x"),
+            profile == Profile::None,
+            "{profile}: {text}"
+        );
     }
 }
 
@@ -179,29 +281,56 @@ fn values_are_data() {
 #[test]
 fn names_of_tools_are_taken() {
     let (long, longest) = ("n".repeat(64), "n".repeat(200));
-    let hostile = ["", "a b", "1st", "-x", "_x", ".x", "x.y", "x:y", "名前", "a/b", "fs__read", &long, &longest];
+    let hostile = [
+        "", "a b", "1st", "-x", "_x", ".x", "x.y", "x:y", "名前", "a/b", "fs__read", &long,
+        &longest,
+    ];
     let listings = corpus();
-    let real = listings.iter().flat_map(|listing| &listing.tools).map(|tool| tool["name"].as_str().unwrap());
+    let real = listings
+        .iter()
+        .flat_map(|listing| &listing.tools)
+        .map(|tool| tool["name"].as_str().unwrap());
     for name in hostile.into_iter().chain(real) {
         for profile in Profile::ALL {
             let fitted = limits::of(profile).tool_name.fit(name);
-            assert!(checker::takes_name(profile, &fitted), "{profile}: {fitted:?}, for {name:?}");
-            assert!(fitted == name || !checker::takes_name(profile, name), "{profile}: {name:?} could stay");
+            assert!(
+                checker::takes_name(profile, &fitted),
+                "{profile}: {fitted:?}, for {name:?}"
+            );
+            assert!(
+                fitted == name || !checker::takes_name(profile, name),
+                "{profile}: {name:?} could stay"
+            );
         }
     }
-    assert!(!checker::takes_name(Profile::Gemini, "1st") && !checker::takes_name(Profile::Bedrock, "x.y"));
+    assert!(
+        !checker::takes_name(Profile::Gemini, "1st")
+            && !checker::takes_name(Profile::Bedrock, "x.y")
+    );
 }
 
-/// 002-18, 002-22: a list of lists of nested structs is written out, siblings of the reference stay.
+/// 002-18, 002-22: a list of lists of nested structs is written out, siblings of the reference
+/// stay.
 #[test]
 fn references_are_written_out() {
     let listings = corpus();
-    let shapes = &listings.iter().find(|listing| listing.name == "shapes").unwrap().tools;
-    let normal = normalize(&shapes[0]["inputSchema"], Profile::Portable).unwrap().schema;
+    let shapes = &listings
+        .iter()
+        .find(|listing| listing.name == "shapes")
+        .unwrap()
+        .tools;
+    let normal = normalize(&shapes[0]["inputSchema"], Profile::Portable)
+        .unwrap()
+        .schema;
     let label = property(&normal, "/properties/rows/items/items/properties/label");
-    assert_eq!(label, &json!({ "type": "string", "description": "What it says", "maxLength": 64 }));
+    assert_eq!(
+        label,
+        &json!({ "type": "string", "description": "What it says", "maxLength": 64 })
+    );
     assert_eq!(property(&normal, "/properties/kind/default"), "small");
-    let normal = normalize(&hostile("root_ref"), Profile::Portable).unwrap().schema;
+    let normal = normalize(&hostile("root_ref"), Profile::Portable)
+        .unwrap()
+        .schema;
     assert_eq!(property(&normal, "/description"), "kept");
     assert_eq!(
         property(&normal, "/properties/a"),
@@ -209,26 +338,40 @@ fn references_are_written_out() {
     );
 }
 
-/// 002-18, POLICY §3: recursion is written out three times, then anything is taken, and the report says so.
+/// 002-18, POLICY §3: recursion is written out three times, then anything is taken, and the report
+/// says so.
 #[test]
 fn recursion_ends() {
     let normal = normalize(&hostile("recursive"), Profile::Portable).unwrap();
     let children = "/properties/children/items";
     let inner = format!("/properties/tree{}", children.repeat(3));
-    assert_eq!(property(&normal.schema, &inner), &json!({ "description": "(nested value, any JSON)" }));
-    assert!(normal.losses.named.iter().any(|loss| loss.what == Lost::Cut));
+    assert_eq!(
+        property(&normal.schema, &inner),
+        &json!({ "description": "(nested value, any JSON)" })
+    );
+    assert!(
+        normal
+            .losses
+            .named
+            .iter()
+            .any(|loss| loss.what == Lost::Cut)
+    );
     for profile in Profile::ALL {
-        let length = normalize(&hostile("explosion"), profile).map_or(0, |normal| normal.schema.to_string().len());
+        let length = normalize(&hostile("explosion"), profile)
+            .map_or(0, |normal| normal.schema.to_string().len());
         assert!(length < 1 << 20, "{profile}: {length} bytes");
     }
     assert_eq!(
-        normalize(&hostile("recursive_always"), Profile::OpenaiStrict).unwrap_err().label(),
+        normalize(&hostile("recursive_always"), Profile::OpenaiStrict)
+            .unwrap_err()
+            .label(),
         "profile_free_form",
         "what must be there and never ends cannot be said"
     );
 }
 
-/// POLICY §8: strict mode wants every property; a null stands for one that is absent, and is taken away again.
+/// POLICY §8: strict mode wants every property; a null stands for one that is absent, and is taken
+/// away again.
 #[test]
 fn nulls_of_strict_mode_are_absence() {
     let schema = json!({
@@ -242,51 +385,106 @@ fn nulls_of_strict_mode_are_absence() {
         "additionalProperties": false
     });
     let normal = normalize(&schema, Profile::OpenaiStrict).unwrap();
-    assert_eq!(property(&normal.schema, "/required"), &json!(["a", "b", "c"]));
-    assert_eq!(property(&normal.schema, "/properties/b/type"), &json!(["integer", "null"]));
+    assert_eq!(
+        property(&normal.schema, "/required"),
+        &json!(["a", "b", "c"])
+    );
+    assert_eq!(
+        property(&normal.schema, "/properties/b/type"),
+        &json!(["integer", "null"])
+    );
     let read = |arguments: Value| normal.back.read(&arguments).unwrap().unwrap_or(arguments);
-    assert_eq!(read(json!({ "a": "x", "b": null, "c": null })), json!({ "a": "x" }));
-    assert_eq!(read(json!({ "a": "x", "b": 1, "c": { "d": null } })), json!({ "a": "x", "b": 1, "c": {} }));
-    assert_eq!(read(json!({ "a": null, "b": 1 })), json!({ "a": null, "b": 1 }), "a required null is the agent's");
+    assert_eq!(
+        read(json!({ "a": "x", "b": null, "c": null })),
+        json!({ "a": "x" })
+    );
+    assert_eq!(
+        read(json!({ "a": "x", "b": 1, "c": { "d": null } })),
+        json!({ "a": "x", "b": 1, "c": {} })
+    );
+    assert_eq!(
+        read(json!({ "a": null, "b": 1 })),
+        json!({ "a": null, "b": 1 }),
+        "a required null is the agent's"
+    );
     assert!(!normal.losses.narrows, "{:?}", normal.losses.named);
 }
 
-/// 002-01, POLICY §8: names come back at every depth; the same property under both names is refused, not chosen from.
+/// 002-01, POLICY §8: names come back at every depth; the same property under both names is
+/// refused, not chosen from.
 #[test]
 fn names_come_back() {
     let normal = normalize(&hostile("names"), Profile::Portable).unwrap();
     let renamed = normal.back.renamed();
     assert_eq!(renamed.len(), 6, "{renamed:?}");
     let shown = renamed.iter().find(|(name, _)| *name == "a.b").unwrap().1;
-    let read = normal.back.read(&json!({ shown: "x", "a_b": "y" })).unwrap();
+    let read = normal
+        .back
+        .read(&json!({ shown: "x", "a_b": "y" }))
+        .unwrap();
     assert_eq!(read, Some(json!({ "a.b": "x", "a_b": "y" })));
-    let twice = normal.back.read(&json!({ shown: "x", "a.b": "y" })).unwrap_err();
+    let twice = normal
+        .back
+        .read(&json!({ shown: "x", "a.b": "y" }))
+        .unwrap_err();
     assert_eq!(twice.expected, "the property `a.b` under one name only");
-    assert_eq!(normal.back.read(&json!({ "a_b": "y" })).unwrap(), None, "what is not renamed is not touched");
+    assert_eq!(
+        normal.back.read(&json!({ "a_b": "y" })).unwrap(),
+        None,
+        "what is not renamed is not touched"
+    );
 }
 
-/// POLICY §3 step 5, 002-03: a text that stands for a number is a number again, and no other text is.
+/// POLICY §3 step 5, 002-03: a text that stands for a number is a number again, and no other text
+/// is.
 #[test]
 fn texts_of_enums_come_back() {
     let normal = normalize(&hostile("enums"), Profile::Gemini).unwrap();
     let level = property(&normal.schema, "/properties/level");
     assert_eq!(level, &json!({ "type": "string", "enum": ["1", "2", "3"] }));
     let read = |arguments: Value| normal.back.read(&arguments).unwrap().unwrap_or(arguments);
-    assert_eq!(read(json!({ "level": "2", "flag": "true" })), json!({ "level": 2, "flag": true }));
-    assert_eq!(read(json!({ "level": "4", "loose": "1" })), json!({ "level": "4", "loose": "1" }));
+    assert_eq!(
+        read(json!({ "level": "2", "flag": "true" })),
+        json!({ "level": 2, "flag": true })
+    );
+    assert_eq!(
+        read(json!({ "level": "4", "loose": "1" })),
+        json!({ "level": "4", "loose": "1" })
+    );
 }
 
 /// 001-21: the report names each place, in words, and stays short.
 #[test]
 fn the_report_names_each_loss() {
     let normal = normalize(&hostile("bounds"), Profile::AnthropicStrict).unwrap();
-    let report: Vec<String> = normal.losses.named.iter().map(ToString::to_string).collect();
-    assert!(report.contains(&"/properties/s: `pattern` is not said".to_owned()), "{report:#?}");
-    assert!(report.contains(&"the root: only declared properties can be said".to_owned()), "{report:#?}");
+    let report: Vec<String> = normal
+        .losses
+        .named
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        report.contains(&"/properties/s: `pattern` is not said".to_owned()),
+        "{report:#?}"
+    );
+    assert!(
+        report.contains(&"the root: only declared properties can be said".to_owned()),
+        "{report:#?}"
+    );
     let told = property(&normal.schema, "/properties/s/description");
     assert_eq!(told, "(minLength 1, maxLength 8, pattern ^[a-z]+$)");
-    let many: serde_json::Map<String, Value> =
-        (0..200).map(|at| (format!("p{at}"), json!({ "type": "string", "examples": [] }))).collect();
-    let normal = normalize(&json!({ "type": "object", "properties": many }), Profile::Openai).unwrap();
+    let many: serde_json::Map<String, Value> = (0..200)
+        .map(|at| {
+            (
+                format!("p{at}"),
+                json!({ "type": "string", "examples": [] }),
+            )
+        })
+        .collect();
+    let normal = normalize(
+        &json!({ "type": "object", "properties": many }),
+        Profile::Openai,
+    )
+    .unwrap();
     assert_eq!((normal.losses.named.len(), normal.losses.more), (64, 136));
 }

@@ -12,19 +12,31 @@ pub(super) fn write(node: &Node) -> Value {
         }
     }
     if node.is_of("object") || !node.members.is_empty() {
-        let shown = |member: &super::node::Member| member.shown.clone().unwrap_or_else(|| member.name.clone());
-        let properties: Map<String, Value> =
-            node.members.iter().map(|member| (shown(member), write(&member.node))).collect();
+        let shown = |member: &super::node::Member| {
+            member.shown.clone().unwrap_or_else(|| member.name.clone())
+        };
+        let properties: Map<String, Value> = node
+            .members
+            .iter()
+            .map(|member| (shown(member), write(&member.node)))
+            .collect();
         out.insert("properties".to_owned(), properties.into());
-        let required = node.members.iter().filter(|member| node.is_required(&member.name)).map(shown);
+        let required = node
+            .members
+            .iter()
+            .filter(|member| node.is_required(&member.name))
+            .map(shown);
         let required: Vec<String> = required.collect();
         if !required.is_empty() {
             out.insert("required".to_owned(), required.into());
         }
     }
     if !node.patterns.is_empty() {
-        let patterns: Map<String, Value> =
-            node.patterns.iter().map(|(pattern, node)| (pattern.clone(), write(node))).collect();
+        let patterns: Map<String, Value> = node
+            .patterns
+            .iter()
+            .map(|(pattern, node)| (pattern.clone(), write(node)))
+            .collect();
         out.insert("patternProperties".to_owned(), patterns.into());
     }
     match &node.rest {
@@ -33,7 +45,10 @@ pub(super) fn write(node: &Node) -> Value {
         Rest::Like(node) => drop(out.insert("additionalProperties".to_owned(), write(node))),
     }
     if !node.prefix.is_empty() {
-        out.insert("prefixItems".to_owned(), node.prefix.iter().map(write).collect());
+        out.insert(
+            "prefixItems".to_owned(),
+            node.prefix.iter().map(write).collect(),
+        );
     }
     if let Some(items) = &node.items {
         out.insert("items".to_owned(), write(items));

@@ -38,7 +38,8 @@ fn schemas_within_the_bounds_pass() {
         json!({ "properties": { "a": { "enum": [{ "$ref": "http://x/" }], "default": { "$ref": "file:///etc/passwd" } } } }),
         json!({ "const": { "$ref": "http://x/" }, "examples": [{ "$ref": "http://x/" }] }),
         json!({ "properties": { "$ref": { "type": "string" }, "pattern": { "type": "string" } } }),
-        // References that stay inside: by pointer, by anchor, within an embedded resource, to the root, in a circle.
+        // References that stay inside: by pointer, by anchor, within an embedded resource, to the
+        // root, in a circle.
         json!({ "properties": { "a": { "$ref": "#/$defs/a~1b%20c" } }, "$defs": { "a/b c": { "type": "string" } } }),
         json!({ "$ref": "#here", "$defs": { "x": { "$anchor": "here", "type": "object" } } }),
         json!({ "$defs": { "x": { "$id": "urn:x", "$ref": "#/$defs/y", "$defs": { "y": {} } } } }),
@@ -60,29 +61,73 @@ fn schemas_beyond_the_bounds_quarantine() {
         (json!(null), "not_an_object"),
         (json!(true), "not_an_object"),
         (json!([]), "not_an_object"),
-        (json!({ "$schema": "http://json-schema.org/draft-04/schema#" }), "unknown_dialect"),
-        (json!({ "$schema": "http://evil.example/schema" }), "unknown_dialect"),
+        (
+            json!({ "$schema": "http://json-schema.org/draft-04/schema#" }),
+            "unknown_dialect",
+        ),
+        (
+            json!({ "$schema": "http://evil.example/schema" }),
+            "unknown_dialect",
+        ),
         (json!({ "$schema": 7 }), "unknown_dialect"),
-        (json!({ "not": { "$schema": "http://json-schema.org/draft-04/schema#" } }), "unknown_dialect"),
+        (
+            json!({ "not": { "$schema": "http://json-schema.org/draft-04/schema#" } }),
+            "unknown_dialect",
+        ),
         (json!({ "description": "x".repeat(64 << 10) }), "too_large"),
         (nested(33), "too_deep"),
-        (json!({ "default": (0..32).fold(json!(1), |inner, _| json!([inner])) }), "too_deep"),
-        (named("properties", 2_000, |n| format!("p{n}"), &json!(true)), "too_many_subschemas"),
-        (named("patternProperties", 65, |n| format!("^{n}$"), &json!({})), "too_many_patterns"),
+        (
+            json!({ "default": (0..32).fold(json!(1), |inner, _| json!([inner])) }),
+            "too_deep",
+        ),
+        (
+            named("properties", 2_000, |n| format!("p{n}"), &json!(true)),
+            "too_many_subschemas",
+        ),
+        (
+            named("patternProperties", 65, |n| format!("^{n}$"), &json!({})),
+            "too_many_patterns",
+        ),
         (json!({ "pattern": "x".repeat(513) }), "pattern_too_long"),
-        (json!({ "$ref": "http://127.0.0.1:1/s.json" }), "remote_reference"),
-        (json!({ "$defs": { "unused": { "$ref": "file:///etc/passwd" } } }), "remote_reference"),
-        (json!({ "$id": "http://x/", "$ref": "y.json" }), "remote_reference"),
+        (
+            json!({ "$ref": "http://127.0.0.1:1/s.json" }),
+            "remote_reference",
+        ),
+        (
+            json!({ "$defs": { "unused": { "$ref": "file:///etc/passwd" } } }),
+            "remote_reference",
+        ),
+        (
+            json!({ "$id": "http://x/", "$ref": "y.json" }),
+            "remote_reference",
+        ),
         (json!({ "$dynamicRef": "http://x/#a" }), "remote_reference"),
         (json!({ "$ref": 3 }), "remote_reference"),
         (json!({ "$ref": "#/$defs/absent" }), "dangling_reference"),
         (json!({ "$ref": "#absent" }), "dangling_reference"),
-        (json!({ "$ref": "#/type", "type": "object" }), "dangling_reference"),
-        (named("properties", 9, |n| format!("p{n}"), &json!({ "$dynamicRef": "#" })), "too_many_dynamic_references"),
+        (
+            json!({ "$ref": "#/type", "type": "object" }),
+            "dangling_reference",
+        ),
+        (
+            named(
+                "properties",
+                9,
+                |n| format!("p{n}"),
+                &json!({ "$dynamicRef": "#" }),
+            ),
+            "too_many_dynamic_references",
+        ),
         (ladder(14), "too_many_expansions"),
         (ladder(30), "too_many_expansions"),
-        (json!({ "enum": (0..1_001).collect::<Vec<_>>() }), "enum_too_long"),
-        (json!({ "enum": (0..101).map(|n| json!([n])).collect::<Vec<_>>() }), "enum_too_long"),
+        (
+            json!({ "enum": (0..1_001).collect::<Vec<_>>() }),
+            "enum_too_long",
+        ),
+        (
+            json!({ "enum": (0..101).map(|n| json!([n])).collect::<Vec<_>>() }),
+            "enum_too_long",
+        ),
         (wide("oneOf", 65), "too_many_alternatives"),
         (wide("anyOf", 65), "too_many_alternatives"),
     ];

@@ -15,60 +15,102 @@ fn entry(number: u32, agent: &str, tool: &str, code: &str) -> Box<Entry> {
 
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-/// FINDINGS F14: beyond the rate one entry stands for all, nothing is lost or counted twice, and each kind by itself.
+/// FINDINGS F14: beyond the rate one entry stands for all, nothing is lost or counted twice, and
+/// each kind by itself.
 #[test]
 fn refusals_beyond_a_rate_are_one_entry_each_minute() {
     let sums = Open::default();
     let written = |agent: &str, tool: &str, from: u32, count: u32, now: Duration| {
-        (from..from + count).filter(|number| sums.take(entry(*number, agent, tool, "c"), now, false).is_some()).count()
+        (from..from + count)
+            .filter(|number| {
+                sums.take(entry(*number, agent, tool, "c"), now, false)
+                    .is_some()
+            })
+            .count()
     };
     assert_eq!(written("a", "s__t", 0, 2_000, NOW), 100);
     assert_eq!(written("a", "s__other", 2_000, 50, NOW), 50, "another tool");
     assert_eq!(written("b", "s__t", 3_000, 50, NOW), 50, "another agent");
     assert!(sums.drain(NOW + OPEN / 2, false).is_empty(), "not yet");
     let drained = sums.drain(NOW + OPEN, false);
-    let [sum] = drained.as_slice() else { panic!("{drained:?}") };
-    assert_eq!((sum.count, sum.action_id.as_str(), sum.tool.as_str()), (Some(1_900), "1999", "s__t"));
-    assert_eq!(sum.first_time.as_deref(), Some("2026-01-01T00:00:00.000100Z"));
-    assert_eq!(written("a", "s__t", 4_000, 1, NOW + OPEN), 1, "the rate is kept again");
+    let [sum] = drained.as_slice() else {
+        panic!("{drained:?}")
+    };
+    assert_eq!(
+        (sum.count, sum.action_id.as_str(), sum.tool.as_str()),
+        (Some(1_900), "1999", "s__t")
+    );
+    assert_eq!(
+        sum.first_time.as_deref(),
+        Some("2026-01-01T00:00:00.000100Z")
+    );
+    assert_eq!(
+        written("a", "s__t", 4_000, 1, NOW + OPEN),
+        1,
+        "the rate is kept again"
+    );
     assert!(sums.drain(NOW + OPEN, true).is_empty());
     sums.drain(NOW + 100 * OPEN, false);
     assert!(sums.0.lock().is_empty(), "nothing is kept of what is over");
 }
 
-/// An agent that makes up names of tools fills neither memory nor ledger, and each refusal counts once.
+/// An agent that makes up names of tools fills neither memory nor ledger, and each refusal counts
+/// once.
 #[test]
 fn made_up_names_are_summed_up_without_them() {
     let sums = Open::default();
     let mut written = 0_u64;
     for number in 0..20_000 {
-        written += u64::from(sums.take(entry(number, "a", &format!("s__{number}"), "c"), NOW, false).is_some());
+        written += u64::from(
+            sums.take(entry(number, "a", &format!("s__{number}"), "c"), NOW, false)
+                .is_some(),
+        );
     }
-    assert!(sums.0.lock().values().all(|agent| agent.rooms.0[0].len() <= KINDS[0] + 1));
+    assert!(
+        sums.0
+            .lock()
+            .values()
+            .all(|agent| agent.rooms.0[0].len() <= KINDS[0] + 1)
+    );
     let drained = sums.drain(NOW, true);
-    assert!(drained.len() <= KINDS[0] + 1 && written <= 1_000, "{} {written}", drained.len());
+    assert!(
+        drained.len() <= KINDS[0] + 1 && written <= 1_000,
+        "{} {written}",
+        drained.len()
+    );
     let summed: u64 = drained.iter().map(|entry| entry.count.unwrap_or(1)).sum();
     assert_eq!(written + summed, 20_000);
-    assert!(drained.iter().all(|entry| entry.tool == SEVERAL && entry.count.is_some()));
+    assert!(
+        drained
+            .iter()
+            .all(|entry| entry.tool == SEVERAL && entry.count.is_some())
+    );
 }
 
 /// Without room nothing is written by itself.
 #[test]
 fn without_room_everything_is_summed_up() {
     let sums = Open::default();
-    assert!((0..3).all(|number| sums.take(entry(number, "a", "s__t", "c"), NOW, true).is_none()));
+    assert!((0..3).all(|number| {
+        sums.take(entry(number, "a", "s__t", "c"), NOW, true)
+            .is_none()
+    }));
     assert_eq!(sums.drain(NOW, true)[0].count, Some(3));
 }
 
-/// An agent that makes up names hides no tool that is offered, nor does one that asks for many earlier calls again; what is
-/// offered is told apart as long as there are no more than anybody offers.
+/// An agent that makes up names hides no tool that is offered, nor does one that asks for many
+/// earlier calls again; what is offered is told apart as long as there are no more than anybody
+/// offers.
 #[test]
 fn made_up_names_hide_no_tool_that_is_offered() {
     let sums = Open::default();
     let take = |entry: Box<Entry>| sums.take(entry, NOW, true).map(drop);
     for number in 0..1_000 {
         take(entry(number, "a", &format!("s__{number}"), "c"));
-        take(Box::new(Entry { claimed_by: Some(number.to_string()), ..*entry(number, "a", "offered__again", "c") }));
+        take(Box::new(Entry {
+            claimed_by: Some(number.to_string()),
+            ..*entry(number, "a", "offered__again", "c")
+        }));
     }
     for number in 0..300 {
         take(entry(number, "a", &format!("offered__{number}"), "c"));
@@ -77,11 +119,27 @@ fn made_up_names_hide_no_tool_that_is_offered() {
     let summed: u64 = drained.iter().map(|entry| entry.count.unwrap_or(1)).sum();
     assert_eq!(summed, 2_300);
     for number in 0..300 {
-        assert!(drained.iter().any(|entry| entry.tool == format!("offered__{number}")), "{number}");
+        assert!(
+            drained
+                .iter()
+                .any(|entry| entry.tool == format!("offered__{number}")),
+            "{number}"
+        );
     }
-    let again: Vec<_> = drained.iter().filter(|entry| entry.tool == "offered__again").collect();
-    assert_eq!(again.len(), KINDS[1] + 1, "earlier calls are told apart up to a bound");
-    assert!(drained.len() <= KINDS.iter().sum::<usize>() + 3, "{}", drained.len());
+    let again: Vec<_> = drained
+        .iter()
+        .filter(|entry| entry.tool == "offered__again")
+        .collect();
+    assert_eq!(
+        again.len(),
+        KINDS[1] + 1,
+        "earlier calls are told apart up to a bound"
+    );
+    assert!(
+        drained.len() <= KINDS.iter().sum::<usize>() + 3,
+        "{}",
+        drained.len()
+    );
 }
 
 /// What differs in what it means is never in one sum.
@@ -90,32 +148,73 @@ fn a_sum_is_of_one_meaning() {
     let one = || *entry(0, "a", "offered__t", "c");
     let kinds = [
         one(),
-        Entry { outcome: "failed".to_owned(), ..one() },
-        Entry { aborted_reason: None, ..one() },
-        Entry { would_refuse: Some("c".to_owned()), ..one() },
-        Entry { unasked: vec!["confirms".to_owned()], ..one() },
-        Entry { is_error: Some(true), ..one() },
-        Entry { attempts: 1, ..one() },
-        Entry { policy: "w".to_owned(), ..one() },
-        Entry { claimed_by: Some("1".to_owned()), ..one() },
-        Entry { approval: Some("1".to_owned()), ..one() },
+        Entry {
+            outcome: "failed".to_owned(),
+            ..one()
+        },
+        Entry {
+            aborted_reason: None,
+            ..one()
+        },
+        Entry {
+            would_refuse: Some("c".to_owned()),
+            ..one()
+        },
+        Entry {
+            unasked: vec!["confirms".to_owned()],
+            ..one()
+        },
+        Entry {
+            is_error: Some(true),
+            ..one()
+        },
+        Entry {
+            attempts: 1,
+            ..one()
+        },
+        Entry {
+            policy: "w".to_owned(),
+            ..one()
+        },
+        Entry {
+            claimed_by: Some("1".to_owned()),
+            ..one()
+        },
+        Entry {
+            approval: Some("1".to_owned()),
+            ..one()
+        },
     ];
     let sums = Open::default();
     for _ in 0..3 {
-        assert!(kinds.iter().all(|entry| sums.take(Box::new(entry.clone()), NOW, true).is_none()));
+        assert!(
+            kinds
+                .iter()
+                .all(|entry| sums.take(Box::new(entry.clone()), NOW, true).is_none())
+        );
     }
-    let counts: Vec<_> = sums.drain(NOW, true).into_iter().map(|entry| entry.count).collect();
+    let counts: Vec<_> = sums
+        .drain(NOW, true)
+        .into_iter()
+        .map(|entry| entry.count)
+        .collect();
     assert_eq!(counts, vec![Some(3); kinds.len()]);
 }
 
-/// What is written by itself whatever comes, what only as long as it does not come too fast, and what never without room.
+/// What is written by itself whatever comes, what only as long as it does not come too fast, and
+/// what never without room.
 #[test]
 fn what_was_sent_and_changes_something_is_never_summed_up() {
     use Outcome::{Answered, Failed, Planned, Refused, Unknown};
     use Way::{Alone, Rated, Summed};
     let of = |attempts: u32, of: &str| {
         let belongs = |word: &str| (of == word).then(|| "1".to_owned());
-        Entry { attempts, claimed_by: belongs("claim"), approval: belongs("hold"), ..*entry(0, "a", "offered__t", "c") }
+        Entry {
+            attempts,
+            claimed_by: belongs("claim"),
+            approval: belongs("hold"),
+            ..*entry(0, "a", "offered__t", "c")
+        }
     };
     // Outcome, attempts, to what it belongs, whether it reads; with room, and without.
     let cases = [

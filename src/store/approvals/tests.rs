@@ -8,7 +8,12 @@ use crate::model::clock::hands::Hands;
 use std::time::Duration;
 
 fn said(who: &str, allow: bool) -> Said {
-    Said { who: who.to_owned(), roles: vec!["approver".to_owned()], allow, why: " looked at it ".to_owned() }
+    Said {
+        who: who.to_owned(),
+        roles: vec!["approver".to_owned()],
+        allow,
+        why: " looked at it ".to_owned(),
+    }
 }
 
 async fn states(store: &dyn Store, ids: &[ActionId]) -> Vec<String> {
@@ -19,8 +24,8 @@ async fn states(store: &dyn Store, ids: &[ActionId]) -> Vec<String> {
     states
 }
 
-/// What is shown is what was asked, whole (003-46, 003-47), in the order in which it was asked; what is over is not listed,
-/// and can still be looked at.
+/// What is shown is what was asked, whole (003-46, 003-47), in the order in which it was asked;
+/// what is over is not listed, and can still be looked at.
 #[tokio::test]
 async fn operators_see_all_of_what_will_run() {
     let hands = Hands::new();
@@ -28,34 +33,78 @@ async fn operators_see_all_of_what_will_run() {
     let mut ids = Vec::new();
     for key in ["allowed", "denied", "used", "pending"] {
         let ask = ask(key);
-        store.run(Command::Hold(Box::new(ask.clone())), None).await.unwrap().unwrap();
+        store
+            .run(Command::Hold(Box::new(ask.clone())), None)
+            .await
+            .unwrap()
+            .unwrap();
         ids.push(ask.id);
         if key != "pending" {
-            decide(&store, ask.id, said("ann", key != "denied")).await.unwrap();
+            decide(&store, ask.id, said("ann", key != "denied"))
+                .await
+                .unwrap();
         }
         if key == "used" {
-            let call = Intent { hold: Some(ask.key), ..intent("call", store.token()) };
-            store.run(Command::Begin(Box::new(call)), None).await.unwrap().unwrap();
+            let call = Intent {
+                hold: Some(ask.key),
+                ..intent("call", store.token())
+            };
+            store
+                .run(Command::Begin(Box::new(call)), None)
+                .await
+                .unwrap()
+                .unwrap();
         }
         hands.pass(Duration::from_millis(1));
     }
     let open = open_holds(&store).await.unwrap();
-    assert_eq!(open.iter().map(|open| &open.state).collect::<Vec<_>>(), ["allowed", "pending"]);
-    assert_eq!(states(&store, &ids).await, ["allowed", "denied", "used", "pending"]);
+    assert_eq!(
+        open.iter().map(|open| &open.state).collect::<Vec<_>>(),
+        ["allowed", "pending"]
+    );
+    assert_eq!(
+        states(&store, &ids).await,
+        ["allowed", "denied", "used", "pending"]
+    );
     let shown = show(&store, ids[0]).await.unwrap().unwrap();
     assert_eq!(shown, open[0]);
-    assert_eq!(shown.arguments, Some(serde_json::json!({ "amount": 100, "to": "DE89" })));
-    assert_eq!((shown.purpose.as_str(), shown.not_for.as_deref()), ("pays an invoice", Some("salaries")));
-    assert_eq!((shown.agent.as_str(), shown.tenant.as_deref()), ("billing-agent", Some("t_001")));
-    assert_eq!((shown.allowed_by.as_slice(), shown.needed, shown.irreversible), (&["ann".to_owned()][..], 1, true));
-    assert_eq!((shown.decisions[0].why.as_str(), shown.execute_by.is_some()), ("looked at it", true));
+    assert_eq!(
+        shown.arguments,
+        Some(serde_json::json!({ "amount": 100, "to": "DE89" }))
+    );
+    assert_eq!(
+        (shown.purpose.as_str(), shown.not_for.as_deref()),
+        ("pays an invoice", Some("salaries"))
+    );
+    assert_eq!(
+        (shown.agent.as_str(), shown.tenant.as_deref()),
+        ("billing-agent", Some("t_001"))
+    );
+    assert_eq!(
+        (
+            shown.allowed_by.as_slice(),
+            shown.needed,
+            shown.irreversible
+        ),
+        (&["ann".to_owned()][..], 1, true)
+    );
+    assert_eq!(
+        (shown.decisions[0].why.as_str(), shown.execute_by.is_some()),
+        ("looked at it", true)
+    );
     let read: OpenHold = serde_json::from_str(&serde_json::to_string(&shown).unwrap()).unwrap();
     assert_eq!(read, shown);
 
     hands.pass(Duration::from_mins(1));
-    assert_eq!(states(&store, &ids).await, ["expired", "denied", "used", "pending"]);
+    assert_eq!(
+        states(&store, &ids).await,
+        ["expired", "denied", "used", "pending"]
+    );
     hands.pass(Duration::from_mins(9));
-    assert_eq!(states(&store, &ids).await, ["expired", "denied", "used", "expired"]);
+    assert_eq!(
+        states(&store, &ids).await,
+        ["expired", "denied", "used", "expired"]
+    );
     assert_eq!(open_holds(&store).await.unwrap(), []);
     assert_eq!(show(&store, ActionId::generate()).await.unwrap(), None);
 }
@@ -68,28 +117,76 @@ async fn operators_are_told_what_their_words_did() {
     let mut asked = ask("key");
     asked.needed = 2;
     let id = asked.id;
-    assert_eq!(decide(&store, id, said("ann", true)).await, Err(Uncounted::Gone(id)));
-    store.run(Command::Hold(Box::new(asked)), None).await.unwrap().unwrap();
+    assert_eq!(
+        decide(&store, id, said("ann", true)).await,
+        Err(Uncounted::Gone(id))
+    );
+    store
+        .run(Command::Hold(Box::new(asked)), None)
+        .await
+        .unwrap()
+        .unwrap();
     for why in ["", "  ", "a\nb", "\u{7}", &"x".repeat(WHY + 1)] {
-        let unfit = decide(&store, id, Said { why: why.to_owned(), ..said("ann", true) }).await;
+        let unfit = decide(
+            &store,
+            id,
+            Said {
+                why: why.to_owned(),
+                ..said("ann", true)
+            },
+        )
+        .await;
         assert!(matches!(unfit, Err(Uncounted::Unfit(_))), "{why:?}");
     }
     let roles = vec!["approver".to_owned()];
-    let not_yours = |is_itself| Err(Uncounted::NotYours { roles: roles.clone(), is_itself });
-    let teller = Said { roles: vec!["teller".to_owned()], ..said("eve", true) };
+    let not_yours = |is_itself| {
+        Err(Uncounted::NotYours {
+            roles: roles.clone(),
+            is_itself,
+        })
+    };
+    let teller = Said {
+        roles: vec!["teller".to_owned()],
+        ..said("eve", true)
+    };
     assert_eq!(decide(&store, id, teller).await, not_yours(false));
-    assert_eq!(decide(&store, id, said("billing-agent", true)).await, not_yours(true));
+    assert_eq!(
+        decide(&store, id, said("billing-agent", true)).await,
+        not_yours(true)
+    );
     let told = |changed, state: &str| {
         let waited = (changed && state == "allowed").then_some(Duration::from_secs(7));
-        Ok(Changed { changed, state: state.to_owned(), waited })
+        Ok(Changed {
+            changed,
+            state: state.to_owned(),
+            waited,
+        })
     };
-    assert_eq!(decide(&store, id, said("ann", true)).await, told(true, "pending"));
-    assert_eq!(decide(&store, id, said("ann", true)).await, told(false, "pending"));
+    assert_eq!(
+        decide(&store, id, said("ann", true)).await,
+        told(true, "pending")
+    );
+    assert_eq!(
+        decide(&store, id, said("ann", true)).await,
+        told(false, "pending")
+    );
     hands.pass(Duration::from_secs(7));
-    let longest = Said { why: "x".repeat(WHY), ..said("bob", true) };
+    let longest = Said {
+        why: "x".repeat(WHY),
+        ..said("bob", true)
+    };
     assert_eq!(decide(&store, id, longest).await, told(true, "allowed"));
-    assert_eq!(decide(&store, id, said("cyd", true)).await, told(false, "allowed"));
-    assert_eq!(decide(&store, id, said("cyd", false)).await, Err(Uncounted::Other { allowed: true }));
+    assert_eq!(
+        decide(&store, id, said("cyd", true)).await,
+        told(false, "allowed")
+    );
+    assert_eq!(
+        decide(&store, id, said("cyd", false)).await,
+        Err(Uncounted::Other { allowed: true })
+    );
     hands.pass(Duration::from_mins(1));
-    assert_eq!(decide(&store, id, said("cyd", true)).await, Err(Uncounted::Gone(id)));
+    assert_eq!(
+        decide(&store, id, said("cyd", true)).await,
+        Err(Uncounted::Gone(id))
+    );
 }

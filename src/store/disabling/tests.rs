@@ -14,28 +14,53 @@ fn open(data: &Path) -> Desk {
     let journal = Journal::open(data, Options::default()).unwrap();
     let in_force = Arc::<Held<Vec<String>>>::default();
     let seen = in_force.clone();
-    let apply = move |disabled: Disabled| *seen.lock() = disabled.keys().map(ToString::to_string).collect();
-    Desk { disabling: Disabling::open(data, journal.clone(), Arc::new(apply)).unwrap(), journal, in_force }
+    let apply =
+        move |disabled: Disabled| *seen.lock() = disabled.keys().map(ToString::to_string).collect();
+    Desk {
+        disabling: Disabling::open(data, journal.clone(), Arc::new(apply)).unwrap(),
+        journal,
+        in_force,
+    }
 }
 
 fn change(tool: &str, disable: bool, why: &str) -> Change {
-    Change { tool: ToolName::new(tool), disable, who: "ann".to_owned(), why: why.to_owned(), at: 1_700_000_000_000 }
+    Change {
+        tool: ToolName::new(tool),
+        disable,
+        who: "ann".to_owned(),
+        why: why.to_owned(),
+        at: 1_700_000_000_000,
+    }
 }
 
 fn notes(data: &Path) -> Vec<Note> {
     let records = Reader::open(data).unwrap().map(Result::unwrap);
-    let events = records.filter_map(|record| record.event().map(|bytes| Event::decode(bytes).unwrap()));
-    let notes = events.filter_map(|event| if let Event::Noted(noted) = event { Some(noted.note) } else { None });
+    let events =
+        records.filter_map(|record| record.event().map(|bytes| Event::decode(bytes).unwrap()));
+    let notes = events.filter_map(|event| {
+        if let Event::Noted(noted) = event {
+            Some(noted.note)
+        } else {
+            None
+        }
+    });
     notes.collect()
 }
 
-/// 003-41: away at once, after a restart, too, until an operator gives it back; each with a record of who and why.
+/// 003-41: away at once, after a restart, too, until an operator gives it back; each with a record
+/// of who and why.
 #[tokio::test]
 async fn a_tool_is_away_until_it_is_given_back() {
     let data = tempfile::tempdir().unwrap();
     let desk = open(data.path());
-    desk.disabling.make(change("fs__wipe", true, " wiped too much ")).await.unwrap();
-    desk.disabling.make(change("fs__read", true, "x")).await.unwrap();
+    desk.disabling
+        .make(change("fs__wipe", true, " wiped too much "))
+        .await
+        .unwrap();
+    desk.disabling
+        .make(change("fs__read", true, "x"))
+        .await
+        .unwrap();
     assert_eq!(*desk.in_force.lock(), ["fs__read", "fs__wipe"]);
     desk.journal.close().await.unwrap();
     drop(desk);
@@ -43,9 +68,15 @@ async fn a_tool_is_away_until_it_is_given_back() {
     let desk = open(data.path());
     assert_eq!(*desk.in_force.lock(), ["fs__read", "fs__wipe"]);
     let reason = desk.disabling.disabled().await.remove("fs__wipe").unwrap();
-    assert_eq!((reason.who.as_str(), reason.why.as_str()), ("ann", "wiped too much"));
+    assert_eq!(
+        (reason.who.as_str(), reason.why.as_str()),
+        ("ann", "wiped too much")
+    );
     assert_eq!(reason.since, "2023-11-14T22:13:20Z");
-    desk.disabling.make(change("fs__wipe", false, "mended")).await.unwrap();
+    desk.disabling
+        .make(change("fs__wipe", false, "mended"))
+        .await
+        .unwrap();
     assert_eq!(*desk.in_force.lock(), ["fs__read"]);
     assert_eq!(read(data.path()).unwrap().len(), 1);
     desk.journal.close().await.unwrap();
@@ -58,8 +89,11 @@ async fn a_tool_is_away_until_it_is_given_back() {
             Note::Stripped { .. } | Note::Drifted { .. } => panic!("{note:?}"),
         })
         .collect();
-    let expected =
-        [(true, of("fs__wipe", "wiped too much")), (true, of("fs__read", "x")), (false, of("fs__wipe", "mended"))];
+    let expected = [
+        (true, of("fs__wipe", "wiped too much")),
+        (true, of("fs__read", "x")),
+        (false, of("fs__wipe", "mended")),
+    ];
     assert_eq!(said, expected);
 }
 
@@ -68,12 +102,18 @@ async fn a_tool_is_away_until_it_is_given_back() {
 async fn without_a_record_nothing_is_given_back() {
     let data = tempfile::tempdir().unwrap();
     let desk = open(data.path());
-    desk.disabling.make(change("fs__wipe", true, "why")).await.unwrap();
+    desk.disabling
+        .make(change("fs__wipe", true, "why"))
+        .await
+        .unwrap();
     desk.journal.close().await.unwrap();
     let refused = desk.disabling.make(change("fs__wipe", false, "why")).await;
     assert!(matches!(refused, Err(Unchanged::Store(_))), "{refused:?}");
     let unrecorded = desk.disabling.make(change("fs__read", true, "why")).await;
-    assert!(matches!(unrecorded, Err(Unchanged::Unrecorded(_))), "{unrecorded:?}");
+    assert!(
+        matches!(unrecorded, Err(Unchanged::Unrecorded(_))),
+        "{unrecorded:?}"
+    );
     assert_eq!(*desk.in_force.lock(), ["fs__read", "fs__wipe"]);
     assert_eq!(read(data.path()).unwrap().len(), 2);
 }
@@ -83,16 +123,30 @@ async fn what_is_said_has_to_be_fit() {
     let data = tempfile::tempdir().unwrap();
     let desk = open(data.path());
     for why in ["", "  ", &"x".repeat(WHY + 1)] {
-        assert!(matches!(desk.disabling.make(change("fs__a", true, why)).await, Err(Unchanged::Unfit(_))));
+        assert!(matches!(
+            desk.disabling.make(change("fs__a", true, why)).await,
+            Err(Unchanged::Unfit(_))
+        ));
     }
-    assert_eq!(desk.disabling.make(change("fs__a", false, "why")).await, Err(Unchanged::NotDisabled));
+    assert_eq!(
+        desk.disabling.make(change("fs__a", false, "why")).await,
+        Err(Unchanged::NotDisabled)
+    );
     assert_eq!(*desk.in_force.lock(), [""; 0]);
 }
 
-/// A file that cannot be read says nothing; a toolgate that starts then would serve what was taken away.
+/// A file that cannot be read says nothing; a toolgate that starts then would serve what was taken
+/// away.
 #[test]
 fn a_file_that_cannot_be_read_stops_the_start() {
-    for text in ["", "{", "{\"fs__a\": {}}", "{\"fs__a\": 1}", "[]", "{\"a\":1,\"a\":1}"] {
+    for text in [
+        "",
+        "{",
+        "{\"fs__a\": {}}",
+        "{\"fs__a\": 1}",
+        "[]",
+        "{\"a\":1,\"a\":1}",
+    ] {
         let data = tempfile::tempdir().unwrap();
         std::fs::write(file(data.path()), text).unwrap();
         assert!(read(data.path()).is_err(), "{text}");

@@ -1,5 +1,6 @@
-//! Healing: an index that broke is made anew from the journal while toolgate runs. Nothing is decided meanwhile from less than
-//! what is durable: what is in memory stays there until the new index has it, and what cannot be looked up is not guessed.
+//! Healing: an index that broke is made anew from the journal while toolgate runs. Nothing is
+//! decided meanwhile from less than what is durable: what is in memory stays there until the new
+//! index has it, and what cannot be looked up is not guessed.
 
 use super::super::claims::Error;
 use super::super::state::Millis;
@@ -53,7 +54,8 @@ impl Shared {
             tries.noted(self.time.now());
             self.indexed(None);
         }
-        let may_begin = self.journal.is_writing() && self.has_room_for_another() && !self.pace.is_stopping();
+        let may_begin =
+            self.journal.is_writing() && self.has_room_for_another() && !self.pace.is_stopping();
         if !may_begin || !tries.is_due(self.time.now()) {
             return;
         }
@@ -69,17 +71,19 @@ impl Shared {
     /// Makes the index anew and puts it in the place of the one that broke.
     fn heal(&self) -> Result<(), Error> {
         let dir = index_path(self.closing.data());
-        // The old one is asked until the new one is there; sled has its files open, and needs no names any more.
+        // The old one is asked until the new one is there; sled has its files open, and needs no
+        // names any more.
         if dir.exists() {
             set_aside(&dir)?;
         }
-        let made = Index::open(&dir).and_then(|(index, applied)| match self.make_anew(&index, applied) {
-            Ok(applied) => self.put(index, applied),
-            Err(error) => {
-                index.close();
-                Err(error)
-            }
-        });
+        let made =
+            Index::open(&dir).and_then(|(index, applied)| match self.make_anew(&index, applied) {
+                Ok(applied) => self.put(index, applied),
+                Err(error) => {
+                    index.close();
+                    Err(error)
+                }
+            });
         if made.is_err() {
             // It only takes room.
             let _ = std::fs::remove_dir_all(&dir);
@@ -87,10 +91,12 @@ impl Shared {
         made
     }
 
-    /// Brings `index`, which is empty, so near to the journal that what is in memory makes up for the rest.
+    /// Brings `index`, which is empty, so near to the journal that what is in memory makes up for
+    /// the rest.
     pub(super) fn make_anew(&self, index: &Index, applied: Applied) -> Result<Applied, Error> {
         let replay = Replay::begin(self.closing.data(), index, applied)?;
-        let mut replay = replay.ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))?;
+        let mut replay =
+            replay.ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))?;
         loop {
             let durable = self.journal.durable_seq();
             while replay.step(durable)? {
@@ -108,14 +114,19 @@ impl Shared {
     fn put(&self, index: Index, applied: Applied) -> Result<(), Error> {
         // What the old one had is not in memory any more.
         if applied.seq < self.table.lock().indexed {
-            return Err(Error::Broken("the journal ends before the index did".to_owned()));
+            return Err(Error::Broken(
+                "the journal ends before the index did".to_owned(),
+            ));
         }
         if let Err(error) = self.closing.trust() {
             tracing::warn!(%error, "the index is made anew once more when toolgate is killed");
         }
         self.lookup.put(index);
         self.indexed(Some(applied.seq));
-        tracing::info!(records = applied.seq, "the index is made anew; side effects may run again");
+        tracing::info!(
+            records = applied.seq,
+            "the index is made anew; side effects may run again"
+        );
         Ok(())
     }
 
@@ -130,5 +141,8 @@ impl Shared {
 /// Bytes of the files in `dir`.
 fn size(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
+    files
+        .filter_map(|file| file.metadata().ok())
+        .map(|about| about.len())
+        .sum()
 }

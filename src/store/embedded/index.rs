@@ -1,5 +1,6 @@
-//! The index: sled, holding what the journal says in a form that can be looked up. Never the truth: it is never synced
-//! for a call, and whenever it cannot be trusted it is set aside and made again from the journal (SEMANTICS §8).
+//! The index: sled, holding what the journal says in a form that can be looked up. Never the truth:
+//! it is never synced for a call, and whenever it cannot be trusted it is set aside and made again
+//! from the journal (SEMANTICS §8).
 //!
 //! ```text
 //! m                      how far the journal is indexed
@@ -105,10 +106,16 @@ impl Changes {
         let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
         let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
         Self {
-            claims: claims.map(|(key, kept)| (*key, kept.value.clone())).collect(),
-            tasks: tasks.map(|(key, kept)| (*key, kept.value.clone())).collect(),
+            claims: claims
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
+            tasks: tasks
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
             sessions: sessions.map(|(key, kept)| (*key, kept.value)).collect(),
-            holds: holds.map(|(key, kept)| (*key, kept.value.clone())).collect(),
+            holds: holds
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
         }
     }
 
@@ -128,10 +135,23 @@ impl Index {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::Broken(format!("{} cannot be made: {error}", dir.display())))?;
         let db = calmly(|| {
-            sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
+            sled::Config::new()
+                .path(dir)
+                .cache_capacity(CACHE)
+                .flush_every_ms(None)
+                .print_profile_on_drop(false)
+                .open()
         })?;
-        let index = Self { db, hangs: AtomicBool::new(false), known: Mutex::new(Known::new()) };
-        let applied = index.get(META)?.map(|meta| read(&meta)).transpose()?.unwrap_or_default();
+        let index = Self {
+            db,
+            hangs: AtomicBool::new(false),
+            known: Mutex::new(Known::new()),
+        };
+        let applied = index
+            .get(META)?
+            .map(|meta| read(&meta))
+            .transpose()?
+            .unwrap_or_default();
         index.learn()?;
         Ok((index, applied))
     }
@@ -155,9 +175,17 @@ impl Index {
 
     /// Learns some more of the keys it holds, if there are any left to learn.
     pub(super) fn learn(&self) -> Result<(), Error> {
-        let Some(next) = self.known.lock().next() else { return Ok(()) };
+        let Some(next) = self.known.lock().next() else {
+            return Ok(());
+        };
         let range = named(CLAIM, &next)..vec![CLAIM + 1];
-        let names = calmly(|| self.db.range(range).keys().take(PORTION).collect::<sled::Result<Vec<_>>>())?;
+        let names = calmly(|| {
+            self.db
+                .range(range)
+                .keys()
+                .take(PORTION)
+                .collect::<sled::Result<Vec<_>>>()
+        })?;
         let keys: Vec<_> = names.iter().filter_map(|name| named_by(name)).collect();
         self.known.lock().learn(&keys, names.len() < PORTION);
         Ok(())
@@ -168,26 +196,37 @@ impl Index {
         if !self.known.lock().may_hold(key) {
             return Ok(None);
         }
-        self.get(&named(CLAIM, key))?.map(|value| read_claim(&value)).transpose()
+        self.get(&named(CLAIM, key))?
+            .map(|value| read_claim(&value))
+            .transpose()
     }
 
     /// The task of that name.
     pub(super) fn task(&self, key: &Digest) -> Result<Option<Task>, Error> {
-        self.get(&named(TASK, key))?.map(|value| read(&value)).transpose()
+        self.get(&named(TASK, key))?
+            .map(|value| read(&value))
+            .transpose()
     }
 
     /// The session of that name.
     pub(super) fn session(&self, key: &Digest) -> Result<Option<Session>, Error> {
-        self.get(&named(SESSION, key))?.map(|value| read(&value)).transpose()
+        self.get(&named(SESSION, key))?
+            .map(|value| read(&value))
+            .transpose()
     }
 
     /// The call held under `key`.
     pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, Error> {
-        self.get(&named(HOLD, key))?.map(|value| read_hold(&value)).transpose()
+        self.get(&named(HOLD, key))?
+            .map(|value| read_hold(&value))
+            .transpose()
     }
 
     /// The held calls that are so. Looks through all of them.
-    pub(super) fn holds(&self, is_so: impl Fn(&Hold) -> bool) -> Result<Vec<(Digest, Hold)>, Error> {
+    pub(super) fn holds(
+        &self,
+        is_so: impl Fn(&Hold) -> bool,
+    ) -> Result<Vec<(Digest, Hold)>, Error> {
         let (mut holds, mut found) = (self.db.scan_prefix([HOLD]), Vec::new());
         while let Some((name, value)) = calmly(|| holds.next().transpose())? {
             let hold = read_hold(&value)?;
@@ -200,7 +239,9 @@ impl Index {
 
     /// The key that `action` holds or held.
     pub(super) fn key_of(&self, action: ActionId) -> Result<Option<Digest>, Error> {
-        Ok(self.get(&acting(action))?.and_then(|key| Some(Digest::new(key.as_ref().try_into().ok()?))))
+        Ok(self
+            .get(&acting(action))?
+            .and_then(|key| Some(Digest::new(key.as_ref().try_into().ok()?))))
     }
 
     /// The claim that `action` holds, where no name says so: looks through all of them.
@@ -217,7 +258,13 @@ impl Index {
 
     /// Up to `most` keys whose claims have not come to an end.
     pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
-        let keys = calmly(|| self.db.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
+        let keys = calmly(|| {
+            self.db
+                .scan_prefix([OPEN])
+                .keys()
+                .take(most)
+                .collect::<sled::Result<Vec<_>>>()
+        })?;
         Ok(keys.iter().filter_map(|name| named_by(name)).collect())
     }
 
@@ -253,7 +300,9 @@ impl Index {
         let flushed = calmly(|| block_on_for(self.db.flush_async(), PATIENCE).transpose())?;
         if flushed.is_none() {
             self.hangs.store(true, Ordering::Relaxed);
-            return Err(Error::Broken("the index cannot be used: sled does not end what it is at".to_owned()));
+            return Err(Error::Broken(
+                "the index cannot be used: sled does not end what it is at".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -277,28 +326,48 @@ impl Index {
     /// Whether an answer that may be given again lies in the file `digest`.
     pub(super) fn needs(&self, digest: &Digest) -> Result<bool, Error> {
         let prefix = [&[RESULT][..], digest.as_bytes()].concat();
-        let keys = calmly(|| self.db.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
-        for key in keys.iter().filter_map(|key| Some(Digest::new(key.get(33..)?.try_into().ok()?))) {
+        let keys = calmly(|| {
+            self.db
+                .scan_prefix(prefix)
+                .keys()
+                .collect::<sled::Result<Vec<_>>>()
+        })?;
+        for key in keys
+            .iter()
+            .filter_map(|key| Some(Digest::new(key.get(33..)?.try_into().ok()?)))
+        {
             let claim = self.claim(&key)?;
-            if claim.is_some_and(|claim| claim.phase.stored().is_some_and(|stored| stored.digest == *digest)) {
+            if claim.is_some_and(|claim| {
+                claim
+                    .phase
+                    .stored()
+                    .is_some_and(|stored| stored.digest == *digest)
+            }) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Everything in it, as events that make it anew. The newest fencing token is carried as that of a session which nobody
-    /// has, since its own may be forgotten: toolgates from before that read it, too.
+    /// Everything in it, as events that make it anew. The newest fencing token is carried as that
+    /// of a session which nobody has, since its own may be forgotten: toolgates from before
+    /// that read it, too.
     pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
-        let newest = std::iter::once_with(|| self.get(META)).filter_map(Result::transpose).map(|meta| {
-            let Applied { token, seen, .. } = read(&meta?)?;
-            Ok(Carried::newest(token, seen))
-        });
-        let known =
-            [CLAIM, TASK, SESSION, HOLD].into_iter().flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
+        let newest = std::iter::once_with(|| self.get(META))
+            .filter_map(Result::transpose)
+            .map(|meta| {
+                let Applied { token, seen, .. } = read(&meta?)?;
+                Ok(Carried::newest(token, seen))
+            });
+        let known = [CLAIM, TASK, SESSION, HOLD]
+            .into_iter()
+            .flat_map(|kind| self.db.scan_prefix([kind]))
+            .map(|entry| {
                 let (name, value) = calmly(|| entry)?;
                 let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
-                    return Err(Error::Broken("the index holds a name that is none".to_owned()));
+                    return Err(Error::Broken(
+                        "the index holds a name that is none".to_owned(),
+                    ));
                 };
                 Ok(match *kind {
                     CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
@@ -307,11 +376,19 @@ impl Index {
                     _ => Carried::Session(key, read(&value)?),
                 })
             });
-        newest.chain(known).map(|carried| Event::Carried(carried?).encode().map_err(|error| unreadable(&error)))
+        newest.chain(known).map(|carried| {
+            Event::Carried(carried?)
+                .encode()
+                .map_err(|error| unreadable(&error))
+        })
     }
 
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
-    pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
+    pub(super) fn sweep(
+        &self,
+        now: Millis,
+        is_busy: impl Fn(&Digest) -> bool,
+    ) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
         let (mut batch, mut left) = (Batch::default(), SWEEP);
         let mut due = self.db.range(vec![EXPIRY]..until);
@@ -349,11 +426,19 @@ impl Index {
         }
         match kind {
             CLAIM => self.forget_claim(batch, key, now)?,
-            TASK if self.task(key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, key)),
-            SESSION if self.session(key)?.is_some_and(|session| session.at + IDLE <= now) => {
+            TASK if self.task(key)?.is_some_and(|task| task.last + IDLE <= now) => {
+                batch.remove(named(TASK, key));
+            }
+            SESSION
+                if self
+                    .session(key)?
+                    .is_some_and(|session| session.at + IDLE <= now) =>
+            {
                 batch.remove(named(SESSION, key));
             }
-            HOLD if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => batch.remove(named(HOLD, key)),
+            HOLD if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
+                batch.remove(named(HOLD, key));
+            }
             _ => {}
         }
         Ok(())
@@ -361,7 +446,9 @@ impl Index {
 
     /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
     fn forget_claim(&self, batch: &mut Batch, key: &Digest, now: Millis) -> Result<(), Error> {
-        let Some(mut claim) = self.claim(key)? else { return Ok(()) };
+        let Some(mut claim) = self.claim(key)? else {
+            return Ok(());
+        };
         match claim.age(now) {
             Age::Fresh => {}
             Age::Remembered => {
@@ -370,14 +457,21 @@ impl Index {
                     batch.remove(kept_in(&stored.digest, key));
                 }
                 batch.insert(named(CLAIM, key), claim_text(&claim)?);
-                batch.insert(expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key), &[]);
+                batch.insert(
+                    expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key),
+                    &[],
+                );
             }
             Age::Forgotten => {
                 batch.remove(named(CLAIM, key));
                 if self.key_of(claim.action)?.is_some() {
                     batch.remove(acting(claim.action));
                 }
-                claim.phase.stored().into_iter().for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
+                claim
+                    .phase
+                    .stored()
+                    .into_iter()
+                    .for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
             }
         }
         Ok(())
@@ -393,12 +487,15 @@ fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(Error::Broken(format!("the index cannot be used: {error}"))),
-        Err(_) => Err(Error::Broken("the index cannot be used: sled panicked".to_owned())),
+        Err(_) => Err(Error::Broken(
+            "the index cannot be used: sled panicked".to_owned(),
+        )),
     }
 }
 
-/// Frees what sled replaced for so many changes. It is left to the threads that touch sled to free, some hundred
-/// pieces every 128 touches; a batch is one touch, and replaces a page for each name in it.
+/// Frees what sled replaced for so many changes. It is left to the threads that touch sled to free,
+/// some hundred pieces every 128 touches; a batch is one touch, and replaces a page for each name
+/// in it.
 fn free(changes: usize) {
     for _ in 0..changes / 64 + 4 {
         crossbeam_epoch::pin().flush();
@@ -422,7 +519,8 @@ fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
     [&[EXPIRY][..], &at.to_be_bytes(), &[kind], key.as_bytes()].concat()
 }
 
-/// When something that was last used then may be forgotten. By the hour, so that its use leaves few traces behind.
+/// When something that was last used then may be forgotten. By the hour, so that its use leaves few
+/// traces behind.
 fn idle_since(last: Millis) -> Millis {
     (last / HOUR + 1) * HOUR + IDLE
 }
@@ -451,17 +549,27 @@ fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Re
     Ok(())
 }
 
-/// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a time: those of one moment
-/// stand together, under names that no other write uses.
+/// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a
+/// time: those of one moment stand together, under names that no other write uses.
 fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
     let mut ends = BTreeMap::<Millis, Vec<u8>>::new();
     for (key, claim) in claims.iter().filter(|(_, claim)| claim.phase.is_final()) {
-        ends.entry(claim.changed + claim.ttl).or_default().extend_from_slice(key.as_bytes());
+        ends.entry(claim.changed + claim.ttl)
+            .or_default()
+            .extend_from_slice(key.as_bytes());
     }
     for (at, keys) in &ends {
         for some in keys.chunks(TOGETHER * KEY) {
-            // While a carried state is read, several writes have the same number; no two of them have the same keys.
-            let name = [&[EXPIRY][..], &at.to_be_bytes(), &[GROUP], &seq.to_be_bytes(), &some[..KEY]].concat();
+            // While a carried state is read, several writes have the same number; no two of them
+            // have the same keys.
+            let name = [
+                &[EXPIRY][..],
+                &at.to_be_bytes(),
+                &[GROUP],
+                &seq.to_be_bytes(),
+                &some[..KEY],
+            ]
+            .concat();
             batch.insert(name, some);
         }
     }
@@ -473,8 +581,14 @@ fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
 }
 
 fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
-    let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
-    encode(claim, &body).map(|record| pack(&record)).map_err(|error| unreadable(&error))
+    let body = claim
+        .phase
+        .stored()
+        .map(|stored| stored.body.clone())
+        .unwrap_or_default();
+    encode(claim, &body)
+        .map(|record| pack(&record))
+        .map_err(|error| unreadable(&error))
 }
 
 fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
@@ -486,7 +600,8 @@ fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
 
 fn hold_text(hold: &Hold) -> Result<Vec<u8>, Error> {
     let body = hold.question.body();
-    body.and_then(|body| encode(hold, &body)).map_err(|error| unreadable(&error))
+    body.and_then(|body| encode(hold, &body))
+        .map_err(|error| unreadable(&error))
 }
 
 fn read_hold(value: &sled::IVec) -> Result<Hold, Error> {
@@ -498,7 +613,9 @@ fn read_hold(value: &sled::IVec) -> Result<Hold, Error> {
 }
 
 fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, Error> {
-    decode(&Bytes::copy_from_slice(value)).map(|(head, _)| head).map_err(|error| unreadable(&error))
+    decode(&Bytes::copy_from_slice(value))
+        .map(|(head, _)| head)
+        .map_err(|error| unreadable(&error))
 }
 
 fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
@@ -517,29 +634,56 @@ mod tests {
     use crate::store::state::tests::{START, ask, intent, result, settle, word};
     use crate::store::state::{View, apply, decide};
 
-    /// A held call that is over is kept for as long as it may be looked at, whatever became of it meanwhile, and then forgotten.
+    /// A held call that is over is kept for as long as it may be looked at, whatever became of it
+    /// meanwhile, and then forgotten.
     #[test]
     fn held_calls_are_forgotten_in_their_time() {
         let temp = tempfile::tempdir().unwrap();
         let (index, _) = Index::open(temp.path()).unwrap();
         let (mut view, asked) = (View::default(), ask("key"));
-        let commands = [Command::Hold(Box::new(asked.clone())), Command::Decide(word(&asked, "ann", true))];
+        let commands = [
+            Command::Hold(Box::new(asked.clone())),
+            Command::Decide(word(&asked, "ann", true)),
+        ];
         let mut ends = Vec::new();
         for command in commands {
             apply(&decide(&command, &view, START).unwrap(), &mut view);
             let hold = view.hold.clone().unwrap();
             ends.push(hold.ends());
-            index.write(&Changes { holds: vec![(asked.key, hold)], ..Changes::default() }, Applied::default()).unwrap();
+            index
+                .write(
+                    &Changes {
+                        holds: vec![(asked.key, hold)],
+                        ..Changes::default()
+                    },
+                    Applied::default(),
+                )
+                .unwrap();
         }
-        assert!(ends[1] < ends[0], "it is over before it would have been without a decision");
+        assert!(
+            ends[1] < ends[0],
+            "it is over before it would have been without a decision"
+        );
         index.sweep(ends[1] + SHOWN, |_| false).unwrap();
-        assert_eq!(index.hold(&asked.key).unwrap(), view.hold, "until then, it is there");
+        assert_eq!(
+            index.hold(&asked.key).unwrap(),
+            view.hold,
+            "until then, it is there"
+        );
         index.sweep(ends[1] + SHOWN + 1, |_| true).unwrap();
-        assert_eq!(index.holds(|hold| hold.id == asked.id).unwrap().len(), 1, "what is in memory stays");
+        assert_eq!(
+            index.holds(|hold| hold.id == asked.id).unwrap().len(),
+            1,
+            "what is in memory stays"
+        );
         index.sweep(ends[1] + SHOWN + 60_002, |_| false).unwrap();
         assert_eq!(index.hold(&asked.key).unwrap(), None);
         index.sweep(ends[0] + SHOWN + 1, |_| false).unwrap();
-        assert_eq!(index.db.len(), 1, "nothing is left but how far the journal is indexed");
+        assert_eq!(
+            index.db.len(),
+            1,
+            "nothing is left but how far the journal is indexed"
+        );
     }
 
     /// SEMANTICS §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
@@ -550,7 +694,11 @@ mod tests {
         let mut changes = Changes::default();
         for n in 0..SWEEP + 5 {
             let (call, mut view) = (intent(&format!("key {n}"), 1), View::default());
-            let call = crate::store::state::command::Intent { ttl: 100, keep: 1000, ..call };
+            let call = crate::store::state::command::Intent {
+                ttl: 100,
+                keep: 1000,
+                ..call
+            };
             let end = Command::Settle(settle(&call, Phase::Completed(result("paid"))));
             for command in [Command::Begin(Box::new(call.clone())), end] {
                 let event = decide(&command, &view, START).unwrap();
@@ -560,21 +708,35 @@ mod tests {
         }
         // As a carried state is read: several writes, one record number.
         for part in changes.claims.chunks(SWEEP / 2) {
-            let part = Changes { claims: part.to_vec(), ..Changes::default() };
+            let part = Changes {
+                claims: part.to_vec(),
+                ..Changes::default()
+            };
             index.write(&part, Applied::default()).unwrap();
         }
         let (key, whole) = &changes.claims[0];
-        let sweeps = |now| (0..5).take_while(|_| index.sweep(now, |_| false).unwrap()).count();
+        let sweeps = |now| {
+            (0..5)
+                .take_while(|_| index.sweep(now, |_| false).unwrap())
+                .count()
+        };
         assert_eq!(sweeps(START + 99), 0);
         assert_eq!(index.claim(key).unwrap().as_ref(), Some(whole));
         assert_eq!(sweeps(START + 101), 1, "as many as there are, each once");
         let left = index.claim(key).unwrap().unwrap();
         assert_eq!(left.phase.stored().unwrap().body, Bytes::new());
-        assert_eq!((left.age(START + 101), left.fingerprint), (Age::Remembered, whole.fingerprint));
+        assert_eq!(
+            (left.age(START + 101), left.fingerprint),
+            (Age::Remembered, whole.fingerprint)
+        );
         assert_eq!(sweeps(START + 1101), 1);
         assert!(changes.claims.iter().all(|(key, claim)| {
             index.claim(key).unwrap().is_none() && index.key_of(claim.action).unwrap().is_none()
         }));
-        assert_eq!(index.db.len(), 1, "nothing is left but how far the journal is indexed");
+        assert_eq!(
+            index.db.len(),
+            1,
+            "nothing is left but how far the journal is indexed"
+        );
     }
 }

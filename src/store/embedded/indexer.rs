@@ -1,4 +1,5 @@
-//! The indexer: brings what was decided into the index, behind everybody's back, one atomic batch at a time.
+//! The indexer: brings what was decided into the index, behind everybody's back, one atomic batch
+//! at a time.
 
 use super::super::claims::Error;
 use super::super::journal::{self, Extent, Retention};
@@ -23,15 +24,16 @@ const CHECKPOINT: Millis = 10_000;
 const TIDY: Millis = 10 * 60_000;
 /// Milliseconds between two looks at how large the journal is.
 const MEASURE: Millis = 2_000;
-/// Milliseconds after which segments that could not be dropped are looked at again, the first time; twice as many each time
-/// after that, because all that is to go is read for it.
+/// Milliseconds after which segments that could not be dropped are looked at again, the first time;
+/// twice as many each time after that, because all that is to go is read for it.
 const FIRST: Millis = 4_000;
 /// But never more than this.
 const LONGEST: Millis = 10 * 60_000;
-/// How long an answer's file is kept without a claim that refers to it: longer than it takes to settle one.
+/// How long an answer's file is kept without a claim that refers to it: longer than it takes to
+/// settle one.
 const UNCLAIMED: Duration = Duration::from_hours(1);
-/// Bytes of room there have to be for the index to be written: sled takes 512 KiB at once, and does not come back from a full
-/// disk.
+/// Bytes of room there have to be for the index to be written: sled takes 512 KiB at once, and does
+/// not come back from a full disk.
 pub(super) const ROOM: u64 = 2 << 20;
 
 /// How indexer and callers keep step.
@@ -131,17 +133,28 @@ impl Failing {
 
     /// It was tried at `now`, and `did` or did not work.
     pub(super) fn tried(&mut self, did: bool, now: Millis) {
-        self.wait = if did { 0 } else { (self.wait * 2).clamp(FIRST, LONGEST) };
+        self.wait = if did {
+            0
+        } else {
+            (self.wait * 2).clamp(FIRST, LONGEST)
+        };
         self.next = now + self.wait;
     }
 }
 
-/// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for it; until then what has begun
-/// is settled from memory, and nothing is begun.
+/// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for
+/// it; until then what has begun is settled from memory, and nothing is begun.
 pub(super) fn run(shared: &Shared) {
     let now = shared.time.now();
-    let (mut done, mut tries) =
-        (Done { checkpoint: now, tidying: now, measuring: now, failing: Failing::default() }, Tries::default());
+    let (mut done, mut tries) = (
+        Done {
+            checkpoint: now,
+            tidying: now,
+            measuring: now,
+            failing: Failing::default(),
+        },
+        Tries::default(),
+    );
     loop {
         let last = shared.pace.wait();
         if shared.lookup.is_whole()
@@ -200,14 +213,17 @@ impl Shared {
         // The index must never know more than the journal.
         match block_on(self.journal.until(applied.seq)) {
             Ok(_) => {}
-            // It will be written when there is room again, or never; until then the changes stay in memory.
+            // It will be written when there is room again, or never; until then the changes stay in
+            // memory.
             Err(error) => {
                 tracing::debug!(%error, "the index waits for the journal");
                 self.indexed(None);
                 return Ok(());
             }
         }
-        self.lookup.change(|index| index.write(&changes, applied)).inspect_err(|_| self.indexed(None))?;
+        self.lookup
+            .change(|index| index.write(&changes, applied))
+            .inspect_err(|_| self.indexed(None))?;
         self.indexed(Some(applied.seq));
         Ok(())
     }
@@ -216,7 +232,9 @@ impl Shared {
     pub(super) fn indexed(&self, upto: Option<u64>) {
         let mut table = self.table.lock();
         // Also those whose outcome had to wait for room.
-        let settled = upto.map(|upto| table.drop_indexed(upto, self.time.now())).unwrap_or_default();
+        let settled = upto
+            .map(|upto| table.drop_indexed(upto, self.time.now()))
+            .unwrap_or_default();
         let behind = table.unindexed();
         drop(table);
         for action in settled {
@@ -227,14 +245,19 @@ impl Shared {
 
     /// Whether there is room for the index to grow, as far as that can be known.
     pub(super) fn has_room(&self) -> bool {
-        let is_full = !self.journal.is_writing() && matches!(self.journal.health().state, journal::State::Full(_));
+        let is_full = !self.journal.is_writing()
+            && matches!(self.journal.health().state, journal::State::Full(_));
         !is_full && room(self.closing.data()) >= ROOM
     }
 
     /// Everything that is not indexed, as it is after the last record decided.
     fn changes(&self) -> (Changes, Applied) {
         let table = self.table.lock();
-        let applied = Applied { seq: table.last, token: table.token, seen: self.time.now() };
+        let applied = Applied {
+            seq: table.last,
+            token: table.token,
+            seen: self.time.now(),
+        };
         (Changes::of(&table), applied)
     }
 
@@ -254,17 +277,29 @@ impl Shared {
         }
     }
 
-    /// Drops old segments of the journal and answers that nobody can ask for any more. What does not work is tried again
-    /// later: it only costs room. False when segments could not be dropped that may go.
+    /// Drops old segments of the journal and answers that nobody can ask for any more. What does
+    /// not work is tried again later: it only costs room. False when segments could not be
+    /// dropped that may go.
     pub(super) fn tidy(&self) -> bool {
-        let Some(Keeping { age, archive }) = &self.keeping else { return true };
+        let Some(Keeping { age, archive }) = &self.keeping else {
+            return true;
+        };
         let upto = {
             let table = self.table.lock();
-            // What changes a state is queued under this lock, so that what follows the last of it is entries and notes on tools
-            // taken away: no state needs those, and what is taken away stands in a file of its own.
-            if table.indexed >= table.last { self.journal.durable_seq().max(table.indexed) } else { table.indexed }
+            // What changes a state is queued under this lock, so that what follows the last of it
+            // is entries and notes on tools taken away: no state needs those, and what
+            // is taken away stands in a file of its own.
+            if table.indexed >= table.last {
+                self.journal.durable_seq().max(table.indexed)
+            } else {
+                table.indexed
+            }
         };
-        let retention = Retention { upto, age: *age, archive: archive.as_deref() };
+        let retention = Retention {
+            upto,
+            age: *age,
+            archive: archive.as_deref(),
+        };
         let compacted = self.lookup.ask(|index| {
             let carried = index.carried().map(|event| {
                 event
@@ -281,7 +316,10 @@ impl Shared {
             let is_indexed = self.lookup.ask(|index| index.needs(digest)).unwrap_or(true);
             let is_fresh = || {
                 let table = self.table.lock();
-                let mut fresh = table.claims.values().filter_map(|kept| kept.value.phase.stored());
+                let mut fresh = table
+                    .claims
+                    .values()
+                    .filter_map(|kept| kept.value.phase.stored());
                 fresh.any(|stored| stored.digest == *digest)
             };
             is_indexed || is_fresh()
@@ -308,5 +346,7 @@ impl Shared {
 
 /// Bytes of room for the directory `data`; where that cannot be known, there is enough.
 pub(super) fn room(data: &Path) -> u64 {
-    rustix::fs::statvfs(data).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
+    rustix::fs::statvfs(data).map_or(u64::MAX, |about| {
+        about.f_bavail.saturating_mul(about.f_frsize)
+    })
 }

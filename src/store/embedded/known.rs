@@ -1,7 +1,9 @@
-//! Which claims the index may hold: a Bloom filter over their keys, so that a key nobody has used before, which is what nearly
-//! every call brings, is not looked for. That it says no is certain; that it says yes means: look.
+//! Which claims the index may hold: a Bloom filter over their keys, so that a key nobody has used
+//! before, which is what nearly every call brings, is not looked for. That it says no is certain;
+//! that it says yes means: look.
 //!
-//! What an index holds when it is opened is learned behind everybody's back; until all is known, every key has to be looked for.
+//! What an index holds when it is opened is learned behind everybody's back; until all is known,
+//! every key has to be looked for.
 
 use super::super::state::digest::Digest;
 
@@ -9,7 +11,8 @@ use super::super::state::digest::Digest;
 const FIRST: usize = 1 << 14;
 /// Layers at most: four million keys in 8 MiB.
 const LAYERS: usize = 8;
-/// Bits for each key. With one bit for each of a key's four words, a full layer is wrong once in 400 times.
+/// Bits for each key. With one bit for each of a key's four words, a full layer is wrong once in
+/// 400 times.
 const BITS: usize = 16;
 
 /// The keys, or some of them.
@@ -39,7 +42,10 @@ struct Layer {
 impl Known {
     /// Nothing yet.
     pub(super) fn new() -> Self {
-        Self { layers: Vec::new(), learned: Learned::Until(Digest::new([0; 32])) }
+        Self {
+            layers: Vec::new(),
+            learned: Learned::Until(Digest::new([0; 32])),
+        }
     }
 
     /// False when the index does not hold `key`.
@@ -55,7 +61,8 @@ impl Known {
         let is_new = self.learned == Learned::All;
         let full = self.layers.last().is_none_or(|layer| layer.room == 0);
         if full && self.layers.len() < LAYERS {
-            self.layers.push(Layer::with_room(FIRST << self.layers.len()));
+            self.layers
+                .push(Layer::with_room(FIRST << self.layers.len()));
         } else if full {
             // Many of them are forgotten by now; where all still count, there are too many.
             self.layers.clear();
@@ -72,10 +79,15 @@ impl Known {
 
     /// The key from which on the index is to be read; none when there is nothing to learn.
     pub(super) fn next(&self) -> Option<Digest> {
-        if let Learned::Until(next) = self.learned { Some(next) } else { None }
+        if let Learned::Until(next) = self.learned {
+            Some(next)
+        } else {
+            None
+        }
     }
 
-    /// Notes `keys`, which the index holds from [`Known::next`] on; with the `last` of them, all are known.
+    /// Notes `keys`, which the index holds from [`Known::next`] on; with the `last` of them, all
+    /// are known.
     pub(super) fn learn(&mut self, keys: &[Digest], last: bool) {
         for key in keys {
             self.add(key);
@@ -89,20 +101,28 @@ impl Known {
     }
 
     fn has(&self, key: &Digest) -> bool {
-        self.layers.iter().any(|layer| bits(key, layer.bits.len()).all(|(word, bit)| layer.bits[word] & bit != 0))
+        self.layers
+            .iter()
+            .any(|layer| bits(key, layer.bits.len()).all(|(word, bit)| layer.bits[word] & bit != 0))
     }
 }
 
 impl Layer {
     fn with_room(room: usize) -> Self {
-        Self { bits: vec![0; room * BITS / 64], room }
+        Self {
+            bits: vec![0; room * BITS / 64],
+            room,
+        }
     }
 }
 
-/// Where the bits of `key` are in a layer of so many `words`, a power of two. A key is a hash: its own bytes say where.
+/// Where the bits of `key` are in a layer of so many `words`, a power of two. A key is a hash: its
+/// own bytes say where.
 fn bits(key: &Digest, words: usize) -> impl Iterator<Item = (usize, u64)> {
     key.as_bytes().chunks_exact(8).map(move |part| {
-        let at = part.iter().fold(0_usize, |at, byte| at << 8 | usize::from(*byte));
+        let at = part
+            .iter()
+            .fold(0_usize, |at, byte| at << 8 | usize::from(*byte));
         ((at >> 6) % words, 1 << (at & 63))
     })
 }
@@ -128,21 +148,37 @@ mod tests {
         known.learn(second, true);
         assert_eq!(known.next(), None);
         assert!(there.iter().all(|key| known.may_hold(key)) && known.may_hold(&key(usize::MAX)));
-        let wrong = (0..10_000).filter(|n| known.may_hold(&key(FIRST * 4 + n))).count();
+        let wrong = (0..10_000)
+            .filter(|n| known.may_hold(&key(FIRST * 4 + n)))
+            .count();
         assert!(wrong < 200, "{wrong} of 10000");
         assert!(known.add(&key(FIRST * 5)) && !known.add(&key(FIRST * 5)));
     }
 
-    /// It takes up no more memory than it may: full, it learns what still counts; when that is too much, it gives up.
+    /// It takes up no more memory than it may: full, it learns what still counts; when that is too
+    /// much, it gives up.
     #[test]
     fn it_begins_anew_when_it_is_full() {
         let mut known = Known::new();
         known.learn(&[], true);
-        known.layers = (0..LAYERS).map(|_| Layer { room: 0, ..Layer::with_room(64) }).collect();
+        known.layers = (0..LAYERS)
+            .map(|_| Layer {
+                room: 0,
+                ..Layer::with_room(64)
+            })
+            .collect();
         assert!(known.add(&key(1)));
-        assert_eq!((known.next(), known.layers.len()), (Some(Digest::new([0; 32])), 0));
+        assert_eq!(
+            (known.next(), known.layers.len()),
+            (Some(Digest::new([0; 32])), 0)
+        );
         assert!(known.may_hold(&key(2)));
-        known.layers = (0..LAYERS).map(|_| Layer { room: 0, ..Layer::with_room(64) }).collect();
+        known.layers = (0..LAYERS)
+            .map(|_| Layer {
+                room: 0,
+                ..Layer::with_room(64)
+            })
+            .collect();
         known.learn(&[key(3)], true);
         assert_eq!((known.next(), known.layers.len()), (None, 0));
         assert!(known.may_hold(&key(4)) && !known.add(&key(4)));

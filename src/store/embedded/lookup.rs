@@ -1,5 +1,6 @@
-//! The index as decisions ask it: whole; frozen, when it could not be written, which still says rightly what was so up to
-//! then; or away, when it could not be read. What is not known is never guessed.
+//! The index as decisions ask it: whole; frozen, when it could not be written, which still says
+//! rightly what was so up to then; or away, when it could not be read. What is not known is never
+//! guessed.
 
 use super::super::claims::Error;
 use super::index::Index;
@@ -18,7 +19,11 @@ pub(super) struct Lookup {
 impl Lookup {
     /// Of an index that is up to what it says.
     pub(super) fn new(index: Index) -> Self {
-        Self { index: RwLock::new(Some(index)), whole: AtomicBool::new(true), readable: AtomicBool::new(true) }
+        Self {
+            index: RwLock::new(Some(index)),
+            whole: AtomicBool::new(true),
+            readable: AtomicBool::new(true),
+        }
     }
 
     /// Whether nothing went wrong with it.
@@ -27,7 +32,10 @@ impl Lookup {
     }
 
     /// Asks it. [`Error::Away`] when it cannot say; one wrong answer, and it is not asked again.
-    pub(super) fn ask<T>(&self, question: impl FnOnce(&Index) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Index) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let index = self.index.read();
         let is_readable = self.readable.load(Ordering::Acquire);
         let asked = index.as_ref().filter(|_| is_readable).ok_or_else(away)?;
@@ -43,11 +51,17 @@ impl Lookup {
         self.freeze(error);
     }
 
-    /// Changes it; for the indexer alone. When that fails it is changed no more: what it took of the change, if anything, is
-    /// still in memory, and counts there.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&Index) -> Result<T, Error>) -> Result<T, Error> {
+    /// Changes it; for the indexer alone. When that fails it is changed no more: what it took of
+    /// the change, if anything, is still in memory, and counts there.
+    pub(super) fn change<T>(
+        &self,
+        change: impl FnOnce(&Index) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let index = self.index.read();
-        let changed = index.as_ref().filter(|_| self.is_whole()).ok_or_else(away)?;
+        let changed = index
+            .as_ref()
+            .filter(|_| self.is_whole())
+            .ok_or_else(away)?;
         change(changed).map_err(|error| {
             self.freeze(&error);
             away()

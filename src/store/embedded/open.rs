@@ -1,4 +1,5 @@
-//! Opening: an index that can be trusted is brought up to the journal; any other is set aside and made anew.
+//! Opening: an index that can be trusted is brought up to the journal; any other is set aside and
+//! made anew.
 
 use super::super::claims::Error;
 use super::super::journal::{Journal, replace};
@@ -38,36 +39,79 @@ const BROKEN: &str = "broken";
 const IN_FLIGHT: usize = 1 << 16;
 
 /// Opens everything and settles what a crash left in flight.
-pub(super) fn open(data: &Path, journal: Journal, clock: Clock, keeping: Option<Keeping>) -> Result<Shared, Error> {
+pub(super) fn open(
+    data: &Path,
+    journal: Journal,
+    clock: Clock,
+    keeping: Option<Keeping>,
+) -> Result<Shared, Error> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
-    let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());
+    let same_boot = last
+        .as_ref()
+        .is_some_and(|last| last.boot == boot && !boot.is_empty());
     let how = last.as_ref().map_or("", |last| last.how.as_str());
     let trusted = how == CLEAN || same_boot && how != BROKEN;
-    let anchor = last.as_ref().and_then(|last| last.anchor).filter(|_| same_boot);
+    let anchor = last
+        .as_ref()
+        .and_then(|last| last.anchor)
+        .filter(|_| same_boot);
     if !trusted {
         set_aside(&dir)?;
     }
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
     let before = last.as_ref().map_or(NO_BOOT, |last| last.boot.as_str());
     write_mark(data, OPENING, before, anchor).map_err(|error| unmarked(&error))?;
-    let closing = Closing { data: data.to_owned(), boot, anchor, ended_well: AtomicBool::new(false) };
+    let closing = Closing {
+        data: data.to_owned(),
+        boot,
+        anchor,
+        ended_well: AtomicBool::new(false),
+    };
     let (index, applied) = up_to_date(data, journal.health().head.seq)?;
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
-    let (marks, sent) =
-        Marks::open(data).map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
+    let (marks, sent) = Marks::open(data)
+        .map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
     let time = match anchor {
         Some(anchor) => Time::continuing(clock, applied.seen, anchor),
         None => Time::starting(clock, applied.seen),
     };
     let now = time.now();
     let open = index.holds(|hold| hold.is_open(now))?;
-    let holds = open.into_iter().map(|(key, value)| (key, Kept { value, change: 0 })).collect();
-    let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, holds, ..Table::default() };
-    let (table, lookup, waiters, pace) = (Mutex::new(table), Lookup::new(index), Waiters::default(), Pace::default());
-    let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, keeping, closing };
+    let holds = open
+        .into_iter()
+        .map(|(key, value)| (key, Kept { value, change: 0 }))
+        .collect();
+    let table = Table {
+        token: applied.token,
+        last: applied.seq,
+        indexed: applied.seq,
+        holds,
+        ..Table::default()
+    };
+    let (table, lookup, waiters, pace) = (
+        Mutex::new(table),
+        Lookup::new(index),
+        Waiters::default(),
+        Pace::default(),
+    );
+    let mut shared = Shared {
+        table,
+        lookup,
+        journal,
+        results,
+        marks,
+        waiters,
+        time,
+        pace,
+        keeping,
+        closing,
+    };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
-    shared.marks.begin().map_err(|error| Error::Broken(format!("the marks cannot be begun: {error}")))?;
+    shared
+        .marks
+        .begin()
+        .map_err(|error| Error::Broken(format!("the marks cannot be begun: {error}")))?;
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.trust()?;
     Ok(shared)
@@ -100,7 +144,8 @@ impl Closing {
 
     /// The next start makes the index anew, unless this process does.
     pub(super) fn distrust(&self) {
-        // On a full disk nothing can be written, but removed: an index without a mark is not trusted either.
+        // On a full disk nothing can be written, but removed: an index without a mark is not
+        // trusted either.
         if self.mark(BROKEN).is_err()
             && let Err(error) = std::fs::remove_file(mark_path(&self.data))
         {
@@ -137,7 +182,9 @@ impl Drop for Closing {
 }
 
 fn write_mark(data: &Path, how: &str, boot: &str, anchor: Option<Anchor>) -> io::Result<()> {
-    let anchor = anchor.map(|anchor| format!(" {} {}", anchor.at, anchor.steady)).unwrap_or_default();
+    let anchor = anchor
+        .map(|anchor| format!(" {} {}", anchor.at, anchor.steady))
+        .unwrap_or_default();
     replace(data, &mark_path(data), &format!("{how} {boot}{anchor}\n"))
 }
 
@@ -158,20 +205,27 @@ fn up_to_date(data: &Path, head: u64) -> Result<(Index, Applied), Error> {
     set_aside(&dir)?;
     let (index, applied) = Index::open(&dir)?;
     let applied = replay(data, &index, applied)?;
-    applied.map(|applied| (index, applied)).ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))
+    applied
+        .map(|applied| (index, applied))
+        .ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))
 }
 
 /// Brings `index` up to the journal; none when it has to be made anew for that.
 fn replay(data: &Path, index: &Index, applied: Applied) -> Result<Option<Applied>, Error> {
-    let Some(mut replay) = Replay::begin(data, index, applied)? else { return Ok(None) };
+    let Some(mut replay) = Replay::begin(data, index, applied)? else {
+        return Ok(None);
+    };
     while replay.step(u64::MAX)? {}
-    tracing::info!(replayed = replay.replayed(), "the index is up to the journal");
+    tracing::info!(
+        replayed = replay.replayed(),
+        "the index is up to the journal"
+    );
     Ok(Some(replay.applied()))
 }
 
 impl Shared {
-    /// Settles what was in flight when the last process ended: without the mark that a byte may have left, under a kernel
-    /// that has not died since, nothing was sent (SEMANTICS §4).
+    /// Settles what was in flight when the last process ended: without the mark that a byte may
+    /// have left, under a kernel that has not died since, nothing was sent (SEMANTICS §4).
     /// `sent`: the marks, where they can be relied on.
     fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), Error> {
         let mut last = None;
@@ -182,7 +236,9 @@ impl Shared {
             let phase = if sent.is_some_and(|sent| !sent.contains(claim.action.as_bytes())) {
                 Phase::NotSent
             } else {
-                Phase::Unknown { why: "toolgate ended while the call was in flight".to_owned() }
+                Phase::Unknown {
+                    why: "toolgate ended while the call was in flight".to_owned(),
+                }
             };
             tracing::warn!(action = %claim.action, tool = %claim.tool, became = phase.word(), "a call was in flight when toolgate ended");
             let settle = Settle {
@@ -199,13 +255,19 @@ impl Shared {
             }
         }
         // The marks' slots are used again from now on.
-        last.map_or(Ok(()), |last| block_on(self.journal.until(last)).map(drop).map_err(super::unwritten))
+        last.map_or(Ok(()), |last| {
+            block_on(self.journal.until(last))
+                .map(drop)
+                .map_err(super::unwritten)
+        })
     }
 }
 
 /// Which run of the kernel this is; changes with every boot.
 fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// How the index stood when it was last marked.
@@ -221,7 +283,12 @@ fn last_mark(data: &Path) -> Option<Mark> {
     let mut words = text.split_whitespace();
     let (how, boot) = (words.next()?.to_owned(), words.next()?.to_owned());
     let anchor = words.next().zip(words.next());
-    let anchor = anchor.and_then(|(at, steady)| Some(Anchor { at: at.parse().ok()?, steady: steady.parse().ok()? }));
+    let anchor = anchor.and_then(|(at, steady)| {
+        Some(Anchor {
+            at: at.parse().ok()?,
+            steady: steady.parse().ok()?,
+        })
+    });
     Some(Mark { how, boot, anchor })
 }
 
@@ -248,9 +315,10 @@ pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
     let aside = aside(dir);
     let _ = std::fs::remove_dir_all(&aside);
     match std::fs::rename(dir, &aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Broken(format!("{} cannot be moved away: {error}", dir.display())))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Broken(format!(
+            "{} cannot be moved away: {error}",
+            dir.display()
+        ))),
         Ok(()) => {
             tracing::warn!(aside = %aside.display(), "the index is made anew from the journal");
             Ok(())
@@ -259,7 +327,8 @@ pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// A kill while sled opens leaves half a snapshot behind that it then refuses to open (spacejam/sled #1527).
+/// A kill while sled opens leaves half a snapshot behind that it then refuses to open
+/// (spacejam/sled #1527).
 fn sweep_halves(dir: &Path) {
     let halves = std::fs::read_dir(dir).into_iter().flatten().flatten();
     for half in halves.filter(|file| file.file_name().to_string_lossy().ends_with(".generating")) {

@@ -1,5 +1,6 @@
-//! Claims as the index keeps them: shorter, since what sled does with a value costs by its length. Digests stand as bytes
-//! instead of 64 digits, the names of a claim's members as one byte each. What is not packed reads as it stands.
+//! Claims as the index keeps them: shorter, since what sled does with a value costs by its length.
+//! Digests stand as bytes instead of 64 digits, the names of a claim's members as one byte each.
+//! What is not packed reads as it stands.
 
 /// Stands before the 32 bytes of a digest; like the names' bytes, none that JSON has.
 const DIGEST: u8 = 0;
@@ -28,17 +29,27 @@ const NAMES: [&[u8]; 17] = [
 /// Bytes of a digest as JSON.
 const DIGITS: usize = 66;
 
-const _: () = assert!(FIRST as usize + NAMES.len() <= 0x20, "JSON may hold the bytes from here on");
+const _: () = assert!(
+    FIRST as usize + NAMES.len() <= 0x20,
+    "JSON may hold the bytes from here on"
+);
 
 /// Packs `record`, JSON on a line and what follows it.
 pub(super) fn pack(record: &[u8]) -> Vec<u8> {
-    let end = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
+    let end = record
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(record.len());
     let (mut head, rest) = record.split_at(end);
     let mut out = Vec::with_capacity(record.len());
     while let Some(quote) = head.iter().position(|byte| *byte == b'"') {
         out.extend_from_slice(&head[..quote]);
         head = &head[quote..];
-        let taken = if let Some((name, byte)) = NAMES.iter().zip(FIRST..).find(|(name, _)| head.starts_with(name)) {
+        let taken = if let Some((name, byte)) = NAMES
+            .iter()
+            .zip(FIRST..)
+            .find(|(name, _)| head.starts_with(name))
+        {
             out.push(byte);
             name.len()
         } else if let Some(digest) = digest(head) {
@@ -71,11 +82,20 @@ pub(super) fn unpack(mut record: &[u8]) -> Vec<u8> {
                 let (digest, rest) = rest.split_at(rest.len().min(32));
                 out.push(b'"');
                 let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-                out.extend(digits.map(|digit| if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }));
+                out.extend(digits.map(|digit| {
+                    if digit < 10 {
+                        b'0' + digit
+                    } else {
+                        b'a' + digit - 10
+                    }
+                }));
                 out.push(b'"');
                 record = rest;
             }
-            byte => match byte.checked_sub(FIRST).and_then(|name| NAMES.get(usize::from(name))) {
+            byte => match byte
+                .checked_sub(FIRST)
+                .and_then(|name| NAMES.get(usize::from(name)))
+            {
                 Some(name) => out.extend_from_slice(name),
                 None => out.push(byte),
             },
@@ -86,7 +106,9 @@ pub(super) fn unpack(mut record: &[u8]) -> Vec<u8> {
 
 /// The digest that `text` begins with, in quotes and small digits.
 fn digest(text: &[u8]) -> Option<[u8; 32]> {
-    let text = text.first_chunk::<DIGITS>().filter(|text| text[DIGITS - 1] == b'"')?;
+    let text = text
+        .first_chunk::<DIGITS>()
+        .filter(|text| text[DIGITS - 1] == b'"')?;
     let mut out = [0; 32];
     for (byte, pair) in out.iter_mut().zip(text[1..].chunks_exact(2)) {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
@@ -107,7 +129,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is packed comes back byte for byte, whatever texts it holds, and what was not packed stays as it is.
+    /// What is packed comes back byte for byte, whatever texts it holds, and what was not packed
+    /// stays as it is.
     #[test]
     fn records_come_back_as_they_were() {
         let digest = "0123456789abcdef".repeat(4);
@@ -121,9 +144,18 @@ mod tests {
             let record = record(text);
             let packed = pack(record.as_bytes());
             assert_eq!(unpack(&packed), record.as_bytes());
-            assert!(packed.len() < record.len() - 40, "{} of {}", packed.len(), record.len());
+            assert!(
+                packed.len() < record.len() - 40,
+                "{} of {}",
+                packed.len(),
+                record.len()
+            );
             let (head, _) = record.split_once('\n').unwrap();
-            assert_eq!(unpack(head.as_bytes()), head.as_bytes(), "as an older toolgate wrote it");
+            assert_eq!(
+                unpack(head.as_bytes()),
+                head.as_bytes(),
+                "as an older toolgate wrote it"
+            );
         }
     }
 

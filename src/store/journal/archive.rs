@@ -1,4 +1,5 @@
-//! The archive: where segments go that the journal does not need any more, whole, with nothing changed in them.
+//! The archive: where segments go that the journal does not need any more, whole, with nothing
+//! changed in them.
 
 use super::error::Error;
 use super::{place, segment};
@@ -8,7 +9,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The first records of all segments in the archive `dir`, in order; none where there is no archive.
+/// The first records of all segments in the archive `dir`, in order; none where there is no
+/// archive.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
     match segment::every(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -16,7 +18,8 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
     }
 }
 
-/// Whether something can be kept in the archive `dir`, which is made when it does not exist: asked before much is read.
+/// Whether something can be kept in the archive `dir`, which is made when it does not exist: asked
+/// before much is read.
 pub(super) fn can_keep(dir: &Path) -> Result<(), Error> {
     place::make_dir(dir).map_err(|source| Error::io("make the archive", dir, source))?;
     let trial = dir.join("trial.new");
@@ -28,14 +31,15 @@ pub(super) fn can_keep(dir: &Path) -> Result<(), Error> {
     kept.map_err(|source| Error::io("write into the archive", dir, source))
 }
 
-/// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is there already stays as it is,
-/// and has to be the same.
+/// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is
+/// there already stays as it is, and has to be the same.
 pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), Error> {
     place::make_dir(to).map_err(|source| Error::io("make the archive", to, source))?;
     for first in firsts {
         let name = segment::name(*first);
         let (source, target) = (from.join(&name), to.join(&name));
-        copy(&source, &target).map_err(|error| Error::io("copy a segment into the archive as", &target, error))?;
+        copy(&source, &target)
+            .map_err(|error| Error::io("copy a segment into the archive as", &target, error))?;
     }
     place::sync_dir(to).map_err(|source| Error::io("keep what is new in", to, source))
 }
@@ -51,7 +55,12 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
     io::copy(&mut from, &mut file)?;
     file.sync_all()?;
     same(&segment::open(source, false)?, &segment::open(&new, false)?)?;
@@ -65,7 +74,9 @@ fn same(one: &File, other: &File) -> io::Result<()> {
     loop {
         let (got, there) = (fill(&mut one, &mut mine)?, fill(&mut other, &mut theirs)?);
         if mine[..got] != theirs[..there] {
-            return Err(io::Error::other("another segment of that name is there; nothing is dropped"));
+            return Err(io::Error::other(
+                "another segment of that name is there; nothing is dropped",
+            ));
         }
         if got == 0 {
             return Ok(());

@@ -7,8 +7,8 @@ use std::str::FromStr;
 /// A SHA-256 hash.
 pub(super) type Hash = [u8; 32];
 
-/// Where the journal stands after some record: that record's number, and the hash over everything up to it. Written
-/// `SEQ:HASH`, with the hash in 64 hex digits.
+/// Where the journal stands after some record: that record's number, and the hash over everything
+/// up to it. Written `SEQ:HASH`, with the hash in 64 hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The last record, counted from 1; 0 before the first.
@@ -39,7 +39,10 @@ impl FromStr for Head {
     fn from_str(text: &str) -> Result<Self, NoHead> {
         let (seq, hex) = text.trim().split_once(':').ok_or(NoHead)?;
         let hash = unhex(hex).ok_or(NoHead)?;
-        Ok(Self { seq: seq.parse().map_err(|_| NoHead)?, hash })
+        Ok(Self {
+            seq: seq.parse().map_err(|_| NoHead)?,
+            hash,
+        })
     }
 }
 
@@ -54,7 +57,10 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// The bytes that `text` gives in hex digits; none when it is something else.
 pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    let digits: Vec<u32> = text
+        .chars()
+        .map(|digit| digit.to_digit(16))
+        .collect::<Option<_>>()?;
     let mut bytes = [0; N];
     if digits.len() != 2 * N {
         return None;

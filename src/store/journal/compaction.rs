@@ -1,7 +1,9 @@
-//! Dropping segments that nobody needs any more. A sealed summary takes their place; the chain runs through it.
+//! Dropping segments that nobody needs any more. A sealed summary takes their place; the chain runs
+//! through it.
 //!
-//! A crash leaves the old state or the new one: the summary is whole, synced and vouched for before it takes its name, and
-//! from then on what it stands for is not looked at, whether it is removed yet or not.
+//! A crash leaves the old state or the new one: the summary is whole, synced and vouched for before
+//! it takes its name, and from then on what it stands for is not looked at, whether it is removed
+//! yet or not.
 
 use super::error::Error;
 use super::item::Group;
@@ -37,7 +39,8 @@ pub struct Dropped {
     pub early: u64,
 }
 
-/// Segments to be dropped, and the summary that is to stand for them and all that were dropped before.
+/// Segments to be dropped, and the summary that is to stand for them and all that were dropped
+/// before.
 struct Plan {
     header: Header,
     dropped: Dropped,
@@ -46,12 +49,13 @@ struct Plan {
 }
 
 impl Journal {
-    /// Drops closed segments that `retention` lets go, and puts a summary in their place. `carried` is the state after record
-    /// `retention.upto`, as events: [`Reader::replay`](super::Reader::replay) gives them first. None when there is nothing to
+    /// Drops closed segments that `retention` lets go, and puts a summary in their place. `carried`
+    /// is the state after record `retention.upto`, as events:
+    /// [`Reader::replay`](super::Reader::replay) gives them first. None when there is nothing to
     /// drop; `carried` is not asked then.
     ///
-    /// What is to go is read and checked first: a damaged segment is not dropped. Does its file work where it is awaited, which
-    /// should be a thread of its own; one at a time.
+    /// What is to go is read and checked first: a damaged segment is not dropped. Does its file
+    /// work where it is awaited, which should be a thread of its own; one at a time.
     pub async fn compact(
         &self,
         retention: Retention<'_>,
@@ -60,18 +64,24 @@ impl Journal {
         let dir = &self.0.dir;
         let state = retention.upto;
         self.until(state).await?;
-        let Some((last, early)) = droppable(dir, state, (retention.age, self.0.sizes.most))? else { return Ok(None) };
+        let Some((last, early)) = droppable(dir, state, (retention.age, self.0.sizes.most))? else {
+            return Ok(None);
+        };
         if let Some(to) = retention.archive {
             archive::can_keep(to)?;
         }
         let mut plan = plan(&self.0.data, last, retention)?;
         plan.dropped.early = early;
-        // Before anything says that they are gone: what a crash leaves in the archive is there once more, and the same.
+        // Before anything says that they are gone: what a crash leaves in the archive is there once
+        // more, and the same.
         if let Some(to) = retention.archive {
             archive::take(dir, to, &plan.segments)?;
         }
         let seal = summary::prepare(dir, &plan.header, self.0.keys.current.as_ref(), carried)?;
-        let last = self.0.queue.push(&Group::of(super::frame::SEAL, &seal), true)?;
+        let last = self
+            .0
+            .queue
+            .push(&Group::of(super::frame::SEAL, &seal), true)?;
         self.until(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;
@@ -84,13 +94,20 @@ impl Journal {
 impl Dropped {
     /// Says what is gone, and where to: what goes before its age is more than a note.
     fn tell(self, archive: Option<&Path>) {
-        let Self { last, segments, bytes, early } = self;
+        let Self {
+            last,
+            segments,
+            bytes,
+            early,
+        } = self;
         match archive.map(Path::display) {
             Some(to) if early > 0 => tracing::error!(
                 last, segments, bytes, early, %to,
                 "the ledger has more than `ledger.max_bytes`: old segments of the ledger are archived before their age"
             ),
-            Some(to) => tracing::info!(last, segments, bytes, %to, "old segments of the ledger are archived"),
+            Some(to) => {
+                tracing::info!(last, segments, bytes, %to, "old segments of the ledger are archived");
+            }
             None if early > 0 => tracing::error!(
                 last,
                 segments,
@@ -100,19 +117,34 @@ impl Dropped {
                  records are gone"
             ),
             None => {
-                tracing::info!(last, segments, bytes, "old segments of the ledger are dropped; these records are gone");
+                tracing::info!(
+                    last,
+                    segments,
+                    bytes,
+                    "old segments of the ledger are dropped; these records are gone"
+                );
             }
         }
     }
 }
 
-/// The last record of the closed segments that may go, and how many records go before their age; none when none may go.
-fn droppable(dir: &Path, upto: u64, (age, most): (Duration, u64)) -> Result<Option<(u64, u64)>, Error> {
+/// The last record of the closed segments that may go, and how many records go before their age;
+/// none when none may go.
+fn droppable(
+    dir: &Path,
+    upto: u64,
+    (age, most): (Duration, u64),
+) -> Result<Option<(u64, u64)>, Error> {
     let failed = |source| Error::io("read", dir, source);
     let segments = segment::list(dir).map_err(failed)?;
     let bytes = size(dir).map_err(failed)?;
-    // Some more than has to be, so that it is not done again at once, and that the summary has room.
-    let mut excess = if bytes > most { bytes - (most - most / 8) } else { 0 };
+    // Some more than has to be, so that it is not done again at once, and that the summary has
+    // room.
+    let mut excess = if bytes > most {
+        bytes - (most - most / 8)
+    } else {
+        0
+    };
     let (mut last, mut early) = (None, 0);
     for pair in segments.windows(2) {
         let about = std::fs::metadata(dir.join(segment::name(pair[0]))).map_err(failed)?;
@@ -154,7 +186,12 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
     let state = retention.upto;
     let mut walk = Walk::begin(data)?;
     let base = walk.base;
-    let mut dropped = Dropped { last, segments: 0, bytes: 0, early: 0 };
+    let mut dropped = Dropped {
+        last,
+        segments: 0,
+        bytes: 0,
+        early: 0,
+    };
     let mut before = base.map(|base| (base.first, base.before));
     let (mut end, mut gone) = (None, Vec::new());
     loop {
@@ -174,7 +211,9 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
         }
     }
     let (Some((first, before)), Some((segments, after))) = (before, end) else {
-        return Err(Error::Damaged(walk.wrong("the segment after those to be dropped is missing")));
+        return Err(Error::Damaged(
+            walk.wrong("the segment after those to be dropped is missing"),
+        ));
     };
     let bytes = dropped.bytes + base.map_or(0, |base| base.dropped);
     let archived = match (retention.archive, base) {
@@ -183,8 +222,22 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
         (Some(_), Some(base)) => base.last + 1,
         (None, _) => 0,
     };
-    let header = Header { segments, first, last, state, dropped: bytes, before, after, archived, sealed: false };
-    Ok(Plan { header, dropped, segments: gone })
+    let header = Header {
+        segments,
+        first,
+        last,
+        state,
+        dropped: bytes,
+        before,
+        after,
+        archived,
+        sealed: false,
+    };
+    Ok(Plan {
+        header,
+        dropped,
+        segments: gone,
+    })
 }
 
 /// Removes what the newest summary stands for, older summaries, and what was never finished.
@@ -192,15 +245,25 @@ pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
     let failed = |source| Error::io("tidy", dir, source);
     let mut gone = Vec::new();
     if let Some(Summary { header, .. }) = Summary::open(dir)? {
-        let stood_for = segment::every(dir).map_err(failed)?.into_iter().filter(|first| *first <= header.last);
+        let stood_for = segment::every(dir)
+            .map_err(failed)?
+            .into_iter()
+            .filter(|first| *first <= header.last);
         gone.extend(stood_for.map(segment::name));
-        let older = summary::list(dir).map_err(failed)?.into_iter().filter(|last| *last < header.last);
+        let older = summary::list(dir)
+            .map_err(failed)?
+            .into_iter()
+            .filter(|last| *last < header.last);
         gone.extend(older.map(summary::name));
     }
     for name in &gone {
         std::fs::remove_file(dir.join(name)).map_err(failed)?;
     }
-    if gone.is_empty() { Ok(()) } else { place::sync_dir(dir).map_err(failed) }
+    if gone.is_empty() {
+        Ok(())
+    } else {
+        place::sync_dir(dir).map_err(failed)
+    }
 }
 
 /// Removes what was being written when the process ended; only for who opens the journal.

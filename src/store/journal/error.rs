@@ -20,7 +20,8 @@ pub enum Error {
         /// Bytes there may be.
         limit: usize,
     },
-    /// The disk is full. What was queued stays queued, in order, and is written when there is space.
+    /// The disk is full. What was queued stays queued, in order, and is written when there is
+    /// space.
     #[error("there is no space for the journal: {0}; it goes on by itself when there is")]
     NoSpace(String),
     /// The journal was closed.
@@ -99,7 +100,11 @@ pub enum Error {
 impl Error {
     /// Wraps what the operating system said to `what` with `path`.
     pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { what, path: path.to_owned(), source: Arc::new(source) }
+        Self::Io {
+            what,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        }
     }
 }
 
@@ -114,14 +119,23 @@ pub(super) enum Stop {
 
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
-        if is_full(&error) { Self::Full(error) } else { Self::Failed(error) }
+        if is_full(&error) {
+            Self::Full(error)
+        } else {
+            Self::Failed(error)
+        }
     }
 }
 
-/// Whether there may be room again: on the disk, in a quota, or once files of this process may be larger again.
+/// Whether there may be room again: on the disk, in a quota, or once files of this process may be
+/// larger again.
 pub(in crate::store) fn is_full(error: &io::Error) -> bool {
     let is_large = rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::FBIG);
-    is_large || matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    is_large
+        || matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
 }
 
 impl From<Stop> for io::Error {
@@ -147,6 +161,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}, record {}: {}", self.segment, self.offset, self.seq, self.what)
+        write!(
+            f,
+            "{} at byte {}, record {}: {}",
+            self.segment, self.offset, self.seq, self.what
+        )
     }
 }

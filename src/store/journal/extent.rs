@@ -5,13 +5,17 @@
 pub struct Sizes {
     /// From so many on, what makes no promise is summed up.
     pub lean: u64,
-    /// Beyond so many, the oldest closed segments are dropped, however young they are. Segments are an eighth of it at most.
+    /// Beyond so many, the oldest closed segments are dropped, however young they are. Segments
+    /// are an eighth of it at most.
     pub most: u64,
 }
 
 impl Sizes {
     /// As many as there are.
-    pub const ANY: Self = Self { lean: u64::MAX, most: u64::MAX };
+    pub const ANY: Self = Self {
+        lean: u64::MAX,
+        most: u64::MAX,
+    };
 }
 
 /// Whether there is room in what the journal may have.
@@ -24,7 +28,8 @@ pub enum Extent {
     Lean,
     /// It has more than it may, and nothing could be dropped.
     Beyond,
-    /// It has a quarter more: nothing that changes something is begun, so that what has begun can be recorded.
+    /// It has a quarter more: nothing that changes something is begun, so that what has begun can
+    /// be recorded.
     FarBeyond,
 }
 
@@ -60,8 +65,12 @@ impl Extent {
             Self::Lean => {
                 "the ledger is nearly as large as it may be: reads and refusals are only summed up from now on"
             }
-            Self::Beyond => "the ledger has more than `ledger.max_bytes`, and nothing of it can be dropped yet",
-            Self::FarBeyond => "the ledger has far more than `ledger.max_bytes`: no side effect begins",
+            Self::Beyond => {
+                "the ledger has more than `ledger.max_bytes`, and nothing of it can be dropped yet"
+            }
+            Self::FarBeyond => {
+                "the ledger has far more than `ledger.max_bytes`: no side effect begins"
+            }
         }
     }
 }

@@ -17,9 +17,9 @@
 //!     end       u8   0xA5
 //! ```
 //!
-//! A write that stopped half-way leaves a prefix and then nothing or zeros: the first record's kind or the end is missing.
-//! Anything else that does not fit was changed afterwards. `synced` tells, for a bad frame with good ones after it,
-//! whether it had been whole once.
+//! A write that stopped half-way leaves a prefix and then nothing or zeros: the first record's kind
+//! or the end is missing. Anything else that does not fit was changed afterwards. `synced` tells,
+//! for a bad frame with good ones after it, whether it had been whole once.
 
 use super::chain::{Hash, Head};
 use super::seal::{Key, KeyId, Seal};
@@ -128,7 +128,11 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; HEADER], count: 0, trailer: 0 }
+        Self {
+            bytes: vec![0; HEADER],
+            count: 0,
+            trailer: 0,
+        }
     }
 
     /// Bytes of the records so far.
@@ -147,8 +151,14 @@ impl Frame {
         self.count
     }
 
-    /// Completes the batch as the one after `head`, sealed with `key` when there is one; gives the frame and the head after it.
-    pub(super) fn complete(&mut self, head: Head, (epoch, synced): (u64, u64), key: Option<&Key>) -> (&[u8], Head) {
+    /// Completes the batch as the one after `head`, sealed with `key` when there is one; gives the
+    /// frame and the head after it.
+    pub(super) fn complete(
+        &mut self,
+        head: Head,
+        (epoch, synced): (u64, u64),
+        key: Option<&Key>,
+    ) -> (&[u8], Head) {
         let header = Header {
             length: u32::try_from(self.payload()).unwrap_or(u32::MAX),
             crc: crc32c::crc32c(&self.bytes[HEADER..]),
@@ -172,7 +182,13 @@ impl Frame {
         self.bytes.push(END);
         self.trailer = self.bytes.len() - length;
         hash.update(&self.bytes[length..]);
-        (&self.bytes, Head { seq: head.seq + u64::from(self.count), hash: hash.finalize().into() })
+        (
+            &self.bytes,
+            Head {
+                seq: head.seq + u64::from(self.count),
+                hash: hash.finalize().into(),
+            },
+        )
     }
 
     /// Undoes `complete`: the batch could not be written.
@@ -232,7 +248,8 @@ pub(super) fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usi
 
 /// Looks for the batch after `head` at byte `at` of `file`.
 pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
-    // One byte more: the first record's kind, which is never 0, shows that the header was written to its end.
+    // One byte more: the first record's kind, which is never 0, shows that the header was written
+    // to its end.
     let mut begin = [0; HEADER + 1];
     let got = read_up_to(file, &mut begin, at)?;
     if begin[..got].iter().all(|byte| *byte == 0) {
@@ -260,19 +277,36 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
     let mut hash = Sha256::new_with_prefix(&frame[..end]);
     let seal = header.sealed.then(|| {
         let (key, mac) = (KeyId(array(&frame, end)), array(&frame, end + KEY_ID));
-        Box::new(Seal { key, mac, digest: hash.clone().finalize().into() })
+        Box::new(Seal {
+            key,
+            mac,
+            digest: hash.clone().finalize().into(),
+        })
     });
     hash.update(&frame[end..]);
-    let head = Head { seq: head.seq + u64::from(header.count), hash: hash.finalize().into() };
+    let head = Head {
+        seq: head.seq + u64::from(header.count),
+        hash: hash.finalize().into(),
+    };
     let size = frame.len() as u64;
     let payload = Bytes::from(frame).slice(HEADER..end);
-    Ok(Found::Whole(Batch { header, payload, size, seal, head }))
+    Ok(Found::Whole(Batch {
+        header,
+        payload,
+        size,
+        seal,
+        head,
+    }))
 }
 
 /// Why the whole `frame` is not the one after `head`.
 fn unfit(frame: &[u8], header: &Header, head: &Head) -> Option<&'static str> {
     let (payload, trailer) = frame[HEADER..].split_at(header.length as usize);
-    let sealed_as = |crc| trailer.get(..SEAL_BYTES).is_some_and(|seal| crc32c::crc32c(seal) == crc);
+    let sealed_as = |crc| {
+        trailer
+            .get(..SEAL_BYTES)
+            .is_some_and(|seal| crc32c::crc32c(seal) == crc)
+    };
     if crc32c::crc32c(payload) != header.crc {
         return Some("the batch does not match its checksum");
     }
@@ -283,9 +317,12 @@ fn unfit(frame: &[u8], header: &Header, head: &Head) -> Option<&'static str> {
         return Some("the batch's records don't follow on the ones before");
     }
     if header.previous != head.hash {
-        return Some("the batch is not chained to the one before it: something was changed or exchanged");
+        return Some(
+            "the batch is not chained to the one before it: something was changed or exchanged",
+        );
     }
-    (records(payload) != Some(header.count)).then_some("the batch does not hold the records it should")
+    (records(payload) != Some(header.count))
+        .then_some("the batch does not hold the records it should")
 }
 
 /// The records in `payload`: their kinds and bytes.

@@ -4,7 +4,9 @@ use super::chain::Head;
 use std::time::Duration;
 
 /// Boundaries, in microseconds, by which syncs are counted.
-pub const SYNC_BOUNDS: [u64; 12] = [50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 100_000, 500_000, 2_500_000];
+pub const SYNC_BOUNDS: [u64; 12] = [
+    50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 100_000, 500_000, 2_500_000,
+];
 
 /// Whether a journal can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +46,8 @@ pub struct Health {
     pub sync_time: Duration,
     /// Time the longest sync took.
     pub sync_longest: Duration,
-    /// Syncs by the first of [`SYNC_BOUNDS`] that was enough for them; those that none was enough for come last.
+    /// Syncs by the first of [`SYNC_BOUNDS`] that was enough for them; those that none was enough
+    /// for come last.
     pub sync_counts: [u64; SYNC_BOUNDS.len() + 1],
 }
 

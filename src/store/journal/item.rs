@@ -1,5 +1,6 @@
-//! What is queued: records, encoded by the thread that queues them. That costs the same there as on the writer's
-//! thread, nothing is freed by another thread than the one that took it, and the queue knows its size in bytes.
+//! What is queued: records, encoded by the thread that queues them. That costs the same there as on
+//! the writer's thread, nothing is freed by another thread than the one that took it, and the queue
+//! knows its size in bytes.
 
 use super::error::Error;
 use super::frame::{CALL, EVENT, RECORD};
@@ -18,8 +19,8 @@ const ENTRY: usize = 1536;
 /// One record to be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something that happened, in the words of the caller that appends it; at most [`MAX_EVENT`] bytes. The journal
-    /// does not look into it.
+    /// Something that happened, in the words of the caller that appends it; at most [`MAX_EVENT`]
+    /// bytes. The journal does not look into it.
     Event(Vec<u8>),
     /// An entry of the ledger. What is too long in it is cut.
     Entry(Box<Entry>),
@@ -56,20 +57,29 @@ impl Group {
         for item in items {
             match item {
                 Item::Event(words) if words.len() > MAX_EVENT => {
-                    return Err(Error::TooLarge { bytes: words.len(), limit: MAX_EVENT });
+                    return Err(Error::TooLarge {
+                        bytes: words.len(),
+                        limit: MAX_EVENT,
+                    });
                 }
                 Item::Event(words) => group.push(EVENT, |out| out.extend_from_slice(words)),
                 Item::Entry(entry) => group.push(CALL, |out| shorten::write(entry, out)),
             }
         }
         match group.bytes.len() {
-            bytes if bytes > MAX_GROUP => Err(Error::TooLarge { bytes, limit: MAX_GROUP }),
+            bytes if bytes > MAX_GROUP => Err(Error::TooLarge {
+                bytes,
+                limit: MAX_GROUP,
+            }),
             _ => Ok(group),
         }
     }
 
     fn with_room(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), count: 0 }
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            count: 0,
+        }
     }
 
     /// One record of `kind`.

@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt;
 pub(super) trait Medium: Send {
     /// Writes all of `bytes` at `at`.
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Reserves space for the file up to `length`; whether that can be done is up to the file system.
+    /// Reserves space for the file up to `length`; whether that can be done is up to the file
+    /// system.
     fn reserve(&self, length: u64) -> io::Result<()>;
     /// Gives back what is reserved or half written beyond `length`.
     fn cut(&self, length: u64) -> io::Result<()>;

@@ -30,11 +30,15 @@ impl Place {
         private::narrow(data)?;
         let dir = journal_dir(data);
         make_dir(&dir).map_err(|source| Error::io("make the journal directory", &dir, source))?;
-        Ok(Self { data: data.to_owned(), dir, _lock: lock })
+        Ok(Self {
+            data: data.to_owned(),
+            dir,
+            _lock: lock,
+        })
     }
 
-    /// Counts the epoch up, durably. `seen` is the highest the journal itself names, so that the epoch never goes back
-    /// when its file is lost.
+    /// Counts the epoch up, durably. `seen` is the highest the journal itself names, so that the
+    /// epoch never goes back when its file is lost.
     pub(super) fn next_epoch(&self, seen: u64) -> Result<u64, Error> {
         let path = self.data.join("epoch");
         let kept = match std::fs::read_to_string(&path) {
@@ -65,7 +69,8 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     let mut new = dir.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    // What a crash left is empty; anything else that stands there is nobody's to take over, a link least of all.
+    // What a crash left is empty; anything else that stands there is nobody's to take over, a link
+    // least of all.
     match std::fs::remove_dir(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -113,12 +118,18 @@ fn lock(data: &Path) -> Result<File, Error> {
             let mut pid = String::new();
             // Only a hint: without it the refusal is the same.
             let _ = (&mut file).take(20).read_to_string(&mut pid);
-            let pid = Some(pid.trim().to_owned()).filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
-            return Err(Error::Locked { data: data.to_owned(), pid: pid.filter(|pid| !pid.is_empty()) });
+            let pid = Some(pid.trim().to_owned())
+                .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
+            return Err(Error::Locked {
+                data: data.to_owned(),
+                pid: pid.filter(|pid| !pid.is_empty()),
+            });
         }
         Err(error) => return Err(failed(error.into())),
     }
-    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
 }

@@ -1,5 +1,6 @@
-//! Nothing in the data directory is for others to read, to change, or to have put there: it holds the arguments of held calls
-//! and the answers of tools (SECURITY §10). Judged and narrowed at every start, because the directory may be older.
+//! Nothing in the data directory is for others to read, to change, or to have put there: it holds
+//! the arguments of held calls and the answers of tools (SECURITY §10). Judged and narrowed at
+//! every start, because the directory may be older.
 
 use super::error::Error;
 use crate::owners::{self, Exposed, Kind, Why};
@@ -9,7 +10,8 @@ use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// What toolgate makes in a data directory; each may also stand there with the extension `new`, before it is whole.
+/// What toolgate makes in a data directory; each may also stand there with the extension `new`,
+/// before it is whole.
 const OURS: [&str; 11] = [
     "children",
     "disabled.json",
@@ -26,7 +28,8 @@ const OURS: [&str; 11] = [
 /// The bits of a mode that let others do anything.
 const OTHERS: u32 = 0o077;
 
-/// An error when another account could put something else in the place of the data directory, or has.
+/// An error when another account could put something else in the place of the data directory, or
+/// has.
 pub(super) fn judge(data: &Path) -> Result<(), Error> {
     let whole = std::fs::canonicalize(data).map_err(|source| Error::io("look at", data, source))?;
     for exposed in owners::exposed(data) {
@@ -44,13 +47,15 @@ pub(super) fn judge(data: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes away what others may do with what is there. An error when something of another account's, or a link, stands where
-/// toolgate would write.
+/// Takes away what others may do with what is there. An error when something of another account's,
+/// or a link, stands where toolgate would write.
 pub(super) fn narrow(data: &Path) -> Result<(), Error> {
     let known = std::fs::metadata(data).map_err(|source| Error::io("look at", data, source))?;
     let mut was_open = take_away(data, &known)?;
     for entry in std::fs::read_dir(data).map_err(|source| Error::io("list", data, source))? {
-        let path = entry.map_err(|source| Error::io("list", data, source))?.path();
+        let path = entry
+            .map_err(|source| Error::io("list", data, source))?
+            .path();
         if path.file_name().is_some_and(is_ours) {
             was_open |= narrow_own(&path)?;
         }
@@ -63,8 +68,13 @@ pub(super) fn narrow(data: &Path) -> Result<(), Error> {
 
 /// `epoch`, `epoch.new`, `index.new` before it is `index.mark`, and so on.
 fn is_ours(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    let begun = |known: &str| name.strip_suffix(".new").is_some_and(|stem| known.split('.').next() == Some(stem));
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let begun = |known: &str| {
+        name.strip_suffix(".new")
+            .is_some_and(|stem| known.split('.').next() == Some(stem))
+    };
     OURS.iter().any(|known| *known == name || begun(known))
 }
 
@@ -75,7 +85,9 @@ fn narrow_own(path: &Path) -> Result<bool, Error> {
     // Results lie deep, and are out of reach once their directory is.
     if known.is_dir() && path.file_name().is_some_and(|name| name != "results") {
         for entry in std::fs::read_dir(path).map_err(|source| Error::io("list", path, source))? {
-            let within = entry.map_err(|source| Error::io("list", path, source))?.path();
+            let within = entry
+                .map_err(|source| Error::io("list", path, source))?
+                .path();
             take_away(&within, &own(&within)?)?;
         }
     }
@@ -84,20 +96,34 @@ fn narrow_own(path: &Path) -> Result<bool, Error> {
 
 /// What is at `path`, if it is a file or a directory of ours.
 fn own(path: &Path) -> Result<Metadata, Error> {
-    let known = std::fs::symlink_metadata(path).map_err(|source| Error::io("look at", path, source))?;
+    let known =
+        std::fs::symlink_metadata(path).map_err(|source| Error::io("look at", path, source))?;
     if known.uid() != geteuid().as_raw() {
-        let kind = if known.is_dir() { Kind::Directory } else { Kind::File };
-        return Err(shared(&Exposed { path: path.to_owned(), kind, why: Why::Foreign(known.uid()) }));
+        let kind = if known.is_dir() {
+            Kind::Directory
+        } else {
+            Kind::File
+        };
+        return Err(shared(&Exposed {
+            path: path.to_owned(),
+            kind,
+            why: Why::Foreign(known.uid()),
+        }));
     }
     if !known.is_file() && !known.is_dir() {
         let why = "toolgate writes here, and this is a link or no file".to_owned();
         let hint = "find out who made it, and remove it".to_owned();
-        return Err(Error::Shared { path: path.to_owned(), why, hint });
+        return Err(Error::Shared {
+            path: path.to_owned(),
+            why,
+            hint,
+        });
     }
     Ok(known)
 }
 
-/// Whether there was anything to take away. What is root's, such as a volume's own directory, stays as root made it.
+/// Whether there was anything to take away. What is root's, such as a volume's own directory, stays
+/// as root made it.
 fn take_away(path: &Path, known: &Metadata) -> Result<bool, Error> {
     let mode = known.mode() & 0o7777;
     if mode & OTHERS == 0 || known.uid() != geteuid().as_raw() {
@@ -110,5 +136,9 @@ fn take_away(path: &Path, known: &Metadata) -> Result<bool, Error> {
 }
 
 fn shared(exposed: &Exposed) -> Error {
-    Error::Shared { path: exposed.path.clone(), why: exposed.message(), hint: exposed.hint() }
+    Error::Shared {
+        path: exposed.path.clone(),
+        why: exposed.message(),
+        hint: exposed.hint(),
+    }
 }

@@ -1,7 +1,8 @@
-//! What stands between those who record and the one who writes: batches being gathered, bounded, and who waits for what.
+//! What stands between those who record and the one who writes: batches being gathered, bounded,
+//! and who waits for what.
 //!
-//! A record gets its number when it is queued, so that the order in which a caller decides, under a lock of its own, is
-//! the order in which it is written.
+//! A record gets its number when it is queued, so that the order in which a caller decides, under a
+//! lock of its own, is the order in which it is written.
 
 use super::Options;
 use super::chain::Head;
@@ -26,7 +27,10 @@ const BATCH: usize = 1 << 20;
 /// From this many records on the writer does not wait for more to gather.
 const PRESSING: usize = 1024;
 
-const _: () = assert!(BATCH + MAX_GROUP <= MAX_PAYLOAD, "a group always fits into a batch that is open");
+const _: () = assert!(
+    BATCH + MAX_GROUP <= MAX_PAYLOAD,
+    "a group always fits into a batch that is open"
+);
 
 pub(super) struct Inside {
     /// Batches being gathered; the last one takes more.
@@ -115,14 +119,15 @@ impl Queue {
         (self.limit / 4).clamp(1, PRESSING)
     }
 
-    /// How much may be queued; all but a quarter, which is left to others, for what is not `urgent`.
+    /// How much may be queued; all but a quarter, which is left to others, for what is not
+    /// `urgent`.
     fn limits(&self, urgent: bool) -> (usize, usize) {
         let part = |limit: usize| if urgent { limit } else { limit - limit / 4 };
         (part(self.limit), part(self.limit_bytes))
     }
 
-    /// Queues `group`, and gives the number of its last record. The writer is not told; the caller says so later, through
-    /// `poll` or `nudge`. What is `urgent` may fill the queue.
+    /// Queues `group`, and gives the number of its last record. The writer is not told; the caller
+    /// says so later, through `poll` or `nudge`. What is `urgent` may fill the queue.
     pub(super) fn push(&self, group: &Group, urgent: bool) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
@@ -138,8 +143,8 @@ impl Queue {
         Ok(last)
     }
 
-    /// Queues `group`, whose writing nobody waits for, and tells the writer where that is needed. A quarter of the queue is
-    /// left to others.
+    /// Queues `group`, whose writing nobody waits for, and tells the writer where that is needed. A
+    /// quarter of the queue is left to others.
     pub(super) fn push_behind(&self, group: &Group) -> Result<(), Error> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
@@ -159,21 +164,29 @@ impl Queue {
         Ok(())
     }
 
-    /// The journal will have `bytes` more. That it becomes lean is known at once: on a busy machine, much is queued before it
-    /// is measured again.
+    /// The journal will have `bytes` more. That it becomes lean is known at once: on a busy
+    /// machine, much is queued before it is measured again.
     fn grows(&self, bytes: usize) {
         let less = |left: u64| Some(left.saturating_sub(bytes as u64));
-        let before = self.until_lean.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).unwrap_or(u64::MAX);
+        let before = self
+            .until_lean
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+            .unwrap_or(u64::MAX);
         if before <= bytes as u64 && self.extent() == Extent::Within {
             self.set_extent(Extent::Lean);
         }
     }
 
-    /// The journal was measured: it is lean in `until_lean` bytes, of which what is queued takes its part.
+    /// The journal was measured: it is lean in `until_lean` bytes, of which what is queued takes
+    /// its part.
     pub(super) fn measured(&self, extent: Extent, until_lean: u64) {
         let left = until_lean.saturating_sub(self.inside.lock().bytes as u64);
         self.until_lean.store(left, Ordering::Release);
-        self.set_extent(if left == 0 { extent.max(Extent::Lean) } else { extent });
+        self.set_extent(if left == 0 {
+            extent.max(Extent::Lean)
+        } else {
+            extent
+        });
     }
 
     /// Wakes the writer when it waits and there is something to write; nobody waits for that.
@@ -185,7 +198,8 @@ impl Queue {
         }
     }
 
-    /// Asks the writer to sync everything queued so far, and with `close` to end afterwards. Gives the last record.
+    /// Asks the writer to sync everything queued so far, and with `close` to end afterwards. Gives
+    /// the last record.
     pub(super) fn press(&self, close: bool) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
         if let Some(error) = &inside.ended {
@@ -194,7 +208,9 @@ impl Queue {
         if close {
             inside.closing = true;
             inside.release();
-        } else if let (Space::Low(why) | Space::Gone(why), false) = (&inside.space, inside.held.is_empty()) {
+        } else if let (Space::Low(why) | Space::Gone(why), false) =
+            (&inside.space, inside.held.is_empty())
+        {
             return Err(Error::NoSpace(why.clone()));
         }
         let last = inside.last;
@@ -206,8 +222,14 @@ impl Queue {
         Ok(last)
     }
 
-    /// What a caller waits for, when it is there; else notes that the caller waits. `id` is its number once it has one.
-    pub(super) fn poll(&self, until: Until, id: &mut Option<u64>, waker: &Waker) -> Option<Result<Head, Error>> {
+    /// What a caller waits for, when it is there; else notes that the caller waits. `id` is its
+    /// number once it has one.
+    pub(super) fn poll(
+        &self,
+        until: Until,
+        id: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Option<Result<Head, Error>> {
         let mut inside = self.inside.lock();
         let answer = until.answer(&inside);
         if answer.is_some() {
@@ -218,9 +240,17 @@ impl Queue {
             waiter.waker.clone_from(waker);
         } else {
             inside.next_waiter += u64::from(number == inside.next_waiter);
-            inside.waiters.push(Waiter { id: number, until, waker: waker.clone() });
+            inside.waiters.push(Waiter {
+                id: number,
+                until,
+                waker: waker.clone(),
+            });
         }
-        let wake = if let Until::Durable(seq) = until { inside.want(seq) } else { false };
+        let wake = if let Until::Durable(seq) = until {
+            inside.want(seq)
+        } else {
+            false
+        };
         drop(inside);
         if wake {
             self.wake.notify_one();
@@ -233,8 +263,8 @@ impl Queue {
         self.inside.lock().waiters.retain(|waiter| waiter.id != id);
     }
 
-    /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but a sync. `spare` is
-    /// memory to gather in.
+    /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but
+    /// a sync. `spare` is memory to gather in.
     pub(super) fn take(&self, due: Option<Duration>, spare: Option<Frame>) -> Work {
         let mut inside = self.inside.lock();
         (inside.spare, inside.at_work) = (spare, (0, 0));
@@ -258,18 +288,28 @@ impl Queue {
             if left == Some(Duration::ZERO) {
                 break;
             }
-            // While it has something to sync, the writer looks by itself: waking it costs the caller ten times what
-            // queueing does.
+            // While it has something to sync, the writer looks by itself: waking it costs the
+            // caller ten times what queueing does.
             inside.idle = left.is_none() || self.gather.is_zero();
-            let left = if inside.idle { left } else { left.map(|left| left.min(self.gather)) };
+            let left = if inside.idle {
+                left
+            } else {
+                left.map(|left| left.min(self.gather))
+            };
             self.park(&mut inside, left);
             inside.idle = false;
         }
         let held = inside.held.iter().map(Frame::payload).sum();
         inside.at_work = (inside.gathered, inside.bytes - held);
         (inside.gathered, inside.bytes) = (0, held);
-        let Inside { wanted, closing, .. } = *inside;
-        Work { frames: std::mem::take(&mut inside.frames), wanted, closing }
+        let Inside {
+            wanted, closing, ..
+        } = *inside;
+        Work {
+            frames: std::mem::take(&mut inside.frames),
+            wanted,
+            closing,
+        }
     }
 
     fn park(&self, inside: &mut parking_lot::MutexGuard<'_, Inside>, left: Option<Duration>) {
@@ -288,8 +328,8 @@ impl Queue {
         inside.health.batches += 1;
     }
 
-    /// Everything up to `head` is synced; `took` is how long that took. Callers that waited for it are told, after the
-    /// lock is given up.
+    /// Everything up to `head` is synced; `took` is how long that took. Callers that waited for it
+    /// are told, after the lock is given up.
     pub(super) fn synced(&self, head: Head, took: Duration) {
         let mut inside = self.inside.lock();
         inside.health.head = head;
@@ -300,14 +340,20 @@ impl Queue {
         answered.into_iter().for_each(Waker::wake);
     }
 
-    /// Nothing is written any more; callers that wait are told why. `lost` records were taken and not written.
+    /// Nothing is written any more; callers that wait are told why. `lost` records were taken and
+    /// not written.
     pub(super) fn end(&self, reason: &Error, lost: u64) {
         let mut inside = self.inside.lock();
         let lost = lost + inside.queued() as u64;
         (inside.gathered, inside.frames, inside.held) = (0, Vec::new(), Vec::new());
         inside.health.lost += lost;
-        let poisoned = if let Error::Poisoned(why) = reason { Some(why) } else { None };
-        inside.health.state = poisoned.map_or(State::Closed, |why| State::Poisoned(why.to_string()));
+        let poisoned = if let Error::Poisoned(why) = reason {
+            Some(why)
+        } else {
+            None
+        };
+        inside.health.state =
+            poisoned.map_or(State::Closed, |why| State::Poisoned(why.to_string()));
         inside.ended = Some(reason.clone());
         self.writing.store(false, Ordering::Release);
         let head = inside.health.head;
@@ -350,7 +396,10 @@ impl Queue {
 
     pub(super) fn health(&self) -> Health {
         let inside = self.inside.lock();
-        Health { queued: inside.queued(), ..inside.health.clone() }
+        Health {
+            queued: inside.queued(),
+            ..inside.health.clone()
+        }
     }
 }
 
@@ -375,7 +424,12 @@ impl Inside {
 
     /// Records that wait to be written.
     fn queued(&self) -> usize {
-        self.gathered + self.held.iter().map(|frame| frame.count() as usize).sum::<usize>()
+        self.gathered
+            + self
+                .held
+                .iter()
+                .map(|frame| frame.count() as usize)
+                .sum::<usize>()
     }
 
     /// Puts `group` into the batch that is gathered, and counts on.
@@ -387,8 +441,8 @@ impl Inside {
         self.last += u64::from(group.count);
     }
 
-    /// A caller waits for the sync of record `seq`. Gives whether the writer has to know: telling it costs nothing
-    /// while it is not waiting.
+    /// A caller waits for the sync of record `seq`. Gives whether the writer has to know: telling
+    /// it costs nothing while it is not waiting.
     fn want(&mut self, seq: u64) -> bool {
         self.wanted = self.wanted.max(seq.min(self.last));
         self.wanted > self.health.head.seq

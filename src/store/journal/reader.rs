@@ -10,15 +10,20 @@ use crate::model::entry::Entry;
 use bytes::Bytes;
 use std::path::Path;
 
-/// What may stand in a record. We wrote it, but any process that can write to the file could have written it since.
-const LIMITS: Limits = Limits { bytes: frame::MAX_PAYLOAD, ..FROM_SERVER };
+/// What may stand in a record. We wrote it, but any process that can write to the file could have
+/// written it since.
+const LIMITS: Limits = Limits {
+    bytes: frame::MAX_PAYLOAD,
+    ..FROM_SERVER
+};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its number, from 1.
     pub seq: u64,
-    /// What it holds: 1 an entry, 2 an event, [`REKEYED`](super::REKEYED) that another key seals. Kinds a newer toolgate writes are read past.
+    /// What it holds: 1 an entry, 2 an event, [`REKEYED`](super::REKEYED) that another key seals.
+    /// Kinds a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
     pub bytes: Bytes,
@@ -30,13 +35,19 @@ impl Record {
         if self.kind != frame::CALL {
             return Ok(None);
         }
-        Text::read(self.bytes.clone(), &LIMITS).map(Some).map_err(|error| self.unreadable(&error.to_string()))
+        Text::read(self.bytes.clone(), &LIMITS)
+            .map(Some)
+            .map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// The entry; none when the record is of another kind.
     pub fn entry(&self) -> Result<Option<Entry>, Error> {
-        let Some(text) = self.text()? else { return Ok(None) };
-        text.parse().map(Some).map_err(|error| self.unreadable(&error.to_string()))
+        let Some(text) = self.text()? else {
+            return Ok(None);
+        };
+        text.parse()
+            .map(Some)
+            .map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// The event, as it was appended; none when the record is of another kind.
@@ -45,12 +56,15 @@ impl Record {
     }
 
     fn unreadable(&self, why: &str) -> Error {
-        Error::Unreadable { seq: self.seq, why: why.to_owned() }
+        Error::Unreadable {
+            seq: self.seq,
+            why: why.to_owned(),
+        }
     }
 }
 
-/// A reader at some place of the journal. Takes no lock. `next` gives `None` at the last whole batch, and goes on when
-/// more has been written since. After an error it stays where it is.
+/// A reader at some place of the journal. Takes no lock. `next` gives `None` at the last whole
+/// batch, and goes on when more has been written since. After an error it stays where it is.
 pub struct Reader {
     walk: Walk,
     rest: Bytes,
@@ -68,7 +82,8 @@ impl Reader {
         Self::after(data, 0)
     }
 
-    /// Begins with the record after `seq`, at its segment: what is before that is neither read nor checked.
+    /// Begins with the record after `seq`, at its segment: what is before that is neither read nor
+    /// checked.
     pub fn after(data: &Path, seq: u64) -> Result<Self, Error> {
         Self::after_in(data, None, seq)
     }
@@ -76,17 +91,31 @@ impl Reader {
     /// As `after`; what was dropped is read from the `archive`, as far as it is there.
     pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, Error> {
         let walk = Walk::begin_before(data, archive, seq.saturating_add(1))?;
-        Ok(Self { walk, rest: Bytes::new(), seq: 0, after: seq, carried: None, anew: false })
+        Ok(Self {
+            walk,
+            rest: Bytes::new(),
+            seq: 0,
+            after: seq,
+            carried: None,
+            anew: false,
+        })
     }
 
-    /// As `after`, for who wants to know the state and not the history: where records after `seq` were dropped, the events
-    /// that were carried come first, numbered as the record after which they are so, and then the records after that.
-    /// [`Reader::is_anew`] tells that, and then nothing that was known before counts any more.
+    /// As `after`, for who wants to know the state and not the history: where records after `seq`
+    /// were dropped, the events that were carried come first, numbered as the record after
+    /// which they are so, and then the records after that. [`Reader::is_anew`] tells that, and
+    /// then nothing that was known before counts any more.
     pub fn replay(data: &Path, seq: u64) -> Result<Self, Error> {
-        let carried = Summary::open(&place::journal_dir(data))?.filter(|summary| seq < summary.header.last);
+        let carried =
+            Summary::open(&place::journal_dir(data))?.filter(|summary| seq < summary.header.last);
         let anew = carried.is_some();
         let after = carried.as_ref().map_or(seq, |summary| summary.header.state);
-        Ok(Self { carried, anew, seq: after, ..Self::after(data, after)? })
+        Ok(Self {
+            carried,
+            anew,
+            seq: after,
+            ..Self::after(data, after)?
+        })
     }
 
     /// Whether it begins with a whole state, and not with changes to one.
@@ -102,11 +131,19 @@ impl Reader {
     /// The next of the carried events; none when there are none or no more.
     fn take_carried(&mut self) -> Result<Option<Record>, Error> {
         loop {
-            let Some(summary) = &mut self.carried else { return Ok(None) };
+            let Some(summary) = &mut self.carried else {
+                return Ok(None);
+            };
             let state = summary.header.state;
-            if let Some(size) = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len()) {
+            if let Some(size) =
+                frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())
+            {
                 let record = self.rest.split_to(size);
-                return Ok(Some(Record { seq: state, kind: record[0], bytes: record.slice(frame::RECORD..) }));
+                return Ok(Some(Record {
+                    seq: state,
+                    kind: record[0],
+                    bytes: record.slice(frame::RECORD..),
+                }));
             }
             match summary.next()? {
                 Some(batch) => self.rest = batch.payload,
@@ -122,14 +159,22 @@ impl Reader {
             let seq = self.seq;
             self.seq += 1;
             if seq > self.after {
-                return Some(Record { seq, kind: record[0], bytes: record.slice(frame::RECORD..) });
+                return Some(Record {
+                    seq,
+                    kind: record[0],
+                    bytes: record.slice(frame::RECORD..),
+                });
             }
         }
     }
 
     fn load(&mut self, batch: &Batch) {
         self.seq = batch.header.first;
-        self.rest = if batch.head.seq > self.after { batch.payload.clone() } else { Bytes::new() };
+        self.rest = if batch.head.seq > self.after {
+            batch.payload.clone()
+        } else {
+            Bytes::new()
+        };
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a writer finds at its start: the end of the newest segment, and perhaps a batch that was not finished.
+//! What a writer finds at its start: the end of the newest segment, and perhaps a batch that was
+//! not finished.
 
 use super::chain::Head;
 use super::error::{Error, Problem};
@@ -31,33 +32,55 @@ pub(super) struct Tail {
     pub(super) head: Head,
 }
 
-/// Finds the end of the journal, and cuts what follows it. A seal there that does not fit is damage.
+/// Finds the end of the journal, and cuts what follows it. A seal there that does not fit is
+/// damage.
 pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
-    let listed = segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
+    let listed =
+        segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
     let Some(first) = listed.last() else {
         if let Some(summary) = Summary::open(&place.dir)? {
             let first = summary.header.last + 1;
-            return Err(damaged(first, 0, first, "the segments after the summary are missing"));
+            return Err(damaged(
+                first,
+                0,
+                first,
+                "the segments after the summary are missing",
+            ));
         }
-        return Ok(Recovered { epoch: 0, tail: None, key: None });
+        return Ok(Recovered {
+            epoch: 0,
+            tail: None,
+            key: None,
+        });
     };
     begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
     let failed = |source| Error::io("read", &path, source);
     let file = segment::open(&path, true).map_err(failed)?;
-    let header = segment::read_header(&file).map_err(failed)?.map_err(|what| damaged(*first, 0, *first, what))?;
+    let header = segment::read_header(&file)
+        .map_err(failed)?
+        .map_err(|what| damaged(*first, 0, *first, what))?;
     if header.first != *first {
-        return Err(damaged(*first, 0, *first, "the segment's name and header differ"));
+        return Err(damaged(
+            *first,
+            0,
+            *first,
+            "the segment's name and header differ",
+        ));
     }
     let mut watch = Watch::new(keys);
     watch.segment(&header);
-    let mut end = End { head: header.head(), offset: segment::HEADER, epoch: header.epoch };
+    let mut end = End {
+        head: header.head(),
+        offset: segment::HEADER,
+        epoch: header.epoch,
+    };
     let last = loop {
         match frame::read(&file, end.offset, &end.head).map_err(failed)? {
             Found::Whole(batch) => {
-                watch
-                    .batch(&batch)
-                    .map_err(|wrong| unsealed(wrong, place, (*first, end.offset, batch.header.first)))?;
+                watch.batch(&batch).map_err(|wrong| {
+                    unsealed(wrong, place, (*first, end.offset, batch.header.first))
+                })?;
                 end.offset += batch.size;
                 end.head = batch.head;
                 end.epoch = end.epoch.max(batch.header.epoch);
@@ -73,24 +96,40 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
             };
             return Err(damaged(*first, end.offset, end.head.seq + 1, what));
         }
-        keep(&path, &rest, end.offset).map_err(|source| Error::io("keep what is cut from", &path, source))?;
+        keep(&path, &rest, end.offset)
+            .map_err(|source| Error::io("keep what is cut from", &path, source))?;
         tracing::warn!(segment = %path.display(), offset = end.offset, bytes = rest.len(), head = %end.head,
             "the last batch was not finished and is cut off; nobody was told it was written");
     }
-    file.set_len(end.offset).and_then(|()| file.sync_all()).map_err(|source| Error::io("cut", &path, source))?;
-    let tail = Tail { file, header, offset: end.offset, head: end.head };
-    Ok(Recovered { epoch: end.epoch, tail: Some(tail), key: watch.last })
+    file.set_len(end.offset)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| Error::io("cut", &path, source))?;
+    let tail = Tail {
+        file,
+        header,
+        offset: end.offset,
+        head: end.head,
+    };
+    Ok(Recovered {
+        epoch: end.epoch,
+        tail: Some(tail),
+        key: watch.last,
+    })
 }
 
-/// Nothing is missing before the newest segment: what is not there would be forgotten, and keys of calls that ran be free again.
+/// Nothing is missing before the newest segment: what is not there would be forgotten, and keys of
+/// calls that ran be free again.
 fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
     let dropped = Summary::open(dir)?.map(|summary| summary.header);
-    let (first, mut number) = dropped.map_or((1, 1), |dropped| (dropped.last + 1, dropped.segments + 1));
+    let (first, mut number) =
+        dropped.map_or((1, 1), |dropped| (dropped.last + 1, dropped.segments + 1));
     let mut first = Some(first);
     for listed in listed {
         let path = dir.join(segment::name(*listed));
         let failed = |source| Error::io("read", &path, source);
-        let header = segment::open(&path, false).and_then(|file| segment::read_header(&file)).map_err(failed)?;
+        let header = segment::open(&path, false)
+            .and_then(|file| segment::read_header(&file))
+            .map_err(failed)?;
         let header = header.map_err(|what| damaged(*listed, 0, *listed, what))?;
         if header.number != number || first.is_some_and(|first| header.first != first) {
             let what = format!(
@@ -107,13 +146,25 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
 /// A key that is not there is asked for; everything else was written by another author.
 fn unsealed(wrong: Wrong, place: &Place, (first, offset, seq): (u64, u64, u64)) -> Error {
     match wrong {
-        Wrong::Unknown(key) => Error::KeyMissing { dir: place.dir.clone(), key },
-        wrong @ (Wrong::Forged(_) | Wrong::Replaced(_) | Wrong::Bare(_) | Wrong::Never(_) | Wrong::Outdated(..)) => {
+        Wrong::Unknown(key) => Error::KeyMissing {
+            dir: place.dir.clone(),
+            key,
+        },
+        wrong @ (Wrong::Forged(_)
+        | Wrong::Replaced(_)
+        | Wrong::Bare(_)
+        | Wrong::Never(_)
+        | Wrong::Outdated(..)) => {
             let what = format!(
                 "{wrong}. toolgate does not write to such a journal; look with `toolgate ledger verify`, then move the \
                  journal directory away to begin a new one"
             );
-            Error::Damaged(Problem { segment: segment::name(first), offset, seq, what })
+            Error::Damaged(Problem {
+                segment: segment::name(first),
+                offset,
+                seq,
+                what,
+            })
         }
     }
 }
@@ -129,7 +180,12 @@ fn damaged(first: u64, offset: u64, seq: u64, what: &str) -> Error {
         "{what}. This is no torn write: what follows shows that it was whole once. toolgate does not write to a damaged \
          journal; look with `toolgate ledger verify`, then move the journal directory away to begin a new one"
     );
-    Error::Damaged(Problem { segment: segment::name(first), offset, seq, what })
+    Error::Damaged(Problem {
+        segment: segment::name(first),
+        offset,
+        seq,
+        what,
+    })
 }
 
 /// What follows `offset` up to the last byte that is not reserved space; none when nothing does.
@@ -139,13 +195,16 @@ fn rest(file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
     let mut rest = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     let got = frame::read_up_to(file, &mut rest, offset)?;
     rest.truncate(got);
-    let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let used = rest
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
     rest.truncate(used);
     Ok((used > 0).then_some(rest))
 }
 
-/// Whether a later batch says that the record after `head` was synced. Batches between two syncs may reach the disk in
-/// any order, so that a whole one after a torn one proves nothing by itself.
+/// Whether a later batch says that the record after `head` was synced. Batches between two syncs
+/// may reach the disk in any order, so that a whole one after a torn one proves nothing by itself.
 fn was_synced(rest: &[u8], head: &Head) -> bool {
     rest.windows(frame::HEADER).skip(1).any(|window| {
         let raw: [u8; frame::HEADER] = frame::array(window, 0);

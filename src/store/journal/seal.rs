@@ -1,5 +1,6 @@
-//! Seals: what only a holder of the key can write (SECURITY §3G, G2). The chain shows that something was changed by one who did
-//! not write everything after it anew; a seal of every batch shows a change by anybody who lacks the key.
+//! Seals: what only a holder of the key can write (SECURITY §3G, G2). The chain shows that
+//! something was changed by one who did not write everything after it anew; a seal of every batch
+//! shows a change by anybody who lacks the key.
 
 use super::chain::{Hash, hex, unhex};
 use crate::model::secret::Secret;
@@ -94,7 +95,10 @@ impl Key {
         } else {
             block[..bytes.len()].copy_from_slice(bytes);
         }
-        let mut key = Self { id: KeyId([0; 8]), block: Arc::new(block) };
+        let mut key = Self {
+            id: KeyId([0; 8]),
+            block: Arc::new(block),
+        };
         let id: Hash = key.mac(&[OF_KEY]).finalize().into_bytes().into();
         key.id.0.copy_from_slice(&id[..8]);
         Ok(key)
@@ -111,17 +115,24 @@ impl Key {
     }
 
     fn sealed(&self, seal: &Seal) -> bool {
-        self.mac(&[OF_BATCH, &seal.digest]).verify_slice(&seal.mac).is_ok()
+        self.mac(&[OF_BATCH, &seal.digest])
+            .verify_slice(&seal.mac)
+            .is_ok()
     }
 
     /// The seal of a head, which is `words`.
     pub(super) fn seal_head(&self, words: &str) -> Hash {
-        self.mac(&[OF_HEAD, words.as_bytes()]).finalize().into_bytes().into()
+        self.mac(&[OF_HEAD, words.as_bytes()])
+            .finalize()
+            .into_bytes()
+            .into()
     }
 
     /// Whether `seal` is the seal of a head, which is `words`.
     pub(super) fn sealed_head(&self, words: &str, seal: &Hash) -> bool {
-        self.mac(&[OF_HEAD, words.as_bytes()]).verify_slice(seal).is_ok()
+        self.mac(&[OF_HEAD, words.as_bytes()])
+            .verify_slice(seal)
+            .is_ok()
     }
 
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {

@@ -1,4 +1,5 @@
-//! Segments: the files a journal consists of, named by their first record. Numbers are little-endian.
+//! Segments: the files a journal consists of, named by their first record. Numbers are
+//! little-endian.
 //!
 //! ```text
 //!  0  magic    8    "TGJOURNL"
@@ -40,7 +41,8 @@ pub(super) struct Header {
     pub(super) first: u64,
     pub(super) epoch: u64,
     pub(super) chain: Hash,
-    /// Whether its batches may be sealed. Who does not know of seals must not take them for torn writes.
+    /// Whether its batches may be sealed. Who does not know of seals must not take them for torn
+    /// writes.
     pub(super) sealed: bool,
     /// Which key sealed the batch before.
     pub(super) key: Option<KeyId>,
@@ -49,12 +51,23 @@ pub(super) struct Header {
 impl Header {
     /// The header of the segment after `number`, which ended at `head`; its batches are not sealed.
     pub(super) fn after(number: u64, head: Head, epoch: u64) -> Self {
-        Self { number: number + 1, first: head.seq + 1, epoch, chain: head.hash, sealed: false, key: None }
+        Self {
+            number: number + 1,
+            first: head.seq + 1,
+            epoch,
+            chain: head.hash,
+            sealed: false,
+            key: None,
+        }
     }
 
     /// The same where batches are sealed, and `key` has sealed the last one.
     pub(super) fn sealing(self, key: Option<KeyId>) -> Self {
-        Self { sealed: true, key, ..self }
+        Self {
+            sealed: true,
+            key,
+            ..self
+        }
     }
 
     fn encode(&self) -> [u8; 96] {
@@ -93,9 +106,13 @@ impl Header {
         })
     }
 
-    /// The head after this header, before the segment's first batch: the chain runs through headers too.
+    /// The head after this header, before the segment's first batch: the chain runs through headers
+    /// too.
     pub(super) fn head(&self) -> Head {
-        Head { seq: self.first.saturating_sub(1), hash: hash(&self.encode()) }
+        Head {
+            seq: self.first.saturating_sub(1),
+            hash: hash(&self.encode()),
+        }
     }
 }
 
@@ -117,12 +134,16 @@ pub(super) fn every(dir: &Path) -> io::Result<Vec<u64>> {
     numbered(dir, name, ".journal")
 }
 
-/// The numbers of all files in `dir` that have one of the names `name` makes, which end with `ending`; in order.
+/// The numbers of all files in `dir` that have one of the names `name` makes, which end with
+/// `ending`; in order.
 pub(super) fn numbered(dir: &Path, name: fn(u64) -> String, ending: &str) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(dir)? {
         let item = item?;
-        let number = item.file_name().to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
+        let number = item
+            .file_name()
+            .to_str()
+            .and_then(|name| name.strip_suffix(ending)?.parse().ok());
         found.extend(number.filter(|number| item.file_name().to_str() == Some(&name(*number))));
     }
     found.sort_unstable();
@@ -134,7 +155,9 @@ pub(super) fn read_header(file: &File) -> io::Result<Result<Header, &'static str
     let mut raw = [0; 96];
     match file.read_exact_at(&mut raw, 0) {
         Ok(()) => Ok(Header::decode(&raw)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Err("the segment has no whole header")),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Ok(Err("the segment has no whole header"))
+        }
         Err(error) => Err(error),
     }
 }
@@ -142,8 +165,11 @@ pub(super) fn read_header(file: &File) -> io::Result<Result<Header, &'static str
 /// Opens a segment; never follows a link, and never waits on something that is not a file.
 pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file =
-        std::fs::OpenOptions::new().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(write)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("this is not a regular file"));
     }

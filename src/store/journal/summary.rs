@@ -1,4 +1,5 @@
-//! The sealed summary: what stands in the place of segments that were dropped. Numbers are little-endian.
+//! The sealed summary: what stands in the place of segments that were dropped. Numbers are
+//! little-endian.
 //!
 //! ```text
 //!   0  magic     8    "TGSUMMRY"
@@ -17,8 +18,9 @@
 //! 160  batches        as in a segment, counted from 1: the events that are carried; then one of one seal
 //! ```
 //!
-//! The seal ends the file and counts what is before it. The hash over its batch stands in a record of the journal, written
-//! before the summary takes its name: an operator who keeps a head of the journal keeps the summary's too.
+//! The seal ends the file and counts what is before it. The hash over its batch stands in a record
+//! of the journal, written before the summary takes its name: an operator who keeps a head of the
+//! journal keeps the summary's too.
 
 use super::chain::{Hash, Head, hash};
 use super::error::{Error, Problem};
@@ -50,7 +52,8 @@ pub(super) struct Header {
     pub(super) dropped: u64,
     pub(super) before: Hash,
     pub(super) after: Hash,
-    /// The first record from which on everything it stands for is in the archive; 0: not all of it is.
+    /// The first record from which on everything it stands for is in the archive; 0: not all of it
+    /// is.
     pub(super) archived: u64,
     /// Whether its batches may be sealed.
     pub(super) sealed: bool,
@@ -62,7 +65,13 @@ impl Header {
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&(if self.sealed { SEALED } else { SHA256 }).to_le_bytes());
-        let numbers = [self.segments, self.first, self.last, self.state, self.dropped];
+        let numbers = [
+            self.segments,
+            self.first,
+            self.last,
+            self.state,
+            self.dropped,
+        ];
         for (place, number) in out[16..56].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -83,13 +92,26 @@ impl Header {
         }
         let hashing = u32::from_le_bytes(array(bytes, 12));
         if u32::from_le_bytes(array(bytes, 8)) != VERSION || !matches!(hashing, SHA256 | SEALED) {
-            return Err("the summary is of a version this toolgate does not know; a newer one wrote it");
+            return Err(
+                "the summary is of a version this toolgate does not know; a newer one wrote it",
+            );
         }
         let number = |at| u64::from_le_bytes(array(bytes, at));
         let (before, after) = (array(bytes, 56), array(bytes, 88));
-        let (segments, first, last, state, dropped) = (number(16), number(24), number(32), number(40), number(48));
+        let (segments, first, last, state, dropped) =
+            (number(16), number(24), number(32), number(40), number(48));
         let (archived, sealed) = (number(120), hashing == SEALED);
-        Ok(Self { segments, first, last, state, dropped, before, after, archived, sealed })
+        Ok(Self {
+            segments,
+            first,
+            last,
+            state,
+            dropped,
+            before,
+            after,
+            archived,
+            sealed,
+        })
     }
 }
 
@@ -119,7 +141,9 @@ impl Summary {
     /// Opens the newest summary in `dir`; none where nothing was ever dropped.
     pub(super) fn open(dir: &Path) -> Result<Option<Self>, Error> {
         let listed = list(dir).map_err(|source| Error::io("read", dir, source))?;
-        let Some(last) = listed.last() else { return Ok(None) };
+        let Some(last) = listed.last() else {
+            return Ok(None);
+        };
         let path = dir.join(name(*last));
         let failed = |source| Error::io("read", &path, source);
         let file = segment::open(&path, false).map_err(failed)?;
@@ -127,7 +151,12 @@ impl Summary {
         let got = frame::read_up_to(&file, &mut raw, 0).map_err(failed)?;
         let damaged = |what: &str| {
             let segment = name(*last);
-            Error::Damaged(Problem { segment, offset: 0, seq: *last, what: what.to_owned() })
+            Error::Damaged(Problem {
+                segment,
+                offset: 0,
+                seq: *last,
+                what: what.to_owned(),
+            })
         };
         if got < HEADER {
             return Err(damaged("the summary has no whole header"));
@@ -136,13 +165,28 @@ impl Summary {
         if header.last != *last {
             return Err(damaged("the summary's name and header differ"));
         }
-        let head = Head { seq: 0, hash: hash(&raw) };
-        Ok(Some(Self { header, file, path, offset: HEADER as u64, head, seal: None }))
+        let head = Head {
+            seq: 0,
+            hash: hash(&raw),
+        };
+        Ok(Some(Self {
+            header,
+            file,
+            path,
+            offset: HEADER as u64,
+            head,
+            seal: None,
+        }))
     }
 
     fn wrong(&self, what: &str) -> Error {
         let segment = name(self.header.last);
-        Error::Damaged(Problem { segment, offset: self.offset, seq: self.header.last, what: what.to_owned() })
+        Error::Damaged(Problem {
+            segment,
+            offset: self.offset,
+            seq: self.header.last,
+            what: what.to_owned(),
+        })
     }
 
     /// The next batch of what it carries; none after the last.
@@ -151,7 +195,9 @@ impl Summary {
         let batch = match found.map_err(|source| Error::io("read", &self.path, source))? {
             Found::Whole(batch) => batch,
             Found::Bad(what) => return Err(self.wrong(what)),
-            Found::Nothing | Found::Partial => return Err(self.wrong("the summary ends before its seal")),
+            Found::Nothing | Found::Partial => {
+                return Err(self.wrong("the summary ends before its seal"));
+            }
         };
         let carried = self.head.seq;
         self.seal.clone_from(&batch.seal);
@@ -160,18 +206,33 @@ impl Summary {
         if batch.payload.first() != Some(&SEAL) {
             return Ok(Some(batch));
         }
-        let length = self.file.metadata().map_err(|source| Error::io("read", &self.path, source))?.len();
+        let length = self
+            .file
+            .metadata()
+            .map_err(|source| Error::io("read", &self.path, source))?
+            .len();
         let count = u64::from_le_bytes(array(&batch.payload, frame::RECORD));
         let sealed = length == self.offset && batch.header.count == 1 && count == carried;
-        if sealed { Ok(None) } else { Err(self.wrong("the summary's seal is not where it should be")) }
+        if sealed {
+            Ok(None)
+        } else {
+            Err(self.wrong("the summary's seal is not where it should be"))
+        }
     }
 
-    /// Reads it to its seal; gives the record of the journal that vouches for it. Seals whose keys are among `keys` have to fit.
+    /// Reads it to its seal; gives the record of the journal that vouches for it. Seals whose keys
+    /// are among `keys` have to fit.
     pub(super) fn check(&mut self, keys: &Keys) -> Result<Vec<u8>, Error> {
         loop {
             let more = self.next()?.is_some();
-            if self.seal.as_ref().is_some_and(|seal| keys.judge(seal) == Judged::Forged) {
-                return Err(self.wrong("the summary's seal does not fit: someone without the key wrote it"));
+            if self
+                .seal
+                .as_ref()
+                .is_some_and(|seal| keys.judge(seal) == Judged::Forged)
+            {
+                return Err(
+                    self.wrong("the summary's seal does not fit: someone without the key wrote it")
+                );
             }
             if !more {
                 return Ok(seal(self.header.last, &self.head.hash));
@@ -185,8 +246,8 @@ fn seal(last: u64, hash: &Hash) -> Vec<u8> {
     [&last.to_le_bytes(), hash.as_slice()].concat()
 }
 
-/// Writes a summary that carries `events`, sealed with `key` when there is one, into `dir`, durably, under a name that nobody reads yet. Gives the record that is to
-/// vouch for it.
+/// Writes a summary that carries `events`, sealed with `key` when there is one, into `dir`,
+/// durably, under a name that nobody reads yet. Gives the record that is to vouch for it.
 pub(super) fn prepare(
     dir: &Path,
     header: &Header,
@@ -197,13 +258,28 @@ pub(super) fn prepare(
     let failed = |source| Error::io("write", &path, source);
     let file = fresh(&path).map_err(failed)?;
     let mut file = BufWriter::new(file);
-    let raw = Header { sealed: key.is_some(), ..*header }.encode();
+    let raw = Header {
+        sealed: key.is_some(),
+        ..*header
+    }
+    .encode();
     file.write_all(&raw).map_err(failed)?;
-    let mut writing = Writing { file, head: Head { seq: 0, hash: hash(&raw) }, frame: Frame::new(), key };
+    let mut writing = Writing {
+        file,
+        head: Head {
+            seq: 0,
+            hash: hash(&raw),
+        },
+        frame: Frame::new(),
+        key,
+    };
     for event in events {
         let event = event?;
         if event.len() > MAX_EVENT {
-            return Err(Error::TooLarge { bytes: event.len(), limit: MAX_EVENT });
+            return Err(Error::TooLarge {
+                bytes: event.len(),
+                limit: MAX_EVENT,
+            });
         }
         writing.add(EVENT, &event).map_err(failed)?;
     }
@@ -211,7 +287,10 @@ pub(super) fn prepare(
     let carried = writing.head.seq;
     writing.add(SEAL, &carried.to_le_bytes()).map_err(failed)?;
     writing.flush().map_err(failed)?;
-    let file = writing.file.into_inner().map_err(|error| failed(error.into_error()))?;
+    let file = writing
+        .file
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
     Ok(seal(header.last, &writing.head.hash))
 }
@@ -219,7 +298,8 @@ pub(super) fn prepare(
 /// Gives a prepared summary its name.
 pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Error> {
     let path = dir.join(name(header.last));
-    let done = std::fs::rename(path.with_extension("new"), &path).and_then(|()| place::sync_dir(dir));
+    let done =
+        std::fs::rename(path.with_extension("new"), &path).and_then(|()| place::sync_dir(dir));
     done.map_err(|source| Error::io("name", &path, source))
 }
 
@@ -234,7 +314,11 @@ impl Writing<'_> {
     fn add(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
         let group = Group::of(kind, bytes);
         self.frame.add(&group.bytes, group.count);
-        if self.frame.payload() >= BATCH { self.flush() } else { Ok(()) }
+        if self.frame.payload() >= BATCH {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

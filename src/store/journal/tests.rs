@@ -30,12 +30,22 @@ pub(super) fn entry(n: u64) -> Entry {
         "event": "exit", "outcome": "answered", "stage": "dispatch", "is_error": false, "result_bytes": 812,
         "result_hash": "b".repeat(64), "latency_ms": 12.5, "gate_ms": 0.4, "upstream_ms": 12.1, "policy": "3f9a1c",
     });
-    Text::read(Bytes::from(value.to_string()), &crate::mcp::json::FROM_AGENT).unwrap().parse().unwrap()
+    Text::read(
+        Bytes::from(value.to_string()),
+        &crate::mcp::json::FROM_AGENT,
+    )
+    .unwrap()
+    .parse()
+    .unwrap()
 }
 
 /// Options under which a small journal has several batches and segments.
 pub(super) fn small() -> Options {
-    Options { segment_bytes: 4096, reserve_bytes: 0, ..Options::default() }
+    Options {
+        segment_bytes: 4096,
+        reserve_bytes: 0,
+        ..Options::default()
+    }
 }
 
 /// A journal of `batches` batches with `each` records, closed.
@@ -53,7 +63,11 @@ pub(super) async fn written(data: &Path, options: Options, batches: u64, each: u
 
 pub(super) fn segments(data: &Path) -> Vec<PathBuf> {
     let dir = place::journal_dir(data);
-    segment::list(&dir).unwrap().into_iter().map(|first| dir.join(segment::name(first))).collect()
+    segment::list(&dir)
+        .unwrap()
+        .into_iter()
+        .map(|first| dir.join(segment::name(first)))
+        .collect()
 }
 
 /// All records of the journal; stops at an error.
@@ -65,7 +79,8 @@ pub(super) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-// 003-65 … 003-72, 003-80 … 003-85: what was recorded is what is read, in order, across batches, segments and restarts.
+// 003-65 … 003-72, 003-80 … 003-85: what was recorded is what is read, in order, across batches,
+// segments and restarts.
 #[tokio::test]
 async fn records_come_back_as_they_were_recorded() {
     let temp = tempfile::tempdir().unwrap();
@@ -78,9 +93,15 @@ async fn records_come_back_as_they_were_recorded() {
         assert_eq!(record.seq, n);
         assert_eq!(record.entry().unwrap().unwrap(), entry(n));
     }
-    assert!(segments(&data).len() > 2, "the journal went over several segments");
+    assert!(
+        segments(&data).len() > 2,
+        "the journal went over several segments"
+    );
     let report = verify(&data, Some(head)).unwrap();
-    assert_eq!((report.problem, report.records, report.head), (None, 24, head));
+    assert_eq!(
+        (report.problem, report.records, report.head),
+        (None, 24, head)
+    );
 }
 
 #[tokio::test]
@@ -90,24 +111,42 @@ async fn only_the_owner_has_access() {
     written(&data, small(), 1, 1).await;
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("journal")), 0o700);
-    for file in [data.join("lock"), data.join("epoch"), segments(&data).remove(0)] {
+    for file in [
+        data.join("lock"),
+        data.join("epoch"),
+        segments(&data).remove(0),
+    ] {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
     fs::set_permissions(data.join("journal"), fs::Permissions::from_mode(0o755)).unwrap();
     written(&data, small(), 1, 1).await;
-    assert_eq!(mode(&data.join("journal")), 0o700, "access given since is taken away");
+    assert_eq!(
+        mode(&data.join("journal")),
+        0o700,
+        "access given since is taken away"
+    );
 }
 
 #[tokio::test]
 async fn a_second_writer_is_refused_and_told_who_writes() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), small()).unwrap();
-    let refusal = Journal::open(temp.path(), small()).err().unwrap().to_string();
-    assert!(refusal.contains(&format!("in use by process {}", std::process::id())), "{refusal}");
+    let refusal = Journal::open(temp.path(), small())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        refusal.contains(&format!("in use by process {}", std::process::id())),
+        "{refusal}"
+    );
     journal.record(entry(1)).unwrap();
     journal.close().await.unwrap();
     // The lock is given up when `close` returns, though the handle is still there.
-    Journal::open(temp.path(), small()).unwrap().close().await.unwrap();
+    Journal::open(temp.path(), small())
+        .unwrap()
+        .close()
+        .await
+        .unwrap();
     assert_eq!(read(temp.path()).unwrap().len(), 1);
 }
 
@@ -120,7 +159,11 @@ async fn every_opening_has_an_epoch_of_its_own() {
         journal.record(entry(1)).unwrap();
     }
     fs::remove_file(temp.path().join("epoch")).unwrap();
-    assert_eq!(Journal::open(temp.path(), small()).unwrap().epoch(), 4, "the journal knows it too");
+    assert_eq!(
+        Journal::open(temp.path(), small()).unwrap().epoch(),
+        4,
+        "the journal knows it too"
+    );
     fs::write(temp.path().join("epoch"), "what?").unwrap();
     assert!(Journal::open(temp.path(), small()).unwrap().epoch() >= 4);
 }
@@ -128,7 +171,14 @@ async fn every_opening_has_an_epoch_of_its_own() {
 #[tokio::test]
 async fn a_dropped_journal_loses_nothing() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options { gather: Duration::from_mins(1), ..small() }).unwrap();
+    let journal = Journal::open(
+        temp.path(),
+        Options {
+            gather: Duration::from_mins(1),
+            ..small()
+        },
+    )
+    .unwrap();
     for n in 1..=100 {
         journal.record(entry(n)).unwrap();
     }
@@ -141,21 +191,39 @@ async fn nothing_is_recorded_after_closing() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), small()).unwrap();
     let head = journal.close().await.unwrap();
-    assert_eq!(journal.close().await.unwrap(), head, "closing twice is fine");
+    assert_eq!(
+        journal.close().await.unwrap(),
+        head,
+        "closing twice is fine"
+    );
     assert!(matches!(journal.record(entry(1)), Err(Error::Closed)));
     assert!(matches!(journal.flush().await, Err(Error::Closed)));
     assert_eq!(journal.health().state, State::Closed);
-    assert_eq!(verify(temp.path(), Some(head)).unwrap().problem, None, "an empty journal has a head as well");
+    assert_eq!(
+        verify(temp.path(), Some(head)).unwrap().problem,
+        None,
+        "an empty journal has a head as well"
+    );
 }
 
 #[tokio::test]
 async fn written_entries_are_synced_without_being_asked() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options { sync_every: Duration::from_millis(10), ..small() }).unwrap();
+    let journal = Journal::open(
+        temp.path(),
+        Options {
+            sync_every: Duration::from_millis(10),
+            ..small()
+        },
+    )
+    .unwrap();
     journal.record(entry(1)).unwrap();
     let deadline = crate::model::clock::Clock.steady() + Duration::from_secs(10);
     while journal.health().head.seq < 1 {
-        assert!(crate::model::clock::Clock.steady() < deadline, "never synced");
+        assert!(
+            crate::model::clock::Clock.steady() < deadline,
+            "never synced"
+        );
         tokio::task::yield_now().await;
     }
     assert_eq!(journal.health().syncs, 1);
@@ -166,7 +234,12 @@ async fn written_entries_are_synced_without_being_asked() {
 async fn a_reader_follows_a_running_writer() {
     const RECORDS: u64 = 5000;
     let temp = tempfile::tempdir().unwrap();
-    let options = Options { segment_bytes: 64 << 10, reserve_bytes: 8192, gather: Duration::ZERO, ..small() };
+    let options = Options {
+        segment_bytes: 64 << 10,
+        reserve_bytes: 8192,
+        gather: Duration::ZERO,
+        ..small()
+    };
     let journal = Journal::open(temp.path(), options).unwrap();
     let data = temp.path().to_owned();
     let reading = std::thread::spawn(move || {
@@ -174,10 +247,16 @@ async fn a_reader_follows_a_running_writer() {
         let deadline = crate::model::clock::Clock.steady() + Duration::from_mins(1);
         let mut next = 1;
         while next <= RECORDS {
-            assert!(crate::model::clock::Clock.steady() < deadline, "stuck at record {next}");
+            assert!(
+                crate::model::clock::Clock.steady() < deadline,
+                "stuck at record {next}"
+            );
             for record in reader.by_ref() {
                 let record = record.unwrap();
-                assert_eq!((record.seq, record.entry().unwrap().unwrap()), (next, entry(next)));
+                assert_eq!(
+                    (record.seq, record.entry().unwrap().unwrap()),
+                    (next, entry(next))
+                );
                 next += 1;
             }
             let report = verify(&data, None).unwrap();
@@ -196,7 +275,8 @@ async fn a_reader_follows_a_running_writer() {
     reading.join().unwrap();
 }
 
-// An index that knows the journal up to some record reads on from there, without what is before its segment.
+// An index that knows the journal up to some record reads on from there, without what is before its
+// segment.
 #[tokio::test]
 async fn a_reader_begins_where_it_is_told() {
     let temp = tempfile::tempdir().unwrap();
@@ -204,11 +284,22 @@ async fn a_reader_begins_where_it_is_told() {
     let segments = segments(temp.path());
     assert!(segments.len() > 2);
     for after in [0, 1, 7, 23, 24, 99] {
-        let numbers: Vec<_> = Reader::after(temp.path(), after).unwrap().map(|record| record.unwrap().seq).collect();
+        let numbers: Vec<_> = Reader::after(temp.path(), after)
+            .unwrap()
+            .map(|record| record.unwrap().seq)
+            .collect();
         assert_eq!(numbers, (after + 1..=24).collect::<Vec<_>>());
     }
     fs::write(&segments[0], b"not looked at").unwrap();
-    let last: u64 = segments.last().unwrap().file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let last: u64 = segments
+        .last()
+        .unwrap()
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     let mut reader = Reader::after(temp.path(), last - 1).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().seq, last);
     assert!(read(temp.path()).is_err());
@@ -218,12 +309,22 @@ async fn a_reader_begins_where_it_is_told() {
 fn without_a_journal_the_reader_says_so() {
     let temp = tempfile::tempdir().unwrap();
     for data in [temp.path().to_owned(), temp.path().join("nowhere")] {
-        assert!(matches!(Reader::open(&data).err(), Some(Error::NoJournal(_))));
-        assert!(verify(&data, None).err().unwrap().to_string().contains("there is no journal in"));
+        assert!(matches!(
+            Reader::open(&data).err(),
+            Some(Error::NoJournal(_))
+        ));
+        assert!(
+            verify(&data, None)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("there is no journal in")
+        );
     }
 }
 
-// SECURITY §8: an entry has at most 32 KiB, whatever an agent sends; and it is recorded all the same.
+// SECURITY §8: an entry has at most 32 KiB, whatever an agent sends; and it is recorded all the
+// same.
 #[tokio::test]
 async fn an_entry_that_is_too_large_is_shortened() {
     let temp = tempfile::tempdir().unwrap();
@@ -232,34 +333,73 @@ async fn an_entry_that_is_too_large_is_shortened() {
         request_id: "\u{1}\"é".repeat(100_000),
         fault: Some("\u{7f}x".repeat(100_000)),
         roles: vec!["role".repeat(1000); 1000],
-        audit: [("note".to_owned(), "x".repeat(100_000).into())].into_iter().collect(),
+        audit: [("note".to_owned(), "x".repeat(100_000).into())]
+            .into_iter()
+            .collect(),
         latency_ms: f64::NAN,
         ..entry(1)
     };
     journal.record(huge).unwrap();
     journal.close().await.unwrap();
     let record = read(temp.path()).unwrap().remove(0);
-    assert!(record.bytes.len() <= 32 << 10, "{} bytes", record.bytes.len());
+    assert!(
+        record.bytes.len() <= 32 << 10,
+        "{} bytes",
+        record.bytes.len()
+    );
     let kept = record.entry().unwrap().unwrap();
-    assert_eq!((kept.action_id, kept.tool), (entry(1).action_id, entry(1).tool));
+    assert_eq!(
+        (kept.action_id, kept.tool),
+        (entry(1).action_id, entry(1).tool)
+    );
     assert!(kept.request_id.starts_with("\u{1}\"é") && kept.request_id.ends_with('…'));
-    assert!(kept.audit["toolgate"].as_str().unwrap().starts_with("left out: the entry had"));
+    assert!(
+        kept.audit["toolgate"]
+            .as_str()
+            .unwrap()
+            .starts_with("left out: the entry had")
+    );
 }
 
 // A record of a kind this toolgate does not know is no entry, and no error.
 #[test]
 fn other_kinds_of_records_are_let_be() {
-    let record = Record { seq: 7, kind: 2, bytes: Bytes::from_static(b"\0\xff") };
+    let record = Record {
+        seq: 7,
+        kind: 2,
+        bytes: Bytes::from_static(b"\0\xff"),
+    };
     assert_eq!(record.entry().unwrap(), None);
-    let record = Record { seq: 7, kind: 1, bytes: Bytes::from_static(b"{\"new\":1}") };
-    assert!(record.entry().err().unwrap().to_string().starts_with("record 7 can't be read"));
+    let record = Record {
+        seq: 7,
+        kind: 1,
+        bytes: Bytes::from_static(b"{\"new\":1}"),
+    };
+    assert!(
+        record
+            .entry()
+            .err()
+            .unwrap()
+            .to_string()
+            .starts_with("record 7 can't be read")
+    );
 }
 
 #[test]
 fn a_head_reads_as_it_is_written() {
-    let head = Head { seq: 42, hash: std::array::from_fn(|at| u8::try_from(at * 8).unwrap()) };
+    let head = Head {
+        seq: 42,
+        hash: std::array::from_fn(|at| u8::try_from(at * 8).unwrap()),
+    };
     assert_eq!(head.to_string().parse(), Ok(head));
-    for wrong in ["", "42", "42:", "x:00", &format!("42:{}", "g".repeat(64)), &format!("42:{}", "0".repeat(63))] {
+    for wrong in [
+        "",
+        "42",
+        "42:",
+        "x:00",
+        &format!("42:{}", "g".repeat(64)),
+        &format!("42:{}", "0".repeat(63)),
+    ] {
         assert!(wrong.parse::<Head>().is_err(), "{wrong}");
     }
 }

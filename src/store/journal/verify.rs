@@ -1,5 +1,6 @@
-//! Whether the journal is as it was written: every flipped byte, lost or exchanged batch and missing segment shows; a
-//! removed tail shows against a head that was kept elsewhere (SECURITY §3G, G2 and G3).
+//! Whether the journal is as it was written: every flipped byte, lost or exchanged batch and
+//! missing segment shows; a removed tail shows against a head that was kept elsewhere (SECURITY
+//! §3G, G2 and G3).
 
 use super::chain::{Hash, Head};
 use super::error::{Error, Problem};
@@ -35,18 +36,20 @@ pub struct Report {
     pub segments: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// The last record that was dropped, with all before it, and that a sealed summary stands for; 0 when none was.
+    /// The last record that was dropped, with all before it, and that a sealed summary stands for;
+    /// 0 when none was.
     pub dropped: u64,
     /// Where the journal stands: to be kept elsewhere.
     pub head: Head,
     /// Which records which key sealed, in order.
     pub stretches: Vec<Stretch>,
-    /// How many of the heads it was checked against it has; and how many are of records that were dropped.
+    /// How many of the heads it was checked against it has; and how many are of records that were
+    /// dropped.
     pub met: u64,
     /// How many of them are of records that were dropped.
     pub passed_over: u64,
-    /// A last batch that was only begun: a writer is at it, or was killed at it. No harm: nobody was told it was
-    /// written, and the next start cuts it off.
+    /// A last batch that was only begun: a writer is at it, or was killed at it. No harm: nobody
+    /// was told it was written, and the next start cuts it off.
     pub unfinished: Option<Unfinished>,
     /// The first thing that is wrong.
     pub problem: Option<Problem>,
@@ -63,11 +66,17 @@ pub struct Unfinished {
 
 /// As [`check`], against a head this journal once had.
 pub fn verify(data: &Path, expected: Option<Head>) -> Result<Report, Error> {
-    check(data, &Against { expected, ..Against::default() })
+    check(
+        data,
+        &Against {
+            expected,
+            ..Against::default()
+        },
+    )
 }
 
-/// Reads all of the journal of the data directory `data`, and what was archived of it. An error means that it could not be read,
-/// not that something is wrong with what was read.
+/// Reads all of the journal of the data directory `data`, and what was archived of it. An error
+/// means that it could not be read, not that something is wrong with what was read.
 pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
     let mut report = Report {
         records: 0,
@@ -75,7 +84,10 @@ pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
         segments: 0,
         bytes: 0,
         dropped: 0,
-        head: Head { seq: 0, hash: [0; 32] },
+        head: Head {
+            seq: 0,
+            hash: [0; 32],
+        },
         stretches: Vec::new(),
         met: 0,
         passed_over: 0,
@@ -93,7 +105,12 @@ pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
 }
 
 /// Fills `report`; what is wrong is an error.
-fn look(data: &Path, against: &Against, watch: &mut Watch<'_>, report: &mut Report) -> Result<(), Error> {
+fn look(
+    data: &Path,
+    against: &Against,
+    watch: &mut Watch<'_>,
+    report: &mut Report,
+) -> Result<(), Error> {
     let mut walk = Walk::begin_before(data, against.archive.as_deref(), 0)?;
     let mut seal = match Summary::open(&place::journal_dir(data))? {
         Some(mut summary) => Some(summary.check(&against.keys)?),
@@ -118,12 +135,16 @@ fn look(data: &Path, against: &Against, watch: &mut Watch<'_>, report: &mut Repo
             }
             Step::Batch(batch) => {
                 let sealed = watch.batch(&batch).map_err(|wrong| wrong.to_string());
-                sealed.and_then(|()| follows(&walk)).map_err(|what| Error::Damaged(at(&walk, &batch, what)))?;
+                sealed
+                    .and_then(|()| follows(&walk))
+                    .map_err(|what| Error::Damaged(at(&walk, &batch, what)))?;
                 report.batches += 1;
                 report.records += u64::from(batch.header.count);
                 report.bytes += batch.size;
                 let mut records = frame::each(batch.payload);
-                seal.take_if(|seal| records.any(|(kind, bytes)| kind == frame::SEAL && bytes == seal.as_slice()));
+                seal.take_if(|seal| {
+                    records.any(|(kind, bytes)| kind == frame::SEAL && bytes == seal.as_slice())
+                });
             }
             Step::End { unfinished } => {
                 let (segment, offset) = walk.position();
@@ -133,7 +154,9 @@ fn look(data: &Path, against: &Against, watch: &mut Watch<'_>, report: &mut Repo
         }
         wanted.pass(walk.head);
     }
-    watch.end().map_err(|wrong| Error::Damaged(walk.wrong(wrong.to_string())))?;
+    watch
+        .end()
+        .map_err(|wrong| Error::Damaged(walk.wrong(wrong.to_string())))?;
     if seal.is_some() {
         return Err(Error::Damaged(unvouched(report.dropped)));
     }
@@ -153,12 +176,18 @@ impl Wanted {
         for head in against.expected.iter().chain(&against.heads) {
             left.entry(head.seq).or_default().push(head.hash);
         }
-        Self { expected: against.expected, left, met: 0 }
+        Self {
+            expected: against.expected,
+            left,
+            met: 0,
+        }
     }
 
     /// The journal stood at `head`.
     fn pass(&mut self, head: Head) {
-        let Some(hashes) = self.left.get_mut(&head.seq) else { return };
+        let Some(hashes) = self.left.get_mut(&head.seq) else {
+            return;
+        };
         let before = hashes.len();
         hashes.retain(|hash| *hash != head.hash);
         self.met += (before - hashes.len()) as u64;
@@ -171,15 +200,24 @@ impl Wanted {
     fn settle(mut self, walk: &Walk, report: &mut Report) -> Result<(), Error> {
         report.met = self.met;
         let oldest = report.head.seq - report.records;
-        let unmet_expected =
-            |expected: &Head| self.left.get(&expected.seq).is_some_and(|left| left.contains(&expected.hash));
+        let unmet_expected = |expected: &Head| {
+            self.left
+                .get(&expected.seq)
+                .is_some_and(|left| left.contains(&expected.hash))
+        };
         if let Some(expected) = self.expected.filter(unmet_expected) {
             return Err(Error::Damaged(unmet(walk, expected)));
         }
         let later = self.left.split_off(&oldest);
         report.passed_over = self.left.values().map(|hashes| hashes.len() as u64).sum();
         match later.into_iter().next() {
-            Some((seq, hashes)) => Err(Error::Damaged(unmet(walk, Head { seq, hash: hashes[0] }))),
+            Some((seq, hashes)) => Err(Error::Damaged(unmet(
+                walk,
+                Head {
+                    seq,
+                    hash: hashes[0],
+                },
+            ))),
             None => Ok(()),
         }
     }
@@ -207,31 +245,66 @@ fn follows(walk: &Walk) -> Result<(), String> {
 /// What is wrong with the batch that the way has just passed.
 fn at(walk: &Walk, batch: &Batch, what: String) -> Problem {
     let (segment, offset) = walk.position();
-    Problem { segment, offset: offset - batch.size, seq: batch.header.first, what }
+    Problem {
+        segment,
+        offset: offset - batch.size,
+        seq: batch.header.first,
+        what,
+    }
 }
 
 fn unvouched(last: u64) -> Problem {
     let what = "no record of the journal vouches for this summary: it was changed or exchanged, or the journal's end was removed";
-    Problem { segment: summary::name(last), offset: 0, seq: last, what: what.to_owned() }
+    Problem {
+        segment: summary::name(last),
+        offset: 0,
+        seq: last,
+        what: what.to_owned(),
+    }
 }
 
 fn before(walk: &Walk, first: u64) -> Problem {
     let what = "the segments before this one are missing".to_owned();
-    Problem { segment: walk.position().0, offset: 0, seq: first, what }
+    Problem {
+        segment: walk.position().0,
+        offset: 0,
+        seq: first,
+        what,
+    }
 }
 
 fn unmet(walk: &Walk, expected: Head) -> Problem {
     let (segment, offset) = walk.position();
     if let Some(base) = walk.base.filter(|base| expected.seq < base.last) {
-        let what =
-            format!("the records up to {} were dropped, and the expected head with them; keep a newer one", base.last);
-        return Problem { segment: summary::name(base.last), offset: 0, seq: expected.seq, what };
+        let what = format!(
+            "the records up to {} were dropped, and the expected head with them; keep a newer one",
+            base.last
+        );
+        return Problem {
+            segment: summary::name(base.last),
+            offset: 0,
+            seq: expected.seq,
+            what,
+        };
     }
     if walk.head.seq < expected.seq {
         let seq = walk.head.seq + 1;
-        let what = format!("the journal ends here; records {seq} to {} were removed", expected.seq);
-        return Problem { segment, offset, seq, what };
+        let what = format!(
+            "the journal ends here; records {seq} to {} were removed",
+            expected.seq
+        );
+        return Problem {
+            segment,
+            offset,
+            seq,
+            what,
+        };
     }
     let what = "the expected head is not in this journal: it was rewritten up to this record, or is another journal's";
-    Problem { segment, offset, seq: expected.seq, what: what.to_owned() }
+    Problem {
+        segment,
+        offset,
+        seq: expected.seq,
+        what: what.to_owned(),
+    }
 }

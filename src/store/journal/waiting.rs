@@ -1,4 +1,5 @@
-//! Those who wait for the journal: each a future without a task or channel of its own, woken once, when its wait is over.
+//! Those who wait for the journal: each a future without a task or channel of its own, woken once,
+//! when its wait is over.
 
 use super::chain::Head;
 use super::error::Error;
@@ -58,7 +59,12 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(queue: &Arc<Queue>, until: Until) -> Self {
-        Self { queue: Arc::clone(queue), until, id: None, over: false }
+        Self {
+            queue: Arc::clone(queue),
+            until,
+            id: None,
+            over: false,
+        }
     }
 }
 
@@ -85,7 +91,8 @@ impl Drop for Waiting {
     }
 }
 
-/// What was queued, as its caller holds it. Dropped, it is written and synced all the same, as soon as it suits the writer.
+/// What was queued, as its caller holds it. Dropped, it is written and synced all the same, as soon
+/// as it suits the writer.
 #[must_use = "what was queued is durable only once this says so"]
 pub struct Ticket {
     queue: Arc<Queue>,
@@ -95,7 +102,11 @@ pub struct Ticket {
 
 impl Ticket {
     pub(super) fn new(queue: &Arc<Queue>, seq: u64) -> Self {
-        Self { queue: Arc::clone(queue), seq, awaited: false }
+        Self {
+            queue: Arc::clone(queue),
+            seq,
+            awaited: false,
+        }
     }
 
     /// The number of its last record.
@@ -103,9 +114,10 @@ impl Ticket {
         self.seq
     }
 
-    /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and syncs what is queued at
-    /// that time, at once or after the sync it is at. After [`Error::NoSpace`] it is still queued, and becomes durable when
-    /// there is space: `until` its number says when.
+    /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and
+    /// syncs what is queued at that time, at once or after the sync it is at. After
+    /// [`Error::NoSpace`] it is still queued, and becomes durable when there is space: `until`
+    /// its number says when.
     pub async fn durable(mut self) -> Result<Head, Error> {
         self.awaited = true;
         Waiting::new(&self.queue, Until::Durable(self.seq)).await

@@ -1,5 +1,5 @@
-//! The way through a journal, batch by batch and segment by segment, checking everything on the way. Takes no lock and
-//! goes on where it ended, so it can follow a running writer.
+//! The way through a journal, batch by batch and segment by segment, checking everything on the
+//! way. Takes no lock and goes on where it ended, so it can follow a running writer.
 
 use super::chain::{Head, short};
 use super::error::{Error, Problem};
@@ -84,22 +84,43 @@ impl Walk {
         Self::begin_before(data, None, 0)
     }
 
-    /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that is gone. What was dropped may
-    /// be in the `archive`.
-    pub(super) fn begin_before(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, Error> {
+    /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that
+    /// is gone. What was dropped may be in the `archive`.
+    pub(super) fn begin_before(
+        data: &Path,
+        archive: Option<&Path>,
+        seq: u64,
+    ) -> Result<Self, Error> {
         let (dir, archive) = (place::journal_dir(data), archive.map(Path::to_owned));
-        let mut walk = Self { dir, archive, at: None, base: None, head: Head { seq: 0, hash: [0; 32] } };
+        let mut walk = Self {
+            dir,
+            archive,
+            at: None,
+            base: None,
+            head: Head {
+                seq: 0,
+                hash: [0; 32],
+            },
+        };
         let segments = walk.segments()?;
         walk.base = Summary::open(&walk.dir)?.map(|summary| summary.header);
         let found = segments.iter().rev().find(|first| **first <= seq).copied();
         let after_base = walk.base.map(|base| base.last + 1);
         let oldest = segments.first().copied();
-        let oldest = after_base.map(|after| oldest.map_or(after, |oldest| oldest.min(after))).or(oldest);
+        let oldest = after_base
+            .map(|after| oldest.map_or(after, |oldest| oldest.min(after)))
+            .or(oldest);
         let Some(first) = found.or(oldest) else {
             return Err(Error::NoJournal(data.to_owned()));
         };
-        let hash = walk.base.filter(|_| after_base == Some(first)).map_or([0; 32], |base| base.after);
-        walk.head = Head { seq: first.saturating_sub(1), hash };
+        let hash = walk
+            .base
+            .filter(|_| after_base == Some(first))
+            .map_or([0; 32], |base| base.after);
+        walk.head = Head {
+            seq: first.saturating_sub(1),
+            hash,
+        };
         Ok(walk)
     }
 
@@ -111,8 +132,11 @@ impl Walk {
             }
             Error::io("read the journal directory", &self.dir, source)
         })?;
-        let Some(dir) = &self.archive else { return Ok(live) };
-        let mut all = archive::list(dir).map_err(|source| Error::io("read the archive", dir, source))?;
+        let Some(dir) = &self.archive else {
+            return Ok(live);
+        };
+        let mut all =
+            archive::list(dir).map_err(|source| Error::io("read the archive", dir, source))?;
         all.retain(|first| live.first().is_none_or(|oldest| first < oldest));
         all.extend(live);
         Ok(all)
@@ -128,14 +152,23 @@ impl Walk {
 
     /// Bytes from here to the end of the segment.
     pub(super) fn remaining(&self) -> u64 {
-        let length = self.at.as_ref().and_then(|at| at.file.metadata().ok()).map_or(0, |about| about.len());
+        let length = self
+            .at
+            .as_ref()
+            .and_then(|at| at.file.metadata().ok())
+            .map_or(0, |about| about.len());
         length.saturating_sub(self.position().1)
     }
 
     /// What is wrong here.
     pub(super) fn wrong(&self, what: impl Into<String>) -> Problem {
         let (segment, offset) = self.position();
-        Problem { segment, offset, seq: self.head.seq + 1, what: what.into() }
+        Problem {
+            segment,
+            offset,
+            seq: self.head.seq + 1,
+            what: what.into(),
+        }
     }
 
     /// Goes on by a batch, or into the next segment. [`Error::Damaged`] stays at the same place.
@@ -152,7 +185,9 @@ impl Walk {
     }
 
     fn look(&mut self) -> Result<Look, Error> {
-        let Some(at) = &mut self.at else { return self.enter() };
+        let Some(at) = &mut self.at else {
+            return self.enter();
+        };
         let found = frame::read(&at.file, at.offset, &self.head);
         match found.map_err(|source| Error::io("read", &at.path, source))? {
             Found::Whole(batch) => {
@@ -168,18 +203,24 @@ impl Walk {
 
     /// No whole batch stands here: the journal's end, a segment's end, or something is missing.
     fn end(&mut self, unfinished: bool) -> Result<Look, Error> {
-        let Some(at) = &self.at else { return self.enter() };
+        let Some(at) = &self.at else {
+            return self.enter();
+        };
         let next = self.segments()?.into_iter().find(|first| *first > at.first);
         match next {
             None if unfinished || self.only_zeros()? => Ok(Look::Step(Step::End { unfinished })),
-            None => Ok(Look::Wrong(self.wrong("there is something after the last batch that is none"))),
+            None => Ok(Look::Wrong(
+                self.wrong("there is something after the last batch that is none"),
+            )),
             Some(next) if next != self.head.seq + 1 => {
-                let what = format!("the next segment begins with record {next}; what is before it is missing");
+                let what = format!(
+                    "the next segment begins with record {next}; what is before it is missing"
+                );
                 Ok(Look::Wrong(self.wrong(what)))
             }
-            Some(_) if self.remaining() > 0 => {
-                Ok(Look::Wrong(self.wrong("there is something after the last batch of a closed segment")))
-            }
+            Some(_) if self.remaining() > 0 => Ok(Look::Wrong(
+                self.wrong("there is something after the last batch of a closed segment"),
+            )),
             Some(_) => self.enter(),
         }
     }
@@ -189,10 +230,17 @@ impl Walk {
         let mut path = self.dir.join(segment::name(self.head.seq + 1));
         let wrong = |what: String| {
             let segment = segment::name(self.head.seq + 1);
-            Ok(Look::Wrong(Problem { segment, offset: 0, seq: self.head.seq + 1, what }))
+            Ok(Look::Wrong(Problem {
+                segment,
+                offset: 0,
+                seq: self.head.seq + 1,
+                what,
+            }))
         };
         let is_missing = |opened: &std::io::Result<File>| {
-            opened.as_ref().is_err_and(|source| source.kind() == std::io::ErrorKind::NotFound)
+            opened
+                .as_ref()
+                .is_err_and(|source| source.kind() == std::io::ErrorKind::NotFound)
         };
         let mut opened = segment::open(&path, false);
         if let Some(archive) = self.archive.as_ref().filter(|_| is_missing(&opened)) {
@@ -203,25 +251,43 @@ impl Walk {
             return wrong("the segment is missing".to_owned());
         }
         let file = opened.map_err(|source| Error::io("read", &path, source))?;
-        let header = match segment::read_header(&file).map_err(|source| Error::io("read", &path, source))? {
-            Ok(header) => header,
-            Err(what) => return wrong(what.to_owned()),
-        };
+        let header =
+            match segment::read_header(&file).map_err(|source| Error::io("read", &path, source))? {
+                Ok(header) => header,
+                Err(what) => return wrong(what.to_owned()),
+            };
         if header.first != self.head.seq + 1 {
-            return wrong(format!("the segment's name and header differ: it begins with record {}", header.first));
+            return wrong(format!(
+                "the segment's name and header differ: it begins with record {}",
+                header.first
+            ));
         }
-        let base = self.base.filter(|base| base.last == self.head.seq).map(|base| base.segments);
+        let base = self
+            .base
+            .filter(|base| base.last == self.head.seq)
+            .map(|base| base.segments);
         if let Some(number) = self.at.as_ref().map(|at| at.number).or(base) {
             if header.number != number + 1 {
-                return wrong(format!("segment {} follows on segment {number}", header.number));
+                return wrong(format!(
+                    "segment {} follows on segment {number}",
+                    header.number
+                ));
             }
             if header.chain != self.head.hash {
                 let (is, should) = (short(&header.chain), short(&self.head.hash));
-                return wrong(format!("the segment follows on hash {is}…, what is before it ends with {should}…"));
+                return wrong(format!(
+                    "the segment follows on hash {is}…, what is before it ends with {should}…"
+                ));
             }
         }
         self.head = header.head();
-        self.at = Some(At { file, path, number: header.number, first: header.first, offset: segment::HEADER });
+        self.at = Some(At {
+            file,
+            path,
+            number: header.number,
+            first: header.first,
+            offset: segment::HEADER,
+        });
         Ok(Look::Step(Step::Segment(header)))
     }
 

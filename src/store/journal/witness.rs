@@ -1,5 +1,5 @@
-//! Heads that leave the journal: what was kept elsewhere shows what the journal alone cannot, a removed end and a whole journal
-//! exchanged for another (SECURITY §3G, G3).
+//! Heads that leave the journal: what was kept elsewhere shows what the journal alone cannot, a
+//! removed end and a whole journal exchanged for another (SECURITY §3G, G3).
 
 use super::chain::{Head, hex, unhex};
 use super::seal::{KeyId, Keys};
@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a line.
 const LONGEST: usize = 1 << 10;
-const LIMITS: Limits = Limits { bytes: LONGEST, ..FROM_AGENT };
+const LIMITS: Limits = Limits {
+    bytes: LONGEST,
+    ..FROM_AGENT
+};
 
 /// Where a journal stood at some time, and the seal of who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +57,10 @@ fn words(head: Head, time: Timestamp) -> String {
 impl Witness {
     /// The head at `time`, sealed with the current one of `keys`.
     pub(super) fn new(head: Head, time: Timestamp, keys: &Keys) -> Self {
-        let seal = keys.current.as_ref().map(|key| (key.id(), key.seal_head(&words(head, time))));
+        let seal = keys
+            .current
+            .as_ref()
+            .map(|key| (key.id(), key.seal_head(&words(head, time))));
         Self { head, time, seal }
     }
 
@@ -72,18 +78,30 @@ impl Witness {
 
     /// The head in `line`; none when it holds none.
     pub fn read(line: &[u8]) -> Option<Self> {
-        let line: Line = Text::read(Bytes::copy_from_slice(line), &LIMITS).ok()?.parse().ok()?;
+        let line: Line = Text::read(Bytes::copy_from_slice(line), &LIMITS)
+            .ok()?
+            .parse()
+            .ok()?;
         let seal = match (line.key, line.seal) {
             (None, None) => None,
             (key, seal) => Some((key?.parse().ok()?, unhex(&seal?)?)),
         };
-        let head = Head { seq: line.seq, hash: unhex(&line.hash)? };
-        Some(Self { head, time: line.time.parse().ok()?, seal })
+        let head = Head {
+            seq: line.seq,
+            hash: unhex(&line.hash)?,
+        };
+        Some(Self {
+            head,
+            time: line.time.parse().ok()?,
+            seal,
+        })
     }
 
     /// What its seal proves.
     pub fn proof(&self, keys: &Keys) -> Proof {
-        let Some((id, seal)) = &self.seal else { return Proof::Bare };
+        let Some((id, seal)) = &self.seal else {
+            return Proof::Bare;
+        };
         match keys.of(*id) {
             Some(key) if key.sealed_head(&words(self.head, self.time), seal) => Proof::Sealed,
             Some(_) => Proof::Forged,

@@ -1,4 +1,5 @@
-//! The one thread that writes: everything queued becomes one batch and one write; one sync answers all who wait.
+//! The one thread that writes: everything queued becomes one batch and one write; one sync answers
+//! all who wait.
 
 use super::Options;
 use super::chain::{Hash, Head};
@@ -54,18 +55,35 @@ pub(super) struct Setting {
 impl Writer {
     /// A writer that goes on where `recovered` says, or begins the first segment.
     pub(super) fn new(place: Place, setting: Setting, recovered: Recovered) -> Result<Self, Error> {
-        let Setting { options, wrap, keys, epoch } = setting;
+        let Setting {
+            options,
+            wrap,
+            keys,
+            epoch,
+        } = setting;
         let last = recovered.key;
-        let may_seal = |key: KeyId| keys.of(key).is_some() || keys.sealing().is_some() && keys.lost.contains(&key);
+        let may_seal = |key: KeyId| {
+            keys.of(key).is_some() || keys.sealing().is_some() && keys.lost.contains(&key)
+        };
         if let Some(key) = last.filter(|last| !may_seal(*last)) {
-            return Err(Error::KeyMissing { dir: place.dir.clone(), key });
+            return Err(Error::KeyMissing {
+                dir: place.dir.clone(),
+                key,
+            });
         }
-        let failed = |source: Stop, dir: &std::path::Path| Error::io("begin to write a journal in", dir, source.into());
+        let failed = |source: Stop, dir: &std::path::Path| {
+            Error::io("begin to write a journal in", dir, source.into())
+        };
         let tail = match recovered.tail {
             Some(tail) => tail,
             None => first(&place, epoch, &keys).map_err(|source| failed(source, &place.dir))?,
         };
-        let Tail { file, header, offset, head } = tail;
+        let Tail {
+            file,
+            header,
+            offset,
+            head,
+        } = tail;
         let mut writer = Self {
             medium: wrap(file),
             place,
@@ -83,12 +101,15 @@ impl Writer {
             space: Space::Ample,
             again: None,
         };
-        writer.rekey(last, &header).map_err(|source| failed(source, &writer.place.dir))?;
+        writer
+            .rekey(last, &header)
+            .map_err(|source| failed(source, &writer.place.dir))?;
         Ok(writer)
     }
 
-    /// Where another key than `last` is to seal from here on, or none any more, a record says so, durably. Sealed batches stand in
-    /// segments that are marked for them, and `header` is the last one's.
+    /// Where another key than `last` is to seal from here on, or none any more, a record says so,
+    /// durably. Sealed batches stand in segments that are marked for them, and `header` is the
+    /// last one's.
     fn rekey(&mut self, last: Option<KeyId>, header: &segment::Header) -> Result<(), Stop> {
         let current = self.keys.sealing();
         if last == current {
@@ -96,7 +117,11 @@ impl Writer {
         }
         let shown = |key: Option<KeyId>| key.map(|key| key.to_string());
         let (key, previous) = (shown(current), shown(last));
-        let words = Rekeyed { time: Clock.wall().to_string(), key, previous };
+        let words = Rekeyed {
+            time: Clock.wall().to_string(),
+            key,
+            previous,
+        };
         let words = serde_json::to_vec(&words).map_err(|error| Stop::Failed(error.into()))?;
         if current.is_some() && !header.sealed {
             // No two segments begin with the same record.
@@ -106,7 +131,11 @@ impl Writer {
             self.turn(&segment::Header::after(self.number, self.head, self.epoch).sealing(last))?;
         }
         // That nothing is sealed any more is sealed, too.
-        let key = self.keys.current.clone().or_else(|| self.keys.of(last?).cloned());
+        let key = self
+            .keys
+            .current
+            .clone()
+            .or_else(|| self.keys.of(last?).cloned());
         self.tell(&words, key.as_ref())?;
         if let Some(key) = current {
             tracing::warn!(%key, head = %self.head, "from here on the ledger is sealed with this key; keep the head elsewhere");
@@ -139,8 +168,8 @@ impl Writer {
         self.due.into_iter().chain(self.again).min()
     }
 
-    /// Writes `work`, and syncs when a caller waits for that or it is due. What does not fit on the disk goes back to
-    /// the queue, unless that is closing.
+    /// Writes `work`, and syncs when a caller waits for that or it is due. What does not fit on the
+    /// disk goes back to the queue, unless that is closing.
     fn work(&mut self, queue: &Queue, work: &mut Work) -> Result<(), Stop> {
         let look = work.closing || self.again.is_none_or(|again| again <= Clock.steady());
         if look {
@@ -169,14 +198,16 @@ impl Writer {
             queue.put_back(work.frames.split_off(done));
         }
         if look {
-            self.again = (self.space != Space::Ample).then(|| Clock.steady() + self.options.look_every);
+            self.again =
+                (self.space != Space::Ample).then(|| Clock.steady() + self.options.look_every);
         }
         queue.set_space(&self.space);
         Ok(())
     }
 
     fn sync_is_due(&self) -> bool {
-        self.unsynced >= self.options.sync_bytes || self.due.is_some_and(|due| due <= Clock.steady())
+        self.unsynced >= self.options.sync_bytes
+            || self.due.is_some_and(|due| due <= Clock.steady())
     }
 
     /// Writes `frame` as the next batch; or nothing of it.
@@ -207,7 +238,8 @@ impl Writer {
         self.offset = end;
         self.head = head;
         self.unsynced += bytes;
-        self.due.get_or_insert_with(|| Clock.steady() + self.options.sync_every);
+        self.due
+            .get_or_insert_with(|| Clock.steady() + self.options.sync_every);
         queue.wrote(bytes);
         Ok(())
     }
@@ -216,14 +248,20 @@ impl Writer {
     fn fit(&mut self, end: u64) -> Result<(), Stop> {
         self.keep_ahead(end)?;
         match &self.space {
-            Space::Low(why) | Space::Gone(why) if self.options.reserve_bytes > 0 && end > self.reserved => {
-                Err(Stop::Full(io::Error::new(io::ErrorKind::StorageFull, why.clone())))
+            Space::Low(why) | Space::Gone(why)
+                if self.options.reserve_bytes > 0 && end > self.reserved =>
+            {
+                Err(Stop::Full(io::Error::new(
+                    io::ErrorKind::StorageFull,
+                    why.clone(),
+                )))
             }
             Space::Ample | Space::Low(_) | Space::Gone(_) => Ok(()),
         }
     }
 
-    /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight have to fit into that.
+    /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight
+    /// have to fit into that.
     fn keep_ahead(&mut self, end: u64) -> Result<(), Stop> {
         let ahead = self.options.reserve_bytes;
         if ahead == 0 || self.space != Space::Ample || end + ahead - ahead / STEP <= self.reserved {
@@ -237,7 +275,8 @@ impl Writer {
         Ok(())
     }
 
-    /// An error here is final, whatever it says: after a failed sync nobody knows what is on the disk.
+    /// An error here is final, whatever it says: after a failed sync nobody knows what is on the
+    /// disk.
     fn sync(&mut self, queue: &Queue) -> Result<(), Stop> {
         self.due = None;
         if self.unsynced == 0 {
@@ -252,13 +291,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the segment and begins the next one, which is made first: without space for it, nothing changes.
+    /// Closes the segment and begins the next one, which is made first: without space for it,
+    /// nothing changes.
     fn rotate(&mut self, queue: &Queue) -> Result<(), Stop> {
         self.sync(queue)?;
         failpoint::reached("rotate");
         let header = segment::Header::after(self.number, self.head, self.epoch);
         let key = self.keys.sealing();
-        self.turn(&if key.is_some() { header.sealing(key) } else { header })?;
+        self.turn(&if key.is_some() {
+            header.sealing(key)
+        } else {
+            header
+        })?;
         tracing::info!(segment = self.number, head = %self.head, "a segment of the journal is full; the next begins");
         Ok(())
     }
@@ -294,16 +338,32 @@ impl Writer {
 fn first(place: &Place, epoch: u64, keys: &Keys) -> Result<Tail, Stop> {
     let mut chain: Hash = [0; 32];
     getrandom::fill(&mut chain).map_err(|error| Stop::Failed(io::Error::other(error)))?;
-    let header = segment::Header { number: 1, first: 1, epoch, chain, sealed: keys.sealing().is_some(), key: None };
+    let header = segment::Header {
+        number: 1,
+        first: 1,
+        epoch,
+        chain,
+        sealed: keys.sealing().is_some(),
+        key: None,
+    };
     let file = segment::prepare(&place.dir, &header)?;
     segment::publish(&place.dir, &header)?;
-    Ok(Tail { file, header, offset: segment::HEADER, head: header.head() })
+    Ok(Tail {
+        file,
+        header,
+        offset: segment::HEADER,
+        head: header.head(),
+    })
 }
 
 /// Writes what `queue` holds until it is closed or writing fails.
 pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
     let alarm = Alarm(Arc::clone(queue));
-    let mut work = Work { frames: Vec::new(), wanted: 0, closing: false };
+    let mut work = Work {
+        frames: Vec::new(),
+        wanted: 0,
+        closing: false,
+    };
     let (result, work) = loop {
         let result = writer.work(queue, &mut work);
         if result.is_err() || work.closing {
@@ -323,7 +383,13 @@ pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
         Ok(()) => Error::Closed,
         Err(error) => Error::Poisoned(error.to_string().into()),
     };
-    queue.end(&reason, work.frames.iter().map(|frame| u64::from(frame.count())).sum());
+    queue.end(
+        &reason,
+        work.frames
+            .iter()
+            .map(|frame| u64::from(frame.count()))
+            .sum(),
+    );
 }
 
 /// Dropped only by a panic.
@@ -331,6 +397,7 @@ struct Alarm(Arc<Queue>);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        self.0.end(&Error::Poisoned("its writer panicked".into()), 0);
+        self.0
+            .end(&Error::Poisoned("its writer panicked".into()), 0);
     }
 }

@@ -1,5 +1,6 @@
-//! Budgets of a task (SEMANTICS §6): what was reserved and spent, and whether one more call fits. A reservation is part of
-//! its call's events; the counters are their sum, so recovery gives the same numbers.
+//! Budgets of a task (SEMANTICS §6): what was reserved and spent, and whether one more call fits. A
+//! reservation is part of its call's events; the counters are their sum, so recovery gives the same
+//! numbers.
 
 use super::Millis;
 use super::claim::Phase;
@@ -47,7 +48,8 @@ pub struct Limits {
 /// What a call asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// What the call counts as: `server__tool`, with `#` and its variant where that is counted by itself.
+    /// What the call counts as: `server__tool`, with `#` and its variant where that is counted by
+    /// itself.
     pub tool: ToolName,
     /// Millionths of a unit of cost, as far as known before the call.
     pub cost: u64,
@@ -179,7 +181,12 @@ pub struct Exceeded {
 
 impl Limits {
     /// Whether one more call at `price` fits; what is left before it.
-    pub fn admit(&self, task: Option<&Task>, price: &Price, now: Millis) -> Result<Remaining, Exceeded> {
+    pub fn admit(
+        &self,
+        task: Option<&Task>,
+        price: &Price,
+        now: Millis,
+    ) -> Result<Remaining, Exceeded> {
         let fresh = Task::new(now);
         let task = task.unwrap_or(&fresh);
         let used = task.used(&price.tool);
@@ -192,13 +199,24 @@ impl Limits {
             (Dimension::Cost, short(remaining.cost, price.cost)),
             (Dimension::Duration, short(remaining.duration, 1)),
             (Dimension::Failures, short(remaining.failures, 1)),
-            (Dimension::FailuresInARow, short(remaining.failures_in_a_row, 1)),
+            (
+                Dimension::FailuresInARow,
+                short(remaining.failures_in_a_row, 1),
+            ),
         ];
         if let Some((dimension, _)) = exceeded.into_iter().find(|(_, exceeded)| *exceeded) {
-            return Err(Exceeded { dimension, remaining, after: None });
+            return Err(Exceeded {
+                dimension,
+                remaining,
+                after: None,
+            });
         }
         match self.rate.map(|rate| rate.wait(used.due, now)) {
-            Some(wait) if wait > 0 => Err(Exceeded { dimension: Dimension::Rate, remaining, after: Some(wait) }),
+            Some(wait) if wait > 0 => Err(Exceeded {
+                dimension: Dimension::Rate,
+                remaining,
+                after: Some(wait),
+            }),
             _ => Ok(remaining),
         }
     }
@@ -224,7 +242,10 @@ impl Limits {
             calls: calls.saturating_mul(UNREACHED),
             per: per.saturating_mul(UNREACHED),
         });
-        Self { rate, ..Self::default() }
+        Self {
+            rate,
+            ..Self::default()
+        }
     }
 
     /// Whether anything is limited.
@@ -241,12 +262,19 @@ impl Limits {
 impl Task {
     /// A task that begins.
     pub fn new(now: Millis) -> Self {
-        Self { began: now, last: now, ..Self::default() }
+        Self {
+            began: now,
+            last: now,
+            ..Self::default()
+        }
     }
 
     /// How it has used `tool`.
     pub fn used(&self, tool: &ToolName) -> Use {
-        let tool = self.tools.get(tool).or_else(|| self.tools.get(OTHERS).filter(|_| self.tools.len() > TOOLS));
+        let tool = self
+            .tools
+            .get(tool)
+            .or_else(|| self.tools.get(OTHERS).filter(|_| self.tools.len() > TOOLS));
         tool.copied().unwrap_or_default()
     }
 
@@ -263,7 +291,9 @@ impl Task {
     pub(super) fn settle(&mut self, tool: &ToolName, reserved: u64, charge: Charge) {
         match charge {
             Charge::Hold => {}
-            Charge::Settle(cost) => self.cost = self.cost.saturating_sub(reserved).saturating_add(cost),
+            Charge::Settle(cost) => {
+                self.cost = self.cost.saturating_sub(reserved).saturating_add(cost);
+            }
             Charge::Release => {
                 self.cost = self.cost.saturating_sub(reserved);
                 self.calls = self.calls.saturating_sub(1);
@@ -289,7 +319,8 @@ impl Task {
         self.failures_in_a_row = 0;
     }
 
-    /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did not.
+    /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did
+    /// not.
     pub(super) fn prove(&mut self, action: ActionId, phase: &Phase) {
         self.evidence.retain(|known| *known != action);
         match phase {
@@ -298,12 +329,17 @@ impl Task {
                 self.evidence.drain(..surplus);
                 self.evidence.push(action);
             }
-            Phase::Dispatching | Phase::AwaitingInput { .. } | Phase::NotSent | Phase::Failed { .. } => {}
+            Phase::Dispatching
+            | Phase::AwaitingInput { .. }
+            | Phase::NotSent
+            | Phase::Failed { .. } => {}
         }
     }
 
     fn tool(&mut self, tool: &str) -> &mut Use {
         let known = self.tools.contains_key(tool) || self.tools.len() < TOOLS;
-        self.tools.entry(ToolName::new(if known { tool } else { OTHERS })).or_default()
+        self.tools
+            .entry(ToolName::new(if known { tool } else { OTHERS }))
+            .or_default()
     }
 }

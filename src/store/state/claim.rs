@@ -19,7 +19,8 @@ pub struct Claim {
     /// SHA-256 of the input that the call brought which holds it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub brought: Option<Digest>,
-    /// The same of the rounds before, which the server answered by asking; none for the first. What they did is done.
+    /// The same of the rounds before, which the server answered by asking; none for the first.
+    /// What they did is done.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub answered: Vec<Option<Digest>>,
     /// How far it got.
@@ -30,7 +31,8 @@ pub struct Claim {
     pub changed: Millis,
     /// For how many milliseconds after its end it is replayed.
     pub ttl: u64,
-    /// For how many milliseconds after that it is remembered that the key was used; 0 for derived keys.
+    /// For how many milliseconds after that it is remembered that the key was used; 0 for derived
+    /// keys.
     pub keep: u64,
     /// The task that pays.
     pub task: Digest,
@@ -103,12 +105,24 @@ pub struct Stored {
 impl Stored {
     /// An answer that is kept beside its claim.
     pub fn inline(is_error: bool, body: Bytes) -> Self {
-        Self { is_error, size: body.len() as u64, digest: Digest::of(&body), in_file: false, body }
+        Self {
+            is_error,
+            size: body.len() as u64,
+            digest: Digest::of(&body),
+            in_file: false,
+            body,
+        }
     }
 
     /// An answer that lies in a file.
     pub fn in_file(is_error: bool, digest: Digest, size: u64) -> Self {
-        Self { is_error, size, digest, in_file: true, body: Bytes::new() }
+        Self {
+            is_error,
+            size,
+            digest,
+            in_file: true,
+            body: Bytes::new(),
+        }
     }
 }
 
@@ -176,30 +190,53 @@ impl Phase {
         }
     }
 
-    /// The arrows of SEMANTICS §3, and who may take them: a call in flight ends by its exchange or its process's end, and
-    /// nobody else says that it did not run while it still may. An unknown outcome ends by evidence or by an operator,
-    /// never by being unknown again.
+    /// The arrows of SEMANTICS §3, and who may take them: a call in flight ends by its exchange or
+    /// its process's end, and nobody else says that it did not run while it still may. An
+    /// unknown outcome ends by evidence or by an operator, never by being unknown again.
     pub fn may_become(&self, next: &Self, evidence: &Evidence) -> bool {
-        let is_answer = matches!(next, Self::AwaitingInput { .. } | Self::Completed(_) | Self::Failed { .. });
+        let is_answer = matches!(
+            next,
+            Self::AwaitingInput { .. } | Self::Completed(_) | Self::Failed { .. }
+        );
         match (self, evidence) {
             (Self::Dispatching, Evidence::Exchange | Evidence::Late) => {
                 is_answer || matches!(next, Self::NotSent | Self::Unknown { .. })
             }
-            (Self::Dispatching, Evidence::Restart) => matches!(next, Self::NotSent | Self::Unknown { .. }),
+            (Self::Dispatching, Evidence::Restart) => {
+                matches!(next, Self::NotSent | Self::Unknown { .. })
+            }
             (Self::Unknown { .. }, Evidence::Exchange | Evidence::Late | Evidence::UpstreamKey) => {
                 is_answer || matches!(next, Self::NotSent)
             }
-            (Self::Unknown { .. }, Evidence::Probe) => matches!(next, Self::Completed(_) | Self::NotSent),
-            (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => next.is_final(),
+            (Self::Unknown { .. }, Evidence::Probe) => {
+                matches!(next, Self::Completed(_) | Self::NotSent)
+            }
+            (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => {
+                next.is_final()
+            }
             _ => false,
         }
     }
 }
 
-/// How the key of `claim` stands for a call with `fingerprint`; `round`: SHA-256 of what it answers a server that asked.
-pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Digest>, now: Millis) -> Standing {
-    let Some(claim) = claim else { return Standing::Open { attempt: 1, round: 0 } };
-    let again = Standing::Open { attempt: claim.attempt + 1, round: 0 };
+/// How the key of `claim` stands for a call with `fingerprint`; `round`: SHA-256 of what it answers
+/// a server that asked.
+pub fn standing(
+    claim: Option<&Claim>,
+    fingerprint: &Digest,
+    round: Option<&Digest>,
+    now: Millis,
+) -> Standing {
+    let Some(claim) = claim else {
+        return Standing::Open {
+            attempt: 1,
+            round: 0,
+        };
+    };
+    let again = Standing::Open {
+        attempt: claim.attempt + 1,
+        round: 0,
+    };
     let was_answered = claim.answered.contains(&round.copied());
     let age = claim.age(now);
     if claim.is_released() {
@@ -212,7 +249,12 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Dige
         };
     }
     match age {
-        Age::Forgotten => return Standing::Open { attempt: 1, round: 0 },
+        Age::Forgotten => {
+            return Standing::Open {
+                attempt: 1,
+                round: 0,
+            };
+        }
         Age::Remembered => return Standing::Expired,
         Age::Fresh => {}
     }
@@ -227,16 +269,24 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Dige
                 && !was_answered
                 && claim.answered.len() < MOST_ROUNDS =>
         {
-            Standing::Open { attempt: claim.attempt, round: *asked }
+            Standing::Open {
+                attempt: claim.attempt,
+                round: *asked,
+            }
         }
         Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
-        Phase::Completed(stored) | Phase::Failed { answer: Some(stored), .. } => Standing::Ended(stored.clone()),
+        Phase::Completed(stored)
+        | Phase::Failed {
+            answer: Some(stored),
+            ..
+        } => Standing::Ended(stored.clone()),
         Phase::NotSent | Phase::Failed { answer: None, .. } => again,
         Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
     }
 }
 
-/// Rounds of input that one call may have: what each brought is remembered. After these its last question stands.
+/// Rounds of input that one call may have: what each brought is remembered. After these its last
+/// question stands.
 pub const MOST_ROUNDS: usize = 256;
 
 /// How old a claim is, seen from its end.
@@ -251,18 +301,35 @@ pub enum Age {
 }
 
 impl Claim {
-    /// The claim that an intent makes of what was `before`. A later round goes on with what the first one reserved.
+    /// The claim that an intent makes of what was `before`. A later round goes on with what the
+    /// first one reserved.
     pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
         let paid = before.filter(|_| intended.round > 0);
-        let paid = paid.map(|paid| (paid.task, paid.tool.clone(), paid.counted.clone(), paid.reserved));
-        let first = || (intended.task, ToolName::new(&intended.entry.tool), intended.counted.clone(), intended.cost);
+        let paid = paid.map(|paid| {
+            (
+                paid.task,
+                paid.tool.clone(),
+                paid.counted.clone(),
+                paid.reserved,
+            )
+        });
+        let first = || {
+            (
+                intended.task,
+                ToolName::new(&intended.entry.tool),
+                intended.counted.clone(),
+                intended.cost,
+            )
+        };
         let (task, tool, counted, reserved) = paid.unwrap_or_else(first);
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
             attempt: intended.attempt,
             brought: intended.brought,
-            answered: before.map(|before| before.answered_before(intended)).unwrap_or_default(),
+            answered: before
+                .map(|before| before.answered_before(intended))
+                .unwrap_or_default(),
             phase: Phase::Dispatching,
             began: intended.at,
             changed: intended.at,
@@ -281,10 +348,19 @@ impl Claim {
     /// What of its rounds the server has answered by asking, when `intended` follows.
     fn answered_before(&self, intended: &Intended) -> Vec<Option<Digest>> {
         if intended.round > 0 {
-            return self.answered.iter().copied().chain([self.brought]).collect();
+            return self
+                .answered
+                .iter()
+                .copied()
+                .chain([self.brought])
+                .collect();
         }
         let goes_on = self.is_released() && self.age(intended.at) != Age::Forgotten;
-        if goes_on { self.answered.clone() } else { Vec::new() }
+        if goes_on {
+            self.answered.clone()
+        } else {
+            Vec::new()
+        }
     }
 
     pub(super) fn settle(&mut self, settled: &Settled) {
@@ -298,15 +374,20 @@ impl Claim {
 
     /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.
     pub fn is_released(&self) -> bool {
-        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. })
+        matches!(
+            self.phase,
+            Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. }
+        )
     }
 
-    /// How old it is at `now`. The time to live counts from the end; what has not ended never ages, and neither does what an
-    /// operator abandoned: it may have run, and time is no proof.
+    /// How old it is at `now`. The time to live counts from the end; what has not ended never ages,
+    /// and neither does what an operator abandoned: it may have run, and time is no proof.
     pub fn age(&self, now: Millis) -> Age {
         let replayed = self.changed.saturating_add(self.ttl);
         match now {
-            _ if !self.phase.is_final() || self.phase == Phase::Abandoned || now < replayed => Age::Fresh,
+            _ if !self.phase.is_final() || self.phase == Phase::Abandoned || now < replayed => {
+                Age::Fresh
+            }
             now if now < replayed.saturating_add(self.keep) => Age::Remembered,
             _ => Age::Forgotten,
         }

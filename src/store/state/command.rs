@@ -1,4 +1,5 @@
-//! What a store can be asked to do. Domain commands, so that each shell makes one transaction of each.
+//! What a store can be asked to do. Domain commands, so that each shell makes one transaction of
+//! each.
 
 use super::Place;
 use super::budget::{Limits, Price, Seen};
@@ -50,8 +51,8 @@ pub struct Intent {
     pub fingerprint: Digest,
     /// The call.
     pub action: ActionId,
-    /// SHA-256 of what a server asked for, when the call brings that. Each round is sent once: the same answers again get
-    /// what they got.
+    /// SHA-256 of what a server asked for, when the call brings that. Each round is sent once: the
+    /// same answers again get what they got.
     pub round: Option<Digest>,
     /// For how many milliseconds after its end it is replayed.
     pub ttl: u64,
@@ -63,7 +64,8 @@ pub struct Intent {
     pub session: Digest,
     /// The token, from the store's counter.
     pub fence: u64,
-    /// The key under which the call was held, when it needs to be allowed: it is used up with this.
+    /// The key under which the call was held, when it needs to be allowed: it is used up with
+    /// this.
     pub hold: Option<Digest>,
     /// What the task may use.
     pub limits: Limits,
@@ -163,16 +165,37 @@ impl Command {
     pub fn place(&self) -> Place {
         match self {
             Self::Begin(intent) => {
-                let (call, task, session) = (Some(intent.key), Some(intent.task), Some(intent.session));
-                Place { call, task, session, hold: intent.hold }
+                let (call, task, session) =
+                    (Some(intent.key), Some(intent.task), Some(intent.session));
+                Place {
+                    call,
+                    task,
+                    session,
+                    hold: intent.hold,
+                }
             }
-            Self::Settle(settle) => Place { call: Some(settle.key), ..Place::default() },
-            Self::Reserve(Reserve { task, .. }) | Self::Spend(Spend { task, .. }) | Self::Enter { task, .. } => {
-                Place { task: Some(*task), ..Place::default() }
-            }
-            Self::Hold(ask) => Place { hold: Some(ask.key), ..Place::default() },
-            Self::Decide(decide) => Place { hold: Some(decide.key), ..Place::default() },
-            Self::Fence { session, .. } => Place { session: Some(*session), ..Place::default() },
+            Self::Settle(settle) => Place {
+                call: Some(settle.key),
+                ..Place::default()
+            },
+            Self::Reserve(Reserve { task, .. })
+            | Self::Spend(Spend { task, .. })
+            | Self::Enter { task, .. } => Place {
+                task: Some(*task),
+                ..Place::default()
+            },
+            Self::Hold(ask) => Place {
+                hold: Some(ask.key),
+                ..Place::default()
+            },
+            Self::Decide(decide) => Place {
+                hold: Some(decide.key),
+                ..Place::default()
+            },
+            Self::Fence { session, .. } => Place {
+                session: Some(*session),
+                ..Place::default()
+            },
         }
     }
 }

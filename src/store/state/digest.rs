@@ -1,4 +1,5 @@
-//! 32 bytes of SHA-256 that stand for something: a call key, a fingerprint, a session, a task, a result.
+//! 32 bytes of SHA-256 that stand for something: a call key, a fingerprint, a session, a task, a
+//! result.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +20,8 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Hashes `parts` so that no other parts give the same: each with its length, and `purpose` in front.
+    /// Hashes `parts` so that no other parts give the same: each with its length, and `purpose` in
+    /// front.
     pub fn of_parts(purpose: &str, parts: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
         for part in std::iter::once(purpose.as_bytes()).chain(parts.iter().copied()) {
@@ -36,7 +38,9 @@ impl Digest {
 
     /// The first eight bytes as a number: enough to tell a task's recent calls apart.
     pub fn short(&self) -> u64 {
-        self.0.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+        self.0
+            .first_chunk()
+            .map_or(0, |first| u64::from_be_bytes(*first))
     }
 
     /// Reads 64 hex digits.

@@ -1,5 +1,5 @@
-//! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer or of a held call's
-//! arguments, where there are any.
+//! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer
+//! or of a held call's arguments, where there are any.
 
 use super::budget::{Seen, Task};
 use super::claim::{Claim, Phase};
@@ -86,7 +86,8 @@ pub enum Note {
         /// Why.
         why: String,
     },
-    /// A policy came in force that leaves an `allow` out, since it names only tools of disabled servers (001-16).
+    /// A policy came in force that leaves an `allow` out, since it names only tools of disabled
+    /// servers (001-16).
     Stripped {
         /// Such as `profile coding`.
         layer: String,
@@ -121,7 +122,10 @@ pub enum Carried {
 impl Carried {
     /// The newest fencing token, as that of a session which nobody has.
     pub fn newest(token: u64, at: Millis) -> Self {
-        Self::Session(Digest::of_parts("newest fencing token", &[]), Session { token, at })
+        Self::Session(
+            Digest::of_parts("newest fencing token", &[]),
+            Session { token, at },
+        )
     }
 }
 
@@ -287,7 +291,9 @@ pub struct Spent {
 impl Intended {
     /// What the call counts as in its task.
     pub fn counted(&self) -> &str {
-        self.counted.as_ref().map_or(&self.entry.tool, ToolName::as_str)
+        self.counted
+            .as_ref()
+            .map_or(&self.entry.tool, ToolName::as_str)
     }
 }
 
@@ -296,22 +302,46 @@ impl Event {
     pub fn place(&self) -> Place {
         match self {
             Self::Intended(intended) => {
-                let (call, task, session) = (Some(intended.key), Some(intended.task), Some(intended.session));
-                Place { call, task, session, hold: intended.hold }
+                let (call, task, session) = (
+                    Some(intended.key),
+                    Some(intended.task),
+                    Some(intended.session),
+                );
+                Place {
+                    call,
+                    task,
+                    session,
+                    hold: intended.hold,
+                }
             }
-            Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), ..Place::default() },
-            Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) | Self::Entered { task, .. } => {
-                Place { task: Some(*task), ..Place::default() }
-            }
-            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => {
-                Place { session: Some(*session), ..Place::default() }
-            }
-            Self::Carried(Carried::Claim(key, _)) => Place { call: Some(*key), ..Place::default() },
-            Self::Carried(Carried::Task(task, _)) => Place { task: Some(*task), ..Place::default() },
-            Self::Held(held) => Place { hold: Some(held.key), ..Place::default() },
-            Self::Decided(Decided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => {
-                Place { hold: Some(*key), ..Place::default() }
-            }
+            Self::Settled(settled) => Place {
+                call: Some(settled.key),
+                task: Some(settled.task),
+                ..Place::default()
+            },
+            Self::Reserved(Reserved { task, .. })
+            | Self::Spent(Spent { task, .. })
+            | Self::Entered { task, .. }
+            | Self::Carried(Carried::Task(task, _)) => Place {
+                task: Some(*task),
+                ..Place::default()
+            },
+            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => Place {
+                session: Some(*session),
+                ..Place::default()
+            },
+            Self::Carried(Carried::Claim(key, _)) => Place {
+                call: Some(*key),
+                ..Place::default()
+            },
+            Self::Held(held) => Place {
+                hold: Some(held.key),
+                ..Place::default()
+            },
+            Self::Decided(Decided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => Place {
+                hold: Some(*key),
+                ..Place::default()
+            },
             Self::Noted(_) => Place::default(),
         }
     }
@@ -338,7 +368,9 @@ impl Event {
     pub fn encode(&self) -> serde_json::Result<Vec<u8>> {
         let body = match self {
             Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
-            Self::Carried(Carried::Claim(_, claim)) => claim.phase.stored().map(|stored| &*stored.body),
+            Self::Carried(Carried::Claim(_, claim)) => {
+                claim.phase.stored().map(|stored| &*stored.body)
+            }
             Self::Held(held) => return encode(self, &held.hold.question.body()?),
             Self::Carried(Carried::Hold(_, hold)) => return encode(self, &hold.question.body()?),
             Self::Intended(_)
@@ -384,9 +416,13 @@ pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>>
     Ok(record)
 }
 
-/// Reads what [`encode`] wrote. We wrote it, but any process that can write to the file could have written it since.
+/// Reads what [`encode`] wrote. We wrote it, but any process that can write to the file could have
+/// written it since.
 pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Bytes)> {
-    let end = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
+    let end = record
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(record.len());
     let head = Text::read(record.slice(..end), &FROM_SERVER).map_err(serde::de::Error::custom)?;
     Ok((head.parse()?, record.slice((end + 1).min(record.len())..)))
 }

@@ -3,8 +3,9 @@
 use super::{Millis, Refused};
 use serde::{Deserialize, Serialize};
 
-/// A session, as far as side effects go. Tokens come from one counter for all sessions that only grows, so a session
-/// that was forgotten and comes back never sees an old one again. What stands for dropped segments carries the newest of all.
+/// A session, as far as side effects go. Tokens come from one counter for all sessions that only
+/// grows, so a session that was forgotten and comes back never sees an old one again. What stands
+/// for dropped segments carries the newest of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The newest token.
@@ -24,7 +25,9 @@ impl Session {
 /// Only a token that is newer than any used before begins anything.
 pub fn admit(session: Option<&Session>, token: u64) -> Result<(), Refused> {
     match session {
-        Some(session) if session.token >= token => Err(Refused::Fenced { current: session.token }),
+        Some(session) if session.token >= token => Err(Refused::Fenced {
+            current: session.token,
+        }),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or not at all.
+//! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or
+//! not at all.
 
 use super::command::{Ask, Decide};
 use super::event::{Decided, Held};
@@ -12,14 +13,15 @@ use serde_json::Value;
 
 /// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
 pub const GRACE: u64 = 15_000;
-/// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
-/// cut. With it a hold fits a value of the index (SEMANTICS §8).
+/// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator
+/// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
+/// index (SEMANTICS §8).
 pub const ARGUMENTS: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
 pub const WHY: usize = 500;
 
-/// A call that is held until an operator decides. Its key is a digest over what the decision is bound to, made by the
-/// gate, which holds the call.
+/// A call that is held until an operator decides. Its key is a digest over what the decision is
+/// bound to, made by the gate, which holds the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     /// The call that asked first; the approval's id for everybody.
@@ -58,15 +60,17 @@ pub struct Question {
     pub caller_roles: Vec<String>,
     /// `server__tool`.
     pub tool: ToolName,
-    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes as JSON. Records keep them
-    /// behind the line that says everything else, so that who reads events reads no arguments.
+    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes
+    /// as JSON. Records keep them behind the line that says everything else, so that who reads
+    /// events reads no arguments.
     #[serde(skip)]
     pub arguments: Value,
-    /// What it brings a server that asked in an earlier round: `inputResponses` and `requestState`, as they will be sent. Kept
-    /// as the arguments are, and counted with them.
+    /// What it brings a server that asked in an earlier round: `inputResponses` and
+    /// `requestState`, as they will be sent. Kept as the arguments are, and counted with them.
     #[serde(skip)]
     pub answers: Option<Value>,
-    /// What else of it travels: `_meta` but for what belongs to each request, and `task`. Kept and counted likewise.
+    /// What else of it travels: `_meta` but for what belongs to each request, and `task`. Kept and
+    /// counted likewise.
     #[serde(skip)]
     pub beside: Option<Value>,
     /// The actions that the contract declares.
@@ -184,7 +188,8 @@ impl Phase {
 }
 
 impl Question {
-    /// The arguments as they stand behind a record; with more, and so that a list is nothing else, in a list of all.
+    /// The arguments as they stand behind a record; with more, and so that a list is nothing else,
+    /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
         match (&self.answers, &self.beside) {
             (None, None) if !self.arguments.is_array() => serde_json::to_vec(&self.arguments),
@@ -230,14 +235,20 @@ impl Hold {
             Phase::Pending => self.approve_by.saturating_add(GRACE),
             Phase::Allowed => self.decided().saturating_add(self.execute_for),
             // As long as it could have waited, nobody is asked the same again.
-            Phase::Denied => self.decided().saturating_add(self.approve_by.saturating_sub(self.asked)),
+            Phase::Denied => self
+                .decided()
+                .saturating_add(self.approve_by.saturating_sub(self.asked)),
             Phase::Used { at, .. } => *at,
         }
     }
 
     /// When it last changed.
     pub fn changed(&self) -> Millis {
-        if let Phase::Used { at, .. } = &self.phase { *at } else { self.decided() }
+        if let Phase::Used { at, .. } = &self.phase {
+            *at
+        } else {
+            self.decided()
+        }
     }
 
     /// Whether operators can still decide at `now`.
@@ -259,13 +270,18 @@ impl Hold {
 
 /// How `hold` stands at `now` for a call that asks.
 pub fn stand(hold: Option<&Hold>, now: Millis) -> Stand {
-    let Some(hold) = hold.filter(|hold| now < hold.ends()) else { return Stand::Absent };
+    let Some(hold) = hold.filter(|hold| now < hold.ends()) else {
+        return Stand::Absent;
+    };
     match &hold.phase {
         Phase::Pending if now < hold.approve_by => Stand::Pending,
         Phase::Pending => Stand::TimedOut,
         Phase::Allowed => Stand::Allowed,
         Phase::Denied => {
-            let last = hold.decisions.last().map(|last| (last.who.clone(), last.why.clone()));
+            let last = hold
+                .decisions
+                .last()
+                .map(|last| (last.who.clone(), last.why.clone()));
             let (who, why) = last.unwrap_or_default();
             Stand::Denied { who, why }
         }
@@ -275,7 +291,12 @@ pub fn stand(hold: Option<&Hold>, now: Millis) -> Stand {
 }
 
 /// Step 10: the call is held, unless it is held already or too many are.
-pub(super) fn held(ask: &Ask, hold: Option<&Hold>, waiting: Waiting, now: Millis) -> Result<Held, Refused> {
+pub(super) fn held(
+    ask: &Ask,
+    hold: Option<&Hold>,
+    waiting: Waiting,
+    now: Millis,
+) -> Result<Held, Refused> {
     let stands = stand(hold, now);
     if stands != Stand::Absent {
         return Err(Refused::Held(stands));
@@ -299,9 +320,16 @@ pub(super) fn held(ask: &Ask, hold: Option<&Hold>, waiting: Waiting, now: Millis
     Ok(Held { key: ask.key, hold })
 }
 
-/// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators as it needs.
-pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Result<Decided, Undecided> {
-    let hold = hold.filter(|hold| hold.id == decide.id).ok_or(Undecided::Gone)?;
+/// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators
+/// as it needs.
+pub(super) fn decided(
+    decide: &Decide,
+    hold: Option<&Hold>,
+    now: Millis,
+) -> Result<Decided, Undecided> {
+    let hold = hold
+        .filter(|hold| hold.id == decide.id)
+        .ok_or(Undecided::Gone)?;
     let already = match stand(Some(hold), now) {
         Stand::Pending => None,
         Stand::Allowed => Some(true),
@@ -313,10 +341,19 @@ pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Resu
         return Err(Undecided::NotYours);
     }
     if let Some(allowed) = already {
-        return Err(if allowed == decide.allow { Undecided::Same } else { Undecided::Other { allowed } });
+        return Err(if allowed == decide.allow {
+            Undecided::Same
+        } else {
+            Undecided::Other { allowed }
+        });
     }
     // All decisions of a pending hold allow it.
-    if decide.allow && hold.decisions.iter().any(|before| is_same_name(&before.who, &decide.who)) {
+    if decide.allow
+        && hold
+            .decisions
+            .iter()
+            .any(|before| is_same_name(&before.who, &decide.who))
+    {
         return Err(Undecided::Same);
     }
     let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
@@ -325,6 +362,23 @@ pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Resu
         (true, true) => Phase::Allowed,
         (true, false) => Phase::Pending,
     };
-    let Decide { key, id, who, allow, why, .. } = decide.clone();
-    Ok(Decided { key, id, decision: Decision { who, allow, why, at: now }, phase })
+    let Decide {
+        key,
+        id,
+        who,
+        allow,
+        why,
+        ..
+    } = decide.clone();
+    Ok(Decided {
+        key,
+        id,
+        decision: Decision {
+            who,
+            allow,
+            why,
+            at: now,
+        },
+        phase,
+    })
 }

@@ -28,7 +28,10 @@ pub(in crate::store) const START: Millis = 1_785_229_200_000;
 /// What the ledger knows of a call of `tool`.
 pub(in crate::store) fn entry(tool: &str) -> Entry {
     static ENTRY: LazyLock<Entry> = LazyLock::new(any_entry);
-    Entry { tool: tool.to_owned(), ..ENTRY.clone() }
+    Entry {
+        tool: tool.to_owned(),
+        ..ENTRY.clone()
+    }
 }
 
 fn any_entry() -> Entry {
@@ -47,7 +50,8 @@ pub(in crate::store) fn named(name: &str) -> Digest {
     Digest::of(name.as_bytes())
 }
 
-/// A call of `bank__pay` under `key`, with a token of `fence`, without limits, replayed for an hour.
+/// A call of `bank__pay` under `key`, with a token of `fence`, without limits, replayed for an
+/// hour.
 pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
     Intent {
         key: named(key),
@@ -61,12 +65,16 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         fence,
         hold: None,
         limits: Limits::default(),
-        price: Price { tool: ToolName::new("bank__pay"), cost: 0 },
+        price: Price {
+            tool: ToolName::new("bank__pay"),
+            cost: 0,
+        },
         entry: entry("bank__pay"),
     }
 }
 
-/// A call that needs one operator with the role `approver`, who has ten minutes; it may run for one minute after that.
+/// A call that needs one operator with the role `approver`, who has ten minutes; it may run for one
+/// minute after that.
 pub(in crate::store) fn ask(key: &str) -> Ask {
     Ask {
         key: named(key),
@@ -101,12 +109,22 @@ pub(in crate::store) fn ask(key: &str) -> Ask {
 /// What `who`, an approver, says of the call held by `ask`.
 pub(in crate::store) fn word(ask: &Ask, who: &str, allow: bool) -> Decide {
     let (key, id, roles) = (ask.key, ask.id, vec!["approver".to_owned()]);
-    Decide { key, id, who: who.to_owned(), roles, allow, why: "because".to_owned() }
+    Decide {
+        key,
+        id,
+        who: who.to_owned(),
+        roles,
+        allow,
+        why: "because".to_owned(),
+    }
 }
 
 /// What became of `intent`, seen by the exchange itself.
 pub(in crate::store) fn settle(intent: &Intent, phase: Phase) -> Settle {
-    let failed = matches!(phase, Phase::Unknown { .. } | Phase::NotSent | Phase::Failed { .. });
+    let failed = matches!(
+        phase,
+        Phase::Unknown { .. } | Phase::NotSent | Phase::Failed { .. }
+    );
     Settle {
         key: intent.key,
         action: intent.action,
@@ -125,12 +143,17 @@ pub(in crate::store) fn result(text: &str) -> Stored {
 
 /// An outcome that is not known.
 pub(in crate::store) fn unknown() -> Phase {
-    Phase::Unknown { why: "the connection was lost".to_owned() }
+    Phase::Unknown {
+        why: "the connection was lost".to_owned(),
+    }
 }
 
 /// An operator's word.
 pub(in crate::store) fn operator() -> Evidence {
-    Evidence::Operator { who: "ops".to_owned(), why: "looked at the bank's page".to_owned() }
+    Evidence::Operator {
+        who: "ops".to_owned(),
+        why: "looked at the bank's page".to_owned(),
+    }
 }
 
 /// Decides `command` on `view` at `now` and applies what comes of it.
@@ -151,7 +174,12 @@ fn after(intent: &Intent, phase: Option<Phase>) -> View {
     if let Some(phase) = phase {
         let operator = matches!(phase, Phase::Abandoned);
         if operator {
-            run(&mut view, &Command::Settle(settle(intent, unknown())), START).unwrap();
+            run(
+                &mut view,
+                &Command::Settle(settle(intent, unknown())),
+                START,
+            )
+            .unwrap();
         }
         let mut settle = settle(intent, phase);
         if operator {
@@ -166,9 +194,15 @@ fn after(intent: &Intent, phase: Option<Phase>) -> View {
 fn phases() -> Vec<Option<Phase>> {
     vec![
         None,
-        Some(Phase::AwaitingInput { round: 1, asked: result("which account?") }),
+        Some(Phase::AwaitingInput {
+            round: 1,
+            asked: result("which account?"),
+        }),
         Some(Phase::Completed(result("paid"))),
-        Some(Phase::Failed { answer: Some(result("no such account")), again: false }),
+        Some(Phase::Failed {
+            answer: Some(result("no such account")),
+            again: false,
+        }),
         Some(Phase::NotSent),
         Some(unknown()),
         Some(Phase::Abandoned),

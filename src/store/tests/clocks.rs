@@ -1,5 +1,5 @@
-//! SECURITY §12, clock: wall time jumps by ten years, back, and stands still; nothing is revived, and nothing outlives its
-//! time to live by more than a second of steady time.
+//! SECURITY §12, clock: wall time jumps by ten years, back, and stands still; nothing is revived,
+//! and nothing outlives its time to live by more than a second of steady time.
 
 use super::Stand;
 use crate::model::clock::hands::Hands;
@@ -34,8 +34,19 @@ const TURNS: &[&[Turn]] = &[
     &[Turn::Jump(-YEARS)],
     &[Turn::Jump(YEARS), Turn::Reopen],
     &[Turn::Jump(-YEARS), Turn::Reopen],
-    &[Turn::Jump(YEARS), Turn::Reopen, Turn::Jump(-YEARS), Turn::Reopen],
-    &[Turn::Jump(-YEARS), Turn::Reopen, Turn::Jump(2 * YEARS), Turn::Reopen, Turn::Jump(-YEARS)],
+    &[
+        Turn::Jump(YEARS),
+        Turn::Reopen,
+        Turn::Jump(-YEARS),
+        Turn::Reopen,
+    ],
+    &[
+        Turn::Jump(-YEARS),
+        Turn::Reopen,
+        Turn::Jump(2 * YEARS),
+        Turn::Reopen,
+        Turn::Jump(-YEARS),
+    ],
     &[Turn::Freeze(true)],
     &[Turn::Freeze(true), Turn::Reopen, Turn::Freeze(false)],
     &[Turn::Jump(1), Turn::Reopen, Turn::Jump(-1), Turn::Reopen],
@@ -56,14 +67,41 @@ fn turned(stand: &Stand, hands: &Hands, turn: Turn, store: Arc<dyn Store>) -> Ar
 }
 
 async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
-    let call = Intent { ttl, keep, session: named(key), ..intent(key, store.token()) };
-    store.run(Command::Begin(Box::new(call.clone())), None).await.unwrap().unwrap();
-    store.run(Command::Settle(settle(&call, Phase::Completed(result("paid")))), None).await.unwrap().unwrap();
+    let call = Intent {
+        ttl,
+        keep,
+        session: named(key),
+        ..intent(key, store.token())
+    };
+    store
+        .run(Command::Begin(Box::new(call.clone())), None)
+        .await
+        .unwrap()
+        .unwrap();
+    store
+        .run(
+            Command::Settle(settle(&call, Phase::Completed(result("paid")))),
+            None,
+        )
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 async fn found(store: &dyn Store, key: &str) -> &'static str {
-    let view = store.look(Place { call: Some(named(key)), ..Place::default() }).await.unwrap();
-    match standing(view.claim.as_ref(), &named("fingerprint"), None, store.now()) {
+    let view = store
+        .look(Place {
+            call: Some(named(key)),
+            ..Place::default()
+        })
+        .await
+        .unwrap();
+    match standing(
+        view.claim.as_ref(),
+        &named("fingerprint"),
+        None,
+        store.now(),
+    ) {
         Standing::Ended(_) => "ended",
         Standing::Expired => "expired",
         Standing::Open { .. } => "open",
@@ -77,14 +115,25 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
     complete(&*store, "explicit", (TTL, KEEP)).await;
     complete(&*store, "derived", (TTL, 0)).await;
     let lost = intent("lost", store.token());
-    store.run(Command::Begin(Box::new(lost.clone())), None).await.unwrap().unwrap();
-    store.run(Command::Settle(settle(&lost, unknown())), None).await.unwrap().unwrap();
+    store
+        .run(Command::Begin(Box::new(lost.clone())), None)
+        .await
+        .unwrap()
+        .unwrap();
+    store
+        .run(Command::Settle(settle(&lost, unknown())), None)
+        .await
+        .unwrap()
+        .unwrap();
 
     let mut left = turns.iter();
-    for passed in [10_000, 40_000, 9_999, 1_001, 28_998, 1_001].into_iter().scan(0, |sum: &mut Millis, step| {
-        *sum += step;
-        Some((step, *sum))
-    }) {
+    for passed in [10_000, 40_000, 9_999, 1_001, 28_998, 1_001]
+        .into_iter()
+        .scan(0, |sum: &mut Millis, step| {
+            *sum += step;
+            Some((step, *sum))
+        })
+    {
         let (step, sum) = passed;
         if let Some(turn) = left.next() {
             store = turned(stand, hands, *turn, store);
@@ -97,15 +146,34 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
         } else {
             "open"
         };
-        assert_eq!(found(&*store, "explicit").await, explicit, "{sum} ms, {turns:?}");
-        assert_eq!(found(&*store, "derived").await, if sum < TTL { "ended" } else { "open" }, "{sum} ms, {turns:?}");
-        assert_eq!(found(&*store, "lost").await, "unknown", "{sum} ms, {turns:?}");
+        assert_eq!(
+            found(&*store, "explicit").await,
+            explicit,
+            "{sum} ms, {turns:?}"
+        );
+        assert_eq!(
+            found(&*store, "derived").await,
+            if sum < TTL { "ended" } else { "open" },
+            "{sum} ms, {turns:?}"
+        );
+        assert_eq!(
+            found(&*store, "lost").await,
+            "unknown",
+            "{sum} ms, {turns:?}"
+        );
     }
     // However long it takes, only evidence ends it.
     hands.pass(Duration::from_millis(1000 * HOUR));
     assert_eq!(found(&*store, "lost").await, "unknown");
-    let late = Settle { evidence: Evidence::Late, ..settle(&lost, Phase::Completed(result("paid"))) };
-    store.run(Command::Settle(late), None).await.unwrap().unwrap();
+    let late = Settle {
+        evidence: Evidence::Late,
+        ..settle(&lost, Phase::Completed(result("paid")))
+    };
+    store
+        .run(Command::Settle(late), None)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(found(&*store, "lost").await, "ended");
 }
 
@@ -126,21 +194,39 @@ async fn claims_on_disk_live_by_steady_time() {
 }
 
 fn hourly(key: &str, store: &dyn Store) -> Intent {
-    Intent { ttl: HOUR, keep: 0, session: named(key), ..intent(key, store.token()) }
+    Intent {
+        ttl: HOUR,
+        keep: 0,
+        session: named(key),
+        ..intent(key, store.token())
+    }
 }
 
 async fn began(key: &str, store: &dyn Store) -> bool {
-    store.run(Command::Begin(Box::new(hourly(key, store))), None).await.unwrap().is_ok()
+    store
+        .run(Command::Begin(Box::new(hourly(key, store))), None)
+        .await
+        .unwrap()
+        .is_ok()
 }
 
-/// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever became of the first by then, and
-/// however often the store was opened in between; with a new key it is a new one (004-08).
+/// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever
+/// became of the first by then, and however often the store was opened in between; with a new key
+/// it is a new one (004-08).
 async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
     let mut store = stand.open();
     complete(&*store, "done", (HOUR, 0)).await;
     let lost = hourly("lost", &*store);
-    store.run(Command::Begin(Box::new(lost.clone())), None).await.unwrap().unwrap();
-    store.run(Command::Settle(settle(&lost, unknown())), None).await.unwrap().unwrap();
+    store
+        .run(Command::Begin(Box::new(lost.clone())), None)
+        .await
+        .unwrap()
+        .unwrap();
+    store
+        .run(Command::Settle(settle(&lost, unknown())), None)
+        .await
+        .unwrap()
+        .unwrap();
     let mut passed = 0;
     for after in [31, 60, 89] {
         hands.pass(Duration::from_secs(after - passed));
@@ -150,7 +236,10 @@ async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
             store = stand.open();
         }
         for key in ["done", "lost"] {
-            assert!(!began(key, &*store).await, "{key} began a second time after {after} s");
+            assert!(
+                !began(key, &*store).await,
+                "{key} began a second time after {after} s"
+            );
         }
         assert_eq!(found(&*store, "done").await, "ended", "{after} s");
         assert_eq!(found(&*store, "lost").await, "unknown", "{after} s");
@@ -166,19 +255,36 @@ async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     is_the_same_within_the_retry_horizon(&Stand::embedded(hands.clock()), hands).await;
 }
 
-/// SEMANTICS §7: both clocks of a held call are steady time's; a moment before its deadline it can be decided and can run, at
-/// its deadline it cannot.
+/// SEMANTICS §7: both clocks of a held call are steady time's; a moment before its deadline it can
+/// be decided and can run, at its deadline it cannot.
 async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn]) {
     let mut store = stand.open();
-    let minute = Ask { approve_for: 60_000, execute_for: 30_000, ..ask("late") };
-    let asks =
-        ["late", "decided", "allowed"].map(|key| Ask { key: named(key), id: ActionId::generate(), ..minute.clone() });
+    let minute = Ask {
+        approve_for: 60_000,
+        execute_for: 30_000,
+        ..ask("late")
+    };
+    let asks = ["late", "decided", "allowed"].map(|key| Ask {
+        key: named(key),
+        id: ActionId::generate(),
+        ..minute.clone()
+    });
     for ask in &asks {
-        store.run(Command::Hold(Box::new(ask.clone())), None).await.unwrap().unwrap();
+        store
+            .run(Command::Hold(Box::new(ask.clone())), None)
+            .await
+            .unwrap()
+            .unwrap();
     }
     let [late, decided, allowed] = &asks;
     let mut left = turns.iter();
-    for (step, sum) in [(29_999, 29_999), (1, 30_000), (29_999, 59_999), (1, 60_000), (GRACE, 60_000 + GRACE)] {
+    for (step, sum) in [
+        (29_999, 29_999),
+        (1, 30_000),
+        (29_999, 59_999),
+        (1, 60_000),
+        (GRACE, 60_000 + GRACE),
+    ] {
         if let Some(turn) = left.next() {
             store = turned(stand, hands, *turn, store);
         }
@@ -190,14 +296,26 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
             _ => None,
         };
         if let Some((ask, is_in_time)) = said {
-            let told = store.run(Command::Decide(word(ask, "ann", true)), None).await.unwrap();
+            let told = store
+                .run(Command::Decide(word(ask, "ann", true)), None)
+                .await
+                .unwrap();
             assert_eq!(told.is_ok(), is_in_time, "{sum} ms, {turns:?}");
             assert!(is_in_time || told == Err(Refused::Undecided(Undecided::Gone)));
         }
         let mut words = Vec::new();
         for ask in &asks {
-            let view = store.look(Place { hold: Some(ask.key), ..Place::default() }).await.unwrap();
-            words.push(format!("{:?}", hold::stand(view.hold.as_ref(), store.now())));
+            let view = store
+                .look(Place {
+                    hold: Some(ask.key),
+                    ..Place::default()
+                })
+                .await
+                .unwrap();
+            words.push(format!(
+                "{:?}",
+                hold::stand(view.hold.as_ref(), store.now())
+            ));
         }
         let expected = match sum {
             29_999 => ["Pending", "Pending", "Pending"],
@@ -207,12 +325,26 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
             _ => ["Absent", "Allowed", "Absent"],
         };
         assert_eq!(words, expected, "{sum} ms, {turns:?}");
-        let runs = |key: &str| Intent { hold: Some(named(key)), ..hourly(key, &*store) };
+        let runs = |key: &str| Intent {
+            hold: Some(named(key)),
+            ..hourly(key, &*store)
+        };
         if sum == 60_000 {
-            assert!(store.run(Command::Begin(Box::new(runs("allowed"))), None).await.unwrap().is_err(), "{turns:?}");
+            assert!(
+                store
+                    .run(Command::Begin(Box::new(runs("allowed"))), None)
+                    .await
+                    .unwrap()
+                    .is_err(),
+                "{turns:?}"
+            );
         }
         if sum > 60_000 {
-            store.run(Command::Begin(Box::new(runs("decided"))), None).await.unwrap().unwrap();
+            store
+                .run(Command::Begin(Box::new(runs("decided"))), None)
+                .await
+                .unwrap()
+                .unwrap();
         }
     }
 }

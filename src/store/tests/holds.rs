@@ -1,6 +1,10 @@
-//! What every store promises of held calls (SEMANTICS §7): counted exactly, decided once, used once, and there again.
+//! What every store promises of held calls (SEMANTICS §7): counted exactly, decided once, used
+//! once, and there again.
 
-#![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a scenario is no part of toolgate's process"
+)]
 
 use super::Stand;
 use crate::model::clock::Clock;
@@ -43,7 +47,10 @@ promised_by!(embedded:
 type Told = Result<Event, Refused>;
 
 async fn hold(store: &dyn Store, ask: &Ask) -> Told {
-    store.run(Command::Hold(Box::new(ask.clone())), None).await.unwrap()
+    store
+        .run(Command::Hold(Box::new(ask.clone())), None)
+        .await
+        .unwrap()
 }
 
 async fn say(store: &dyn Store, word: Decide) -> Told {
@@ -51,30 +58,49 @@ async fn say(store: &dyn Store, word: Decide) -> Told {
 }
 
 async fn begin(store: &dyn Store, intent: Intent) -> Told {
-    store.run(Command::Begin(Box::new(intent)), None).await.unwrap()
+    store
+        .run(Command::Begin(Box::new(intent)), None)
+        .await
+        .unwrap()
 }
 
 /// A call of its own key and session, with what was allowed under `key`.
 fn call(store: &dyn Store, key: &str) -> Intent {
     let action = ActionId::generate();
     let own = action.to_string();
-    Intent { action, hold: Some(named(key)), session: named(&own), ..intent(&own, store.token()) }
+    Intent {
+        action,
+        hold: Some(named(key)),
+        session: named(&own),
+        ..intent(&own, store.token())
+    }
 }
 
 async fn look(store: &dyn Store, key: &str) -> Option<Hold> {
-    store.look(Place { hold: Some(named(key)), ..Place::default() }).await.unwrap().hold
+    store
+        .look(Place {
+            hold: Some(named(key)),
+            ..Place::default()
+        })
+        .await
+        .unwrap()
+        .hold
 }
 
 async fn phase(store: &dyn Store, key: &str) -> Phase {
     look(store, key).await.unwrap().phase
 }
 
-/// SEMANTICS §1: 100 calls at once with what was allowed: exactly one begins, whatever else is true of them.
+/// SEMANTICS §1: 100 calls at once with what was allowed: exactly one begins, whatever else is true
+/// of them.
 async fn what_was_allowed_runs_once(stand: &Stand) {
     let store = stand.open();
     let ask = ask("key");
     hold(&*store, &ask).await.unwrap();
-    assert_eq!(begin(&*store, call(&*store, "key")).await, Err(Refused::Held(hold::Stand::Pending)));
+    assert_eq!(
+        begin(&*store, call(&*store, "key")).await,
+        Err(Refused::Held(hold::Stand::Pending))
+    );
     say(&*store, word(&ask, "ann", true)).await.unwrap();
     let calls = (0..100).map(|_| {
         let store = store.clone();
@@ -91,17 +117,23 @@ async fn what_was_allowed_runs_once(stand: &Stand) {
         }
     }
     assert_eq!(begun.len(), 1);
-    assert!(matches!(phase(&*store, "key").await, Phase::Used { action, .. } if action == begun[0]));
+    assert!(
+        matches!(phase(&*store, "key").await, Phase::Used { action, .. } if action == begun[0])
+    );
     assert_eq!(store.holds(10).await.unwrap(), []);
 }
 
-/// SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed; what is decided makes room.
+/// SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed; what is
+/// decided makes room.
 async fn so_many_wait_and_no_more(stand: &Stand) {
     let store = stand.open();
     let asks = (0..120).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            let mut ask = Ask { bounds: (50, 20), ..ask(&format!("key {n}")) };
+            let mut ask = Ask {
+                bounds: (50, 20),
+                ..ask(&format!("key {n}"))
+            };
             ask.question.agent = format!("agent {}", n % 4);
             // The same name in another tenant is another agent.
             ask.question.tenant = (n % 8 < 4).then(|| "t_001".to_owned());
@@ -119,7 +151,10 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     assert_eq!(waiting.len(), 50);
     let listed = store.holds(1000).await.unwrap();
     assert_eq!(listed.len(), 50);
-    assert!(listed.is_sorted_by_key(|(_, hold)| hold.asked), "the oldest first");
+    assert!(
+        listed.is_sorted_by_key(|(_, hold)| hold.asked),
+        "the oldest first"
+    );
     let oldest: Vec<_> = store.holds(3).await.unwrap();
     assert_eq!(oldest, listed[..3]);
     for ask in &waiting {
@@ -128,7 +163,10 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     }
     assert_eq!(store.find_hold(ActionId::generate()).await.unwrap(), None);
 
-    let more = |n: usize| Ask { bounds: (50, 20), ..ask(&format!("more {n}")) };
+    let more = |n: usize| Ask {
+        bounds: (50, 20),
+        ..ask(&format!("more {n}"))
+    };
     assert_eq!(hold(&*store, &more(0)).await, Err(Refused::TooManyHolds));
     for (n, ask) in waiting.iter().take(2).enumerate() {
         say(&*store, word(ask, "ann", n == 0)).await.unwrap();
@@ -136,10 +174,17 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     hold(&*store, &more(0)).await.unwrap();
     hold(&*store, &more(1)).await.unwrap();
     assert_eq!(hold(&*store, &more(2)).await, Err(Refused::TooManyHolds));
-    let mut last = Ask { bounds: (1000, 3), ..more(2) };
+    let mut last = Ask {
+        bounds: (1000, 3),
+        ..more(2)
+    };
     hold(&*store, &last).await.unwrap();
     (last.key, last.id) = (named("more 3"), ActionId::generate());
-    assert_eq!(hold(&*store, &last).await, Err(Refused::TooManyHolds), "three of this agent");
+    assert_eq!(
+        hold(&*store, &last).await,
+        Err(Refused::TooManyHolds),
+        "three of this agent"
+    );
     last.question.tenant = None;
     hold(&*store, &last).await.unwrap();
 }
@@ -151,7 +196,10 @@ async fn the_first_decision_stands(stand: &Stand) {
         let ask = ask(&format!("key {round}"));
         hold(&*store, &ask).await.unwrap();
         let words = (0..10).map(|n| {
-            let (store, word) = (store.clone(), word(&ask, &format!("operator {n}"), n % 2 == 0));
+            let (store, word) = (
+                store.clone(),
+                word(&ask, &format!("operator {n}"), n % 2 == 0),
+            );
             tokio::spawn(async move { (word.allow, say(&*store, word).await) })
         });
         let mut decided = Vec::new();
@@ -165,10 +213,18 @@ async fn the_first_decision_stands(stand: &Stand) {
         assert_eq!(decided.len(), 1);
         let allowed = decided[0];
         for (allow, why) in refused {
-            let why_not = if allow == allowed { Undecided::Same } else { Undecided::Other { allowed } };
+            let why_not = if allow == allowed {
+                Undecided::Same
+            } else {
+                Undecided::Other { allowed }
+            };
             assert_eq!(why, Refused::Undecided(why_not));
         }
-        let expected = if allowed { Phase::Allowed } else { Phase::Denied };
+        let expected = if allowed {
+            Phase::Allowed
+        } else {
+            Phase::Denied
+        };
         assert_eq!(phase(&*store, &format!("key {round}")).await, expected);
     }
 }
@@ -200,15 +256,31 @@ async fn phases(store: &dyn Store) -> Vec<String> {
     phases
 }
 
-/// SEMANTICS §7, restart: what waits still waits, what was decided is decided, what was used is used; also after a crash right
-/// after each of them, and however often it is opened.
+/// SEMANTICS §7, restart: what waits still waits, what was decided is decided, what was used is
+/// used; also after a crash right after each of them, and however often it is opened.
 async fn what_was_decided_is_there_again(stand: &Stand) {
     let mut store = stand.open();
-    let used = Ask { execute_for: 600_000, ..ask("used") };
-    for (key, said) in [("pending", vec![]), ("half", vec!["ann"]), ("allowed", vec!["ann"]), ("denied", vec![])] {
-        let ask = Ask { needed: if key == "half" { 2 } else { 1 }, execute_for: 600_000, ..ask(key) };
+    let used = Ask {
+        execute_for: 600_000,
+        ..ask("used")
+    };
+    for (key, said) in [
+        ("pending", vec![]),
+        ("half", vec!["ann"]),
+        ("allowed", vec!["ann"]),
+        ("denied", vec![]),
+    ] {
+        let ask = Ask {
+            needed: if key == "half" { 2 } else { 1 },
+            execute_for: 600_000,
+            ..ask(key)
+        };
         hold(&*store, &ask).await.unwrap();
-        assert_eq!(phase(&*stand.killed().open(), key).await, Phase::Pending, "it was told to its agent: {key}");
+        assert_eq!(
+            phase(&*stand.killed().open(), key).await,
+            Phase::Pending,
+            "it was told to its agent: {key}"
+        );
         for who in said {
             say(&*store, word(&ask, who, true)).await.unwrap();
         }
@@ -217,21 +289,39 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         }
         let is_decided = ["allowed", "denied"].contains(&key);
         let crashed = phase(&*stand.killed().open(), key).await;
-        assert_eq!(crashed != Phase::Pending, is_decided, "it was told to its operator: {key}, {crashed:?}");
+        assert_eq!(
+            crashed != Phase::Pending,
+            is_decided,
+            "it was told to its operator: {key}, {crashed:?}"
+        );
     }
     hold(&*store, &used).await.unwrap();
     say(&*store, word(&used, "ann", true)).await.unwrap();
     let begun = call(&*store, "used");
     begin(&*store, begun.clone()).await.unwrap();
     let crashed = stand.killed().open();
-    assert!(matches!(phase(&*crashed, "used").await, Phase::Used { action, .. } if action == begun.action));
+    assert!(
+        matches!(phase(&*crashed, "used").await, Phase::Used { action, .. } if action == begun.action)
+    );
     let not_sent = crashed.find(begun.action).await.unwrap().unwrap().1;
     assert_eq!(not_sent.phase, Claimed::NotSent);
-    let again = Intent { fence: crashed.token(), action: ActionId::generate(), ..begun.clone() };
-    assert_eq!(begin(&*crashed, again).await, Err(Refused::Held(hold::Stand::Absent)), "each is asked for on its own");
+    let again = Intent {
+        fence: crashed.token(),
+        action: ActionId::generate(),
+        ..begun.clone()
+    };
+    assert_eq!(
+        begin(&*crashed, again).await,
+        Err(Refused::Held(hold::Stand::Absent)),
+        "each is asked for on its own"
+    );
     drop(crashed);
     let end = settle(&begun, Claimed::Completed(result("paid")));
-    store.run(Command::Settle(end), None).await.unwrap().unwrap();
+    store
+        .run(Command::Settle(end), None)
+        .await
+        .unwrap()
+        .unwrap();
 
     let (before, listed) = (phases(&*store).await, store.holds(10).await.unwrap());
     assert_eq!(listed.len(), 3);
@@ -241,18 +331,37 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         assert_eq!(phases(&*store).await, before);
         assert_eq!(store.holds(10).await.unwrap(), listed);
         for (key, held) in &listed {
-            assert_eq!(store.find_hold(held.id).await.unwrap(), Some((*key, held.clone())));
+            assert_eq!(
+                store.find_hold(held.id).await.unwrap(),
+                Some((*key, held.clone()))
+            );
         }
         let is_used = store.find_hold(used.id).await.unwrap().map(|(key, _)| key);
         assert_eq!(is_used, Some(used.key), "what is over is found, too");
-        let full = Ask { bounds: (2, 20), ..ask("more") };
-        assert_eq!(hold(&*store, &full).await, Err(Refused::TooManyHolds), "what waits counts");
+        let full = Ask {
+            bounds: (2, 20),
+            ..ask("more")
+        };
+        assert_eq!(
+            hold(&*store, &full).await,
+            Err(Refused::TooManyHolds),
+            "what waits counts"
+        );
     }
-    let half = Ask { id: listed[1].1.id, ..ask("half") };
-    assert_eq!(say(&*store, word(&half, "ann", true)).await, Err(Refused::Undecided(Undecided::Same)));
+    let half = Ask {
+        id: listed[1].1.id,
+        ..ask("half")
+    };
+    assert_eq!(
+        say(&*store, word(&half, "ann", true)).await,
+        Err(Refused::Undecided(Undecided::Same))
+    );
     say(&*store, word(&half, "bob", true)).await.unwrap();
     for key in ["half", "allowed"] {
         begin(&*store, call(&*store, key)).await.unwrap();
     }
-    assert_eq!(begin(&*store, call(&*store, "used")).await, Err(Refused::Held(hold::Stand::Absent)));
+    assert_eq!(
+        begin(&*store, call(&*store, "used")).await,
+        Err(Refused::Held(hold::Stand::Absent))
+    );
 }

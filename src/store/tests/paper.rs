@@ -1,4 +1,5 @@
-//! A store whose disk can lose what was not synced: the embedded store's rules on a list of events, on paused time.
+//! A store whose disk can lose what was not synced: the embedded store's rules on a list of events,
+//! on paused time.
 
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
@@ -96,7 +97,10 @@ impl Disk {
     /// Whether the intent of a call would be there after a power cut.
     pub(crate) fn has_intent(&self, action: ActionId) -> bool {
         let state = self.0.lock();
-        state.intents.get(&action).is_some_and(|record| *record <= state.synced)
+        state
+            .intents
+            .get(&action)
+            .is_some_and(|record| *record <= state.synced)
     }
 
     fn push(&self, event: &Event) -> u64 {
@@ -138,13 +142,35 @@ impl Paper {
             let view = table.view(event.place());
             table.apply(event, view, index as u64 + 1);
         }
-        let time = anchor.map_or_else(|| Time::starting(clock, seen), |anchor| Time::continuing(clock, seen, anchor));
-        let paper = Self { disk, table: Mutex::new(table), waiters: Waiters::default(), time };
+        let time = anchor.map_or_else(
+            || Time::starting(clock, seen),
+            |anchor| Time::continuing(clock, seen, anchor),
+        );
+        let paper = Self {
+            disk,
+            table: Mutex::new(table),
+            waiters: Waiters::default(),
+            time,
+        };
         for (key, claim) in paper.claims(|claim| matches!(claim.phase, Phase::Dispatching)) {
             let is_unsent = anchor.is_some() && !paper.disk.0.lock().sent.contains(&claim.action);
-            let phase = if is_unsent { Phase::NotSent } else { Phase::Unknown { why: "a crash".to_owned() } };
+            let phase = if is_unsent {
+                Phase::NotSent
+            } else {
+                Phase::Unknown {
+                    why: "a crash".to_owned(),
+                }
+            };
             let evidence = Evidence::Restart;
-            let settle = Settle { key, action: claim.action, phase, evidence, cost: None, failed: true, seen: None };
+            let settle = Settle {
+                key,
+                action: claim.action,
+                phase,
+                evidence,
+                cost: None,
+                failed: true,
+                seen: None,
+            };
             paper.decide(&Command::Settle(settle)).unwrap();
         }
         let mut state = paper.disk.0.lock();
@@ -157,7 +183,15 @@ impl Paper {
     /// Takes back an intent that waits for room: nothing was sent, and nothing will be.
     fn take_back(&self, intended: &Intended) {
         let (key, action, evidence) = (intended.key, intended.action, Evidence::Exchange);
-        let settle = Settle { key, action, phase: Phase::NotSent, evidence, cost: None, failed: false, seen: None };
+        let settle = Settle {
+            key,
+            action,
+            phase: Phase::NotSent,
+            evidence,
+            cost: None,
+            failed: false,
+            seen: None,
+        };
         self.decide(&Command::Settle(settle)).unwrap();
         self.waiters.wake(&key);
     }
@@ -166,11 +200,12 @@ impl Paper {
     pub(crate) fn flying(&self) -> Vec<(ActionId, bool)> {
         let table = self.table.lock();
         let state = self.disk.0.lock();
-        let flying = table
-            .claims
-            .values()
-            .filter(|kept| matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64);
-        flying.map(|kept| (kept.value.action, state.sent.contains(&kept.value.action))).collect()
+        let flying = table.claims.values().filter(|kept| {
+            matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64
+        });
+        flying
+            .map(|kept| (kept.value.action, state.sent.contains(&kept.value.action)))
+            .collect()
     }
 
     /// Reads the disk anew, from bytes; it says the same as this process does.
@@ -184,7 +219,11 @@ impl Paper {
             events.push(event);
         }
         for event in &events {
-            assert_eq!(again.view(event.place()), table.view(event.place()), "the disk says something else");
+            assert_eq!(
+                again.view(event.place()),
+                table.view(event.place()),
+                "the disk says something else"
+            );
         }
         events
     }
@@ -205,7 +244,10 @@ impl Paper {
             place.task = Some(claim.task);
         }
         let now = self.time.now();
-        let view = View { waiting: table.waiting(command, now), ..table.view(place) };
+        let view = View {
+            waiting: table.waiting(command, now),
+            ..table.view(place)
+        };
         let event = decide(command, &view, now).map_err(|refused| (refused, table.last))?;
         let record = self.disk.push(&event);
         table.apply(&event, view, record);
@@ -226,14 +268,25 @@ impl Store for Paper {
         Ok(view)
     }
 
-    async fn run(&self, command: Command, _: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+    async fn run(
+        &self,
+        command: Command,
+        _: Option<Entry>,
+    ) -> Result<Result<Event, Refused>, Error> {
         if let (Command::Begin(_) | Command::Hold(_), Some(error)) = (&command, self.refuses()) {
             return Err(error);
         }
         match self.decide(&command) {
             Ok((event, record)) => {
-                let is_awaited = !matches!(event, Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. });
-                let written = if is_awaited { self.disk.until(record).await } else { Ok(()) };
+                let is_awaited = !matches!(
+                    event,
+                    Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. }
+                );
+                let written = if is_awaited {
+                    self.disk.until(record).await
+                } else {
+                    Ok(())
+                };
                 if let (Event::Intended(intended), Err(_)) = (&event, &written) {
                     self.take_back(intended);
                 }
@@ -250,7 +303,12 @@ impl Store for Paper {
     }
 
     async fn ended(&self, key: Digest, action: ActionId) {
-        let is_over = || !is_in_flight(self.table.lock().claims.get(&key).map(|kept| &kept.value), action);
+        let is_over = || {
+            !is_in_flight(
+                self.table.lock().claims.get(&key).map(|kept| &kept.value),
+                action,
+            )
+        };
         self.waiters.wait(key, is_over).await;
     }
 
@@ -273,8 +331,14 @@ impl Store for Paper {
     }
 
     async fn decided(&self, key: Digest) {
-        let is_over =
-            || !self.table.lock().holds.get(&key).is_some_and(|kept| kept.value.phase == hold::Phase::Pending);
+        let is_over = || {
+            !self
+                .table
+                .lock()
+                .holds
+                .get(&key)
+                .is_some_and(|kept| kept.value.phase == hold::Phase::Pending)
+        };
         self.waiters.wait(key, is_over).await;
     }
 

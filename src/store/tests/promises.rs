@@ -1,6 +1,9 @@
 //! One suite for all stores: memory, embedded, and whatever comes.
 
-#![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a scenario is no part of toolgate's process"
+)]
 
 use super::Stand;
 use crate::model::clock::Clock;
@@ -53,7 +56,10 @@ type Told = Result<Event, Refused>;
 
 async fn begin(store: &dyn Store, intent: &Intent) -> Told {
     let entry = intent.entry.clone();
-    store.run(Command::Begin(Box::new(intent.clone())), Some(entry)).await.unwrap()
+    store
+        .run(Command::Begin(Box::new(intent.clone())), Some(entry))
+        .await
+        .unwrap()
 }
 
 async fn end(store: &dyn Store, settle: Settle) -> Told {
@@ -63,15 +69,31 @@ async fn end(store: &dyn Store, settle: Settle) -> Told {
 /// A call of its own session, so that fences do not order calls.
 fn call(store: &dyn Store, key: &str) -> Intent {
     let action = ActionId::generate();
-    Intent { action, session: named(&action.to_string()), ..intent(key, store.token()) }
+    Intent {
+        action,
+        session: named(&action.to_string()),
+        ..intent(key, store.token())
+    }
 }
 
 async fn claim(store: &dyn Store, key: &str) -> Option<Claim> {
-    store.look(Place { call: Some(named(key)), ..Place::default() }).await.unwrap().claim
+    store
+        .look(Place {
+            call: Some(named(key)),
+            ..Place::default()
+        })
+        .await
+        .unwrap()
+        .claim
 }
 
 async fn stands(store: &dyn Store, key: &str) -> Standing {
-    standing(claim(store, key).await.as_ref(), &named("fingerprint"), None, store.now())
+    standing(
+        claim(store, key).await.as_ref(),
+        &named("fingerprint"),
+        None,
+        store.now(),
+    )
 }
 
 /// Calls as the gate does: looks, joins, begins, or takes what is there.
@@ -85,12 +107,19 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
                     ran.fetch_add(1, Ordering::SeqCst);
                     store.sent(intent.action).unwrap();
                     tokio::task::yield_now().await;
-                    let stored = store.keep(false, Bytes::from(intent.action.to_string())).await.unwrap();
-                    end(&*store, settle(&intent, Phase::Completed(stored))).await.unwrap();
+                    let stored = store
+                        .keep(false, Bytes::from(intent.action.to_string()))
+                        .await
+                        .unwrap();
+                    end(&*store, settle(&intent, Phase::Completed(stored)))
+                        .await
+                        .unwrap();
                     continue;
                 }
                 Err(refused) => {
-                    let Refused::Taken(found) = refused else { panic!("{refused:?}") };
+                    let Refused::Taken(found) = refused else {
+                        panic!("{refused:?}")
+                    };
                     found
                 }
             };
@@ -98,7 +127,9 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
         if let Standing::InFlight(action) = found {
             store.ended(intent.key, action).await;
         } else {
-            let Standing::Ended(stored) = found else { panic!("{found:?}") };
+            let Standing::Ended(stored) = found else {
+                panic!("{found:?}")
+            };
             return store.body(&stored).await.unwrap();
         }
     }
@@ -107,29 +138,50 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
 /// 004-02, 004-16, 004-28, 004-40.
 async fn a_hundred_arrivals_are_one_call(stand: &Stand) {
     let (store, ran) = (stand.open(), Arc::new(AtomicUsize::new(0)));
-    let calls: Vec<_> = (0..100).map(|_| tokio::spawn(arrive(store.clone(), ran.clone()))).collect();
+    let calls: Vec<_> = (0..100)
+        .map(|_| tokio::spawn(arrive(store.clone(), ran.clone())))
+        .collect();
     let mut answers = Vec::new();
     for call in calls {
         answers.push(call.await.unwrap());
     }
     assert_eq!(ran.load(Ordering::SeqCst), 1);
-    assert!(answers.iter().all(|answer| *answer == answers[0] && !answer.is_empty()), "all got the one result");
+    assert!(
+        answers
+            .iter()
+            .all(|answer| *answer == answers[0] && !answer.is_empty()),
+        "all got the one result"
+    );
     assert_eq!(arrive(store, ran.clone()).await, answers[0]);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
-/// 003-27, 003-89; SECURITY §12: 1 000 calls against a budget of 10. With and without claims, of one task.
+/// 003-27, 003-89; SECURITY §12: 1 000 calls against a budget of 10. With and without claims, of
+/// one task.
 async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
     let store = stand.open();
-    let limits = Limits { tool_calls: Some(10), ..Limits::default() };
+    let limits = Limits {
+        tool_calls: Some(10),
+        ..Limits::default()
+    };
     let calls = (0..1000).map(|n| {
         let (store, limits) = (store.clone(), limits.clone());
         tokio::spawn(async move {
             let command = if n % 2 == 0 {
-                Command::Begin(Box::new(Intent { limits, ..call(&*store, &format!("key {n}")) }))
+                Command::Begin(Box::new(Intent {
+                    limits,
+                    ..call(&*store, &format!("key {n}"))
+                }))
             } else {
-                let price = Price { tool: ToolName::new("bank__see"), cost: 1 };
-                Command::Reserve(Reserve { task: named("task"), limits, price })
+                let price = Price {
+                    tool: ToolName::new("bank__see"),
+                    cost: 1,
+                };
+                Command::Reserve(Reserve {
+                    task: named("task"),
+                    limits,
+                    price,
+                })
             };
             match store.run(command, None).await.unwrap() {
                 Ok(_) => 1,
@@ -143,7 +195,15 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
         passed += call.await.unwrap();
     }
     assert_eq!(passed, 10);
-    let task = store.look(Place { task: Some(named("task")), ..Place::default() }).await.unwrap().task.unwrap();
+    let task = store
+        .look(Place {
+            task: Some(named("task")),
+            ..Place::default()
+        })
+        .await
+        .unwrap()
+        .task
+        .unwrap();
     assert_eq!((task.calls, task.steps), (10, 10));
 }
 
@@ -156,20 +216,50 @@ async fn a_stale_holder_begins_nothing(stand: &Stand) {
     begin(&*store, &first).await.unwrap();
     let (slow, fast) = (intent("slow", store.token()), intent("fast", store.token()));
     begin(&*store, &fast).await.unwrap();
-    assert_eq!(begin(&*store, &slow).await, Err(Refused::Fenced { current: fast.fence }));
-    assert_eq!(claim(&*store, "slow").await, None, "a refusal claims nothing");
+    assert_eq!(
+        begin(&*store, &slow).await,
+        Err(Refused::Fenced {
+            current: fast.fence
+        })
+    );
+    assert_eq!(
+        claim(&*store, "slow").await,
+        None,
+        "a refusal claims nothing"
+    );
     // What it began while it was valid, it may finish.
-    end(&*store, settle(&first, Phase::Completed(result("paid")))).await.unwrap();
-    let fence = Command::Fence { session: named("session"), token: store.token() };
+    end(&*store, settle(&first, Phase::Completed(result("paid"))))
+        .await
+        .unwrap();
+    let fence = Command::Fence {
+        session: named("session"),
+        token: store.token(),
+    };
     store.run(fence.clone(), None).await.unwrap().unwrap();
-    assert!(matches!(store.run(fence, None).await.unwrap(), Err(Refused::Fenced { .. })));
-    begin(&*store, &Intent { fence: store.token(), ..slow }).await.unwrap();
+    assert!(matches!(
+        store.run(fence, None).await.unwrap(),
+        Err(Refused::Fenced { .. })
+    ));
+    begin(
+        &*store,
+        &Intent {
+            fence: store.token(),
+            ..slow
+        },
+    )
+    .await
+    .unwrap();
     let newest = store.token();
     drop(store);
     if stand.lasts() {
         let again = stand.open();
         assert!(again.token() >= newest, "a token was given out twice");
-        assert_eq!(begin(&*again, &intent("late", new)).await.unwrap_err(), Refused::Fenced { current: newest - 1 });
+        assert_eq!(
+            begin(&*again, &intent("late", new)).await.unwrap_err(),
+            Refused::Fenced {
+                current: newest - 1
+            }
+        );
     }
 }
 
@@ -192,15 +282,26 @@ async fn an_answer_is_given_again_byte_for_byte(stand: &Stand) {
         let call = call(&*store, &key);
         begin(&*store, &call).await.unwrap();
         let stored = store.keep(n % 2 == 0, body.clone()).await.unwrap();
-        assert_eq!((stored.size, stored.digest, stored.is_error), (body.len() as u64, Digest::of(&body), n % 2 == 0));
-        end(&*store, settle(&call, Phase::Completed(stored.clone()))).await.unwrap();
+        assert_eq!(
+            (stored.size, stored.digest, stored.is_error),
+            (body.len() as u64, Digest::of(&body), n % 2 == 0)
+        );
+        end(&*store, settle(&call, Phase::Completed(stored.clone())))
+            .await
+            .unwrap();
         kept.push((key, stored, body));
     }
     for round in 0..3 {
         for (key, stored, body) in &kept {
-            let Standing::Ended(found) = stands(&*store, key).await else { panic!("{key} has not ended") };
+            let Standing::Ended(found) = stands(&*store, key).await else {
+                panic!("{key} has not ended")
+            };
             assert_eq!(&found, stored, "{key}, round {round}");
-            assert_eq!(&store.body(&found).await.unwrap(), body, "{key}, round {round}");
+            assert_eq!(
+                &store.body(&found).await.unwrap(),
+                body,
+                "{key}, round {round}"
+            );
         }
         if stand.lasts() {
             drop(store);
@@ -214,13 +315,35 @@ async fn other_arguments_are_a_conflict(stand: &Stand) {
     let store = stand.open();
     let first = call(&*store, "key");
     begin(&*store, &first).await.unwrap();
-    let other = Intent { fingerprint: named("other"), ..call(&*store, "key") };
-    for phase in [None, Some(unknown()), Some(Phase::Completed(result("paid")))] {
-        let evidence = if phase.is_none() { Evidence::Exchange } else { Evidence::Late };
+    let other = Intent {
+        fingerprint: named("other"),
+        ..call(&*store, "key")
+    };
+    for phase in [
+        None,
+        Some(unknown()),
+        Some(Phase::Completed(result("paid"))),
+    ] {
+        let evidence = if phase.is_none() {
+            Evidence::Exchange
+        } else {
+            Evidence::Late
+        };
         if let Some(phase) = phase {
-            end(&*store, Settle { evidence, ..settle(&first, phase) }).await.unwrap();
+            end(
+                &*store,
+                Settle {
+                    evidence,
+                    ..settle(&first, phase)
+                },
+            )
+            .await
+            .unwrap();
         }
-        assert_eq!(begin(&*store, &other).await, Err(Refused::Taken(Standing::Conflict)));
+        assert_eq!(
+            begin(&*store, &other).await,
+            Err(Refused::Taken(Standing::Conflict))
+        );
     }
 }
 
@@ -233,8 +356,16 @@ async fn what_has_not_ended_is_found(stand: &Stand) {
         begin(&*store, &call).await.unwrap();
         calls.push(call);
     }
-    let asked = Phase::AwaitingInput { round: 1, asked: result("which?") };
-    let phases = [unknown(), Phase::NotSent, Phase::Completed(result("paid")), asked];
+    let asked = Phase::AwaitingInput {
+        round: 1,
+        asked: result("which?"),
+    };
+    let phases = [
+        unknown(),
+        Phase::NotSent,
+        Phase::Completed(result("paid")),
+        asked,
+    ];
     for (call, phase) in calls.iter().zip(phases) {
         end(&*store, settle(call, phase)).await.unwrap();
     }
@@ -250,46 +381,106 @@ async fn what_has_not_ended_is_found(stand: &Stand) {
     assert_eq!(store.unsettled(2).await.unwrap().len(), 2);
     for call in &calls {
         let (key, claim) = store.find(call.action).await.unwrap().unwrap();
-        assert_eq!((key, claim.action, claim.agent.as_str()), (call.key, call.action, "billing-agent"));
+        assert_eq!(
+            (key, claim.action, claim.agent.as_str()),
+            (call.key, call.action, "billing-agent")
+        );
     }
     assert_eq!(store.find(ActionId::generate()).await.unwrap(), None);
 
     // 003-81: an operator ends it; then it is not found among the open ones, and says what he said.
-    let decided = Settle { evidence: operator(), ..settle(&calls[0], Phase::Completed(result("paid, says the bank"))) };
+    let decided = Settle {
+        evidence: operator(),
+        ..settle(&calls[0], Phase::Completed(result("paid, says the bank")))
+    };
     end(&*store, decided.clone()).await.unwrap();
     assert_eq!(end(&*store, decided).await, Err(Refused::Settled), "once");
-    let hasty = Settle { evidence: operator(), ..settle(&calls[4], Phase::NotSent) };
-    assert_eq!(end(&*store, hasty).await, Err(Refused::Settled), "it still runs");
+    let hasty = Settle {
+        evidence: operator(),
+        ..settle(&calls[4], Phase::NotSent)
+    };
+    assert_eq!(
+        end(&*store, hasty).await,
+        Err(Refused::Settled),
+        "it still runs"
+    );
     assert_eq!(store.unsettled(100).await.unwrap().len(), 5);
     // Claimed again: the older call is not found under the new one's key.
     let again = call(&*store, "key 1");
     begin(&*store, &again).await.unwrap();
-    assert_eq!(store.find(again.action).await.unwrap().unwrap().0, again.key);
+    assert_eq!(
+        store.find(again.action).await.unwrap().unwrap().0,
+        again.key
+    );
     assert_eq!(store.find(calls[1].action).await.unwrap(), None);
 }
 
 /// Everything that can be known, in many states.
 async fn lived(store: &dyn Store) -> Vec<Intent> {
     let mut calls = Vec::new();
-    let asked = Phase::AwaitingInput { round: 1, asked: result("which?") };
-    let failed = |again| Phase::Failed { answer: Some(result("no")), again };
-    let ends = [unknown(), Phase::NotSent, Phase::Completed(result("paid")), asked, failed(true), failed(false)];
+    let asked = Phase::AwaitingInput {
+        round: 1,
+        asked: result("which?"),
+    };
+    let failed = |again| Phase::Failed {
+        answer: Some(result("no")),
+        again,
+    };
+    let ends = [
+        unknown(),
+        Phase::NotSent,
+        Phase::Completed(result("paid")),
+        asked,
+        failed(true),
+        failed(false),
+    ];
     for (n, phase) in ends.into_iter().enumerate() {
-        let price = Price { tool: ToolName::new("bank__pay"), cost: 3 };
-        let call = Intent { keep: 1000, price, ..call(store, &format!("key {n}")) };
+        let price = Price {
+            tool: ToolName::new("bank__pay"),
+            cost: 3,
+        };
+        let call = Intent {
+            keep: 1000,
+            price,
+            ..call(store, &format!("key {n}"))
+        };
         begin(store, &call).await.unwrap();
         store.sent(call.action).unwrap();
         end(store, settle(&call, phase)).await.unwrap();
         calls.push(call);
     }
     let (task, tool) = (named("reader"), ToolName::new("bank__see"));
-    let price = Price { tool: tool.clone(), cost: 2 };
-    let reserve = Reserve { task, limits: Limits::default(), price };
-    store.run(Command::Reserve(reserve), None).await.unwrap().unwrap();
-    let spend = Spend { task, tool, charge: Some((2, Charge::Settle(1))), failed: true, seen: None };
-    store.run(Command::Spend(spend), None).await.unwrap().unwrap();
+    let price = Price {
+        tool: tool.clone(),
+        cost: 2,
+    };
+    let reserve = Reserve {
+        task,
+        limits: Limits::default(),
+        price,
+    };
+    store
+        .run(Command::Reserve(reserve), None)
+        .await
+        .unwrap()
+        .unwrap();
+    let spend = Spend {
+        task,
+        tool,
+        charge: Some((2, Charge::Settle(1))),
+        failed: true,
+        seen: None,
+    };
+    store
+        .run(Command::Spend(spend), None)
+        .await
+        .unwrap()
+        .unwrap();
     // Written behind: what is durable after them is durable with them.
-    let fence = Command::Fence { session: named("legacy"), token: store.token() };
+    let fence = Command::Fence {
+        session: named("legacy"),
+        token: store.token(),
+    };
     store.run(fence, None).await.unwrap().unwrap();
     calls
 }
@@ -298,10 +489,19 @@ async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<View> {
     let mut views = Vec::new();
     for call in calls {
         let (key, task, session) = (Some(call.key), Some(call.task), Some(call.session));
-        let place = Place { call: key, task, session, hold: call.hold };
+        let place = Place {
+            call: key,
+            task,
+            session,
+            hold: call.hold,
+        };
         views.push(store.look(place).await.unwrap());
     }
-    let rest = Place { task: Some(named("reader")), session: Some(named("legacy")), ..Place::default() };
+    let rest = Place {
+        task: Some(named("reader")),
+        session: Some(named("legacy")),
+        ..Place::default()
+    };
     views.push(store.look(rest).await.unwrap());
     views
 }
@@ -311,7 +511,12 @@ async fn nothing_acknowledged_is_lost(stand: &Stand) {
     let mut store = stand.open();
     let calls = lived(&*store).await;
     let before = all(&*store, &calls).await;
-    assert!(before.iter().take(calls.len()).all(|view| view.claim.is_some() && view.session.is_some()));
+    assert!(
+        before
+            .iter()
+            .take(calls.len())
+            .all(|view| view.claim.is_some() && view.session.is_some())
+    );
     let reader = before.last().unwrap().task.as_ref().unwrap();
     assert_eq!((reader.calls, reader.cost, reader.failures), (1, 1, 1));
     for _ in 0..3 {
@@ -341,12 +546,20 @@ async fn a_killed_process_leaves_what_it_was_told(stand: &Stand) {
         let mut after = all(&*again, &calls).await;
         // One task pays for all: the two calls that were in flight changed it.
         let task = after[0].task.clone().unwrap();
-        assert_eq!((task.calls, task.failures), (before[0].task.as_ref().unwrap().calls - 1, 5));
+        assert_eq!(
+            (task.calls, task.failures),
+            (before[0].task.as_ref().unwrap().calls - 1, 5)
+        );
         for (after, before) in after.iter_mut().zip(&before).take(calls.len()) {
             after.task.clone_from(&before.task);
         }
         assert_eq!(after, before);
-        assert!(matches!(stands(&*again, "unmarked").await, Standing::Open { attempt: 2, .. }));
-        assert!(matches!(stands(&*again, "marked").await, Standing::Unknown(action) if action == marked.action));
+        assert!(matches!(
+            stands(&*again, "unmarked").await,
+            Standing::Open { attempt: 2, .. }
+        ));
+        assert!(
+            matches!(stands(&*again, "marked").await, Standing::Unknown(action) if action == marked.action)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Every store decides as the plainest one does: the same commands at the same times, closed and opened in between.
+//! Every store decides as the plainest one does: the same commands at the same times, closed and
+//! opened in between.
 
 use super::Stand;
 use crate::model::clock::hands::Hands;
@@ -46,49 +47,107 @@ fn of(kind: u8, number: u64) -> Digest {
 
 /// Held calls have few ids, too: of one key, they follow each other.
 fn of_hold(key: u64) -> ActionId {
-    format!("0198f1a2-0000-7000-8000-{key:012}").parse().unwrap()
+    format!("0198f1a2-0000-7000-8000-{key:012}")
+        .parse()
+        .unwrap()
 }
 
 fn held(dice: &mut Dice, key: u64) -> Ask {
     let needed = u32::try_from(dice.roll(2)).unwrap() + 1;
     let (approve_for, execute_for) = (dice.roll(1000), dice.roll(1000));
     let bounds = (3, 2);
-    let mut ask = Ask { key: of(b'h', key), id: of_hold(key), approve_for, execute_for, needed, bounds, ..ask("") };
+    let mut ask = Ask {
+        key: of(b'h', key),
+        id: of_hold(key),
+        approve_for,
+        execute_for,
+        needed,
+        bounds,
+        ..ask("")
+    };
     ask.question.tenant = dice.once_in(2).then(|| "t_002".to_owned());
     ask
 }
 
 fn limits(dice: &mut Dice) -> Limits {
     let rate = dice.once_in(3).then_some(Rate { calls: 5, per: 100 });
-    Limits { tool_calls: Some(60), cost: Some(150), rate, ..Limits::default() }
+    Limits {
+        tool_calls: Some(60),
+        cost: Some(150),
+        rate,
+        ..Limits::default()
+    }
 }
 
 fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Command {
     let tool = TOOLS[usize::try_from(dice.roll(2)).unwrap()];
-    let price = Price { tool: ToolName::new(tool), cost: dice.roll(4) };
+    let price = Price {
+        tool: ToolName::new(tool),
+        cost: dice.roll(4),
+    };
     let key = dice.roll(KEYS);
     match (dice.roll(14), last.get(&key).cloned()) {
         (10 | 11, _) => Command::Hold(Box::new(held(dice, key))),
         (12 | 13, _) => {
             let who = ["ann", "bob", "billing-agent"][usize::try_from(dice.roll(3)).unwrap()];
             let said = word(&ask(""), who, !dice.once_in(4));
-            Command::Decide(Decide { key: of(b'h', key), id: of_hold(key), ..said })
+            Command::Decide(Decide {
+                key: of(b'h', key),
+                id: of_hold(key),
+                ..said
+            })
         }
-        (0, _) => Command::Fence { session: of(b's', dice.roll(2)), token },
-        (1, _) => Command::Reserve(Reserve { task: of(b't', dice.roll(2)), limits: limits(dice), price }),
+        (0, _) => Command::Fence {
+            session: of(b's', dice.roll(2)),
+            token,
+        },
+        (1, _) => Command::Reserve(Reserve {
+            task: of(b't', dice.roll(2)),
+            limits: limits(dice),
+            price,
+        }),
         (2, _) => {
-            let charge =
-                [None, Some((1, Charge::Release)), Some((2, Charge::Settle(1)))][usize::try_from(key % 3).unwrap()];
+            let charge = [
+                None,
+                Some((1, Charge::Release)),
+                Some((2, Charge::Settle(1))),
+            ][usize::try_from(key % 3).unwrap()];
             let tool = ToolName::new(tool);
-            Command::Spend(Spend { task: of(b't', dice.roll(2)), tool, charge, failed: dice.once_in(2), seen: None })
+            Command::Spend(Spend {
+                task: of(b't', dice.roll(2)),
+                tool,
+                charge,
+                failed: dice.once_in(2),
+                seen: None,
+            })
         }
         (3..7, Some(intent)) => {
-            let asked = Phase::AwaitingInput { round: 1, asked: result("which?") };
-            let failed = Phase::Failed { answer: Some(result("no")), again: dice.once_in(2) };
-            let phases = [unknown(), Phase::Completed(result("paid")), Phase::NotSent, asked, failed, Phase::Abandoned];
+            let asked = Phase::AwaitingInput {
+                round: 1,
+                asked: result("which?"),
+            };
+            let failed = Phase::Failed {
+                answer: Some(result("no")),
+                again: dice.once_in(2),
+            };
+            let phases = [
+                unknown(),
+                Phase::Completed(result("paid")),
+                Phase::NotSent,
+                asked,
+                failed,
+                Phase::Abandoned,
+            ];
             let phase = phases[usize::try_from(dice.roll(6)).unwrap()].clone();
-            let evidence = if dice.once_in(4) { operator() } else { Evidence::Late };
-            Command::Settle(Settle { evidence, ..settle(&intent, phase) })
+            let evidence = if dice.once_in(4) {
+                operator()
+            } else {
+                Evidence::Late
+            };
+            Command::Settle(Settle {
+                evidence,
+                ..settle(&intent, phase)
+            })
         }
         _ => {
             let intent = Intent {
@@ -113,7 +172,12 @@ async fn known(store: &dyn Store) -> Vec<View> {
     let mut views = Vec::new();
     for key in 0..KEYS {
         let (task, session) = (Some(of(b't', key % 2)), Some(of(b's', key % 2)));
-        let place = Place { call: Some(of(b'k', key)), task, session, hold: Some(of(b'h', key)) };
+        let place = Place {
+            call: Some(of(b'k', key)),
+            task,
+            session,
+            hold: Some(of(b'h', key)),
+        };
         views.push(store.look(place).await.unwrap());
     }
     views
@@ -123,9 +187,21 @@ async fn known(store: &dyn Store) -> Vec<View> {
 async fn restarted(store: &dyn Store) {
     for (key, claim) in store.unsettled(100).await.unwrap() {
         if matches!(claim.phase, Phase::Dispatching) {
-            let intent = Intent { key, action: claim.action, ..intent("", 0) };
-            let settle = Settle { failed: false, evidence: Evidence::Restart, ..settle(&intent, Phase::NotSent) };
-            store.run(Command::Settle(settle), None).await.unwrap().unwrap();
+            let intent = Intent {
+                key,
+                action: claim.action,
+                ..intent("", 0)
+            };
+            let settle = Settle {
+                failed: false,
+                evidence: Evidence::Restart,
+                ..settle(&intent, Phase::NotSent)
+            };
+            store
+                .run(Command::Settle(settle), None)
+                .await
+                .unwrap()
+                .unwrap();
         }
     }
 }
@@ -140,16 +216,31 @@ async fn every_store_decides_as_the_one_in_memory_does() {
             hands.pass(Duration::from_millis(dice.roll(20)));
             let command = command(&mut dice, &mut last, number + 2);
             let expected = plain.run(command.clone(), None).await.unwrap();
-            assert_eq!(store.run(command.clone(), None).await.unwrap(), expected, "seed {seed}, command {number}");
+            assert_eq!(
+                store.run(command.clone(), None).await.unwrap(),
+                expected,
+                "seed {seed}, command {number}"
+            );
             if let (Command::Begin(intent), Ok(_)) = (command, expected) {
-                last.insert((0..KEYS).find(|key| of(b'k', *key) == intent.key).unwrap(), *intent);
+                last.insert(
+                    (0..KEYS).find(|key| of(b'k', *key) == intent.key).unwrap(),
+                    *intent,
+                );
             }
             if dice.once_in(50) {
                 drop(store);
                 store = stand.open();
                 restarted(&*plain).await;
-                assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}, opened after command {number}");
-                assert_eq!(store.holds(9).await, plain.holds(9).await, "seed {seed}, opened after command {number}");
+                assert_eq!(
+                    known(&*store).await,
+                    known(&*plain).await,
+                    "seed {seed}, opened after command {number}"
+                );
+                assert_eq!(
+                    store.holds(9).await,
+                    plain.holds(9).await,
+                    "seed {seed}, opened after command {number}"
+                );
             }
         }
         assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}");

@@ -33,7 +33,11 @@ impl Store for Waited {
         standing_still(self.0.look(place)).await
     }
 
-    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+    async fn run(
+        &self,
+        command: Command,
+        entry: Option<Entry>,
+    ) -> Result<Result<Event, Refused>, Error> {
         standing_still(self.0.run(command, entry)).await
     }
 

@@ -11,21 +11,32 @@ use tracing_subscriber::registry;
 
 fn written(shape: Shape, at: &str, speak: impl FnOnce()) -> String {
     let paper = Paper::default();
-    let subscriber = registry().with(level(at).unwrap()).with(layer(shape, paper.writer()));
+    let subscriber = registry()
+        .with(level(at).unwrap())
+        .with(layer(shape, paper.writer()));
     with_default(subscriber, speak);
     paper.text()
 }
 
 #[test]
 fn json_lines_are_objects_with_fields_at_the_top() {
-    let text = written(Shape::Json, "info", || tracing::warn!(server = "billing", "the tool\nserver left"));
+    let text = written(Shape::Json, "info", || {
+        tracing::warn!(server = "billing", "the tool\nserver left");
+    });
     assert_eq!(text.lines().count(), 1, "{text}");
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(line["message"], "the tool\nserver left");
     assert_eq!(line["server"], "billing");
     assert_eq!(line["level"], "WARN");
     assert!(line["target"].as_str().unwrap().starts_with("toolgate::"));
-    assert!(line["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{line}");
+    assert!(
+        line["timestamp"]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .is_ok(),
+        "{line}"
+    );
 }
 
 /// What a tool server writes cannot steer an operator's terminal.
@@ -35,7 +46,10 @@ fn escapes_in_a_value_are_shown_not_obeyed() {
         let said = "\u{1b}]0;owned\u{7}";
         tracing::info!(said, "{said}");
     });
-    assert!(text.contains("owned") && !text.contains("\u{1b}]0"), "{text:?}");
+    assert!(
+        text.contains("owned") && !text.contains("\u{1b}]0"),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -46,22 +60,34 @@ fn a_bare_level_is_for_toolgate_and_libraries_only_warn() {
         tracing::warn!(target: "hyper", "alarm");
     };
     let text = written(Shape::Json, "debug", speak);
-    assert!(text.contains("ours") && text.contains("alarm") && !text.contains("chatter"), "{text}");
+    assert!(
+        text.contains("ours") && text.contains("alarm") && !text.contains("chatter"),
+        "{text}"
+    );
     let quiet = written(Shape::Json, "error", speak);
     assert_eq!(quiet, "");
     let chosen = written(Shape::Json, "hyper=info", speak);
-    assert!(chosen.contains("chatter") && !chosen.contains("ours"), "{chosen}");
+    assert!(
+        chosen.contains("chatter") && !chosen.contains("ours"),
+        "{chosen}"
+    );
 }
 
 #[test]
 fn spans_cost_nothing_without_traces() {
-    written(Shape::Json, "trace", || assert!(tracing::info_span!(target: SPANS, "tools/call").is_disabled()));
+    written(Shape::Json, "trace", || {
+        assert!(tracing::info_span!(target: SPANS, "tools/call").is_disabled());
+    });
 }
 
 #[test]
 fn a_bad_level_says_what_to_write() {
     let text = level("loud=very").unwrap_err().to_string();
-    assert!(text.starts_with("`loud=very` is not a log level: ") && text.contains("write error, warn, info"), "{text}");
+    assert!(
+        text.starts_with("`loud=very` is not a log level: ")
+            && text.contains("write error, warn, info"),
+        "{text}"
+    );
 }
 
 /// Runs only as the child of the test below.
@@ -71,15 +97,25 @@ fn speaks_into_a_closed_stderr() {
     let mut go = String::new();
     io::stdin().read_line(&mut go).unwrap();
     // A broken pipe is an error of `write` here: Rust ignores SIGPIPE.
-    assert!(io::stderr().write_all(b"x").is_err(), "the parent has not closed stderr");
-    let subscriber = registry().with(level("info").unwrap()).with(layer(Shape::Json, io::stderr));
+    assert!(
+        io::stderr().write_all(b"x").is_err(),
+        "the parent has not closed stderr"
+    );
+    let subscriber = registry()
+        .with(level("info").unwrap())
+        .with(layer(Shape::Json, io::stderr));
     with_default(subscriber, || tracing::error!("nobody hears this"));
 }
 
 #[test]
 fn a_closed_stderr_is_no_panic() {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "telemetry::logs::tests::speaks_into_a_closed_stderr", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "telemetry::logs::tests::speaks_into_a_closed_stderr",
+            "--ignored",
+            "--nocapture",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -89,5 +125,8 @@ fn a_closed_stderr_is_no_panic() {
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What was kept from running twice, what ran twice all the same, what nobody knows, and what tasks have used.
+//! What was kept from running twice, what ran twice all the same, what nobody knows, and what tasks
+//! have used.
 
 use super::labels::Pair;
 use super::{Buckets, buckets};
@@ -20,8 +21,15 @@ const WINDOW: Duration = Duration::from_mins(10);
 /// Side effects that are remembered for that.
 const REMEMBERED: usize = 1 << 16;
 /// The parts of a budget that have a label.
-const DIMENSIONS: [&str; 7] =
-    ["steps", "tool_calls", "cost", "duration_ms", "failures", "failures_in_a_row", "calls_per_task"];
+const DIMENSIONS: [&str; 7] = [
+    "steps",
+    "tool_calls",
+    "cost",
+    "duration_ms",
+    "failures",
+    "failures_in_a_row",
+    "calls_per_task",
+];
 
 /// What one call has to tell when it has ended.
 #[derive(Debug, Clone, Default)]
@@ -148,7 +156,11 @@ impl Effects {
             "What the task of a call had left of a budget when the call ended",
             self.remaining.clone(),
         );
-        registry.register("toolgate_steps_used", "Steps that the task of a call had used", self.steps.clone());
+        registry.register(
+            "toolgate_steps_used",
+            "Steps that the task of a call had used",
+            self.steps.clone(),
+        );
         registry.register(
             "toolgate_token_cost",
             "Cost that the task of a call had run up, the call included",
@@ -190,11 +202,15 @@ impl Effects {
     }
 
     pub(super) fn before_hook(&self, said: &'static str) {
-        self.before_hooks.get_or_create(&Pair("outcome", said)).inc();
+        self.before_hooks
+            .get_or_create(&Pair("outcome", said))
+            .inc();
     }
 
     pub(super) fn after_hook(&self, heard: &'static str) {
-        self.after_hooks.get_or_create(&Pair("outcome", heard)).inc();
+        self.after_hooks
+            .get_or_create(&Pair("outcome", heard))
+            .inc();
     }
 
     pub(super) fn count(&self, tally: &Tally<'_>, now: Duration) {
@@ -207,16 +223,21 @@ impl Effects {
         }
         if let Some(effect) = tally.executed {
             self.executed.inc();
-            self.executed_again.inc_by(u64::from(self.recent.lock().has_seen(effect, now)));
+            self.executed_again
+                .inc_by(u64::from(self.recent.lock().has_seen(effect, now)));
         }
         if let Some((steps, cost)) = tally.used {
             self.steps.observe(amount(steps));
             self.cost.observe(amount(cost) / 1e6);
         }
         for dimension in DIMENSIONS {
-            let left = tally.remaining.and_then(|left| left.get(dimension)?.as_f64());
+            let left = tally
+                .remaining
+                .and_then(|left| left.get(dimension)?.as_f64());
             if let Some(left) = left {
-                self.remaining.get_or_create(&Pair("dimension", dimension)).observe(left);
+                self.remaining
+                    .get_or_create(&Pair("dimension", dimension))
+                    .observe(left);
             }
         }
     }
@@ -226,12 +247,15 @@ impl Effects {
     }
 
     pub(super) fn decided(&self, decision: &'static str, waited: Duration) {
-        self.decided.get_or_create(&Pair("decision", decision)).observe(waited.as_secs_f64());
+        self.decided
+            .get_or_create(&Pair("decision", decision))
+            .observe(waited.as_secs_f64());
     }
 
     pub(super) fn unknown(&self, count: usize, oldest: Duration) {
         self.unknown.set(i64::try_from(count).unwrap_or(i64::MAX));
-        self.unknown_age.set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+        self.unknown_age
+            .set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
     }
 
     pub(super) fn synced(&self, syncs: Synced) {
@@ -247,8 +271,8 @@ fn amount(number: u64) -> f64 {
 /// How long syncs took so far, counted by who made them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Synced {
-    /// Upper boundaries in seconds, rising, and how many syncs took at most so long and longer than the one before; the last
-    /// boundary is infinite.
+    /// Upper boundaries in seconds, rising, and how many syncs took at most so long and longer
+    /// than the one before; the last boundary is infinite.
     pub buckets: Vec<(f64, u64)>,
     /// Seconds in all.
     pub seconds: f64,

@@ -1,4 +1,5 @@
-//! Labels of metrics. Each has a bounded set of values: names from the configuration, from a catalogue, or from the source.
+//! Labels of metrics. Each has a bounded set of values: names from the configuration, from a
+//! catalogue, or from the source.
 
 use crate::model::ids::{ServerName, ToolName};
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
@@ -80,21 +81,33 @@ pub struct CallLabels {
 }
 
 impl CallLabels {
-    /// `server` only if it is configured, `tool` only if it is in that server's catalogue: an agent can name anything.
+    /// `server` only if it is configured, `tool` only if it is in that server's catalogue: an agent
+    /// can name anything.
     pub fn new(server: Option<&ServerName>, tool: Option<&ToolName>, outcome: Outcome) -> Self {
-        Self { server: server.cloned(), tool: tool.cloned(), outcome, code: Code::None }
+        Self {
+            server: server.cloned(),
+            tool: tool.cloned(),
+            outcome,
+            code: Code::None,
+        }
     }
 
     /// With a code of the closed set (`model::refusal::CODES`).
     #[must_use]
     pub fn with_code(self, code: &'static str) -> Self {
-        Self { code: Code::Fixed(code), ..self }
+        Self {
+            code: Code::Fixed(code),
+            ..self
+        }
     }
 
     /// With a code that a contract gives to its rule.
     #[must_use]
     pub fn with_contract_code(self, code: &Arc<str>) -> Self {
-        Self { code: Code::Contract(Arc::clone(code)), ..self }
+        Self {
+            code: Code::Contract(Arc::clone(code)),
+            ..self
+        }
     }
 
     /// The same without what is not bounded by the configuration at start.
@@ -103,7 +116,11 @@ impl CallLabels {
             Code::Contract(_) => Code::Fixed("other"),
             Code::None | Code::Fixed(_) => self.code.clone(),
         };
-        Self { tool: None, code, ..self.clone() }
+        Self {
+            tool: None,
+            code,
+            ..self.clone()
+        }
     }
 
     fn values(&self) -> [&str; 4] {
@@ -113,7 +130,8 @@ impl CallLabels {
     }
 }
 
-// Equal exactly when rendered equally: two series of one name and the same labels would make a scrape invalid.
+// Equal exactly when rendered equally: two series of one name and the same labels would make a
+// scrape invalid.
 impl PartialEq for CallLabels {
     fn eq(&self, other: &Self) -> bool {
         self.values() == other.values()
@@ -125,7 +143,8 @@ impl Eq for CallLabels {}
 impl std::hash::Hash for CallLabels {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         let [server, tool, _, code] = self.values();
-        // A policy's name for a tool starts with its server's, so hashing the server too would only cost time.
+        // A policy's name for a tool starts with its server's, so hashing the server too would only
+        // cost time.
         if self.tool.is_none() {
             server.hash(state);
         }
@@ -137,7 +156,10 @@ impl std::hash::Hash for CallLabels {
 
 impl EncodeLabelSet for CallLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        for pair in ["server", "tool", "outcome", "code"].into_iter().zip(self.values()) {
+        for pair in ["server", "tool", "outcome", "code"]
+            .into_iter()
+            .zip(self.values())
+        {
             pair.encode(encoder.encode_label())?;
         }
         Ok(())
@@ -161,7 +183,9 @@ pub(super) struct Hidden(pub(super) &'static str, pub(super) Option<&'static str
 impl EncodeLabelSet for Hidden {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         ("reason", self.0).encode(encoder.encode_label())?;
-        self.1.map_or(Ok(()), |profile| ("profile", profile).encode(encoder.encode_label()))
+        self.1.map_or(Ok(()), |profile| {
+            ("profile", profile).encode(encoder.encode_label())
+        })
     }
 }
 

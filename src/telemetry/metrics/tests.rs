@@ -18,7 +18,10 @@ fn billing() -> (ServerName, ToolName) {
 fn busy() -> Metrics {
     let metrics = Metrics::new();
     let (server, tool) = billing();
-    metrics.call(&CallLabels::new(Some(&server), Some(&tool), Outcome::Answered), MS);
+    metrics.call(
+        &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
+        MS,
+    );
     metrics.sent();
     metrics.stage("identity", MS);
     metrics.upstream(&server, MS);
@@ -36,13 +39,25 @@ fn busy() -> Metrics {
     metrics.before_hook("blocked");
     metrics.after_hook("dropped");
     let left = serde_json::json!({ "steps": 3, "cost": 0.5, "an agent's own": 1 });
-    let tally =
-        Tally { is_duplicate: true, is_replayed: true, is_failed_first: true, executed: Some(7), ..Tally::default() };
-    let used = Tally { used: Some((2, 1_500_000)), remaining: Some(&left), ..tally.clone() };
+    let tally = Tally {
+        is_duplicate: true,
+        is_replayed: true,
+        is_failed_first: true,
+        executed: Some(7),
+        ..Tally::default()
+    };
+    let used = Tally {
+        used: Some((2, 1_500_000)),
+        remaining: Some(&left),
+        ..tally.clone()
+    };
     metrics.effects(&tally, MS);
     metrics.effects(&used, MS * 2);
     metrics.unknown(2, Duration::from_secs(90));
-    metrics.synced(Synced { buckets: vec![(0.001, 4), (f64::INFINITY, 1)], seconds: 0.25 });
+    metrics.synced(Synced {
+        buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
+        seconds: 0.25,
+    });
     metrics
 }
 
@@ -52,7 +67,12 @@ fn names(text: &str) -> Vec<&str> {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split(['{', ' ']).next())
-        .map(|name| ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name))
+        .map(|name| {
+            ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .unwrap_or(name)
+        })
         .collect();
     names.sort_unstable();
     names.dedup();
@@ -112,7 +132,10 @@ fn names_are_the_promised_ones() {
 #[test]
 fn every_metric_says_what_it_is() {
     let text = busy().render();
-    let mut said: Vec<&str> = text.lines().filter(|line| line.starts_with("# ") && *line != "# EOF").collect();
+    let mut said: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("# ") && *line != "# EOF")
+        .collect();
     said.sort_unstable();
     insta::assert_snapshot!(said.join("\n"));
 }
@@ -155,9 +178,16 @@ fn values_and_labels_arrive() {
         "toolgate_journal_sync_seconds_count 5",
         r#"toolgate_journal_sync_seconds_bucket{le="0.001"} 4"#,
         r#"toolgate_journal_sync_seconds_bucket{le="+Inf"} 5"#,
-        concat!(r#"toolgate_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
+        concat!(
+            r#"toolgate_build_info{version=""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""} 1"#
+        ),
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is missing in\n{text}"
+        );
     }
 }
 
@@ -166,14 +196,18 @@ fn values_and_labels_arrive() {
 fn a_refused_call_is_counted_under_its_code() {
     let metrics = Metrics::new();
     let (server, tool) = billing();
-    metrics.call(&CallLabels::new(None, None, Outcome::Refused).with_code("tool_not_allowlisted"), MS);
+    metrics.call(
+        &CallLabels::new(None, None, Outcome::Refused).with_code("tool_not_allowlisted"),
+        MS,
+    );
     let code: Arc<str> = "amount_out_of_range".into();
     for _ in 0..2 {
         let labels = CallLabels::new(Some(&server), Some(&tool), Outcome::Refused);
         metrics.call(&labels.with_contract_code(&code), MS);
     }
     let text = metrics.render();
-    let unknown = r#"{server="unknown",tool="unknown",outcome="refused",code="tool_not_allowlisted"} 1"#;
+    let unknown =
+        r#"{server="unknown",tool="unknown",outcome="refused",code="tool_not_allowlisted"} 1"#;
     let rule = r#"{server="billing",tool="billing__create_invoice",outcome="refused",code="amount_out_of_range"} 2"#;
     assert!(text.contains(unknown) && text.contains(rule), "{text}");
 }
@@ -190,22 +224,44 @@ fn the_number_of_series_is_bounded() {
         metrics.call(&labels.with_contract_code(&code), MS);
     }
     let text = metrics.render();
-    let series = text.lines().filter(|line| line.starts_with("toolgate_calls_total{")).count();
+    let series = text
+        .lines()
+        .filter(|line| line.starts_with("toolgate_calls_total{"))
+        .count();
     assert_eq!(series, CALL_SERIES + 1);
-    assert!(text.contains(r#"{server="hostile",tool="unknown",outcome="refused",code="other"} 500"#));
+    assert!(
+        text.contains(r#"{server="hostile",tool="unknown",outcome="refused",code="other"} 500"#)
+    );
 }
 
-/// 004-03: the same side effect in the same trace is one that ran twice, for ten minutes; what is remembered is bounded.
+/// 004-03: the same side effect in the same trace is one that ran twice, for ten minutes; what is
+/// remembered is bounded.
 #[test]
 fn what_runs_twice_is_counted_for_a_while() {
     let metrics = Metrics::new();
-    let run =
-        |effect, at| metrics.effects(&Tally { executed: Some(effect), ..Tally::default() }, Duration::from_secs(at));
-    let twice = || metrics.render().contains("toolgate_duplicates_executed_total 1\n");
+    let run = |effect, at| {
+        metrics.effects(
+            &Tally {
+                executed: Some(effect),
+                ..Tally::default()
+            },
+            Duration::from_secs(at),
+        );
+    };
+    let twice = || {
+        metrics
+            .render()
+            .contains("toolgate_duplicates_executed_total 1\n")
+    };
     run(1, 0);
     run(2, 1);
     run(1, 600);
-    assert!(metrics.render().contains("toolgate_duplicates_executed_total 0\n"), "not the same after ten minutes");
+    assert!(
+        metrics
+            .render()
+            .contains("toolgate_duplicates_executed_total 0\n"),
+        "not the same after ten minutes"
+    );
     run(1, 1199);
     assert!(twice(), "{}", metrics.render());
     for other in 10..80_000 {
@@ -220,7 +276,10 @@ fn a_name_with_quotes_does_not_break_the_scrape() {
     let metrics = Metrics::new();
     let (server, _) = billing();
     let tool = ToolName::of(&server, "a\"} 9\nb\\");
-    metrics.call(&CallLabels::new(Some(&server), Some(&tool), Outcome::Answered), MS);
+    metrics.call(
+        &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
+        MS,
+    );
     assert!(metrics.render().contains(r#"tool="billing__a\"} 9\nb\\","#));
 }
 
@@ -250,15 +309,22 @@ fn a_good_reload_ends_staleness() {
 #[test]
 fn stages_beyond_the_slots_are_counted_as_other() {
     let metrics = Metrics::new();
-    let names: Vec<&'static str> =
-        (0..40).map(|number| &*Box::leak(format!("stage{number}").into_boxed_str())).collect();
+    let names: Vec<&'static str> = (0..40)
+        .map(|number| &*Box::leak(format!("stage{number}").into_boxed_str()))
+        .collect();
     for name in &names {
         metrics.stage(name, MS);
     }
     metrics.stage(names[0], MS);
     let text = metrics.render();
-    assert!(text.contains(r#"toolgate_stage_seconds_count{stage="stage0"} 2"#), "{text}");
-    assert!(text.contains(r#"toolgate_stage_seconds_count{stage="other"} 8"#), "{text}");
+    assert!(
+        text.contains(r#"toolgate_stage_seconds_count{stage="stage0"} 2"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#"toolgate_stage_seconds_count{stage="other"} 8"#),
+        "{text}"
+    );
 }
 
 /// Prints what one call costs; `cargo test --release --lib one_call -- --ignored --nocapture`.
@@ -269,13 +335,23 @@ fn one_call_costs_little() {
     const CALLS: u32 = 1_000_000;
     let metrics = Metrics::new();
     let (server, tool) = billing();
-    let stages = ["identity", "allowlist", "arguments", "permission", "rules", "send"];
+    let stages = [
+        "identity",
+        "allowlist",
+        "arguments",
+        "permission",
+        "rules",
+        "send",
+    ];
     let start = Clock.steady();
     for _ in 0..CALLS {
         for stage in stages {
             metrics.stage(stage, MS);
         }
-        metrics.call(&CallLabels::new(Some(&server), Some(&tool), Outcome::Answered), MS);
+        metrics.call(
+            &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
+            MS,
+        );
     }
     let each = Clock.steady().saturating_sub(start).as_nanos() / u128::from(CALLS);
     println!("{each} ns for one call with {} stages", stages.len());

@@ -1,7 +1,9 @@
-//! Where what is too heavy for the threads that serve calls is done: few threads, a bounded queue, and an end (SECURITY §1).
+//! Where what is too heavy for the threads that serve calls is done: few threads, a bounded queue,
+//! and an end (SECURITY §1).
 //!
-//! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`], and begun anew on the
-//! pool only when that does not suffice. Nothing on the pool takes more than [`work::HEAVY`], so its threads come back.
+//! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`],
+//! and begun anew on the pool only when that does not suffice. Nothing on the pool takes more than
+//! [`work::HEAVY`], so its threads come back.
 
 use crate::model::ids::AgentId;
 use crate::model::work::{self, Spent};
@@ -46,9 +48,19 @@ pub struct Tally {
 impl Tally {
     /// Each number with its word.
     pub fn read(&self) -> [(&'static str, u64); 4] {
-        let Self { done, too_heavy, too_late, full } = self;
-        [("done", done), ("too_heavy", too_heavy), ("too_late", too_late), ("full", full)]
-            .map(|(word, count)| (word, count.load(Ordering::Relaxed)))
+        let Self {
+            done,
+            too_heavy,
+            too_late,
+            full,
+        } = self;
+        [
+            ("done", done),
+            ("too_heavy", too_heavy),
+            ("too_late", too_late),
+            ("full", full),
+        ]
+        .map(|(word, count)| (word, count.load(Ordering::Relaxed)))
     }
 }
 
@@ -60,9 +72,14 @@ pub static TALLY: Tally = Tally {
     full: AtomicU64::new(0),
 };
 
-/// Does `here` where the call is. When that takes too much, does what `there` makes on the pool instead, in its turn among
-/// what `agent` has there: the same work; what `here` has done by then must not count.
-pub async fn done<T, W>(agent: &AgentId, here: impl FnOnce() -> T, there: impl FnOnce() -> W) -> Result<T, Unfinished>
+/// Does `here` where the call is. When that takes too much, does what `there` makes on the pool
+/// instead, in its turn among what `agent` has there: the same work; what `here` has done by then
+/// must not count.
+pub async fn done<T, W>(
+    agent: &AgentId,
+    here: impl FnOnce() -> T,
+    there: impl FnOnce() -> W,
+) -> Result<T, Unfinished>
 where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
@@ -107,15 +124,24 @@ async fn pooled<T: Send + 'static>(
             Err(_) => Err(Unfinished::TooLate),
         }
     };
-    tokio::time::timeout(DEADLINE, run).await.unwrap_or(Err(Unfinished::TooLate))
+    tokio::time::timeout(DEADLINE, run)
+        .await
+        .unwrap_or(Err(Unfinished::TooLate))
 }
 
-/// Does `work` on a message of so many bytes where it is. When these are many, another thread takes over what else is served
-/// here meanwhile: to read the longest messages, and to look for secrets in them, takes longer than others may wait.
+/// Does `work` on a message of so many bytes where it is. When these are many, another thread takes
+/// over what else is served here meanwhile: to read the longest messages, and to look for secrets
+/// in them, takes longer than others may wait.
 pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let has_others =
-        || Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if bytes > LONG && has_others() { tokio::task::block_in_place(work) } else { work() }
+    let has_others = || {
+        Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+    };
+    if bytes > LONG && has_others() {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +150,8 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// FINDINGS F3: light work stays where it is, heavier work goes to another thread, too much of it ends.
+    /// FINDINGS F3: light work stays where it is, heavier work goes to another thread, too much of
+    /// it ends.
     #[tokio::test]
     async fn heavy_work_is_done_elsewhere() {
         for (units, ended) in [
@@ -150,20 +177,30 @@ mod tests {
             let waits = || heard.recv_timeout(Duration::from_secs(40)).is_ok();
             aside(LONG + 1, waits)
         });
-        crate::telemetry::tasks::spawn("other", async move { said.send(()) }).await.unwrap().unwrap();
+        crate::telemetry::tasks::spawn("other", async move { said.send(()) })
+            .await
+            .unwrap()
+            .unwrap();
         assert!(reader.await.unwrap());
         assert!(aside(LONG, || true), "short ones are read where they are");
     }
 
-    /// What waits is bounded, in all and of one agent, and nobody waits for ever: the pool is held by work that does not end.
+    /// What waits is bounded, in all and of one agent, and nobody waits for ever: the pool is held
+    /// by work that does not end.
     #[tokio::test(start_paused = true)]
     async fn the_queue_is_bounded() {
         let held = hold().await;
         let heavy = async |name: &str| done(&agent(name), || work::spend(u64::MAX), || || ()).await;
-        let names = ["a"; PLACES_OF_ONE + 1].into_iter().chain(["b"; PLACES_OF_ONE]).chain(["c"]);
+        let names = ["a"; PLACES_OF_ONE + 1]
+            .into_iter()
+            .chain(["b"; PLACES_OF_ONE])
+            .chain(["c"]);
         let all: Vec<_> = futures_util::future::join_all(names.map(heavy)).await;
         let count = |wanted| all.iter().filter(|ended| **ended == Err(wanted)).count();
-        assert_eq!((count(Unfinished::Full), count(Unfinished::TooLate)), (2, PLACES));
+        assert_eq!(
+            (count(Unfinished::Full), count(Unfinished::TooLate)),
+            (2, PLACES)
+        );
         drop(held);
         assert_eq!(heavy("a").await, Ok(()), "the places are free again");
     }
@@ -184,7 +221,11 @@ mod tests {
         let all = async { tokio::join!(many, heavy("modest"), async { drop(held) }) };
         let (many, modest, ()) = all.await;
         assert!(modest.is_ok() && many.iter().all(Result::is_ok));
-        let place = order.lock().iter().position(|name| *name == "modest").unwrap();
+        let place = order
+            .lock()
+            .iter()
+            .position(|name| *name == "modest")
+            .unwrap();
         let most = 2 * std::thread::available_parallelism().unwrap().get();
         assert!(place <= most, "after {place} of {PLACES_OF_ONE}");
     }
@@ -194,6 +235,10 @@ mod tests {
     }
 
     async fn hold() -> tokio::sync::OwnedSemaphorePermit {
-        THREADS.clone().acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap()).await.unwrap()
+        THREADS
+            .clone()
+            .acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap())
+            .await
+            .unwrap()
     }
 }

@@ -1,4 +1,5 @@
-//! Where traces go: the environment variables of the OpenTelemetry specification, as far as toolgate keeps them.
+//! Where traces go: the environment variables of the OpenTelemetry specification, as far as
+//! toolgate keeps them.
 
 use http::Uri;
 
@@ -10,13 +11,17 @@ pub struct Endpoint(Uri);
 #[derive(Debug, thiserror::Error)]
 pub enum BadEndpoint {
     /// The address is no http or https URL.
-    #[error("{variable} is not an http:// or https:// URL; write for example http://127.0.0.1:4318")]
+    #[error(
+        "{variable} is not an http:// or https:// URL; write for example http://127.0.0.1:4318"
+    )]
     Url {
         /// The variable at fault.
         variable: &'static str,
     },
     /// Another protocol than the one toolgate speaks is asked for.
-    #[error("{variable} asks for `{written}`; toolgate speaks http/protobuf only (port 4318 of most collectors)")]
+    #[error(
+        "{variable} asks for `{written}`; toolgate speaks http/protobuf only (port 4318 of most collectors)"
+    )]
     Protocol {
         /// The variable at fault.
         variable: &'static str,
@@ -26,13 +31,20 @@ pub enum BadEndpoint {
 }
 
 impl Endpoint {
-    /// The endpoint that `variables` names, if traces are asked for. An empty variable counts as unset.
+    /// The endpoint that `variables` names, if traces are asked for. An empty variable counts as
+    /// unset.
     ///
     /// # Errors
     /// When a variable has a value that cannot be kept.
     pub fn read(variables: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, BadEndpoint> {
-        let set = |variable: &str| variables(variable).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
-        let is = |variable: &str, word: &str| set(variable).is_some_and(|value| value.eq_ignore_ascii_case(word));
+        let set = |variable: &str| {
+            variables(variable)
+                .map(|value| value.trim().to_owned())
+                .filter(|v| !v.is_empty())
+        };
+        let is = |variable: &str, word: &str| {
+            set(variable).is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
         if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
             return Ok(None);
         }
@@ -43,17 +55,26 @@ impl Endpoint {
             (None, Some(base)) => (shared, format!("{}/v1/traces", base.trim_end_matches('/'))),
             (None, None) => return Ok(None),
         };
-        for variable in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+        for variable in [
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+        ] {
             match set(variable) {
-                Some(written) if written != "http/protobuf" => return Err(BadEndpoint::Protocol { variable, written }),
+                Some(written) if written != "http/protobuf" => {
+                    return Err(BadEndpoint::Protocol { variable, written });
+                }
                 Some(_) => break,
                 None => {}
             }
         }
         let url: Uri = url.parse().map_err(|_| BadEndpoint::Url { variable })?;
-        let usable =
-            matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some_and(|host| !host.is_empty());
-        if usable { Ok(Some(Self(url))) } else { Err(BadEndpoint::Url { variable }) }
+        let usable = matches!(url.scheme_str(), Some("http" | "https"))
+            && url.host().is_some_and(|host| !host.is_empty());
+        if usable {
+            Ok(Some(Self(url)))
+        } else {
+            Err(BadEndpoint::Url { variable })
+        }
     }
 
     pub(super) fn url(&self) -> String {

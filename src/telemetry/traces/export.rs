@@ -1,5 +1,5 @@
-//! The way to the collector. Spans are exported in batches by a thread of the OpenTelemetry library, which has no tokio; the
-//! HTTP requests therefore run as tasks of toolgate's own runtime.
+//! The way to the collector. Spans are exported in batches by a thread of the OpenTelemetry
+//! library, which has no tokio; the HTTP requests therefore run as tasks of toolgate's own runtime.
 
 #[cfg(test)]
 mod tests;
@@ -35,20 +35,34 @@ pub enum NotStarted {
 }
 
 /// Starts to export to `endpoint`, with requests on `runtime`.
-pub(crate) fn provider(endpoint: &Endpoint, runtime: Handle) -> Result<SdkTracerProvider, NotStarted> {
-    let client = OnRuntime { client: client(endpoint)?, runtime, reachable: AtomicBool::new(true) };
+pub(crate) fn provider(
+    endpoint: &Endpoint,
+    runtime: Handle,
+) -> Result<SdkTracerProvider, NotStarted> {
+    let client = OnRuntime {
+        client: client(endpoint)?,
+        runtime,
+        reachable: AtomicBool::new(true),
+    };
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client)
         .with_endpoint(endpoint.url())
         .with_protocol(Protocol::HttpBinary)
         .build()?;
-    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build())
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource())
+        .build())
 }
 
 fn client(endpoint: &Endpoint) -> std::io::Result<Arc<dyn HttpClient>> {
     if !endpoint.is_encrypted() {
-        return Ok(Arc::new(HyperClient::new(HttpConnector::new(), TIMEOUT, None)));
+        return Ok(Arc::new(HyperClient::new(
+            HttpConnector::new(),
+            TIMEOUT,
+            None,
+        )));
     }
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
@@ -60,7 +74,8 @@ fn client(endpoint: &Endpoint) -> std::io::Result<Arc<dyn HttpClient>> {
     Ok(Arc::new(HyperClient::new(connector, TIMEOUT, None)))
 }
 
-/// What the spans say of the process: what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say, else `toolgate`.
+/// What the spans say of the process: what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say,
+/// else `toolgate`.
 fn resource() -> Resource {
     const NAME: Key = Key::from_static_str("service.name");
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -68,7 +83,10 @@ fn resource() -> Resource {
     match said.get(&NAME) {
         Some(name) if !name.as_str().starts_with("unknown_service") => said,
         _ => Resource::builder_empty()
-            .with_attributes(said.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())))
+            .with_attributes(
+                said.iter()
+                    .map(|(key, value)| KeyValue::new(key.clone(), value.clone())),
+            )
             .with_service_name("toolgate")
             .build(),
     }
@@ -83,12 +101,16 @@ struct OnRuntime {
 }
 
 impl OnRuntime {
-    /// The library keeps failed exports to itself, so they are said here: once when they begin, once when they end.
+    /// The library keeps failed exports to itself, so they are said here: once when they begin,
+    /// once when they end.
     fn note(&self, failure: Option<String>) {
         let before = self.reachable.swap(failure.is_none(), Ordering::Relaxed);
         match failure {
             Some(reason) if before => {
-                tracing::warn!(reason, "traces cannot be sent to the collector and are lost until it answers");
+                tracing::warn!(
+                    reason,
+                    "traces cannot be sent to the collector and are lost until it answers"
+                );
             }
             None if !before => tracing::info!("the collector takes traces again"),
             Some(_) | None => {}
@@ -102,7 +124,10 @@ impl HttpClient for OnRuntime {
         let client = Arc::clone(&self.client);
         let task = {
             let _entered = self.runtime.enter();
-            tasks::spawn("send traces", async move { client.send_bytes(request).await })
+            tasks::spawn(
+                "send traces",
+                async move { client.send_bytes(request).await },
+            )
         };
         let result = match task.await {
             Ok(result) => result,

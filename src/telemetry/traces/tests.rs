@@ -15,8 +15,11 @@ use tracing::dispatcher::with_default;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
-const CALL: CallStart<'static> =
-    CallStart { tool: Some("billing__create_invoice"), revision: "2025-11-25", request_id: "7" };
+const CALL: CallStart<'static> = CallStart {
+    tool: Some("billing__create_invoice"),
+    revision: "2025-11-25",
+    request_id: "7",
+};
 
 /// 003-80: the agent's trace id is kept.
 #[test]
@@ -25,7 +28,10 @@ fn a_well_formed_traceparent_is_kept() {
         let context = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-{flags}")), None);
         assert_eq!(context.trace_id(), TRACE);
     }
-    for later in [format!("01-{TRACE}-{PARENT}-01"), format!("cc-{TRACE}-{PARENT}-01-what-the-future-brings")] {
+    for later in [
+        format!("01-{TRACE}-{PARENT}-01"),
+        format!("cc-{TRACE}-{PARENT}-01-what-the-future-brings"),
+    ] {
         assert_eq!(Trace::of(Some(&later), None).trace_id(), TRACE);
     }
 }
@@ -62,7 +68,11 @@ fn a_malformed_traceparent_starts_a_new_trace() {
 fn a_bad_tracestate_is_left_out_and_the_trace_kept() {
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let long = format!("a={}", "x".repeat(600));
-    for (state, kept) in [("vendor=1,other=2", "vendor=1,other=2"), ("no equals sign", ""), (long.as_str(), "")] {
+    for (state, kept) in [
+        ("vendor=1,other=2", "vendor=1,other=2"),
+        ("no equals sign", ""),
+        (long.as_str(), ""),
+    ] {
         let context = Trace::of(Some(&parent), Some(state));
         assert_eq!(context.trace_id(), TRACE);
         assert_eq!(context.state.header(), kept);
@@ -72,9 +82,18 @@ fn a_bad_tracestate_is_left_out_and_the_trace_kept() {
 #[test]
 fn the_environment_names_the_collector() {
     let read = |set: &[(&str, &str)]| {
-        let set: Vec<(String, String)> = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        let found = Endpoint::read(|name| set.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()));
-        found.map(|endpoint| endpoint.map(|endpoint| endpoint.url())).map_err(|error| error.to_string())
+        let set: Vec<(String, String)> = set
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()))
+            .collect();
+        let found = Endpoint::read(|name| {
+            set.iter()
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.clone())
+        });
+        found
+            .map(|endpoint| endpoint.map(|endpoint| endpoint.url()))
+            .map_err(|error| error.to_string())
     };
     let shared = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let own = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
@@ -83,47 +102,89 @@ fn the_environment_names_the_collector() {
     assert_eq!(read(&[]), Ok(None));
     assert_eq!(read(&[(shared, "")]), Ok(None));
     assert_eq!(read(&[(shared, url)]), Ok(Some(format!("{url}/v1/traces"))));
-    assert_eq!(read(&[(shared, "https://c.example/otlp/")]), Ok(Some("https://c.example/otlp/v1/traces".into())));
-    assert_eq!(read(&[(shared, "nonsense://"), (own, "http://c/x")]), Ok(Some("http://c/x".into())));
-    assert_eq!(read(&[(shared, url), ("OTEL_SDK_DISABLED", "true")]), Ok(None));
-    assert_eq!(read(&[(shared, url), ("OTEL_TRACES_EXPORTER", "none")]), Ok(None));
-    assert_eq!(read(&[(shared, url), (protocol, "http/protobuf")]), Ok(Some(format!("{url}/v1/traces"))));
-    assert!(read(&[(shared, url), (protocol, "grpc")]).unwrap_err().contains("http/protobuf only"));
+    assert_eq!(
+        read(&[(shared, "https://c.example/otlp/")]),
+        Ok(Some("https://c.example/otlp/v1/traces".into()))
+    );
+    assert_eq!(
+        read(&[(shared, "nonsense://"), (own, "http://c/x")]),
+        Ok(Some("http://c/x".into()))
+    );
+    assert_eq!(
+        read(&[(shared, url), ("OTEL_SDK_DISABLED", "true")]),
+        Ok(None)
+    );
+    assert_eq!(
+        read(&[(shared, url), ("OTEL_TRACES_EXPORTER", "none")]),
+        Ok(None)
+    );
+    assert_eq!(
+        read(&[(shared, url), (protocol, "http/protobuf")]),
+        Ok(Some(format!("{url}/v1/traces")))
+    );
+    assert!(
+        read(&[(shared, url), (protocol, "grpc")])
+            .unwrap_err()
+            .contains("http/protobuf only")
+    );
     for bad in ["127.0.0.1:4318", "collector", "ftp://c", "http://"] {
-        assert!(read(&[(shared, bad)]).unwrap_err().contains("write for example http://127.0.0.1:4318"), "{bad}");
+        assert!(
+            read(&[(shared, bad)])
+                .unwrap_err()
+                .contains("write for example http://127.0.0.1:4318"),
+            "{bad}"
+        );
     }
 }
 
 /// A collector that keeps what it is sent.
 async fn collector() -> (Endpoint, mpsc::UnboundedReceiver<Bytes>) {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .await
+        .unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (keep, kept) = mpsc::unbounded_channel();
     let take = post(async move |body: Bytes| keep.send(body).unwrap());
     let router = Router::new().route("/v1/traces", take);
-    tasks::spawn("collector", async move { axum::serve(listener, router).await });
-    let endpoint = Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()));
+    tasks::spawn(
+        "collector",
+        async move { axum::serve(listener, router).await },
+    );
+    let endpoint =
+        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()));
     (endpoint.unwrap().unwrap(), kept)
 }
 
 fn settings(traces: Option<Endpoint>) -> Settings {
-    Settings { log: "info".into(), shape: logs::Shape::Json, traces }
+    Settings {
+        log: "info".into(),
+        shape: logs::Shape::Json,
+        traces,
+    }
 }
 
 /// What the collector gets when `speak` runs and toolgate then stops.
 async fn exported(speak: impl FnOnce()) -> Bytes {
     let (endpoint, mut kept) = collector().await;
-    let (dispatch, telemetry) = assemble(&settings(Some(endpoint)), &Handle::current(), std::io::sink).unwrap();
+    let (dispatch, telemetry) =
+        assemble(&settings(Some(endpoint)), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, speak);
     telemetry.stop().await;
-    tokio::time::timeout(Duration::from_secs(10), kept.recv()).await.unwrap().unwrap()
+    tokio::time::timeout(Duration::from_secs(10), kept.recv())
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect()
 }
 
-/// Whether a protobuf message holds this length-delimited field; one byte each for the tag and the length.
+/// Whether a protobuf message holds this length-delimited field; one byte each for the tag and the
+/// length.
 fn holds(message: &[u8], field: u8, value: &[u8]) -> bool {
     let mut wanted = vec![field << 3 | 2, u8::try_from(value.len()).unwrap()];
     wanted.extend_from_slice(value);
@@ -143,11 +204,15 @@ async fn a_call_reaches_the_collector_under_the_agents_span() {
         assert_eq!(trace.trace_id(), TRACE);
     })
     .await;
-    // Span: trace_id = 1, trace_state = 3, parent_span_id = 4, name = 5, kind = 6 (server = 2); Status: code = 3 (error = 2).
+    // Span: trace_id = 1, trace_state = 3, parent_span_id = 4, name = 5, kind = 6 (server = 2);
+    // Status: code = 3 (error = 2).
     assert!(holds(&body, 1, &bytes(TRACE)), "trace id");
     assert!(holds(&body, 3, b"vendor=1"), "trace state");
     assert!(holds(&body, 4, &bytes(PARENT)), "parent");
-    assert!(holds(&body, 5, b"tools/call billing__create_invoice"), "name");
+    assert!(
+        holds(&body, 5, b"tools/call billing__create_invoice"),
+        "name"
+    );
     assert!(body.windows(2).any(|pair| pair == [0x30, 2]), "kind");
     assert!(body.windows(2).any(|pair| pair == [0x18, 2]), "status");
     for (key, value) in [
@@ -159,14 +224,23 @@ async fn a_call_reaches_the_collector_under_the_agents_span() {
         ("error.type", "tenant_mismatch"),
         ("service.name", "toolgate"),
     ] {
-        assert!(holds(&body, 1, key.as_bytes()) && holds(&body, 1, value.as_bytes()), "{key}={value}");
+        assert!(
+            holds(&body, 1, key.as_bytes()) && holds(&body, 1, value.as_bytes()),
+            "{key}={value}"
+        );
     }
     let text = String::from_utf8_lossy(&body);
-    assert!(!text.contains("not for the collector") && !text.contains("another target"), "{text}");
+    assert!(
+        !text.contains("not for the collector") && !text.contains("another target"),
+        "{text}"
+    );
     let sent_on = sent_on.unwrap();
     let (own_id, start) = (&sent_on[36..52], &sent_on[..36]);
     assert_eq!(start, format!("00-{TRACE}-"));
-    assert!(holds(&body, 2, &bytes(own_id)), "what a tool server does hangs under our span");
+    assert!(
+        holds(&body, 2, &bytes(own_id)),
+        "what a tool server does hangs under our span"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -179,12 +253,16 @@ async fn without_a_parent_ledger_and_collector_name_the_same_trace() {
     })
     .await;
     assert!(holds(&body, 1, &bytes(&in_ledger)));
-    assert!(holds(&body, 5, b"tools/call"), "a tool that does not exist names no span");
+    assert!(
+        holds(&body, 5, b"tools/call"),
+        "a tool that does not exist names no span"
+    );
 }
 
 #[tokio::test]
 async fn without_a_collector_there_are_no_spans() {
-    let (dispatch, telemetry) = assemble(&settings(None), &Handle::current(), std::io::sink).unwrap();
+    let (dispatch, telemetry) =
+        assemble(&settings(None), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || {
         let mut trace = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-01")), None);
         let span = call_span(&CALL, &mut trace);
@@ -199,8 +277,13 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
-    let endpoint = Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone())).unwrap();
-    let (dispatch, telemetry) = assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
+    let endpoint =
+        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()))
+            .unwrap();
+    let (dispatch, telemetry) =
+        assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || drop(call_span(&CALL, &mut Trace::new())));
-    tokio::time::timeout(Duration::from_secs(8), telemetry.stop()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(8), telemetry.stop())
+        .await
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! Finds the program before anything is started, so that a mistake is told in words and not by an exit status.
+//! Finds the program before anything is started, so that a mistake is told in words and not by an
+//! exit status.
 
 use super::Command;
 use crate::model::reply::Fault;
@@ -16,12 +17,19 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
         )));
     }
     if program.is_empty() {
-        return Err(Fault::unsent(format!("server `{name}` cannot be started: `command` is empty")));
+        return Err(Fault::unsent(format!(
+            "server `{name}` cannot be started: `command` is empty"
+        )));
     }
     if program.contains('/') {
         return by_path(command);
     }
-    let configured = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_ref());
+    let configured = command
+        .env
+        .iter()
+        .rev()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| value.as_ref());
     let mut unusable = None;
     for folder in folders(configured) {
         let path = folder.join(program);
@@ -40,8 +48,9 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
     }
 }
 
-/// The paths that decide what runs under the name `program`: the program's own, and the directories in which it is looked for
-/// before. `path` is the `PATH` of its environment, where that has one. None where there is no such program.
+/// The paths that decide what runs under the name `program`: the program's own, and the directories
+/// in which it is looked for before. `path` is the `PATH` of its environment, where that has one.
+/// None where there is no such program.
 pub fn ways(program: &str, path: Option<&OsStr>, cwd: Option<&Path>) -> Vec<PathBuf> {
     if program.contains('/') {
         return vec![meant(program, cwd)];
@@ -60,8 +69,13 @@ pub fn ways(program: &str, path: Option<&OsStr>, cwd: Option<&Path>) -> Vec<Path
 
 /// The directories in which programs are looked for, in order.
 fn folders(path: Option<&OsStr>) -> Vec<PathBuf> {
-    let folders = path.map(OsStr::to_owned).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    std::env::split_paths(&folders).filter(|folder| folder.is_absolute()).collect()
+    let folders = path
+        .map(OsStr::to_owned)
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default();
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .collect()
 }
 
 /// A relative path is meant from where the program runs.
@@ -79,7 +93,11 @@ fn by_path(command: &Command) -> Result<PathBuf, Fault> {
             path.display()
         )));
     }
-    if path.is_file() && executable(&path) { Ok(path) } else { Err(not_executable(command, &path)) }
+    if path.is_file() && executable(&path) {
+        Ok(path)
+    } else {
+        Err(not_executable(command, &path))
+    }
 }
 
 fn not_executable(command: &Command, path: &Path) -> Fault {

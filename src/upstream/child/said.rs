@@ -1,7 +1,8 @@
-//! What a tool server says on standard error: always read, logged within a rate, and the end of it kept.
+//! What a tool server says on standard error: always read, logged within a rate, and the end of it
+//! kept.
 //!
-//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and neither what the process was
-//! given as its environment nor a secret of a call is repeated.
+//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and neither
+//! what the process was given as its environment nor a secret of a call is repeated.
 
 use super::Command;
 use crate::model::clock::Clock;
@@ -25,7 +26,9 @@ const SHORTEST_SECRET: usize = 8;
 /// Longest piece of a secret that is looked for.
 const LONGEST_SECRET: usize = 4 * 1024;
 /// Variables that hold no secret and occur in every message.
-const PLAIN: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR"];
+const PLAIN: [&str; 8] = [
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR",
+];
 
 /// One tool server's standard error.
 pub(super) struct Said {
@@ -52,12 +55,22 @@ struct Pace {
 impl Said {
     pub(super) fn new(command: &Command) -> Self {
         let mut secrets = Vec::new();
-        for (name, value) in command.env.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str())) {
-            let pieces = value.lines().filter(|piece| (SHORTEST_SECRET..=LONGEST_SECRET).contains(&piece.len()));
+        for (name, value) in command
+            .env
+            .iter()
+            .filter(|(name, _)| !PLAIN.contains(&name.as_str()))
+        {
+            let pieces = value
+                .lines()
+                .filter(|piece| (SHORTEST_SECRET..=LONGEST_SECRET).contains(&piece.len()));
             secrets.extend(pieces.map(|piece| (piece.to_owned(), format!("[env {name}]"))));
         }
         secrets.sort_by_key(|(piece, _)| std::cmp::Reverse(piece.len()));
-        Self { server: command.name.clone(), secrets, kept: Mutex::default() }
+        Self {
+            server: command.name.clone(),
+            secrets,
+            kept: Mutex::default(),
+        }
     }
 
     /// Reads to the end.
@@ -80,7 +93,9 @@ impl Said {
 
     fn cut(&self, text: &[u8], bound: usize, line: &mut Vec<u8>, pace: &mut Pace) {
         for piece in text.split_inclusive(|byte| *byte == b'\n') {
-            let (text, whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            let (text, whole) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |text| (text, true));
             line.extend_from_slice(&text[..text.len().min(bound - line.len())]);
             if whole {
                 self.take(line, pace);
@@ -137,7 +152,9 @@ impl Kept {
         self.bytes += line.len();
         self.lines.push_back(line);
         while self.bytes > KEPT {
-            let Some(first) = self.lines.pop_front() else { break };
+            let Some(first) = self.lines.pop_front() else {
+                break;
+            };
             self.bytes -= first.len();
         }
     }
@@ -148,7 +165,11 @@ impl Pace {
         let now = Clock.steady();
         if now.saturating_sub(self.since) >= Duration::from_secs(1) {
             self.tell(server);
-            *self = Self { since: now, logged: 0, dropped: 0 };
+            *self = Self {
+                since: now,
+                logged: 0,
+                dropped: 0,
+            };
         }
         self.logged += 1;
         if self.logged > RATE {
@@ -176,9 +197,19 @@ mod tests {
     use crate::upstream::child::sandbox::Sandbox;
 
     fn said(env: &[(&str, &str)]) -> Arc<Said> {
-        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         let (program, args, name) = ("x".to_owned(), Vec::new(), ServerName::new("billing"));
-        Arc::new(Said::new(&Command { program, args, env, cwd: None, sandbox: Sandbox::default(), name }))
+        Arc::new(Said::new(&Command {
+            program,
+            args,
+            env,
+            cwd: None,
+            sandbox: Sandbox::default(),
+            name,
+        }))
     }
 
     async fn heard(said: &Arc<Said>, text: &[u8]) -> Vec<String> {
@@ -186,16 +217,31 @@ mod tests {
         said.kept()
     }
 
-    /// SECURITY §3F F5, §3G: a server cannot forge log lines, and what it was given in confidence is not repeated.
+    /// SECURITY §3F F5, §3G: a server cannot forge log lines, and what it was given in confidence
+    /// is not repeated.
     #[tokio::test]
     async fn lines_are_cleaned() {
-        let said = said(&[("KEY", "s3cr3t-v4lue"), ("PEM", "--begin--\nAAAABBBB\n"), ("HOME", "/home/ann")]);
-        let lines =
-            heard(&said, b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n").await;
-        assert_eq!(lines, ["key is [env KEY] [env PEM] in /home/ann", "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"]);
+        let said = said(&[
+            ("KEY", "s3cr3t-v4lue"),
+            ("PEM", "--begin--\nAAAABBBB\n"),
+            ("HOME", "/home/ann"),
+        ]);
+        let lines = heard(
+            &said,
+            b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n",
+        )
+        .await;
+        assert_eq!(
+            lines,
+            [
+                "key is [env KEY] [env PEM] in /home/ann",
+                "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"
+            ]
+        );
     }
 
-    /// SECURITY §3I I3: a flood costs its bounds; a secret across the cut does not show its first half.
+    /// SECURITY §3I I3: a flood costs its bounds; a secret across the cut does not show its first
+    /// half.
     #[tokio::test]
     async fn a_flood_keeps_only_its_end() {
         let secret = "0123456789abcdef".repeat(4);
@@ -205,8 +251,14 @@ mod tests {
         flood.resize(1 << 20, b'y');
         flood.push(b'\n');
         let lines = heard(&said, &flood).await;
-        assert!(lines.len() == 1 && lines[0].len() <= LONGEST + 3 && !lines[0].contains("0123456789"), "{}", lines[0]);
-        let many: Vec<String> = (0..20_000).map(|number| format!("line number {number}")).collect();
+        assert!(
+            lines.len() == 1 && lines[0].len() <= LONGEST + 3 && !lines[0].contains("0123456789"),
+            "{}",
+            lines[0]
+        );
+        let many: Vec<String> = (0..20_000)
+            .map(|number| format!("line number {number}"))
+            .collect();
         let lines = heard(&said, many.join("\n").as_bytes()).await;
         assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT);
         assert_eq!(said.last_line().as_deref(), Some("line number 19999"));

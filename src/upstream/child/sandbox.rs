@@ -1,12 +1,13 @@
-//! What a tool server that is a child process may do to the machine: which files it may reach (Landlock), that it gains no
-//! rights by what it starts, and how much it may take (SECURITY §3I).
+//! What a tool server that is a child process may do to the machine: which files it may reach
+//! (Landlock), that it gains no rights by what it starts, and how much it may take (SECURITY §3I).
 //!
-//! It is laid on by a process between the guard and the program, which then becomes the program: the guard itself has to
-//! read `/proc` and to end what it guards. What is laid on once, neither the program nor anything it starts takes off.
+//! It is laid on by a process between the guard and the program, which then becomes the program:
+//! the guard itself has to read `/proc` and to end what it guards. What is laid on once, neither
+//! the program nor anything it starts takes off.
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CapabilitySet;
@@ -17,8 +18,9 @@ use std::process::Command;
 
 /// The hidden verb that makes toolgate what lays it on.
 pub const VERB: &str = "__confine";
-/// What every program needs to read to start at all, where there is such a thing: its libraries, names of hosts and people,
-/// the time, certificates, and what the kernel says. None of it is anybody's own.
+/// What every program needs to read to start at all, where there is such a thing: its libraries,
+/// names of hosts and people, the time, certificates, and what the kernel says. None of it is
+/// anybody's own.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/dev/full",
@@ -54,10 +56,15 @@ const SYSTEM: &[&str] = &[
     "/sys/fs/cgroup",
     "/usr",
 ];
-/// With these, who is root reads the memory and the environment of others in `/proc`, whatever Landlock says.
-const PRYING: [CapabilitySet; 3] = [CapabilitySet::SYS_ADMIN, CapabilitySet::PERFMON, CapabilitySet::SYS_PTRACE];
-/// With these, who is root makes devices that are disks, loads programs into the kernel or takes its place, and so passes by what
-/// keeps it to its files; and raises its limits again.
+/// With these, who is root reads the memory and the environment of others in `/proc`, whatever
+/// Landlock says.
+const PRYING: [CapabilitySet; 3] = [
+    CapabilitySet::SYS_ADMIN,
+    CapabilitySet::PERFMON,
+    CapabilitySet::SYS_PTRACE,
+];
+/// With these, who is root makes devices that are disks, loads programs into the kernel or takes
+/// its place, and so passes by what keeps it to its files; and raises its limits again.
 const DEFEATING: [CapabilitySet; 6] = [
     CapabilitySet::MKNOD,
     CapabilitySet::SYS_ADMIN,
@@ -68,7 +75,8 @@ const DEFEATING: [CapabilitySet; 6] = [
 ];
 /// What everybody writes to.
 const SINKS: &[&str] = &["/dev/full", "/dev/null", "/dev/zero"];
-/// The oldest Landlock that keeps files from being cut to nothing, too; what later ones add is taken where it is there.
+/// The oldest Landlock that keeps files from being cut to nothing, too; what later ones add is
+/// taken where it is there.
 const SOUND: ABI = ABI::V3;
 const NEWEST: ABI = ABI::V6;
 
@@ -77,7 +85,8 @@ const NEWEST: ABI = ABI::V6;
 pub struct Sandbox {
     /// The files it may reach; none: all that toolgate may.
     pub files: Option<Files>,
-    /// Whether programs that give rights to who starts them (`sudo`) give it none. With `files` they never do.
+    /// Whether programs that give rights to who starts them (`sudo`) give it none. With `files`
+    /// they never do.
     pub no_new_privs: bool,
     /// How much it may take.
     pub limits: Limits,
@@ -86,7 +95,8 @@ pub struct Sandbox {
 /// The files a tool server may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
-    /// It may read these, with everything below, what it may write, and what every program needs; none: all files.
+    /// It may read these, with everything below, what it may write, and what every program needs;
+    /// none: all files.
     pub read: Option<Vec<PathBuf>>,
     /// It may change these, with everything below, and nothing else.
     pub write: Vec<PathBuf>,
@@ -117,7 +127,9 @@ pub enum Unconfined {
     #[error("{0}; create it, or take it out of `sandbox.landlock`")]
     Missing(#[from] landlock::PathFdError),
     /// The kernel cannot keep it to its files.
-    #[error("this kernel cannot keep it to its files (Landlock), and `sandbox.landlock.required` is set: {0}")]
+    #[error(
+        "this kernel cannot keep it to its files (Landlock), and `sandbox.landlock.required` is set: {0}"
+    )]
     Kernel(String),
     /// Landlock refused.
     #[error("Landlock: {0}")]
@@ -145,11 +157,23 @@ impl Sandbox {
     pub fn words(&self) -> String {
         let mut words = Vec::new();
         if let Some(files) = &self.files {
-            let list =
-                |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+            let list = |paths: &[PathBuf]| {
+                paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             words.push(match &files.read {
                 Some(read) => {
-                    format!("reads only {}", if read.is_empty() { "what it writes".to_owned() } else { list(read) })
+                    format!(
+                        "reads only {}",
+                        if read.is_empty() {
+                            "what it writes".to_owned()
+                        } else {
+                            list(read)
+                        }
+                    )
                 }
                 None => "reads all files".to_owned(),
             });
@@ -162,15 +186,35 @@ impl Sandbox {
         if self.no_new_privs || self.files.is_some() {
             words.push("gains no rights".to_owned());
         }
-        let Limits { nofile, address_space, nproc, cpu, fsize } = self.limits;
-        let limits = [("nofile", nofile), ("as", address_space), ("nproc", nproc), ("cpu", cpu), ("fsize", fsize)];
-        words.extend(limits.into_iter().filter_map(|(name, limit)| Some(format!("{name} {}", limit?))));
+        let Limits {
+            nofile,
+            address_space,
+            nproc,
+            cpu,
+            fsize,
+        } = self.limits;
+        let limits = [
+            ("nofile", nofile),
+            ("as", address_space),
+            ("nproc", nproc),
+            ("cpu", cpu),
+            ("fsize", fsize),
+        ];
+        words.extend(
+            limits
+                .into_iter()
+                .filter_map(|(name, limit)| Some(format!("{name} {}", limit?))),
+        );
         words.join("; ")
     }
 
-    /// Lays what `told` says on this process, `say`s what of it the kernel cannot, and becomes the program, which `command`
-    /// starts. Returns only when that fails.
-    pub fn become_confined(told: &str, (program, mut command): (&Path, Command), say: fn(&str)) -> Unconfined {
+    /// Lays what `told` says on this process, `say`s what of it the kernel cannot, and becomes the
+    /// program, which `command` starts. Returns only when that fails.
+    pub fn become_confined(
+        told: &str,
+        (program, mut command): (&Path, Command),
+        say: fn(&str),
+    ) -> Unconfined {
         let laid_on = serde_json::from_str::<Self>(told)
             .map_err(Unconfined::from)
             .and_then(|sandbox| sandbox.lay_on(program, say));
@@ -202,10 +246,22 @@ impl Files {
     /// Keeps this process to its files; false where the kernel can't.
     fn keep_to(&self, program: &Path) -> Result<bool, Unconfined> {
         let reading = AccessFs::from_read(NEWEST);
-        let handled = if self.read.is_some() { AccessFs::from_all(SOUND) } else { AccessFs::from_write(SOUND) };
-        let need = if self.required { CompatLevel::HardRequirement } else { CompatLevel::BestEffort };
+        let handled = if self.read.is_some() {
+            AccessFs::from_all(SOUND)
+        } else {
+            AccessFs::from_write(SOUND)
+        };
+        let need = if self.required {
+            CompatLevel::HardRequirement
+        } else {
+            CompatLevel::BestEffort
+        };
         let unable = |error: landlock::RulesetError| {
-            if self.required { Unconfined::Kernel(error.to_string()) } else { error.into() }
+            if self.required {
+                Unconfined::Kernel(error.to_string())
+            } else {
+                error.into()
+            }
         };
         let mut rules = Ruleset::default()
             .set_compatibility(need)
@@ -219,7 +275,8 @@ impl Files {
             .map_err(unable)?
             .set_compatibility(CompatLevel::BestEffort);
         // A device leads to any disk, wherever it stands.
-        let mut writing = AccessFs::from_write(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+        let mut writing =
+            AccessFs::from_write(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
         if let Some(read) = &self.read {
             writing |= reading;
             give_up(&PRYING)?;
@@ -237,7 +294,9 @@ impl Files {
             rules = rules.add_rules(path_beneath_rules([path], writing))?;
         }
         match rules.restrict_self()?.ruleset {
-            RulesetStatus::NotEnforced if self.required => Err(Unconfined::Kernel("it has no Landlock".to_owned())),
+            RulesetStatus::NotEnforced if self.required => {
+                Err(Unconfined::Kernel("it has no Landlock".to_owned()))
+            }
             RulesetStatus::NotEnforced => Ok(false),
             RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => Ok(true),
         }
@@ -247,7 +306,13 @@ impl Files {
 impl Limits {
     /// Sets them for this process and what it starts; none is raised above what it is.
     fn set(self) -> Result<(), Unconfined> {
-        let Self { nofile, address_space, nproc, cpu, fsize } = self;
+        let Self {
+            nofile,
+            address_space,
+            nproc,
+            cpu,
+            fsize,
+        } = self;
         let limits = [
             (Resource::Nofile, nofile),
             (Resource::Nproc, nproc),
@@ -255,22 +320,31 @@ impl Limits {
             (Resource::Fsize, fsize),
             (Resource::As, address_space),
         ];
-        for (resource, limit) in limits.into_iter().filter_map(|(resource, limit)| Some((resource, limit?))) {
-            let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
+        for (resource, limit) in limits
+            .into_iter()
+            .filter_map(|(resource, limit)| Some((resource, limit?)))
+        {
+            let most = getrlimit(resource)
+                .maximum
+                .map_or(limit, |most| most.min(limit));
             set(resource, most)?;
         }
         Ok(())
     }
 }
 
-/// Takes these from this process and from what it starts: from root for good, and from another account to which they were handed.
+/// Takes these from this process and from what it starts: from root for good, and from another
+/// account to which they were handed.
 fn give_up(capabilities: &[CapabilitySet]) -> Result<(), Unconfined> {
     let error = |errno: rustix::io::Errno| Unconfined::System("capset", errno.into());
     for capability in capabilities {
-        // Only who may set capabilities may take this away; for others, a program that is started gives nothing new.
+        // Only who may set capabilities may take this away; for others, a program that is started
+        // gives nothing new.
         let _ = rustix::thread::remove_capability_from_bounding_set(*capability);
     }
-    let gone = capabilities.iter().fold(CapabilitySet::empty(), |all, capability| all | *capability);
+    let gone = capabilities
+        .iter()
+        .fold(CapabilitySet::empty(), |all, capability| all | *capability);
     let mut sets = rustix::thread::capabilities(None).map_err(error)?;
     sets.effective -= gone;
     sets.permitted -= gone;
@@ -285,11 +359,21 @@ pub fn leave_no_core() {
 
 fn set(resource: Resource, limit: u64) -> Result<(), Unconfined> {
     let error = |errno: rustix::io::Errno| Unconfined::System("setrlimit", errno.into());
-    setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) }).map_err(error)
+    setrlimit(
+        resource,
+        Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        },
+    )
+    .map_err(error)
 }
 
 /// Whether this kernel can keep a program to its files.
 pub fn keeps_to_files() -> bool {
     let needed = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    needed.handle_access(AccessFs::from_all(SOUND)).and_then(Ruleset::create).is_ok()
+    needed
+        .handle_access(AccessFs::from_all(SOUND))
+        .and_then(Ruleset::create)
+        .is_ok()
 }

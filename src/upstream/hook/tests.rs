@@ -19,16 +19,27 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tasks::spawn("hooks", async move { axum::serve(listener, router).await.unwrap() });
+    tasks::spawn("hooks", async move {
+        axum::serve(listener, router).await.unwrap();
+    });
     address
 }
 
 fn hook(address: SocketAddr, path: &str, timeout: Duration) -> Arc<Hook> {
     let url = Url::parse(&format!("http://{address}{path}")).unwrap();
-    Arc::new(Hook::new("it".to_owned(), &url, Secret::new(SECRET.to_owned()), timeout).unwrap())
+    Arc::new(
+        Hook::new(
+            "it".to_owned(),
+            &url,
+            Secret::new(SECRET.to_owned()),
+            timeout,
+        )
+        .unwrap(),
+    )
 }
 
-/// The example of the Standard Webhooks specification: any of its libraries can check what hooks are sent.
+/// The example of the Standard Webhooks specification: any of its libraries can check what hooks
+/// are sent.
 #[test]
 fn requests_are_signed_as_standard_webhooks_are() {
     let key = key_of(&Secret::new(SECRET.to_owned())).unwrap();
@@ -51,34 +62,75 @@ async fn only_an_answer_is_an_answer() {
         .route("/list", said("[]"))
         .route("/garbage", said("<html>"))
         .route("/twice", said(r#"{"block":true,"block":false}"#))
-        .route("/number", said(r#"{"arguments":{"a":12345678901234567890}}"#))
+        .route(
+            "/number",
+            said(r#"{"arguments":{"a":12345678901234567890}}"#),
+        )
         .route("/text", said(r#"{"arguments":"a"}"#))
-        .route("/long", post(async || format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))))
+        .route(
+            "/long",
+            post(async || format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
+        )
         .route("/broken", post(async || StatusCode::INTERNAL_SERVER_ERROR))
         .route("/elsewhere", post(async || Redirect::temporary("/block")))
-        .route("/never", post(async || std::future::pending::<StatusCode>().await));
+        .route(
+            "/never",
+            post(async || std::future::pending::<StatusCode>().await),
+        );
     let (address, connections) = (serve(router).await, connections().unwrap());
-    let ask = async |path: &str, timeout| hook(address, path, timeout).ask(&connections, "id", Bytes::new()).await;
+    let ask = async |path: &str, timeout| {
+        hook(address, path, timeout)
+            .ask(&connections, "id", Bytes::new())
+            .await
+    };
     let usual = Duration::from_secs(30);
     let arguments = json!({ "a": 1 }).as_object().cloned();
     for (path, expected) in [
         ("/nothing", Answer::default()),
         ("/pass", Answer::default()),
-        ("/change", Answer { arguments, ..Answer::default() }),
-        ("/block", Answer { block: true, reason: Some("no".to_owned()), ..Answer::default() }),
+        (
+            "/change",
+            Answer {
+                arguments,
+                ..Answer::default()
+            },
+        ),
+        (
+            "/block",
+            Answer {
+                block: true,
+                reason: Some("no".to_owned()),
+                ..Answer::default()
+            },
+        ),
     ] {
         assert_eq!(ask(path, usual).await.unwrap(), expected, "{path}");
     }
-    for path in ["/empty", "/other", "/list", "/garbage", "/twice", "/number", "/text", "/long"] {
+    for path in [
+        "/empty", "/other", "/list", "/garbage", "/twice", "/number", "/text", "/long",
+    ] {
         let failed = ask(path, usual).await.unwrap_err();
         assert!(matches!(failed, Failed::Unreadable(_)), "{path}: {failed}");
     }
-    assert_eq!(ask("/broken", usual).await.unwrap_err(), Failed::Status(500));
-    assert_eq!(ask("/elsewhere", usual).await.unwrap_err(), Failed::Status(307));
+    assert_eq!(
+        ask("/broken", usual).await.unwrap_err(),
+        Failed::Status(500)
+    );
+    assert_eq!(
+        ask("/elsewhere", usual).await.unwrap_err(),
+        Failed::Status(307)
+    );
     let short = Duration::from_millis(50);
     assert_eq!(ask("/never", short).await.unwrap_err(), Failed::Late(short));
-    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let failed = hook(nowhere, "/", usual).ask(&connections, "id", Bytes::new()).await.unwrap_err();
+    let nowhere = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let failed = hook(nowhere, "/", usual)
+        .ask(&connections, "id", Bytes::new())
+        .await
+        .unwrap_err();
     assert!(matches!(failed, Failed::Unreachable(_)), "{failed}");
 }
 
@@ -90,25 +142,41 @@ struct Crowd {
 }
 
 async fn echo(State(crowd): State<Arc<Crowd>>, headers: Headers, body: String) -> Response {
-    crowd.most.fetch_max(crowd.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    crowd.most.fetch_max(
+        crowd.now.fetch_add(1, Ordering::SeqCst) + 1,
+        Ordering::SeqCst,
+    );
     tokio::task::yield_now().await;
     crowd.now.fetch_sub(1, Ordering::SeqCst);
     let id = headers["webhook-id"].to_str().unwrap();
-    json!({ "arguments": { "of": id, "said": body } }).to_string().into_response()
+    json!({ "arguments": { "of": id, "said": body } })
+        .to_string()
+        .into_response()
 }
 
-/// 001-25, 001-26, 001-P6: ten thousand calls at once: no more requests than there is room for, and each call has its own
-/// answer, under ids that other calls have, too.
+/// 001-25, 001-26, 001-P6: ten thousand calls at once: no more requests than there is room for, and
+/// each call has its own answer, under ids that other calls have, too.
 #[tokio::test]
 async fn ten_thousand_calls_do_not_mix() {
     let crowd = Arc::new(Crowd::default());
-    let address = serve(Router::new().route("/", post(echo)).with_state(crowd.clone())).await;
-    let (hook, connections) = (hook(address, "/", Duration::from_mins(5)), connections().unwrap());
+    let address = serve(
+        Router::new()
+            .route("/", post(echo))
+            .with_state(crowd.clone()),
+    )
+    .await;
+    let (hook, connections) = (
+        hook(address, "/", Duration::from_mins(5)),
+        connections().unwrap(),
+    );
     let asked = (0..10_000).map(|n| {
         let (hook, connections) = (&hook, &connections);
         async move {
             let (id, body) = (format!("call-{}", n % 100), n.to_string());
-            let answer = hook.ask(connections, &id, Bytes::from(body.clone())).await.unwrap();
+            let answer = hook
+                .ask(connections, &id, Bytes::from(body.clone()))
+                .await
+                .unwrap();
             let expected = json!({ "of": id, "said": body });
             assert_eq!(Value::Object(answer.arguments.unwrap()), expected);
         }
@@ -116,10 +184,15 @@ async fn ten_thousand_calls_do_not_mix() {
     join_all(asked).await;
     let most = crowd.most.load(Ordering::SeqCst);
     assert!((2..=AT_ONCE).contains(&most), "{most}");
-    assert_eq!(hook.room.available_permits(), AT_ONCE, "all of the room is given back");
+    assert_eq!(
+        hook.room.available_permits(),
+        AT_ONCE,
+        "all of the room is given back"
+    );
 }
 
-/// 001-35: who is told has a bounded queue; a place in it is given back when its call has been told, well or not.
+/// 001-35: who is told has a bounded queue; a place in it is given back when its call has been
+/// told, well or not.
 #[tokio::test]
 async fn those_who_wait_are_bounded() {
     let (open, opened) = watch::channel(false);
@@ -131,12 +204,20 @@ async fn those_who_wait_are_bounded() {
         }
     };
     let address = serve(Router::new().route("/", post(gate))).await;
-    let (hook, connections) = (hook(address, "/", Duration::from_mins(5)), connections().unwrap());
+    let (hook, connections) = (
+        hook(address, "/", Duration::from_mins(5)),
+        connections().unwrap(),
+    );
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let mut waiting = 0;
     while let Some(place) = hook.place() {
         let told = told.clone();
-        hook.tell(connections.clone(), (waiting.to_string(), Bytes::new()), place, move |ended| drop(told.send(ended)));
+        hook.tell(
+            connections.clone(),
+            (waiting.to_string(), Bytes::new()),
+            place,
+            move |ended| drop(told.send(ended)),
+        );
         waiting += 1;
     }
     assert_eq!(waiting, WAITING);

@@ -24,7 +24,8 @@ const DEFAULT_RETRY_MS: u64 = 500;
 const LONGEST_RETRY_MS: u64 = 30_000;
 /// Longest part of an answer that is copied for being short, in bytes.
 const SHORT: usize = 4 << 10;
-/// Room that is made for the rest of an answer before it is there, in bytes: a server's word for its length is only a word.
+/// Room that is made for the rest of an answer before it is there, in bytes: a server's word for
+/// its length is only a word.
 const AT_ONCE: usize = 1 << 20;
 /// How often one exchange is taken up again.
 const RESUMPTIONS: u32 = 20;
@@ -59,12 +60,28 @@ impl HttpExchange {
         let id = message.id.clone().unwrap_or_else(|| Text::string(""));
         let (endpoint, source) = (endpoint.clone(), Source::Ready(message));
         let (last_event, retry_ms) = (None, DEFAULT_RETRY_MS);
-        Self { id, endpoint, wire, source, status: None, last_event, retry_ms, resumptions: 0 }
+        Self {
+            id,
+            endpoint,
+            wire,
+            source,
+            status: None,
+            last_event,
+            retry_ms,
+            resumptions: 0,
+        }
     }
 
     /// The exchange that `response` begins, for `message`.
-    pub fn of(response: Response<Arriving>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
-        let mut exchange = Self { source: Source::Done, ..Self::ready(endpoint, Wire::default(), message) };
+    pub fn of(
+        response: Response<Arriving>,
+        endpoint: &Endpoint,
+        message: Message,
+    ) -> Result<Self, Fault> {
+        let mut exchange = Self {
+            source: Source::Done,
+            ..Self::ready(endpoint, Wire::default(), message)
+        };
         exchange.answered(response)?;
         Ok(exchange)
     }
@@ -74,13 +91,15 @@ impl HttpExchange {
         self.wire.departure = Some(departure);
     }
 
-    /// Sends the request, once, and waits for the head of the answer. If this future is dropped before it completes, a
-    /// byte may have left, and nothing more arrives.
+    /// Sends the request, once, and waits for the head of the answer. If this future is dropped
+    /// before it completes, a byte may have left, and nothing more arrives.
     pub async fn begin(&mut self) -> Result<(), Fault> {
         if !matches!(self.source, Source::Ready(_)) {
             return Ok(());
         }
-        let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else { return Ok(()) };
+        let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else {
+            return Ok(());
+        };
         let response = self.endpoint.post(&message, &self.wire).await?;
         failpoint::reached("first-response-byte");
         self.answered(response)
@@ -88,18 +107,20 @@ impl HttpExchange {
 
     fn answered(&mut self, response: Response<Arriving>) -> Result<(), Fault> {
         let status = response.status();
-        self.status = (status.is_client_error() || status.is_server_error()).then(|| status.as_u16());
+        self.status =
+            (status.is_client_error() || status.is_server_error()).then(|| status.as_u16());
         self.source = Source::of(response).map_err(|fault| self.under_status(fault))?;
         Ok(())
     }
 
-    /// Whether the server says that the legacy session is no more: with a JSON-RPC error or without (PROTOCOL §3.1). It
-    /// says nothing of the request (SEMANTICS §4).
+    /// Whether the server says that the legacy session is no more: with a JSON-RPC error or without
+    /// (PROTOCOL §3.1). It says nothing of the request (SEMANTICS §4).
     pub fn session_is_gone(&self) -> bool {
         self.wire.session.is_some() && self.has_status(StatusCode::NOT_FOUND)
     }
 
-    /// Whether the server has begun to answer as it does in the session: what says an error may be a proxy's word.
+    /// Whether the server has begun to answer as it does in the session: what says an error may be
+    /// a proxy's word.
     pub fn is_heard(&self) -> bool {
         self.status.is_none() && matches!(self.source, Source::Json(_) | Source::Events(..))
     }
@@ -111,13 +132,18 @@ impl HttpExchange {
 
     /// `fault`, where it was the answer that was wrong, and its status is known.
     pub fn under_status(&self, fault: Fault) -> Fault {
-        Fault { status: fault.status.or(self.status), ..fault }
+        Fault {
+            status: fault.status.or(self.status),
+            ..fault
+        }
     }
 
     /// What arrives next; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
         self.begin().await?;
-        self.arrives().await.map_err(|fault| self.under_status(fault))
+        self.arrives()
+            .await
+            .map_err(|fault| self.under_status(fault))
     }
 
     async fn arrives(&mut self) -> Result<Option<Inbound>, Fault> {
@@ -138,12 +164,14 @@ impl HttpExchange {
     async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
         failpoint::reached("mid-response");
         let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
-        let bytes =
-            bytes.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        let bytes = bytes.map_err(|error| {
+            Fault::after_sending(format!("the answer was cut off or too long: {error}"))
+        })?;
         self.own(self.understood(bytes)?)
     }
 
-    /// What was sent as one message. One that cannot be read may be known to be the answer all the same.
+    /// What was sent as one message. One that cannot be read may be known to be the answer all the
+    /// same.
     fn understood(&self, bytes: Bytes) -> Result<Message, Fault> {
         let whole = bytes.clone();
         read(bytes).map_err(|fault| match answered(&whole) {
@@ -157,20 +185,28 @@ impl HttpExchange {
             && message.id.as_ref() != Some(&self.id)
             && !(message.is_error && message.id.is_none())
         {
-            return Err(Fault::after_sending("the tool server answered with another request's id"));
+            return Err(Fault::after_sending(
+                "the tool server answered with another request's id",
+            ));
         }
         Ok(Inbound::Message(message))
     }
 
     /// One step on the event stream. None: nothing to hand on yet, look again.
-    async fn event(&mut self, mut body: Arriving, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
+    async fn event(
+        &mut self,
+        mut body: Arriving,
+        mut framer: Framer,
+    ) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
             Some(Block::Comment(comment)) => {
                 self.source = Source::Events(body, framer);
                 Ok(Some(Inbound::Comment(comment)))
             }
             Some(Block::Event(event)) => {
-                self.retry_ms = event.retry.map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));
+                self.retry_ms = event
+                    .retry
+                    .map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));
                 if event.id.is_some() {
                     self.last_event = event.id;
                 }
@@ -179,7 +215,8 @@ impl HttpExchange {
                     return Ok(None);
                 }
                 let inbound = self.own(self.understood(event.data)?)?;
-                if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response) {
+                if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response)
+                {
                     self.source = Source::Events(body, framer);
                 }
                 Ok(Some(inbound))
@@ -189,7 +226,9 @@ impl HttpExchange {
                     Some(Ok(frame)) => {
                         failpoint::reached("mid-response");
                         if let Some(bytes) = frame.data_ref() {
-                            framer.push(bytes).map_err(|error| Fault::after_sending(error.to_string()))?;
+                            framer
+                                .push(bytes)
+                                .map_err(|error| Fault::after_sending(error.to_string()))?;
                         }
                         self.source = Source::Events(body, framer);
                     }
@@ -200,18 +239,28 @@ impl HttpExchange {
         }
     }
 
-    /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost (PROTOCOL §3.1).
+    /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost
+    /// (PROTOCOL §3.1).
     fn interrupted(&mut self) -> Result<Inbound, Fault> {
-        let legacy = self.wire.revision.is_some_and(|revision| revision.era() == Era::Legacy);
-        if !legacy || self.status.is_some() || self.last_event.is_none() || self.resumptions >= RESUMPTIONS {
-            return Err(Fault::after_sending("the event stream ended without an answer"));
+        let legacy = self
+            .wire
+            .revision
+            .is_some_and(|revision| revision.era() == Era::Legacy);
+        if !legacy
+            || self.status.is_some()
+            || self.last_event.is_none()
+            || self.resumptions >= RESUMPTIONS
+        {
+            return Err(Fault::after_sending(
+                "the event stream ended without an answer",
+            ));
         }
         self.source = Source::Interrupted;
         Ok(Inbound::Interrupted(self.retry_ms))
     }
 
-    /// The caller has waited as long as the server asked for. The request was sent long ago, so whatever the server
-    /// says to being asked again proves nothing of it (SEMANTICS §4).
+    /// The caller has waited as long as the server asked for. The request was sent long ago, so
+    /// whatever the server says to being asked again proves nothing of it (SEMANTICS §4).
     async fn resume(&mut self) -> Result<(), Fault> {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
@@ -220,7 +269,9 @@ impl HttpExchange {
         match found {
             Ok((StatusCode::OK, source @ Source::Events(..))) => self.source = source,
             Ok(_) => {
-                return Err(Fault::after_sending("the tool server did not take its event stream up again"));
+                return Err(Fault::after_sending(
+                    "the tool server did not take its event stream up again",
+                ));
             }
             Err(fault) => return Err(Fault::after_sending(fault.what)),
         }
@@ -231,45 +282,79 @@ impl HttpExchange {
 impl Source {
     fn of(response: Response<Arriving>) -> Result<Self, Fault> {
         let status = response.status();
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        if response.headers().contains_key(http::header::CONTENT_ENCODING) {
-            return Err(Fault::after_sending("the tool server sent a compressed answer, which was not asked for"));
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .unwrap_or_default();
+        let kind = kind
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
+        if response
+            .headers()
+            .contains_key(http::header::CONTENT_ENCODING)
+        {
+            return Err(Fault::after_sending(
+                "the tool server sent a compressed answer, which was not asked for",
+            ));
         }
         // Under whatever status: what answers the request is an answer (SEMANTICS §4).
-        let may_answer = status == StatusCode::OK || status.is_client_error() || status.is_server_error();
+        let may_answer =
+            status == StatusCode::OK || status.is_client_error() || status.is_server_error();
         match kind.as_str() {
-            "text/event-stream" if may_answer => Ok(Self::Events(response.into_body(), Framer::default())),
+            "text/event-stream" if may_answer => {
+                Ok(Self::Events(response.into_body(), Framer::default()))
+            }
             "application/json" if may_answer => Ok(Self::Json(response.into_body())),
-            _ => Err(Fault::after_sending(format!("the tool server answered with HTTP {status}"))),
+            _ => Err(Fault::after_sending(format!(
+                "the tool server answered with HTTP {status}"
+            ))),
         }
     }
 }
 
-/// A whole body. What is short is copied, so that the connection can read its next answer into the same buffer.
-async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+/// A whole body. What is short is copied, so that the connection can read its next answer into the
+/// same buffer.
+async fn gather(
+    mut body: Limited<Arriving>,
+) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
     while let Some(frame) = body.frame().await {
-        let Ok(part) = frame?.into_data() else { continue };
+        let Ok(part) = frame?.into_data() else {
+            continue;
+        };
         if first.is_empty() && rest.is_empty() && part.len() > SHORT {
             first = part;
             continue;
         }
         if rest.is_empty() {
-            let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(AT_ONCE);
+            let more = usize::try_from(body.size_hint().lower())
+                .unwrap_or(0)
+                .min(AT_ONCE);
             rest.reserve(first.len() + part.len() + more);
             rest.extend_from_slice(&std::mem::take(&mut first));
         }
         rest.extend_from_slice(&part);
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
 }
 
-/// Reads what a server sent as one message, without the secrets that it repeats, and without look-alikes.
+/// Reads what a server sent as one message, without the secrets that it repeats, and without
+/// look-alikes.
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
-    let text = heavy::aside(bytes.len(), || scrub::read(bytes))
-        .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
-    Message::parse(&text)
-        .map(of_server)
-        .map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
+    let text = heavy::aside(bytes.len(), || scrub::read(bytes)).map_err(|malformed| {
+        Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}"))
+    })?;
+    Message::parse(&text).map(of_server).map_err(|reason| {
+        Fault::after_sending(format!(
+            "the tool server sent no JSON-RPC message: {reason}"
+        ))
+    })
 }

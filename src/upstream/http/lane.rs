@@ -1,5 +1,6 @@
-//! Plain HTTP connections to one address, kept between requests and driven by the task that waits for an answer. A
-//! connection in a task of its own would cost each request two wake-ups and two queues, often across threads.
+//! Plain HTTP connections to one address, kept between requests and driven by the task that waits
+//! for an answer. A connection in a task of its own would cost each request two wake-ups and two
+//! queues, often across threads.
 
 #[cfg(test)]
 mod tests;
@@ -57,11 +58,20 @@ pub struct Arriving {
 impl Lane {
     /// The lane to `address`; nothing is opened yet.
     pub(super) fn new(connector: HttpConnector, address: Uri) -> Arc<Self> {
-        Arc::new(Self { connector, address, unused: Mutex::default(), swept: AtomicBool::new(false) })
+        Arc::new(Self {
+            connector,
+            address,
+            unused: Mutex::default(),
+            swept: AtomicBool::new(false),
+        })
     }
 
-    /// Sends a request once: on another connection only when the first has proven that it took nothing of it.
-    pub(super) async fn send(self: &Arc<Self>, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
+    /// Sends a request once: on another connection only when the first has proven that it took
+    /// nothing of it.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        mut request: Request<Payload>,
+    ) -> Result<Response<Arriving>, Fault> {
         while let Some(mut line) = self.kept(Clock.steady()) {
             match line.send(request).await {
                 Ok(response) => return Ok(self.arriving(response, line)),
@@ -75,7 +85,10 @@ impl Lane {
     }
 
     fn arriving(self: &Arc<Self>, response: Response<Incoming>, line: Line) -> Response<Arriving> {
-        response.map(|incoming| Arriving { incoming: Some(incoming), line: Some((line, self.clone())) })
+        response.map(|incoming| Arriving {
+            incoming: Some(incoming),
+            line: Some((line, self.clone())),
+        })
     }
 
     /// The connection that was used last, so that those beyond need grow old.
@@ -90,7 +103,9 @@ impl Lane {
 
     /// Drops what nobody has used for long, or what the server has closed.
     fn forget(&self, now: Duration) {
-        self.unused.lock().retain_mut(|(since, line)| now.saturating_sub(*since) < IDLE && line.is_ready());
+        self.unused
+            .lock()
+            .retain_mut(|(since, line)| now.saturating_sub(*since) < IDLE && line.is_ready());
     }
 
     fn keep(&self, mut line: Line) {
@@ -108,10 +123,23 @@ impl Lane {
         if !self.swept.swap(true, Ordering::Relaxed) {
             tasks::spawn("unused connections", sweep(Arc::downgrade(self)));
         }
-        let unsent = |error: &dyn std::error::Error| Fault::unsent(of_error("no connection to the tool server", error));
-        let stream = self.connector.clone().oneshot(self.address.clone()).await.map_err(|error| unsent(&error))?;
-        let (requests, connection) = Builder::new().handshake(stream).await.map_err(|error| unsent(&error))?;
-        Ok(Line { requests, connection: Some(Box::new(connection)) })
+        let unsent = |error: &dyn std::error::Error| {
+            Fault::unsent(of_error("no connection to the tool server", error))
+        };
+        let stream = self
+            .connector
+            .clone()
+            .oneshot(self.address.clone())
+            .await
+            .map_err(|error| unsent(&error))?;
+        let (requests, connection) = Builder::new()
+            .handshake(stream)
+            .await
+            .map_err(|error| unsent(&error))?;
+        Ok(Line {
+            requests,
+            connection: Some(Box::new(connection)),
+        })
     }
 }
 
@@ -132,13 +160,17 @@ async fn sweep(lane: Weak<Lane>) {
 
 impl Line {
     fn drive(&mut self, task: &mut Task<'_>) {
-        let ended = self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
+        let ended = self
+            .connection
+            .as_mut()
+            .is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
         if ended {
             self.connection = None;
         }
     }
 
-    /// Whether it takes a request, as far as the server has been heard. Nobody waits for an unused connection to move.
+    /// Whether it takes a request, as far as the server has been heard. Nobody waits for an unused
+    /// connection to move.
     fn is_ready(&mut self) -> bool {
         self.drive(&mut Task::from_waker(Waker::noop()));
         self.connection.is_some() && self.requests.is_ready()
@@ -152,7 +184,10 @@ impl Line {
         let mut answer = std::pin::pin!(self.requests.try_send_request(request));
         let answered = std::future::poll_fn(|task| {
             // All that the answer waits for happens in here.
-            let ended = self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
+            let ended = self
+                .connection
+                .as_mut()
+                .is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
             if ended {
                 self.connection = None;
             }
@@ -161,7 +196,11 @@ impl Line {
         answered.await.map_err(|mut error| {
             let untouched = error.take_message();
             let what = of_error("the connection to the tool server broke", error.error());
-            let fault = if untouched.is_some() { Fault::unsent(what) } else { Fault::after_sending(what) };
+            let fault = if untouched.is_some() {
+                Fault::unsent(what)
+            } else {
+                Fault::after_sending(what)
+            };
             (fault, untouched)
         })
     }
@@ -176,7 +215,10 @@ impl std::fmt::Debug for Line {
 impl Arriving {
     /// A body on a connection that drives itself.
     pub(super) fn elsewhere(incoming: Incoming) -> Self {
-        Self { incoming: Some(incoming), line: None }
+        Self {
+            incoming: Some(incoming),
+            line: None,
+        }
     }
 
     /// Gives the connection back, if the whole answer has been read from it.
@@ -191,9 +233,14 @@ impl Body for Arriving {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        let Some(incoming) = &mut this.incoming else { return Poll::Ready(None) };
+        let Some(incoming) = &mut this.incoming else {
+            return Poll::Ready(None);
+        };
         let mut polled = Pin::new(&mut *incoming).poll_frame(task);
         if let (true, Some((line, _))) = (polled.is_pending(), &mut this.line) {
             line.drive(task);
@@ -210,13 +257,16 @@ impl Body for Arriving {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.incoming
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        // What has arrived already is passed over; a connection with more to come is closed, which tells the server.
+        // What has arrived already is passed over; a connection with more to come is closed, which
+        // tells the server.
         self.incoming = None;
         self.release();
     }

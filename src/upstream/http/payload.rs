@@ -1,5 +1,5 @@
-//! The body of a request to a tool server: its bytes, which leave if the request has not been taken back by then; with fail
-//! points in two halves, so that a test can end toolgate between them.
+//! The body of a request to a tool server: its bytes, which leave if the request has not been taken
+//! back by then; with fail points in two halves, so that a test can end toolgate between them.
 
 use crate::upstream::departure::{Departure, TakenBack};
 use bytes::Bytes;
@@ -13,8 +13,8 @@ type Inside = http_body_util::Full<Bytes>;
 #[cfg(feature = "failpoints")]
 type Inside = halves::Halves;
 
-/// The body of a request, which is the message. A connection asks for it before it writes anything, over HTTP/2 at times
-/// right after the head; a request that has a head only is none.
+/// The body of a request, which is the message. A connection asks for it before it writes anything,
+/// over HTTP/2 at times right after the head; a request that has a head only is none.
 #[derive(Debug)]
 pub struct Payload {
     inside: Inside,
@@ -24,7 +24,10 @@ pub struct Payload {
 
 /// The body that consists of `bytes`.
 pub(super) fn payload(bytes: Bytes, departure: Option<Departure>) -> Payload {
-    Payload { inside: Inside::new(bytes), departure }
+    Payload {
+        inside: Inside::new(bytes),
+        departure,
+    }
 }
 
 impl Body for Payload {
@@ -38,7 +41,9 @@ impl Body for Payload {
         if let Some(departure) = &self.departure {
             departure.leaves()?;
         }
-        Pin::new(&mut self.inside).poll_frame(context).map_err(|never| match never {})
+        Pin::new(&mut self.inside)
+            .poll_frame(context)
+            .map_err(|never| match never {})
     }
 
     fn is_end_stream(&self) -> bool {
@@ -74,7 +79,11 @@ mod halves {
 
     impl Halves {
         pub(super) fn new(bytes: Bytes) -> Self {
-            Self { first: bytes.len() / 2, rest: bytes, paused: false }
+            Self {
+                first: bytes.len() / 2,
+                rest: bytes,
+                paused: false,
+            }
         }
     }
 

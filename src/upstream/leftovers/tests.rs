@@ -11,7 +11,11 @@ fn folder() -> (tempfile::TempDir, Leftovers) {
 
 fn sleeper() -> (Child, Pid) {
     use std::os::unix::process::CommandExt;
-    let child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+    let child = Command::new("sleep")
+        .arg("600")
+        .process_group(0)
+        .spawn()
+        .unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     (child, pid)
 }
@@ -41,7 +45,13 @@ fn a_child_of_a_dead_toolgate_is_ended() {
     let path = recorded(&leftovers, pid);
     orphan(&path);
     let reaper = std::thread::spawn(move || child.wait().unwrap());
-    assert_eq!(leftovers.sweep().unwrap(), Swept { ended: 1, ..Swept::default() });
+    assert_eq!(
+        leftovers.sweep().unwrap(),
+        Swept {
+            ended: 1,
+            ..Swept::default()
+        }
+    );
     assert!(!reaper.join().unwrap().success());
     assert!(!path.exists());
 }
@@ -64,9 +74,17 @@ fn an_id_that_another_process_has_now_is_left_alone() {
     let path = recorded(&leftovers, pid);
     orphan(&path);
     let started = lineage::look(pid).unwrap().started;
-    let text = std::fs::read_to_string(&path).unwrap().replace(&format!(" {started} "), &format!(" {} ", started + 1));
+    let text = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace(&format!(" {started} "), &format!(" {} ", started + 1));
     std::fs::write(&path, text).unwrap();
-    assert_eq!(leftovers.sweep().unwrap(), Swept { gone: 1, ..Swept::default() });
+    assert_eq!(
+        leftovers.sweep().unwrap(),
+        Swept {
+            gone: 1,
+            ..Swept::default()
+        }
+    );
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -86,6 +104,9 @@ fn a_record_ends_with_its_child_and_an_unreadable_one_is_removed() {
 #[test]
 fn nothing_is_recorded_without_a_data_directory() {
     let leftovers = Leftovers::open(None).unwrap();
-    assert_eq!(leftovers.begin(&ServerName::new("billing")).unwrap().path(), None);
+    assert_eq!(
+        leftovers.begin(&ServerName::new("billing")).unwrap().path(),
+        None
+    );
     assert_eq!(leftovers.sweep().unwrap(), Swept::default());
 }

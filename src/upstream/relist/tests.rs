@@ -1,4 +1,5 @@
-//! How old what is known of a server's tools gets, on paused time; the server is played line by line (FINDINGS L7).
+//! How old what is known of a server's tools gets, on paused time; the server is played line by
+//! line (FINDINGS L7).
 
 use super::*;
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -30,49 +31,95 @@ impl Played {
     }
 
     async fn says(&mut self, message: Value) {
-        self.says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.says
+            .write_all(format!("{message}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn lists(&mut self, id: Value, names: &[&str]) {
-        let tools: Vec<_> = names.iter().map(|name| json!({ "name": name, "inputSchema": {} })).collect();
+        let tools: Vec<_> = names
+            .iter()
+            .map(|name| json!({ "name": name, "inputSchema": {} }))
+            .collect();
         let mut result = json!({ "tools": tools });
         if let Some(ttl) = self.ttl {
             result["ttlMs"] = json!(u64::try_from(ttl.as_millis()).unwrap());
         }
-        self.says(json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
+        self.says(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+            .await;
     }
 
     async fn refuses(&mut self, id: Value) {
-        self.says(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": "busy" } })).await;
+        self.says(
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": "busy" } }),
+        )
+        .await;
     }
 }
 
 /// A connected server that announces changes or not, and whose tools count for `ttl`.
 fn connected(announces: bool, ttl: Option<Duration>) -> (Server, Arc<Link>, Played) {
-    let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
+    let transport = Transport::Http {
+        uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
+        headers: http::HeaderMap::new(),
+    };
     let name = ServerName::new("billing");
     let timeout = Duration::from_secs(20);
     let (start_timeout, ping_after, not_executed) = (timeout, timeout, Arc::default());
     let (own, refresh) = (name.clone(), REFRESH);
-    let settings = Settings { name: own, transport, timeout, start_timeout, refresh, ping_after, not_executed };
+    let settings = Settings {
+        name: own,
+        transport,
+        timeout,
+        start_timeout,
+        refresh,
+        ping_after,
+        not_executed,
+    };
     let connections = crate::upstream::http::connections().unwrap();
-    let server =
-        Server::new(settings, Surroundings { connections, guard: "toolgate".into(), leftovers: Arc::default() });
+    let server = Server::new(
+        settings,
+        Surroundings {
+            connections,
+            guard: "toolgate".into(),
+            leftovers: Arc::default(),
+        },
+    );
     let ((output, heard), (says, input)) = (duplex(1 << 16), duplex(1 << 16));
     let (conversation, _) = Conversation::start(&name, input, output, std::future::pending());
     let link = Arc::new(Link::over(Arc::new(conversation)));
     let said = json!({ "capabilities": { "tools": { "listChanged": announces } } });
     server.stands(Some(link.clone()), Some(Text::of(&said)));
-    server.lists(Catalog { fresh_for: ttl, ..Catalog::default() });
-    (server, link, Played { heard: Lines::new(heard), says, ttl })
+    server.lists(Catalog {
+        fresh_for: ttl,
+        ..Catalog::default()
+    });
+    (
+        server,
+        link,
+        Played {
+            heard: Lines::new(heard),
+            says,
+            ttl,
+        },
+    )
 }
 
 fn names(server: &Server) -> Vec<String> {
-    server.up().unwrap().catalog.tools.iter().map(|tool| tool.name.clone()).collect()
+    server
+        .up()
+        .unwrap()
+        .catalog
+        .tools
+        .iter()
+        .map(|tool| tool.name.clone())
+        .collect()
 }
 
-/// L7: what is known is asked for again after half to all of the time that it counts for: the server's `ttlMs` within bounds where
-/// it announces no changes, the configured time where it announces them or says nothing.
+/// L7: what is known is asked for again after half to all of the time that it counts for: the
+/// server's `ttlMs` within bounds where it announces no changes, the configured time where it
+/// announces them or says nothing.
 #[tokio::test(start_paused = true)]
 async fn l7_tools_are_asked_for_again_in_bounded_time() {
     let seconds = Duration::from_secs;
@@ -90,22 +137,39 @@ async fn l7_tools_are_asked_for_again_in_bounded_time() {
             let begun = Instant::now();
             let asked = tokio::select! { _ = relist.next() => panic!("nobody answered"), id = played.asked() => id };
             let waited = begun.elapsed();
-            assert!(age / 2 <= waited && waited <= age, "{announces} {ttl:?}: {waited:?}");
+            assert!(
+                age / 2 <= waited && waited <= age,
+                "{announces} {ttl:?}: {waited:?}"
+            );
             let changes = server.state();
-            let tools: &[&str] = if round % 2 == 0 { &["a", "b"] } else { &["b", "a"] };
+            let tools: &[&str] = if round % 2 == 0 {
+                &["a", "b"]
+            } else {
+                &["b", "a"]
+            };
             played.lists(asked, tools).await;
             relist.next().await.unwrap();
-            assert_eq!((names(&server).len(), changes.has_changed().unwrap()), (2, round == 0), "round {round}");
+            assert_eq!(
+                (names(&server).len(), changes.has_changed().unwrap()),
+                (2, round == 0),
+                "round {round}"
+            );
         }
     }
 }
 
-/// L7: what changed without a word is taken in; what did not, or is only listed in another order, tells nobody.
+/// L7: what changed without a word is taken in; what did not, or is only listed in another order,
+/// tells nobody.
 #[tokio::test(start_paused = true)]
 async fn l7_only_what_changed_is_told() {
     let (server, link, mut played) = connected(false, None);
     let mut relist = Relist::new(&server, &link);
-    for (listed, told) in [(["a", "b"], true), (["a", "b"], false), (["b", "a"], false), (["a", "c"], true)] {
+    for (listed, told) in [
+        (["a", "b"], true),
+        (["a", "b"], false),
+        (["b", "a"], false),
+        (["a", "c"], true),
+    ] {
         let changes = server.state();
         let (taken, ()) = tokio::join!(relist.next(), async {
             let id = played.asked().await;
@@ -117,12 +181,21 @@ async fn l7_only_what_changed_is_told() {
     }
 }
 
-/// L7: a server that is busy is not lost at once, and what it listed still counts; one that was said to be lost is.
+/// L7: a server that is busy is not lost at once, and what it listed still counts; one that was
+/// said to be lost is.
 #[tokio::test(start_paused = true)]
 async fn l7_a_busy_server_is_asked_three_times() {
     let (server, link, mut played) = connected(false, None);
     let mut relist = Relist::new(&server, &link);
-    for answer in ["lists", "refuses", "is silent", "lists", "refuses", "is silent", "refuses"] {
+    for answer in [
+        "lists",
+        "refuses",
+        "is silent",
+        "lists",
+        "refuses",
+        "is silent",
+        "refuses",
+    ] {
         let answered = async {
             let id = played.asked().await;
             match answer {
@@ -133,7 +206,11 @@ async fn l7_a_busy_server_is_asked_three_times() {
         };
         let (taken, ()) = tokio::join!(relist.next(), answered);
         let last = relist.failures == PATIENCE;
-        assert_eq!((taken.is_err(), names(&server)), (last, vec!["a".to_owned()]), "{answer}");
+        assert_eq!(
+            (taken.is_err(), names(&server)),
+            (last, vec!["a".to_owned()]),
+            "{answer}"
+        );
     }
     assert_eq!(relist.failures, PATIENCE);
     let mut relist = Relist::new(&server, &link);
@@ -146,8 +223,8 @@ async fn l7_a_busy_server_is_asked_three_times() {
     assert!(taken.is_err() && begun.elapsed() < Duration::from_secs(1));
 }
 
-/// SECURITY §3C C10: while one question waits for its answer there is no second, and a change that was told meanwhile is asked for
-/// after it, whatever the first answer says.
+/// SECURITY §3C C10: while one question waits for its answer there is no second, and a change that
+/// was told meanwhile is asked for after it, whatever the first answer says.
 #[tokio::test(start_paused = true)]
 async fn c10_one_question_at_a_time() {
     let (server, link, mut played) = connected(false, None);
@@ -158,7 +235,12 @@ async fn c10_one_question_at_a_time() {
         let waiting = tokio::time::timeout(Duration::from_millis(10), relist.next()).await;
         assert!(waiting.is_err(), "nobody answered");
     }
-    assert!(tokio::time::timeout(Duration::from_secs(1), played.asked()).await.is_err(), "a second question");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), played.asked())
+            .await
+            .is_err(),
+        "a second question"
+    );
     played.lists(first, &["a"]).await;
     relist.next().await.unwrap();
     let begun = Instant::now();
@@ -167,5 +249,8 @@ async fn c10_one_question_at_a_time() {
         played.lists(id, &["b"]).await;
     });
     taken.unwrap();
-    assert_eq!((names(&server), begun.elapsed()), (vec!["b".to_owned()], BETWEEN_LISTINGS));
+    assert_eq!(
+        (names(&server), begun.elapsed()),
+        (vec!["b".to_owned()], BETWEEN_LISTINGS)
+    );
 }

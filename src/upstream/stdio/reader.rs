@@ -1,4 +1,5 @@
-//! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that is no message.
+//! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that
+//! is no message.
 
 use super::{AFTERMATH, Line, Shared};
 use crate::failpoint;
@@ -17,7 +18,8 @@ use tokio::sync::mpsc;
 
 /// Lines in a row that are no message before the conversation ends.
 const MOST_GARBAGE: u32 = 100;
-/// Framing with headers is another protocol's; it would leave the reader waiting for a line end (SECURITY §3A A14).
+/// Framing with headers is another protocol's; it would leave the reader waiting for a line end
+/// (SECURITY §3A A14).
 const HEADER: &[u8] = b"content-length:";
 
 /// Where messages go that belong to no request.
@@ -77,14 +79,21 @@ impl Shared {
             let line = match lines.next().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return Over::Output,
-                Err(Broken::TooLong) => return Over::Because("it sent a line longer than 4 MiB".to_owned()),
-                Err(Broken::Read(error)) => return Over::Because(format!("reading from it failed: {error}")),
+                Err(Broken::TooLong) => {
+                    return Over::Because("it sent a line longer than 4 MiB".to_owned());
+                }
+                Err(Broken::Read(error)) => {
+                    return Over::Because(format!("reading from it failed: {error}"));
+                }
             };
             failpoint::reached("first-response-byte");
-            let framed = line.get(..HEADER.len()).is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
+            let framed = line
+                .get(..HEADER.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
             if framed {
                 return Over::Because(
-                    "it frames its messages with headers, which is not MCP's one message per line".to_owned(),
+                    "it frames its messages with headers, which is not MCP's one message per line"
+                        .to_owned(),
                 );
             }
             if line.trim_ascii().is_empty() {
@@ -98,7 +107,9 @@ impl Shared {
                 self.routes.unreadable(&line);
             }
             if garbage > 0 && self.too_much(garbage) {
-                return Over::Because(format!("it sent {garbage} lines in a row that are not JSON-RPC messages"));
+                return Over::Because(format!(
+                    "it sent {garbage} lines in a row that are not JSON-RPC messages"
+                ));
             }
         }
     }
@@ -113,16 +124,26 @@ impl Shared {
     }
 
     fn deliver(&self, message: Message, out: &Out) {
-        let Some(message) = self.routes.route(message) else { return };
-        let Err(full) = out.unsolicited.try_send(Inbound::Message(message)) else { return };
+        let Some(message) = self.routes.route(message) else {
+            return;
+        };
+        let Err(full) = out.unsolicited.try_send(Inbound::Message(message)) else {
+            return;
+        };
         self.routes.note_dropped();
-        let Inbound::Message(message) = full.into_inner() else { return };
+        let Inbound::Message(message) = full.into_inner() else {
+            return;
+        };
         // A server that waits for an answer must get one.
         if message.kind == Kind::Request
             && let Some(queue) = out.queue.upgrade()
         {
-            let busy =
-                Message::error(message.id, INTERNAL, "too many requests wait for an answer; try again later", None);
+            let busy = Message::error(
+                message.id,
+                INTERNAL,
+                "too many requests wait for an answer; try again later",
+                None,
+            );
             let _ = queue.try_send(Line::of(None, &busy));
         }
     }

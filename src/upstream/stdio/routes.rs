@@ -19,7 +19,8 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// What a conversation dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answers, progress and subscription notes for requests that are unknown, answered or given up (SECURITY §3A A12).
+    /// Answers, progress and subscription notes for requests that are unknown, answered or given
+    /// up (SECURITY §3A A12).
     pub stray: u64,
     /// Notifications for which there was no room, or no single owner.
     pub dropped: u64,
@@ -79,8 +80,8 @@ impl Table {
         self.open.get(&own_id(&id?)?).filter(|open| open.begun)
     }
 
-    /// Log messages name no request. If several asked for them, what one agent caused must not be shown to another
-    /// (SECURITY §3C C9).
+    /// Log messages name no request. If several asked for them, what one agent caused must not be
+    /// shown to another (SECURITY §3C C9).
     fn asker_for_logs(&self) -> Owner<'_> {
         let mut askers = self.open.values().filter(|open| open.logs && open.begun);
         match (askers.next(), askers.next()) {
@@ -94,7 +95,9 @@ impl Table {
 impl Open {
     /// Puts the agent's own progress token back.
     fn with_own_token(&self, message: &mut Message) -> Owner<'_> {
-        let Some(token) = self.token.clone() else { return Owner::Stray };
+        let Some(token) = self.token.clone() else {
+            return Owner::Stray;
+        };
         if let Some(mut params) = message.body.as_ref().and_then(Text::object) {
             params.set("progressToken", token);
             message.body = Some(params.text());
@@ -106,12 +109,23 @@ impl Open {
 impl Routes {
     pub(super) fn new(server: &ServerName) -> Self {
         let mut seed = [0; 4];
-        // Ids that cannot be guessed only make a confused server easier to spot; each is checked against the table.
+        // Ids that cannot be guessed only make a confused server easier to spot; each is checked
+        // against the table.
         let _ = getrandom::fill(&mut seed);
         let next = u64::from(u32::from_le_bytes(seed) >> 1) + 1;
-        let table = Mutex::new(Table { next, open: HashMap::new(), hushed: None });
+        let table = Mutex::new(Table {
+            next,
+            open: HashMap::new(),
+            hushed: None,
+        });
         let [stray, dropped, garbage] = [const { AtomicU64::new(0) }; 3];
-        Self { server: server.clone(), table, stray, dropped, garbage }
+        Self {
+            server: server.clone(),
+            table,
+            stray,
+            dropped,
+            garbage,
+        }
     }
 
     /// Gives a request its id and its progress token, and opens its inbox.
@@ -126,14 +140,28 @@ impl Routes {
         if table.open.len() >= MOST {
             table.open.retain(|_, open| !open.inbox.is_closed());
         }
-        let last = inbox.clone().try_reserve_owned().ok().filter(|_| table.open.len() < MOST);
+        let last = inbox
+            .clone()
+            .try_reserve_owned()
+            .ok()
+            .filter(|_| table.open.len() < MOST);
         let Some(last) = last else {
             return Err(self.fault("too many requests wait for their answers", Sent::Nothing));
         };
         let id = table.next;
         table.next += 1;
         let (message, token) = with_token(message.with_id(number(id)), id);
-        table.open.insert(id, Open { token, logs, listens, begun: false, inbox, last });
+        table.open.insert(
+            id,
+            Open {
+                token,
+                logs,
+                listens,
+                begun: false,
+                inbox,
+                last,
+            },
+        );
         Ok((id, message, receiver))
     }
 
@@ -181,10 +209,18 @@ impl Routes {
         let ended: Vec<Open> = {
             let mut table = self.table.lock();
             table.hushed.get_or_insert_with(|| why.to_owned());
-            table.open.extract_if(|_, open| which(open)).map(|(_, open)| open).collect()
+            table
+                .open
+                .extract_if(|_, open| which(open))
+                .map(|(_, open)| open)
+                .collect()
         };
         for open in ended {
-            let sent = if open.begun { Sent::Maybe } else { Sent::Nothing };
+            let sent = if open.begun {
+                Sent::Maybe
+            } else {
+                Sent::Nothing
+            };
             open.last.send(Err(self.fault(why, sent)));
         }
     }
@@ -192,11 +228,18 @@ impl Routes {
     /// The fault for a caller that comes after the end.
     pub(super) fn refusal(&self) -> Fault {
         let why = self.table.lock().hushed.clone();
-        self.fault(why.as_deref().unwrap_or("the conversation is over"), Sent::Nothing)
+        self.fault(
+            why.as_deref().unwrap_or("the conversation is over"),
+            Sent::Nothing,
+        )
     }
 
     fn fault(&self, why: &str, sent: Sent) -> Fault {
-        Fault { what: format!("server `{}`: {why}", self.server), sent, status: None }
+        Fault {
+            what: format!("server `{}`: {why}", self.server),
+            sent,
+            status: None,
+        }
     }
 
     /// Gives a message to its owner, or back if it belongs to no request.
@@ -215,10 +258,13 @@ impl Routes {
         let open = {
             let mut table = self.table.lock();
             let id = message.id.as_ref().and_then(own_id);
-            id.filter(|id| table.open.get(id).is_some_and(|open| open.begun)).and_then(|id| table.open.remove(&id))
+            id.filter(|id| table.open.get(id).is_some_and(|open| open.begun))
+                .and_then(|id| table.open.remove(&id))
         };
         match open {
-            Some(open) if !open.inbox.is_closed() => drop(open.last.send(Ok(Inbound::Message(message)))),
+            Some(open) if !open.inbox.is_closed() => {
+                drop(open.last.send(Ok(Inbound::Message(message))));
+            }
             _ => add(&self.stray),
         }
     }
@@ -226,7 +272,13 @@ impl Routes {
     /// Ends the request that a line answers which cannot be read, if it does beyond doubt.
     pub(super) fn unreadable(&self, line: &[u8]) {
         let id = answered(line).and_then(digits);
-        let begun = id.filter(|id| self.table.lock().open.get(id).is_some_and(|open| open.begun));
+        let begun = id.filter(|id| {
+            self.table
+                .lock()
+                .open
+                .get(id)
+                .is_some_and(|open| open.begun)
+        });
         if let Some(id) = begun {
             self.fail(id, "its answer cannot be read", Sent::Answered);
         }
@@ -239,7 +291,8 @@ impl Routes {
                 let open = table.find(param(&message, "progressToken"));
                 open.map_or(Owner::Stray, |open| open.with_own_token(&mut message))
             }
-            // A server may end a subscription so on stdio (PROTOCOL §1.7); any other is about a request of the server.
+            // A server may end a subscription so on stdio (PROTOCOL §1.7); any other is about a
+            // request of the server.
             "notifications/cancelled" => match table.find(param(&message, "requestId")) {
                 Some(open) if open.listens => Owner::One(open),
                 _ => Owner::Nobody,
@@ -277,7 +330,11 @@ impl Routes {
 
     pub(super) fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts { stray: read(&self.stray), dropped: read(&self.dropped), garbage: read(&self.garbage) }
+        Counts {
+            stray: read(&self.stray),
+            dropped: read(&self.dropped),
+            garbage: read(&self.garbage),
+        }
     }
 }
 
@@ -292,18 +349,29 @@ fn own_id(text: &Text) -> Option<u64> {
 
 fn digits(written: &[u8]) -> Option<u64> {
     let are_digits = written.first().is_some_and(u8::is_ascii_digit);
-    std::str::from_utf8(written).ok().filter(|_| are_digits)?.parse().ok()
+    std::str::from_utf8(written)
+        .ok()
+        .filter(|_| are_digits)?
+        .parse()
+        .ok()
 }
 
 fn param(message: &Message, key: &str) -> Option<Text> {
     message.body.as_ref()?.get(key)
 }
 
-/// Puts our token in the place of the agent's, if there is one. The request's id serves: both are ours and unique.
+/// Puts our token in the place of the agent's, if there is one. The request's id serves: both are
+/// ours and unique.
 fn with_token(mut message: Message, id: u64) -> (Message, Option<Text>) {
-    let Some(mut params) = message.body.as_ref().and_then(Text::object) else { return (message, None) };
-    let Some(mut meta) = params.get("_meta").and_then(Text::object) else { return (message, None) };
-    let Some(token) = meta.get("progressToken").cloned() else { return (message, None) };
+    let Some(mut params) = message.body.as_ref().and_then(Text::object) else {
+        return (message, None);
+    };
+    let Some(mut meta) = params.get("_meta").and_then(Text::object) else {
+        return (message, None);
+    };
+    let Some(token) = meta.get("progressToken").cloned() else {
+        return (message, None);
+    };
     meta.set("progressToken", number(id));
     params.set("_meta", meta.text());
     message.body = Some(params.text());

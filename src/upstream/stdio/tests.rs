@@ -23,9 +23,22 @@ impl Server {
     fn with_room(room: usize) -> (Conversation, Self) {
         let ((output, heard), (says, input)) = (duplex(room), duplex(room));
         let (exit, ended) = oneshot::channel();
-        let ending = async { ended.await.unwrap_or_else(|_| "the test is over".to_owned()) };
-        let (conversation, unsolicited) = Conversation::start(&ServerName::new("billing"), input, output, ending);
-        (conversation, Self { heard: Lines::new(heard), says, unsolicited, exit: Some(exit) })
+        let ending = async {
+            ended
+                .await
+                .unwrap_or_else(|_| "the test is over".to_owned())
+        };
+        let (conversation, unsolicited) =
+            Conversation::start(&ServerName::new("billing"), input, output, ending);
+        (
+            conversation,
+            Self {
+                heard: Lines::new(heard),
+                says,
+                unsolicited,
+                exit: Some(exit),
+            },
+        )
     }
 
     fn new() -> (Conversation, Self) {
@@ -43,15 +56,20 @@ impl Server {
     }
 
     async fn says(&mut self, line: &str) {
-        self.says.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.says
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn answers(&mut self, id: u64, result: Value) {
-        self.says(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
+        self.says(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+            .await;
     }
 
     async fn notes(&mut self, method: &str, params: Value) {
-        self.says(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()).await;
+        self.says(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string())
+            .await;
     }
 
     /// Everything said so far was read once an answer to this came back.
@@ -96,8 +114,14 @@ async fn fault(inbox: &mut Inbox) -> Fault {
 #[tokio::test]
 async fn each_answer_finds_its_request() {
     let (conversation, mut server) = Server::new();
-    let (first, mut one) = conversation.request(call(&json!({ "name": "a" }))).await.unwrap();
-    let (second, mut two) = conversation.request(call(&json!({ "name": "b" }))).await.unwrap();
+    let (first, mut one) = conversation
+        .request(call(&json!({ "name": "a" })))
+        .await
+        .unwrap();
+    let (second, mut two) = conversation
+        .request(call(&json!({ "name": "b" })))
+        .await
+        .unwrap();
     assert_eq!(server.hears().await["id"], json!(first));
     assert_eq!(
         server.hears().await,
@@ -116,13 +140,25 @@ async fn answers_nobody_waits_for_are_dropped_and_counted() {
     let (id, mut inbox) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
     server.answers(id + 1, json!("another's")).await;
-    server.says(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":"as a string"}}"#)).await;
-    server.says(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#).await;
+    server
+        .says(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","result":"as a string"}}"#
+        ))
+        .await;
+    server
+        .says(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#)
+        .await;
     server.answers(id, json!("right")).await;
     server.answers(id, json!("twice")).await;
     assert_eq!(answer(&mut inbox).await, json!("right"));
     server.settle(&conversation).await;
-    assert_eq!(conversation.counts(), Counts { stray: 4, ..Counts::default() });
+    assert_eq!(
+        conversation.counts(),
+        Counts {
+            stray: 4,
+            ..Counts::default()
+        }
+    );
 }
 
 /// PROTOCOL §1.3: a progress token is a string or a number, and comes back as it was.
@@ -130,19 +166,44 @@ async fn answers_nobody_waits_for_are_dropped_and_counted() {
 async fn progress_comes_back_under_the_agents_own_token() {
     let (conversation, mut server) = Server::new();
     for token in [json!("7"), json!(7)] {
-        let (id, mut inbox) =
-            conversation.request(call(&json!({ "_meta": { "progressToken": token, "x": 1 } }))).await.unwrap();
-        assert_eq!(server.hears().await["params"]["_meta"], json!({ "progressToken": id, "x": 1 }));
-        server.notes("notifications/progress", json!({ "progressToken": id, "progress": 0.5 })).await;
+        let (id, mut inbox) = conversation
+            .request(call(
+                &json!({ "_meta": { "progressToken": token, "x": 1 } }),
+            ))
+            .await
+            .unwrap();
+        assert_eq!(
+            server.hears().await["params"]["_meta"],
+            json!({ "progressToken": id, "x": 1 })
+        );
+        server
+            .notes(
+                "notifications/progress",
+                json!({ "progressToken": id, "progress": 0.5 }),
+            )
+            .await;
         let progress = next(&mut inbox).await;
-        assert_eq!(progress.body.unwrap().value(), json!({ "progressToken": token, "progress": 0.5 }));
+        assert_eq!(
+            progress.body.unwrap().value(),
+            json!({ "progressToken": token, "progress": 0.5 })
+        );
         server.answers(id, json!({})).await;
         answer(&mut inbox).await;
-        server.notes("notifications/progress", json!({ "progressToken": id, "progress": 1 })).await;
+        server
+            .notes(
+                "notifications/progress",
+                json!({ "progressToken": id, "progress": 1 }),
+            )
+            .await;
     }
     let (id, mut inbox) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
-    server.notes("notifications/progress", json!({ "progressToken": id, "progress": 1 })).await;
+    server
+        .notes(
+            "notifications/progress",
+            json!({ "progressToken": id, "progress": 1 }),
+        )
+        .await;
     server.answers(id, json!("no progress was asked for")).await;
     answer(&mut inbox).await;
     assert_eq!(conversation.counts().stray, 3);
@@ -152,14 +213,25 @@ async fn progress_comes_back_under_the_agents_own_token() {
 #[tokio::test]
 async fn subscription_notes_go_to_their_listen_request() {
     let (conversation, mut server) = Server::new();
-    let listen = parse(&json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {} }));
+    let listen = parse(
+        &json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {} }),
+    );
     let (id, mut inbox) = conversation.request(listen).await.unwrap();
     server.hears().await;
     let meta = |id: u64| json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } });
-    server.notes("notifications/subscriptions/acknowledged", meta(id)).await;
-    server.notes("notifications/tools/list_changed", meta(id + 9)).await;
-    server.notes("notifications/cancelled", json!({ "requestId": id })).await;
-    assert_eq!(next(&mut inbox).await.method, "notifications/subscriptions/acknowledged");
+    server
+        .notes("notifications/subscriptions/acknowledged", meta(id))
+        .await;
+    server
+        .notes("notifications/tools/list_changed", meta(id + 9))
+        .await;
+    server
+        .notes("notifications/cancelled", json!({ "requestId": id }))
+        .await;
+    assert_eq!(
+        next(&mut inbox).await.method,
+        "notifications/subscriptions/acknowledged"
+    );
     assert_eq!(next(&mut inbox).await.method, "notifications/cancelled");
     server.answers(id, meta(id)).await;
     answer(&mut inbox).await;
@@ -168,26 +240,41 @@ async fn subscription_notes_go_to_their_listen_request() {
 
 /// What the server said outside any request.
 async fn apart(server: &mut Server) -> Message {
-    let Some(Inbound::Message(message)) = server.unsolicited.recv().await else { panic!("nothing was said") };
+    let Some(Inbound::Message(message)) = server.unsolicited.recv().await else {
+        panic!("nothing was said")
+    };
     message
 }
 
-/// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several did.
+/// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several
+/// did.
 #[tokio::test]
 async fn log_messages_go_to_the_one_that_asked() {
     let (conversation, mut server) = Server::new();
     let asking = call(&json!({ "_meta": { "io.modelcontextprotocol/logLevel": "info" } }));
     let (_, _quiet) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
-    server.notes("notifications/message", json!({ "data": "before" })).await;
-    assert_eq!(apart(&mut server).await.body.unwrap().value(), json!({ "data": "before" }));
+    server
+        .notes("notifications/message", json!({ "data": "before" }))
+        .await;
+    assert_eq!(
+        apart(&mut server).await.body.unwrap().value(),
+        json!({ "data": "before" })
+    );
     let (_, mut one) = conversation.request(asking.clone()).await.unwrap();
     server.hears().await;
-    server.notes("notifications/message", json!({ "data": "for one" })).await;
-    assert_eq!(next(&mut one).await.body.unwrap().value(), json!({ "data": "for one" }));
+    server
+        .notes("notifications/message", json!({ "data": "for one" }))
+        .await;
+    assert_eq!(
+        next(&mut one).await.body.unwrap().value(),
+        json!({ "data": "for one" })
+    );
     let (_, mut two) = conversation.request(asking).await.unwrap();
     server.hears().await;
-    server.notes("notifications/message", json!({ "data": "for whom?" })).await;
+    server
+        .notes("notifications/message", json!({ "data": "for whom?" }))
+        .await;
     server.settle(&conversation).await;
     assert!(one.try_recv().is_err() && two.try_recv().is_err());
     assert_eq!(conversation.counts().dropped, 1);
@@ -196,14 +283,24 @@ async fn log_messages_go_to_the_one_that_asked() {
 #[tokio::test]
 async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
     let (conversation, mut server) = Server::new();
-    server.says(r#"{"jsonrpc":"2.0","id":"r-1","method":"roots/list"}"#).await;
-    server.notes("notifications/tools/list_changed", json!({})).await;
+    server
+        .says(r#"{"jsonrpc":"2.0","id":"r-1","method":"roots/list"}"#)
+        .await;
+    server
+        .notes("notifications/tools/list_changed", json!({}))
+        .await;
     let request = apart(&mut server).await;
     assert_eq!(request.method, "roots/list");
-    assert_eq!(apart(&mut server).await.method, "notifications/tools/list_changed");
+    assert_eq!(
+        apart(&mut server).await.method,
+        "notifications/tools/list_changed"
+    );
     let response = Message::response(request.id, Text::of(&json!({ "roots": [] })), false);
     conversation.notify(response).await.unwrap();
-    assert_eq!(server.hears().await, json!({ "jsonrpc": "2.0", "id": "r-1", "result": { "roots": [] } }));
+    assert_eq!(
+        server.hears().await,
+        json!({ "jsonrpc": "2.0", "id": "r-1", "result": { "roots": [] } })
+    );
 }
 
 /// SECURITY §3I I3: nobody reads the unsolicited messages, and calls go on.
@@ -211,10 +308,17 @@ async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
 async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
     let (conversation, mut server) = Server::new();
     for number in 0..=QUEUE {
-        server.says(&format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#)).await;
+        server
+            .says(&format!(
+                r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#
+            ))
+            .await;
     }
     let busy = server.hears().await;
-    assert_eq!((&busy["id"], &busy["error"]["code"]), (&json!(QUEUE), &json!(-32603)));
+    assert_eq!(
+        (&busy["id"], &busy["error"]["code"]),
+        (&json!(QUEUE), &json!(-32603))
+    );
     server.settle(&conversation).await;
     assert_eq!(conversation.counts().dropped, 1);
 }
@@ -222,10 +326,18 @@ async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
 #[tokio::test]
 async fn a_full_inbox_loses_notifications_and_never_the_answer() {
     let (conversation, mut server) = Server::new();
-    let (id, mut inbox) = conversation.request(call(&json!({ "_meta": { "progressToken": 1 } }))).await.unwrap();
+    let (id, mut inbox) = conversation
+        .request(call(&json!({ "_meta": { "progressToken": 1 } })))
+        .await
+        .unwrap();
     server.hears().await;
     for step in 0..QUEUE + 10 {
-        server.notes("notifications/progress", json!({ "progressToken": id, "progress": step })).await;
+        server
+            .notes(
+                "notifications/progress",
+                json!({ "progressToken": id, "progress": step }),
+            )
+            .await;
     }
     server.answers(id, json!("done")).await;
     server.settle(&conversation).await;
@@ -239,13 +351,24 @@ async fn a_full_inbox_loses_notifications_and_never_the_answer() {
 #[tokio::test]
 async fn lines_that_are_no_messages_are_skipped() {
     let (conversation, mut server) = Server::new();
-    let garbage =
-        ["Server listening!", "", "[]", r#"{"jsonrpc":"2.0"}"#, r#"{"jsonrpc":"2.0","id":1,"id":2,"result":1}"#];
+    let garbage = [
+        "Server listening!",
+        "",
+        "[]",
+        r#"{"jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"result":1}"#,
+    ];
     for line in garbage {
         server.says(line).await;
     }
     server.settle(&conversation).await;
-    assert_eq!(conversation.counts(), Counts { garbage: 4, ..Counts::default() });
+    assert_eq!(
+        conversation.counts(),
+        Counts {
+            garbage: 4,
+            ..Counts::default()
+        }
+    );
 }
 
 /// SECURITY §3A A13, A14, §3I I3: what breaks the bounds ends the conversation, and says why.
@@ -262,7 +385,10 @@ async fn a_server_that_breaks_the_framing_is_given_up() {
         server.hears().await;
         let _ = server.says.write_all(said.as_bytes()).await;
         let fault = fault(&mut inbox).await;
-        assert!(fault.what.contains(why) && fault.sent == Sent::Maybe, "{fault:?}");
+        assert!(
+            fault.what.contains(why) && fault.sent == Sent::Maybe,
+            "{fault:?}"
+        );
         assert!(conversation.closed().await.contains(why) && conversation.is_over());
     }
 }
@@ -275,7 +401,12 @@ async fn the_end_of_a_server_tells_what_may_have_left() {
     let (_, mut begun) = conversation.request(long).await.unwrap();
     let (_, mut waiting) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears_a_byte().await;
-    server.exit.take().unwrap().send("it exited with status 3".to_owned()).unwrap();
+    server
+        .exit
+        .take()
+        .unwrap()
+        .send("it exited with status 3".to_owned())
+        .unwrap();
     drop(server);
     let (begun, waiting) = (fault(&mut begun).await, fault(&mut waiting).await);
     assert_eq!(begun.sent, Sent::Maybe);
@@ -283,7 +414,12 @@ async fn the_end_of_a_server_tells_what_may_have_left() {
     assert!(conversation.closed().await.contains("exited with status 3"));
     let after = conversation.request(call(&json!({}))).await.unwrap_err();
     assert_eq!(after.sent, Sent::Nothing);
-    assert!(conversation.notify(Message::notification("notifications/x", None)).await.is_err());
+    assert!(
+        conversation
+            .notify(Message::notification("notifications/x", None))
+            .await
+            .is_err()
+    );
 }
 
 /// The output stays open, as when a daemon holds it: the process that ended ends the conversation.
@@ -294,19 +430,36 @@ async fn a_process_that_ends_ends_the_conversation() {
     let (_, mut lost) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
     server.hears().await;
-    server.exit.take().unwrap().send("it exited with status 3".to_owned()).unwrap();
+    server
+        .exit
+        .take()
+        .unwrap()
+        .send("it exited with status 3".to_owned())
+        .unwrap();
     server.answers(id, json!("last words")).await;
     assert_eq!(answer(&mut answered).await, json!("last words"));
     let fault = fault(&mut lost).await;
-    assert_eq!(fault, Fault::after_sending("server `billing`: it exited with status 3"));
+    assert_eq!(
+        fault,
+        Fault::after_sending("server `billing`: it exited with status 3")
+    );
 }
 
 #[tokio::test]
 async fn a_request_that_was_given_up_is_not_written_or_its_answer_dropped() {
     let (conversation, mut server) = Server::with_room(64);
-    let (id, _inbox) = conversation.request(call(&json!({ "text": "x".repeat(1000) }))).await.unwrap();
-    let (waiting, _waits) = conversation.request(call(&json!({ "name": "never" }))).await.unwrap();
-    let (dropped, inbox) = conversation.request(call(&json!({ "name": "nor this" }))).await.unwrap();
+    let (id, _inbox) = conversation
+        .request(call(&json!({ "text": "x".repeat(1000) })))
+        .await
+        .unwrap();
+    let (waiting, _waits) = conversation
+        .request(call(&json!({ "name": "never" })))
+        .await
+        .unwrap();
+    let (dropped, inbox) = conversation
+        .request(call(&json!({ "name": "nor this" })))
+        .await
+        .unwrap();
     drop(inbox);
     assert_eq!(conversation.forget(waiting), Sent::Nothing);
     assert_eq!(server.hears().await["id"], json!(id));
@@ -317,7 +470,11 @@ async fn a_request_that_was_given_up_is_not_written_or_its_answer_dropped() {
     server.answers(last, json!({})).await;
     answer(&mut inbox).await;
     assert_eq!(conversation.counts().stray, 1);
-    assert_eq!(conversation.forget(dropped), Sent::Maybe, "nothing is known of it any more");
+    assert_eq!(
+        conversation.forget(dropped),
+        Sent::Maybe,
+        "nothing is known of it any more"
+    );
 }
 
 #[tokio::test]
@@ -327,7 +484,14 @@ async fn closing_ends_the_servers_input_and_still_takes_answers() {
     server.hears().await;
     conversation.close();
     assert_eq!(server.heard.next().await.unwrap(), None);
-    assert_eq!(conversation.request(call(&json!({}))).await.unwrap_err().sent, Sent::Nothing);
+    assert_eq!(
+        conversation
+            .request(call(&json!({})))
+            .await
+            .unwrap_err()
+            .sent,
+        Sent::Nothing
+    );
     server.answers(id, json!("still")).await;
     assert_eq!(answer(&mut inbox).await, json!("still"));
 }
@@ -336,9 +500,11 @@ async fn closing_ends_the_servers_input_and_still_takes_answers() {
 #[tokio::test]
 async fn a_message_is_one_line() {
     let (conversation, mut server) = Server::new();
-    let text =
-        "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\"method\":\"tools/call\",\"params\":{\n\"a\"\r:\"\\n\\r\\u2028\u{2028}\"}}";
+    let text = "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\"method\":\"tools/call\",\"params\":{\n\"a\"\r:\"\\n\\r\\u2028\u{2028}\"}}";
     let message = Message::parse(&Text::read(Bytes::from(text), &FROM_AGENT).unwrap()).unwrap();
     let _waits = conversation.request(message).await.unwrap();
-    assert_eq!(server.hears().await["params"], json!({ "a": "\n\r\u{2028}\u{2028}" }));
+    assert_eq!(
+        server.hears().await["params"],
+        json!({ "a": "\n\r\u{2028}\u{2028}" })
+    );
 }

@@ -1,5 +1,5 @@
-//! An agent of the modern wire: what breaks is sent again with the same arguments under a new JSON-RPC id, after a pause
-//! that grows. Everything it is told is noted.
+//! An agent of the modern wire: what breaks is sent again with the same arguments under a new
+//! JSON-RPC id, after a pause that grows. Everything it is told is noted.
 
 use crate::dice::Dice;
 use crate::wire::{Heard, exchange, request};
@@ -15,7 +15,9 @@ use tokio::sync::Notify;
 const DECISION: &str = "dev.toolgate/decision";
 
 /// What can stand beside a status, as the effects server knows it.
-const BODIES: [&str; 7] = ["empty", "text", "matching", "foreign", "null", "cut", "broken"];
+const BODIES: [&str; 7] = [
+    "empty", "text", "matching", "foreign", "null", "cut", "broken",
+];
 
 /// What an agent was told once.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,11 @@ pub enum What {
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "attempt {} at {} to {}: {:?}", self.attempt, self.asked, self.at, self.what)
+        write!(
+            f,
+            "attempt {} at {} to {}: {:?}",
+            self.attempt, self.asked, self.at, self.what
+        )
     }
 }
 
@@ -72,21 +78,32 @@ impl What {
     pub fn of(heard: &Heard) -> Self {
         let message = match heard {
             Heard::Answer(_, Some(message)) => message,
-            Heard::Answer(status, None) => return Self::Broken(format!("HTTP {status} without a response")),
+            Heard::Answer(status, None) => {
+                return Self::Broken(format!("HTTP {status} without a response"));
+            }
             Heard::Broken(why) => return Self::Broken(why.clone()),
         };
         let (result, error) = (&message["result"], &message["error"]);
-        let decision = if error.is_object() { &error["data"][DECISION] } else { &result["_meta"][DECISION] };
+        let decision = if error.is_object() {
+            &error["data"][DECISION]
+        } else {
+            &result["_meta"][DECISION]
+        };
         match (decision["code"].as_str(), error["code"].as_i64()) {
             (Some("outcome_unknown"), _) => Self::Unknown,
             (Some(code), _) => {
                 let retry = decision["retry"].as_str().unwrap_or("never").to_owned();
-                Self::Refused { code: code.to_owned(), retry }
+                Self::Refused {
+                    code: code.to_owned(),
+                    retry,
+                }
             }
             (None, Some(code)) => Self::Error(code),
             (None, None) if result["resultType"] == "input_required" => Self::InputRequired,
             (None, None) if result["isError"] == true => Self::ToolError,
-            (None, None) => Self::Done { replayed: decision["replayed"] == true },
+            (None, None) => Self::Done {
+                replayed: decision["replayed"] == true,
+            },
         }
     }
 
@@ -94,9 +111,19 @@ impl What {
     pub fn again(&self) -> Option<Duration> {
         match self {
             Self::Broken(_) => Some(Duration::ZERO),
-            Self::Refused { retry, .. } if retry == "same_key" || retry == "when_approved" => Some(Duration::ZERO),
-            Self::Refused { retry, .. } => retry.strip_prefix("after_ms:")?.parse().ok().map(Duration::from_millis),
-            Self::Done { .. } | Self::ToolError | Self::Unknown | Self::Error(_) | Self::InputRequired => None,
+            Self::Refused { retry, .. } if retry == "same_key" || retry == "when_approved" => {
+                Some(Duration::ZERO)
+            }
+            Self::Refused { retry, .. } => retry
+                .strip_prefix("after_ms:")?
+                .parse()
+                .ok()
+                .map(Duration::from_millis),
+            Self::Done { .. }
+            | Self::ToolError
+            | Self::Unknown
+            | Self::Error(_)
+            | Self::InputRequired => None,
         }
     }
 }
@@ -120,20 +147,31 @@ impl Errand {
     /// A call of `oracle__effect` under `key` in `session`, without an explicit key.
     pub fn effect(key: &str, session: &str) -> Self {
         let tool = "oracle__effect".to_owned();
-        Self { tool, key: key.to_owned(), arguments: json!({}), session: session.to_owned(), explicit: false }
+        Self {
+            tool,
+            key: key.to_owned(),
+            arguments: json!({}),
+            session: session.to_owned(),
+            explicit: false,
+        }
     }
 
     /// The same, which a person has to allow.
     #[must_use]
     pub fn held(self) -> Self {
-        Self { tool: "oracle__held".to_owned(), ..self }
+        Self {
+            tool: "oracle__held".to_owned(),
+            ..self
+        }
     }
 
-    /// The same, which is answered with any status and any body, whether it ran or not: nobody can know what became of it.
+    /// The same, which is answered with any status and any body, whether it ran or not: nobody can
+    /// know what became of it.
     #[must_use]
     pub fn with_status(mut self, dice: &mut Dice) -> Self {
         let body = BODIES[usize::try_from(dice.below(BODIES.len() as u64)).unwrap_or(0)];
-        self.arguments["fault"] = json!({ "status": 400 + dice.below(200), "body": body, "runs": dice.chance(50) });
+        self.arguments["fault"] =
+            json!({ "status": 400 + dice.below(200), "body": body, "runs": dice.chance(50) });
         self
     }
 }
@@ -160,7 +198,18 @@ impl Agents {
         let (ids, open) = (Arc::new(AtomicU64::new(1)), Arc::default());
         let (address, patience) = (Arc::new(Mutex::new(address)), Duration::from_secs(10));
         let (back, told, excused) = (Arc::default(), Arc::default(), Arc::default());
-        Self { address, patience, attempts: 40, twice: 0, dice, ids, open, back, told, excused }
+        Self {
+            address,
+            patience,
+            attempts: 40,
+            twice: 0,
+            dice,
+            ids,
+            open,
+            back,
+            told,
+            excused,
+        }
     }
 
     /// One answer may take this long.
@@ -172,7 +221,10 @@ impl Agents {
     /// In `percent` of 100 cases a request is sent twice at once, under two ids.
     #[must_use]
     pub fn twice(self, percent: u64) -> Self {
-        Self { twice: percent, ..self }
+        Self {
+            twice: percent,
+            ..self
+        }
     }
 
     /// toolgate is somewhere else now; an agent that pauses asks at once.
@@ -188,18 +240,27 @@ impl Agents {
 
     /// Everything that was told so far, in the order in which it was.
     pub fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The keys of calls that were to be answered with a status: their outcomes may be unknown.
     pub fn excused(&self) -> BTreeSet<String> {
-        self.excused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.excused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Sends a call until something final is told; the last thing told.
     pub async fn run(&self, errand: &Errand) -> What {
         if errand.arguments["fault"].is_object() {
-            self.excused.lock().unwrap_or_else(PoisonError::into_inner).insert(errand.key.clone());
+            self.excused
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(errand.key.clone());
         }
         let mut dice = self.dice.fork(self.ids.fetch_add(1, Ordering::Relaxed));
         let mut last = What::Broken("never sent".to_owned());
@@ -216,7 +277,9 @@ impl Agents {
                 Some(other) if one.again().is_some() => other,
                 _ => one,
             };
-            let Some(pause) = last.again() else { return last };
+            let Some(pause) = last.again() else {
+                return last;
+            };
             let growing = Duration::from_millis((5 << attempt.min(6)) + dice.below(20));
             let _ = tokio::time::timeout(pause.max(growing), self.back.notified()).await;
         }
@@ -241,11 +304,23 @@ impl Agents {
         self.open.fetch_sub(1, Ordering::Relaxed);
         let what = What::of(&heard);
         let text = match heard {
-            Heard::Answer(_, message) => message.map(|message| message.to_string()).unwrap_or_default(),
+            Heard::Answer(_, message) => message
+                .map(|message| message.to_string())
+                .unwrap_or_default(),
             Heard::Broken(why) => why,
         };
-        let told = Told { key: errand.key.clone(), attempt, asked, at: boot_time(), what: what.clone(), text };
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        let told = Told {
+            key: errand.key.clone(),
+            attempt,
+            asked,
+            at: boot_time(),
+            what: what.clone(),
+            text,
+        };
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(told);
         what
     }
 }

@@ -10,7 +10,8 @@ impl Dice {
         Self(seed)
     }
 
-    /// Another source, for the `nth` of something; how much either is used does not change the other.
+    /// Another source, for the `nth` of something; how much either is used does not change the
+    /// other.
     #[must_use]
     pub fn fork(&self, nth: u64) -> Self {
         Self(Self(self.0 ^ nth.wrapping_mul(0xA24B_AED4_963E_E407)).draw())

@@ -1,4 +1,5 @@
-//! The invariants I1 to I9 of SECURITY §12. Pure: what happened goes in, what should not have happened comes out.
+//! The invariants I1 to I9 of SECURITY §12. Pure: what happened goes in, what should not have
+//! happened comes out.
 
 use crate::agent::{Told, What};
 use crate::oracle::Execution;
@@ -19,7 +20,8 @@ pub struct Evidence {
     pub damage: Option<String>,
     /// From when to when each toolgate on this data directory ran.
     pub runs: Vec<(i64, i64)>,
-    /// When something broke on purpose that can leave an outcome unknown: a kill, a connection towards the tool server.
+    /// When something broke on purpose that can leave an outcome unknown: a kill, a connection
+    /// towards the tool server.
     pub faults: Vec<i64>,
     /// Keys whose tool server was ordered to leave its outcome unknown.
     pub excused: BTreeSet<String>,
@@ -31,8 +33,8 @@ pub struct Evidence {
 
 /// The tool, by its own name, whose calls a person has to allow.
 const HELD: &str = "held";
-/// How long after it broke a connection may still be taken for a good one, in nanoseconds: the process that uses it was
-/// told that it was closed, and has not read it yet.
+/// How long after it broke a connection may still be taken for a good one, in nanoseconds: the
+/// process that uses it was told that it was closed, and has not read it yet.
 const NOTICED: i64 = 250_000_000;
 
 /// Something that should not have happened.
@@ -50,7 +52,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: expected {}; {}", self.invariant, self.key, self.expected, self.evidence)
+        write!(
+            f,
+            "{} {}: expected {}; {}",
+            self.invariant, self.key, self.expected, self.evidence
+        )
     }
 }
 
@@ -65,14 +71,29 @@ pub fn check(evidence: &Evidence) -> Vec<Violation> {
         ("I2", nothing_lost(&keys)),
         ("I3", [intended(evidence), allowed(evidence)].concat()),
         ("I4", nothing_denied(&keys)),
-        ("I5", evidence.damage.iter().map(|damage| named("the journal", "a chain that verifies", damage)).collect()),
+        (
+            "I5",
+            evidence
+                .damage
+                .iter()
+                .map(|damage| named("the journal", "a chain that verifies", damage))
+                .collect(),
+        ),
         ("I6", paid(evidence)),
         ("I7", one_at_a_time(evidence)),
         ("I8", nothing_leaked(evidence)),
         ("I9", unknown_for_a_reason(&keys, evidence)),
     ];
-    let violation = |invariant, (key, expected, evidence)| Violation { invariant, key, expected, evidence };
-    judged.into_iter().flat_map(|(name, broken)| broken.into_iter().map(move |one| violation(name, one))).collect()
+    let violation = |invariant, (key, expected, evidence)| Violation {
+        invariant,
+        key,
+        expected,
+        evidence,
+    };
+    judged
+        .into_iter()
+        .flat_map(|(name, broken)| broken.into_iter().map(move |one| violation(name, one)))
+        .collect()
 }
 
 fn named(key: &str, expected: &str, evidence: &str) -> Broken {
@@ -94,27 +115,40 @@ fn by_key(evidence: &Evidence) -> Keys<'_> {
 
 fn all(executions: &[&Execution], told: &[&Told]) -> String {
     let executions = executions.iter().map(ToString::to_string);
-    executions.chain(told.iter().map(ToString::to_string)).collect::<Vec<_>>().join("; ")
+    executions
+        .chain(told.iter().map(ToString::to_string))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// I1: executions(key) ≤ 1.
 fn once(keys: &Keys<'_>) -> Vec<Broken> {
-    let more = keys.iter().filter(|(_, (executions, _))| executions.len() > 1);
-    more.map(|(key, (executions, told))| named(key, "at most 1 execution", &all(executions, told))).collect()
+    let more = keys
+        .iter()
+        .filter(|(_, (executions, _))| executions.len() > 1);
+    more.map(|(key, (executions, told))| named(key, "at most 1 execution", &all(executions, told)))
+        .collect()
 }
 
 /// I2: an agent that was told of success ⇒ executions(key) = 1.
 fn nothing_lost(keys: &Keys<'_>) -> Vec<Broken> {
     let success = |told: &&&Told| matches!(told.what, What::Done { .. } | What::ToolError);
     let lost = keys.iter().filter_map(|(key, (executions, told))| {
-        let success = told.iter().find(success).filter(|_| executions.is_empty())?;
-        Some(named(key, "1 execution, for an agent was told that it ran", &format!("0 executions, told {success}")))
+        let success = told
+            .iter()
+            .find(success)
+            .filter(|_| executions.is_empty())?;
+        Some(named(
+            key,
+            "1 execution, for an agent was told that it ran",
+            &format!("0 executions, told {success}"),
+        ))
     });
     lost.collect()
 }
 
-/// I3: every execution has an intent of the same action with the same digest. That it stood there before is what a kill
-/// shows: an execution whose intent was not durable has none afterwards.
+/// I3: every execution has an intent of the same action with the same digest. That it stood there
+/// before is what a kill shows: an execution whose intent was not durable has none afterwards.
 fn intended(evidence: &Evidence) -> Vec<Broken> {
     let intents = evidence.rows.iter().filter_map(|row| match row {
         Row::Intent { action, digest, .. } => Some((action.as_str(), digest.as_str())),
@@ -122,11 +156,22 @@ fn intended(evidence: &Evidence) -> Vec<Broken> {
     });
     let intents: BTreeSet<(&str, &str)> = intents.collect();
     let digests: BTreeSet<&str> = intents.iter().map(|(_, digest)| *digest).collect();
-    let without = evidence.executions.iter().filter(|execution| match &execution.fence {
-        Some(fence) => !intents.contains(&(fence.action.as_str(), execution.digest.as_str())),
-        None => !digests.contains(execution.digest.as_str()),
-    });
-    without.map(|one| named(&one.key, "an intent of this action and digest", &format!("{one} has none"))).collect()
+    let without = evidence
+        .executions
+        .iter()
+        .filter(|execution| match &execution.fence {
+            Some(fence) => !intents.contains(&(fence.action.as_str(), execution.digest.as_str())),
+            None => !digests.contains(execution.digest.as_str()),
+        });
+    without
+        .map(|one| {
+            named(
+                &one.key,
+                "an intent of this action and digest",
+                &format!("{one} has none"),
+            )
+        })
+        .collect()
 }
 
 /// A hold, as the journal tells of it.
@@ -137,49 +182,97 @@ struct Hold<'a> {
     used: bool,
 }
 
-/// I3: every execution of a call that a person has to allow used up one approval, which was given for exactly these
-/// arguments; none is used twice, or without an allowing word, or after a denying one.
+/// I3: every execution of a call that a person has to allow used up one approval, which was given
+/// for exactly these arguments; none is used twice, or without an allowing word, or after a denying
+/// one.
 fn allowed(evidence: &Evidence) -> Vec<Broken> {
-    let (mut holds, mut used, mut broken) = (BTreeMap::<&str, Hold<'_>>::new(), BTreeMap::new(), Vec::new());
+    let (mut holds, mut used, mut broken) = (
+        BTreeMap::<&str, Hold<'_>>::new(),
+        BTreeMap::new(),
+        Vec::new(),
+    );
     for row in &evidence.rows {
         match row {
             Row::Held { key, id, digest } => {
-                holds.insert(key, Hold { id, digest, allowed: false, used: false });
+                holds.insert(
+                    key,
+                    Hold {
+                        id,
+                        digest,
+                        allowed: false,
+                        used: false,
+                    },
+                );
             }
             Row::Decided { key, id, phase } => {
                 if let Some(hold) = holds.get_mut(key.as_str()).filter(|hold| hold.id == id) {
                     hold.allowed = phase == "allowed";
                 }
             }
-            Row::Intent { action, hold: Some(key), .. } => {
-                match holds.get_mut(key.as_str()).filter(|hold| hold.allowed && !hold.used) {
+            Row::Intent {
+                action,
+                hold: Some(key),
+                ..
+            } => {
+                match holds
+                    .get_mut(key.as_str())
+                    .filter(|hold| hold.allowed && !hold.used)
+                {
                     Some(hold) => {
                         hold.used = true;
                         used.insert(action.as_str(), hold.digest);
                     }
-                    None => broken.push(named(action, "an approval that is allowed and not used", &format!("{row:?}"))),
+                    None => broken.push(named(
+                        action,
+                        "an approval that is allowed and not used",
+                        &format!("{row:?}"),
+                    )),
                 }
             }
             Row::Intent { hold: None, .. } | Row::Released { .. } => {}
         }
     }
-    let held = evidence.executions.iter().filter(|execution| execution.tool == HELD);
+    let held = evidence
+        .executions
+        .iter()
+        .filter(|execution| execution.tool == HELD);
     let without = held.filter(|one| {
         let action = one.fence.as_ref().map(|fence| fence.action.as_str());
-        action.and_then(|action| used.get(action)).is_none_or(|digest| *digest != one.digest)
+        action
+            .and_then(|action| used.get(action))
+            .is_none_or(|digest| *digest != one.digest)
     });
-    broken
-        .extend(without.map(|one| named(&one.key, "one approval of this digest, used up", &format!("{one} has none"))));
+    broken.extend(without.map(|one| {
+        named(
+            &one.key,
+            "one approval of this digest, used up",
+            &format!("{one} has none"),
+        )
+    }));
     broken
 }
 
-/// I4: denied ⇒ 0 executions. An agent was told at last that nothing ran, and was told nothing else before that says so.
+/// I4: denied ⇒ 0 executions. An agent was told at last that nothing ran, and was told nothing else
+/// before that says so.
 fn nothing_denied(keys: &Keys<'_>) -> Vec<Broken> {
     let denied = keys.iter().filter_map(|(key, (executions, told))| {
-        let ran = told.iter().any(|told| matches!(told.what, What::Done { .. } | What::ToolError | What::Unknown));
-        let denied = |told: &&&Told| matches!(&told.what, What::Refused { retry, .. } if retry == "never");
-        let denial = told.iter().rfind(denied).filter(|_| !ran && !executions.is_empty())?;
-        Some(named(key, "0 executions, for it was denied", &format!("{}; denied {denial}", all(executions, &[]))))
+        let ran = told.iter().any(|told| {
+            matches!(
+                told.what,
+                What::Done { .. } | What::ToolError | What::Unknown
+            )
+        });
+        let denied =
+            |told: &&&Told| matches!(&told.what, What::Refused { retry, .. } if retry == "never");
+        let denial = told
+            .iter()
+            .rfind(denied)
+            .filter(|_| !ran && !executions.is_empty())?;
+        Some(named(
+            key,
+            "0 executions, for it was denied",
+            &format!("{}; denied {denial}", all(executions, &[])),
+        ))
     });
     denied.collect()
 }
@@ -194,14 +287,24 @@ fn paid(evidence: &Evidence) -> Vec<Broken> {
             Row::Intent { .. } | Row::Held { .. } | Row::Decided { .. } => None,
         })
         .collect();
-    let unpaid = evidence
-        .executions
-        .iter()
-        .filter(|one| one.fence.as_ref().is_some_and(|fence| released.contains(fence.action.as_str())));
-    unpaid.map(|one| named(&one.key, "a reservation that is kept or settled", &format!("{one}, released"))).collect()
+    let unpaid = evidence.executions.iter().filter(|one| {
+        one.fence
+            .as_ref()
+            .is_some_and(|fence| released.contains(fence.action.as_str()))
+    });
+    unpaid
+        .map(|one| {
+            named(
+                &one.key,
+                "a reservation that is kept or settled",
+                &format!("{one}, released"),
+            )
+        })
+        .collect()
 }
 
-/// I7: no two toolgates at once, and a session's tokens only grow, in the journal and at the tool server.
+/// I7: no two toolgates at once, and a session's tokens only grow, in the journal and at the tool
+/// server.
 fn one_at_a_time(evidence: &Evidence) -> Vec<Broken> {
     let mut runs = evidence.runs.clone();
     runs.sort_unstable();
@@ -211,7 +314,12 @@ fn one_at_a_time(evidence: &Evidence) -> Vec<Broken> {
         .map(|pair| named("two toolgates", "one after the other", &format!("{pair:?}")))
         .collect();
     let journal = evidence.rows.iter().filter_map(|row| match row {
-        Row::Intent { session, token, action, .. } => Some((session.as_str(), *token, action.as_str())),
+        Row::Intent {
+            session,
+            token,
+            action,
+            ..
+        } => Some((session.as_str(), *token, action.as_str())),
         Row::Released { .. } | Row::Held { .. } | Row::Decided { .. } => None,
     });
     broken.extend(shrinking("the journal", journal));
@@ -223,14 +331,24 @@ fn one_at_a_time(evidence: &Evidence) -> Vec<Broken> {
     broken
 }
 
-fn shrinking<'a>(whose: &str, tokens: impl Iterator<Item = (&'a str, u64, &'a str)>) -> Vec<Broken> {
+fn shrinking<'a>(
+    whose: &str,
+    tokens: impl Iterator<Item = (&'a str, u64, &'a str)>,
+) -> Vec<Broken> {
     let mut highest: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut broken = Vec::new();
     for (session, token, action) in tokens {
         let last = highest.entry(session).or_insert((token, action));
         if token < last.0 || (token == last.0 && action != last.1) {
-            let evidence = format!("{token} of action {action} came after {} of action {}", last.0, last.1);
-            broken.push(named(&format!("session {session}"), &format!("tokens that grow for {whose}"), &evidence));
+            let evidence = format!(
+                "{token} of action {action} came after {} of action {}",
+                last.0, last.1
+            );
+            broken.push(named(
+                &format!("session {session}"),
+                &format!("tokens that grow for {whose}"),
+                &evidence,
+            ));
         }
         *last = (token, action).max(*last);
     }
@@ -239,11 +357,25 @@ fn shrinking<'a>(whose: &str, tokens: impl Iterator<Item = (&'a str, u64, &'a st
 
 /// I8: the canary is in nothing that an agent reads and nothing that is stored.
 fn nothing_leaked(evidence: &Evidence) -> Vec<Broken> {
-    let Some(canary) = evidence.canary.as_deref().filter(|canary| !canary.is_empty()) else { return Vec::new() };
-    let holds = |bytes: &[u8]| bytes.windows(canary.len()).any(|part| part == canary.as_bytes());
-    let told = evidence.told.iter().filter(|told| holds(told.text.as_bytes()));
-    let mut broken: Vec<Broken> =
-        told.map(|told| named(&told.key, "no canary in what an agent reads", &told.text)).collect();
+    let Some(canary) = evidence
+        .canary
+        .as_deref()
+        .filter(|canary| !canary.is_empty())
+    else {
+        return Vec::new();
+    };
+    let holds = |bytes: &[u8]| {
+        bytes
+            .windows(canary.len())
+            .any(|part| part == canary.as_bytes())
+    };
+    let told = evidence
+        .told
+        .iter()
+        .filter(|told| holds(told.text.as_bytes()));
+    let mut broken: Vec<Broken> = told
+        .map(|told| named(&told.key, "no canary in what an agent reads", &told.text))
+        .collect();
     let stored = evidence.places.iter().filter(|(_, bytes)| holds(bytes));
     broken.extend(stored.map(|(name, _)| named(name, "no canary in it", "it is there")));
     broken
@@ -252,13 +384,24 @@ fn nothing_leaked(evidence: &Evidence) -> Vec<Broken> {
 /// I9: unknown only when something broke between sending and outcome.
 fn unknown_for_a_reason(keys: &Keys<'_>, evidence: &Evidence) -> Vec<Broken> {
     let mut broken = Vec::new();
-    for (key, (_, told)) in keys.iter().filter(|(key, _)| !evidence.excused.contains(**key)) {
+    for (key, (_, told)) in keys
+        .iter()
+        .filter(|(key, _)| !evidence.excused.contains(**key))
+    {
         let first = told.iter().map(|told| told.asked).min().unwrap_or_default();
         let unknown = told.iter().filter(|told| told.what == What::Unknown);
-        let groundless =
-            |told: &&&Told| !evidence.faults.iter().any(|fault| (first - NOTICED..=told.at).contains(fault));
+        let groundless = |told: &&&Told| {
+            !evidence
+                .faults
+                .iter()
+                .any(|fault| (first - NOTICED..=told.at).contains(fault))
+        };
         broken.extend(unknown.filter(groundless).map(|told| {
-            named(key, "a known outcome, for nothing broke", &format!("asked first at {first}, told {told}"))
+            named(
+                key,
+                "a known outcome, for nothing broke",
+                &format!("asked first at {first}, told {told}"),
+            )
         }));
     }
     broken

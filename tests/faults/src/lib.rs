@@ -1,7 +1,11 @@
-//! Breaks what toolgate stands on, and checks what it promises (SECURITY §12): agents that send again, connections that
-//! break, kills, and the invariants I1 to I9 over what the tool server, the agents and the journal say afterwards.
+//! Breaks what toolgate stands on, and checks what it promises (SECURITY §12): agents that send
+//! again, connections that break, kills, and the invariants I1 to I9 over what the tool server, the
+//! agents and the journal say afterwards.
 
-#![expect(clippy::disallowed_methods, reason = "what breaks toolgate is no part of its process")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what breaks toolgate is no part of its process"
+)]
 
 pub mod agent;
 pub mod dice;

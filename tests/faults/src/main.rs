@@ -1,5 +1,6 @@
-//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments until N kills have hit calls
-//! in flight, and checks I1 to I9. Exit code 1 when one is violated, or when what was to happen besides never did.
+//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments
+//! until N kills have hit calls in flight, and checks I1 to I9. Exit code 1 when one is violated,
+//! or when what was to happen besides never did.
 
 #![expect(clippy::disallowed_methods, reason = "it has no clock but this")]
 
@@ -18,10 +19,14 @@ use toolgate_faults::stand::{Settings, Stand};
 const BATCH: u64 = 250;
 /// Agents, each with a session of its own.
 const SESSIONS: u64 = 6;
-/// How long a toolgate serves at most before it is killed, and how long the tool takes at most; milliseconds.
+/// How long a toolgate serves at most before it is killed, and how long the tool takes at most;
+/// milliseconds.
 const LONGEST_LIFE: u64 = 120;
 /// What of the calls is held, and what is answered with any status.
-const MIX: Mix = Mix { held: 15, statuses: 15 };
+const MIX: Mix = Mix {
+    held: 15,
+    statuses: 15,
+};
 const SLOWEST: u64 = 15;
 
 struct Asked {
@@ -31,16 +36,27 @@ struct Asked {
 }
 
 fn asked() -> anyhow::Result<Asked> {
-    let programs = std::env::current_exe()?.parent().context("no directory")?.to_owned();
-    let mut asked = Asked { kills: 2000, seed: any_seed(), programs };
+    let programs = std::env::current_exe()?
+        .parent()
+        .context("no directory")?
+        .to_owned();
+    let mut asked = Asked {
+        kills: 2000,
+        seed: any_seed(),
+        programs,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let value = words.next().with_context(|| format!("{word} needs a value"))?;
+        let value = words
+            .next()
+            .with_context(|| format!("{word} needs a value"))?;
         match word.as_str() {
             "--kills" => asked.kills = value.parse()?,
             "--seed" => asked.seed = value.parse()?,
             "--programs" => asked.programs = value.into(),
-            _ => bail!("unknown option {word}; usage: toolgate-faults [--kills N] [--seed S] [--programs DIR]"),
+            _ => bail!(
+                "unknown option {word}; usage: toolgate-faults [--kills N] [--seed S] [--programs DIR]"
+            ),
         }
     }
     Ok(asked)
@@ -105,7 +121,11 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
     let evidence = stand.evidence(&agents).await?;
     sum.statuses += evidence.excused.len();
     (sum.allowed, sum.denied) = (sum.allowed + allowed, sum.denied + denied);
-    sum.held += evidence.executions.iter().filter(|execution| execution.tool == "held").count();
+    sum.held += evidence
+        .executions
+        .iter()
+        .filter(|execution| execution.tool == "held")
+        .count();
     let found = check(&evidence);
     for violation in &found {
         eprintln!("\n{violation}");
@@ -116,9 +136,11 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
     }
     sum.violations.extend(found);
     sum.executions += evidence.executions.len();
-    let told =
-        |what: fn(&toolgate_faults::agent::What) -> bool| evidence.told.iter().filter(|told| what(&told.what)).count();
-    sum.replayed += told(|what| matches!(what, toolgate_faults::agent::What::Done { replayed: true }));
+    let told = |what: fn(&toolgate_faults::agent::What) -> bool| {
+        evidence.told.iter().filter(|told| what(&told.what)).count()
+    };
+    sum.replayed +=
+        told(|what| matches!(what, toolgate_faults::agent::What::Done { replayed: true }));
     sum.unknown += told(|what| matches!(what, toolgate_faults::agent::What::Unknown));
     Ok(())
 }
@@ -128,7 +150,11 @@ fn progress(sum: &Sum, kills: u64, calls: u64) {
     let end = if err.is_terminal() { "\r" } else { "\n" };
     if err.is_terminal() || sum.kills.is_multiple_of(50) {
         let violations = sum.violations.len();
-        let _ = write!(err, "{} of {kills} kills, {calls} calls, {violations} violations{end}", sum.kills);
+        let _ = write!(
+            err,
+            "{} of {kills} kills, {calls} calls, {violations} violations{end}",
+            sum.kills
+        );
     }
 }
 
@@ -140,14 +166,24 @@ fn missing(sum: &Sum) -> impl Iterator<Item = &'static str> {
         ("calls that were answered with any status", sum.statuses > 0),
     ];
     let is_asked = sum.kills > 0;
-    happened.into_iter().filter(move |(_, did)| is_asked && !did).map(|(enemy, _)| enemy)
+    happened
+        .into_iter()
+        .filter(move |(_, did)| is_asked && !did)
+        .map(|(enemy, _)| enemy)
 }
 
 fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
     sum.restarts.sort_unstable();
     let percentile = |percent: usize| {
-        let at = (sum.restarts.len() * percent).div_ceil(100).saturating_sub(1);
-        sum.restarts.get(at).copied().unwrap_or_default().as_secs_f64() * 1e3
+        let at = (sum.restarts.len() * percent)
+            .div_ceil(100)
+            .saturating_sub(1);
+        sum.restarts
+            .get(at)
+            .copied()
+            .unwrap_or_default()
+            .as_secs_f64()
+            * 1e3
     };
     #[expect(clippy::cast_precision_loss, reason = "a count of kills is small")]
     let bound = 3.0 / sum.kills.max(1) as f64;
@@ -168,12 +204,19 @@ fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
     for enemy in missing(sum) {
         println!("NOTHING PROVED about {enemy}: it never happened; run more kills");
     }
-    println!("restart to serving: p50 {:.0} ms, p99 {:.0} ms", percentile(50), percentile(99));
+    println!(
+        "restart to serving: p50 {:.0} ms, p99 {:.0} ms",
+        percentile(50),
+        percentile(99)
+    );
     if sum.violations.is_empty() && missing(sum).next().is_some() {
         return std::process::ExitCode::FAILURE;
     }
     if sum.violations.is_empty() {
-        println!("0 violations: with 95 % confidence fewer than {:.3} % of kills cause one (3/N)", bound * 100.0);
+        println!(
+            "0 violations: with 95 % confidence fewer than {:.3} % of kills cause one (3/N)",
+            bound * 100.0
+        );
         return std::process::ExitCode::SUCCESS;
     }
     println!("{} violations", sum.violations.len());

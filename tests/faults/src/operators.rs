@@ -1,5 +1,5 @@
-//! An operator who decides about each call that is held, as it comes: most are allowed, some denied, and now and then the
-//! operator says the contrary right after.
+//! An operator who decides about each call that is held, as it comes: most are allowed, some
+//! denied, and now and then the operator says the contrary right after.
 
 use crate::dice::Dice;
 use crate::wire::ask;
@@ -35,7 +35,9 @@ impl Operators {
             loop {
                 let address = *at.lock().unwrap_or_else(PoisonError::into_inner);
                 let listed = ask(address, ("GET", "/api/approvals"), TOKEN, "").await;
-                let listed = listed.and_then(|(_, listed)| listed["approvals"].as_array().cloned()).unwrap_or_default();
+                let listed = listed
+                    .and_then(|(_, listed)| listed["approvals"].as_array().cloned())
+                    .unwrap_or_default();
                 for hold in listed.iter().filter(|hold| hold["state"] == "pending") {
                     let allow = !dice.chance(DENIED);
                     if say(address, hold, allow).await {
@@ -48,7 +50,12 @@ impl Operators {
                 tokio::time::sleep(Duration::from_millis(3)).await;
             }
         });
-        Self { door, allowed, denied, deciding }
+        Self {
+            door,
+            allowed,
+            denied,
+            deciding,
+        }
     }
 
     /// The door is somewhere else now.
@@ -58,7 +65,10 @@ impl Operators {
 
     /// How many calls were allowed, and how many denied, as far as the operator was told so.
     pub fn decided(&self) -> (u64, u64) {
-        (self.allowed.load(Ordering::Relaxed), self.denied.load(Ordering::Relaxed))
+        (
+            self.allowed.load(Ordering::Relaxed),
+            self.denied.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -71,6 +81,10 @@ impl Drop for Operators {
 /// Whether it was taken for an answer.
 async fn say(address: SocketAddr, hold: &Value, allow: bool) -> bool {
     let path = format!("/api/approvals/{}", hold["id"].as_str().unwrap_or_default());
-    let body = json!({ "decision": if allow { "allow" } else { "deny" }, "why": "drawn by lot" }).to_string();
-    matches!(ask(address, ("POST", &path), TOKEN, &body).await, Some((200, _)))
+    let body = json!({ "decision": if allow { "allow" } else { "deny" }, "why": "drawn by lot" })
+        .to_string();
+    matches!(
+        ask(address, ("POST", &path), TOKEN, &body).await,
+        Some((200, _))
+    )
 }

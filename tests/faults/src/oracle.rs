@@ -1,4 +1,5 @@
-//! What a tool server executed, as it noted before it answered; and the effects server as a process.
+//! What a tool server executed, as it noted before it answered; and the effects server as a
+//! process.
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -36,36 +37,66 @@ pub struct Fence {
 
 impl std::fmt::Display for Execution {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "executed at {} with digest {}", self.at, self.digest.get(..12).unwrap_or(&self.digest))?;
+        write!(
+            f,
+            "executed at {} with digest {}",
+            self.at,
+            self.digest.get(..12).unwrap_or(&self.digest)
+        )?;
         match &self.fence {
-            Some(Fence { session, token, action }) => write!(f, " as action {action}, token {token} of {session}"),
+            Some(Fence {
+                session,
+                token,
+                action,
+            }) => write!(f, " as action {action}, token {token} of {session}"),
             None => write!(f, " without a fence"),
         }
     }
 }
 
-/// Reads the file of an oracle; a last line that is not whole is no execution that anybody was told of.
+/// Reads the file of an oracle; a last line that is not whole is no execution that anybody was told
+/// of.
 ///
 /// # Errors
 /// When a whole line is not what an oracle writes.
 pub fn executions(log: &Path) -> anyhow::Result<Vec<Execution>> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| read(line).with_context(|| format!("in {}: {line}", log.display()))).collect()
+    whole
+        .lines()
+        .map(|line| read(line).with_context(|| format!("in {}: {line}", log.display())))
+        .collect()
 }
 
 fn read(line: &str) -> anyhow::Result<Execution> {
     let line: Value = serde_json::from_str(line)?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let fence = &line["fence"];
-    let fence = match (text(&fence["session"]), fence["token"].as_u64(), text(&fence["action"])) {
-        (Some(session), Some(token), Some(action)) => Some(Fence { session, token, action }),
+    let fence = match (
+        text(&fence["session"]),
+        fence["token"].as_u64(),
+        text(&fence["action"]),
+    ) {
+        (Some(session), Some(token), Some(action)) => Some(Fence {
+            session,
+            token,
+            action,
+        }),
         _ => None,
     };
     let digest = text(&line["digest"]).context("no digest")?;
     let at = line["at"].as_i64().context("no time")?;
-    let (tool, key) = (text(&line["tool"]).unwrap_or_default(), text(&line["key"]).unwrap_or_default());
-    Ok(Execution { tool, key, digest, fence, at })
+    let (tool, key) = (
+        text(&line["tool"]).unwrap_or_default(),
+        text(&line["key"]).unwrap_or_default(),
+    );
+    Ok(Execution {
+        tool,
+        key,
+        digest,
+        fence,
+        at,
+    })
 }
 
 /// A running effects server on HTTP; dropping it kills it.
@@ -83,12 +114,28 @@ impl Oracle {
     /// When it does not start.
     pub async fn start(program: &Path, log: &Path, control: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
-        command.args(["--http", "127.0.0.1:0"]).env("ORACLE_LOG", log).env("ORACLE_CONTROL", control);
-        let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn();
-        let mut process = started.with_context(|| format!("{}: run `cargo build` first", program.display()))?;
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .env("ORACLE_LOG", log)
+            .env("ORACLE_CONTROL", control);
+        let started = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let mut process =
+            started.with_context(|| format!("{}: run `cargo build` first", program.display()))?;
         let mut line = String::new();
-        BufReader::new(process.stdout.take().context("no output")?).read_line(&mut line).await?;
-        let address = line.trim().strip_prefix("listening on http://").and_then(|rest| rest.strip_suffix("/mcp"));
-        Ok(Self { address: address.context("no address")?.parse()?, _process: process })
+        BufReader::new(process.stdout.take().context("no output")?)
+            .read_line(&mut line)
+            .await?;
+        let address = line
+            .trim()
+            .strip_prefix("listening on http://")
+            .and_then(|rest| rest.strip_suffix("/mcp"));
+        Ok(Self {
+            address: address.context("no address")?.parse()?,
+            _process: process,
+        })
     }
 }

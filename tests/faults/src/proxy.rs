@@ -1,5 +1,6 @@
-//! What stands between two sides and breaks their exchanges: bytes that are late, swallowed or cut off at byte k, in
-//! either direction, with an orderly end or a reset. What breaks when follows from a seed.
+//! What stands between two sides and breaks their exchanges: bytes that are late, swallowed or cut
+//! off at byte k, in either direction, with an orderly end or a reset. What breaks when follows
+//! from a seed.
 
 use crate::agent::boot_time;
 use crate::dice::Dice;
@@ -44,16 +45,28 @@ enum Plan {
 
 impl Plan {
     fn draw(dice: &mut Dice, broken: u64) -> Self {
-        let way = if dice.chance(50) { Way::Forth } else { Way::Back };
+        let way = if dice.chance(50) {
+            Way::Forth
+        } else {
+            Way::Back
+        };
         if !dice.chance(broken) {
             let late = Duration::from_millis(dice.below(LATEST));
-            return if dice.chance(LATE) { Self::Late(way, late) } else { Self::Pass };
+            return if dice.chance(LATE) {
+                Self::Late(way, late)
+            } else {
+                Self::Pass
+            };
         }
         match dice.below(4) {
             0 => Self::Swallow(way),
             kind => {
                 let at = usize::try_from(dice.below(FARTHEST[way as usize])).unwrap_or(0);
-                Self::Cut { way, at, reset: kind == 1 }
+                Self::Cut {
+                    way,
+                    at,
+                    reset: kind == 1,
+                }
             }
         }
     }
@@ -82,11 +95,19 @@ impl Proxy {
     ///
     /// # Errors
     /// When nothing can be listened on.
-    pub async fn start(target: Arc<Mutex<SocketAddr>>, dice: Dice, broken: u64) -> std::io::Result<Self> {
+    pub async fn start(
+        target: Arc<Mutex<SocketAddr>>,
+        dice: Dice,
+        broken: u64,
+    ) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, breaks) = (listener.local_addr()?, Arc::<Mutex<Vec<i64>>>::default());
         let broken = Arc::new(AtomicU64::new(broken));
-        let shared = Shared { target, broken: broken.clone(), breaks: breaks.clone() };
+        let shared = Shared {
+            target,
+            broken: broken.clone(),
+            breaks: breaks.clone(),
+        };
         let serving = tokio::spawn(async move {
             let (mut connections, mut nth) = (JoinSet::new(), 0);
             while let Ok((stream, _)) = listener.accept().await {
@@ -95,7 +116,12 @@ impl Proxy {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { address, broken, breaks, serving })
+        Ok(Self {
+            address,
+            broken,
+            breaks,
+            serving,
+        })
     }
 
     /// Breaks `broken` of 100 exchanges from now on.
@@ -105,7 +131,10 @@ impl Proxy {
 
     /// When something broke, and when what was swallowed was given up; boot time in nanoseconds.
     pub fn breaks(&self) -> Vec<i64> {
-        self.breaks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.breaks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -117,7 +146,9 @@ impl Drop for Proxy {
 
 async fn connection(asking: TcpStream, shared: Shared, dice: Dice) {
     let target = *shared.target.lock().unwrap_or_else(PoisonError::into_inner);
-    let Ok(answering) = TcpStream::connect(target).await else { return };
+    let Ok(answering) = TcpStream::connect(target).await else {
+        return;
+    };
     for stream in [&asking, &answering] {
         let _ = stream.set_nodelay(true);
     }
@@ -128,8 +159,13 @@ async fn connection(asking: TcpStream, shared: Shared, dice: Dice) {
     }
 }
 
-/// Carries bytes until one side ends or the plan says so; gives the streams back when they are to be reset.
-async fn carry(mut sides: [TcpStream; 2], shared: &Shared, mut dice: Dice) -> Option<[TcpStream; 2]> {
+/// Carries bytes until one side ends or the plan says so; gives the streams back when they are to
+/// be reset.
+async fn carry(
+    mut sides: [TcpStream; 2],
+    shared: &Shared,
+    mut dice: Dice,
+) -> Option<[TcpStream; 2]> {
     let (mut plan, mut passed, mut last) = (Plan::Pass, [0_usize; 2], Way::Back);
     let (mut forth, mut back) = (vec![0; 16 << 10], vec![0; 16 << 10]);
     loop {
@@ -141,22 +177,35 @@ async fn carry(mut sides: [TcpStream; 2], shared: &Shared, mut dice: Dice) -> Op
         let count = read.ok().filter(|count| *count > 0)?;
         // A connection that is kept open carries one exchange after the other.
         if way == Way::Forth && last == Way::Back {
-            (plan, passed) = (Plan::draw(&mut dice, shared.broken.load(Ordering::Relaxed)), [0; 2]);
+            (plan, passed) = (
+                Plan::draw(&mut dice, shared.broken.load(Ordering::Relaxed)),
+                [0; 2],
+            );
         }
         last = way;
-        let bytes = if way == Way::Forth { &forth[..count] } else { &back[..count] };
+        let bytes = if way == Way::Forth {
+            &forth[..count]
+        } else {
+            &back[..count]
+        };
         let before = passed[way as usize];
         passed[way as usize] += count;
         let other = &mut sides[1 - way as usize];
         match plan {
-            Plan::Late(late, pause) if late == way && before == 0 => tokio::time::sleep(pause).await,
+            Plan::Late(late, pause) if late == way && before == 0 => {
+                tokio::time::sleep(pause).await;
+            }
             Plan::Swallow(swallowed) if swallowed == way => {
                 note(shared);
                 tokio::time::sleep(SILENCE).await;
                 note(shared);
                 return None;
             }
-            Plan::Cut { way: cut, at, reset } if cut == way && before + count > at => {
+            Plan::Cut {
+                way: cut,
+                at,
+                reset,
+            } if cut == way && before + count > at => {
                 note(shared);
                 let _ = other.write_all(&bytes[..at.saturating_sub(before)]).await;
                 return reset.then_some(sides);
@@ -168,7 +217,11 @@ async fn carry(mut sides: [TcpStream; 2], shared: &Shared, mut dice: Dice) -> Op
 }
 
 fn note(shared: &Shared) {
-    shared.breaks.lock().unwrap_or_else(PoisonError::into_inner).push(boot_time());
+    shared
+        .breaks
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(boot_time());
 }
 
 #[cfg(test)]

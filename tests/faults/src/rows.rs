@@ -59,9 +59,12 @@ pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
         let record = record?;
         // Whatever else stands in a record stands behind the first line.
         let mut parts = record.bytes.splitn(2, |byte| *byte == b'\n');
-        let (head, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let head: Value =
-            serde_json::from_str(std::str::from_utf8(head)?).with_context(|| format!("record {}", record.seq))?;
+        let (head, body) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let head: Value = serde_json::from_str(std::str::from_utf8(head)?)
+            .with_context(|| format!("record {}", record.seq))?;
         rows.extend(read(record.seq, &head, body));
     }
     Ok(rows)
@@ -83,12 +86,24 @@ pub fn read(seq: u64, head: &Value, body: &[u8]) -> Option<Row> {
     if let Some(held) = head.get("held") {
         let arguments: Value = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
         let (key, id) = (text(&held["key"])?, text(&held["hold"]["id"])?);
-        return Some(Row::Held { key, id, digest: params_hash(&arguments) });
+        return Some(Row::Held {
+            key,
+            id,
+            digest: params_hash(&arguments),
+        });
     }
     if let Some(decided) = head.get("decided") {
         let (key, id) = (text(&decided["key"])?, text(&decided["id"])?);
-        return Some(Row::Decided { key, id, phase: text(&decided["phase"])? });
+        return Some(Row::Decided {
+            key,
+            id,
+            phase: text(&decided["phase"])?,
+        });
     }
-    let settled = head.get("settled").filter(|settled| settled["charge"] == "release")?;
-    Some(Row::Released { action: text(&settled["action"])? })
+    let settled = head
+        .get("settled")
+        .filter(|settled| settled["charge"] == "release")?;
+    Some(Row::Released {
+        action: text(&settled["action"])?,
+    })
 }

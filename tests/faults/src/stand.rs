@@ -38,7 +38,8 @@ pub enum Carrier {
 pub struct Settings {
     /// `toolgate` or `toolgate-failpoints`.
     pub program: &'static str,
-    /// More members of the contract of `oracle__effect`, as YAML flow text such as `, idempotency: { ttl: 1h }`.
+    /// More members of the contract of `oracle__effect`, as YAML flow text such as `, idempotency:
+    /// { ttl: 1h }`.
     pub contract: &'static str,
     /// Variables of toolgate's environment.
     pub environment: &'static [(&'static str, &'static str)],
@@ -49,7 +50,12 @@ pub struct Settings {
 impl Settings {
     /// A program over HTTP, and nothing else.
     pub fn of(program: &'static str) -> Self {
-        Self { program, contract: "", environment: &[], carrier: Carrier::Http }
+        Self {
+            program,
+            contract: "",
+            environment: &[],
+            carrier: Carrier::Http,
+        }
     }
 }
 
@@ -81,10 +87,21 @@ impl Stand {
     /// When the tool server does not start.
     pub async fn new(programs: &Path, settings: Settings) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let (log, control) = (directory.path().join("executions"), directory.path().join("orders"));
+        let (log, control) = (
+            directory.path().join("executions"),
+            directory.path().join("orders"),
+        );
         let oracle = Oracle::start(&programs.join("effects-server"), &log, &control).await?;
         let programs = programs.to_owned();
-        let stand = Self { directory, oracle, settings, programs, running: None, runs: Vec::new(), kills: Vec::new() };
+        let stand = Self {
+            directory,
+            oracle,
+            settings,
+            programs,
+            running: None,
+            runs: Vec::new(),
+            kills: Vec::new(),
+        };
         stand.configure(stand.oracle.address)?;
         stand.policy("key")?;
         Ok(stand)
@@ -97,11 +114,20 @@ impl Stand {
     pub fn configure(&self, upstream: SocketAddr) -> anyhow::Result<()> {
         let member = match self.settings.carrier {
             Carrier::Http => {
-                format!("url: \"http://{upstream}/mcp\", timeout: 5s, headers: {{ X-Canary: \"${{CANARY}}\" }}")
+                format!(
+                    "url: \"http://{upstream}/mcp\", timeout: 5s, headers: {{ X-Canary: \"${{CANARY}}\" }}"
+                )
             }
             Carrier::Stdio | Carrier::StubbornStdio => {
-                let (program, log) = (self.programs.join("effects-server"), self.path("executions"));
-                let stubborn = if self.settings.carrier == Carrier::Stdio { "" } else { ", ORACLE_STUBBORN: \"1\"" };
+                let (program, log) = (
+                    self.programs.join("effects-server"),
+                    self.path("executions"),
+                );
+                let stubborn = if self.settings.carrier == Carrier::Stdio {
+                    ""
+                } else {
+                    ", ORACLE_STUBBORN: \"1\""
+                };
                 format!(
                     "command: \"{}\", timeout: 5s, env: {{ ORACLE_LOG: \"{}\", CANARY: \"${{CANARY}}\"{stubborn} }}",
                     program.display(),
@@ -113,7 +139,10 @@ impl Stand {
             "listen: 127.0.0.1:0\nallowed_hosts: [{HOST}]\nadmin: {{ listen: 127.0.0.1:0, tokens: [ {{ name: ann, token: {TOKEN}, roles: [approver] }} ] }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
              oracle: {{ {member} }}\nledger: {{ seal: {{ key: {{ env: LEDGER_KEY }} }}, heads: {{ every: 1s, file: heads }} }}\n"
         );
-        Ok(std::fs::write(self.directory.path().join("toolgate.yaml"), text)?)
+        Ok(std::fs::write(
+            self.directory.path().join("toolgate.yaml"),
+            text,
+        )?)
     }
 
     /// Writes the policy; another `name` of an argument to be audited is another policy.
@@ -147,18 +176,41 @@ impl Stand {
     ///
     /// # Errors
     /// As [`Stand::start`].
-    pub async fn start_under(&mut self, before: Option<&[&str]>, failpoint: Option<&str>) -> anyhow::Result<Duration> {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("log"))?;
-        let mut words: Vec<std::ffi::OsString> = before.unwrap_or_default().iter().map(Into::into).collect();
+    pub async fn start_under(
+        &mut self,
+        before: Option<&[&str]>,
+        failpoint: Option<&str>,
+    ) -> anyhow::Result<Duration> {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))?;
+        let mut words: Vec<std::ffi::OsString> =
+            before.unwrap_or_default().iter().map(Into::into).collect();
         words.push(self.programs.join(self.settings.program).into());
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(["serve", "--config", "toolgate.yaml"]).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("CANARY", CANARY).envs([KEY]);
+        command
+            .args(&words[1..])
+            .args(["serve", "--config", "toolgate.yaml"])
+            .env_clear();
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("CANARY", CANARY)
+            .envs([KEY]);
         command.envs(self.settings.environment.iter().copied());
         command.envs(failpoint.map(|point| ("TOOLGATE_FAILPOINT", point)));
-        command.current_dir(self.directory.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+        command
+            .current_dir(self.directory.path())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true);
         let since = boot_time();
-        let missing = || format!("{} cannot be started; build it first", self.settings.program);
+        let missing = || {
+            format!(
+                "{} cannot be started; build it first",
+                self.settings.program
+            )
+        };
         let mut process = command.spawn().with_context(missing)?;
         let mut output = BufReader::new(process.stdout.take().context("no output")?);
         let serving = async {
@@ -169,9 +221,17 @@ impl Stand {
             }
             anyhow::Ok((agents, operators))
         };
-        let doors = tokio::time::timeout(DEADLINE, serving).await.context("toolgate is not ready in time");
+        let doors = tokio::time::timeout(DEADLINE, serving)
+            .await
+            .context("toolgate is not ready in time");
         let (agents, operators) = doors.and_then(|doors| doors).with_context(|| self.log())?;
-        self.running = Some(Running { process, _output: output, agents, operators, since });
+        self.running = Some(Running {
+            process,
+            _output: output,
+            agents,
+            operators,
+            since,
+        });
         Ok(Duration::from_nanos(u64::try_from(boot_time() - since)?))
     }
 
@@ -180,7 +240,10 @@ impl Stand {
     /// # Panics
     /// When toolgate was not started.
     pub fn agents(&self) -> SocketAddr {
-        self.running.as_ref().map(|running| running.agents).expect("toolgate runs")
+        self.running
+            .as_ref()
+            .map(|running| running.agents)
+            .expect("toolgate runs")
     }
 
     /// Where operators are served.
@@ -188,7 +251,10 @@ impl Stand {
     /// # Panics
     /// When toolgate was not started.
     pub fn operators(&self) -> SocketAddr {
-        self.running.as_ref().map(|running| running.operators).expect("toolgate runs")
+        self.running
+            .as_ref()
+            .map(|running| running.operators)
+            .expect("toolgate runs")
     }
 
     /// The process that was started.
@@ -212,10 +278,17 @@ impl Stand {
     /// # Errors
     /// When it does not, or was not killed.
     pub async fn died(&mut self) -> anyhow::Result<()> {
-        let Some(mut running) = self.running.take() else { return Ok(()) };
-        let ended = tokio::time::timeout(DEADLINE, running.process.wait()).await.context("toolgate goes on")??;
+        let Some(mut running) = self.running.take() else {
+            return Ok(());
+        };
+        let ended = tokio::time::timeout(DEADLINE, running.process.wait())
+            .await
+            .context("toolgate goes on")??;
         if std::os::unix::process::ExitStatusExt::signal(&ended) != Some(9) {
-            bail!("toolgate was to be killed and ended with {ended}; log:\n{}", self.log());
+            bail!(
+                "toolgate was to be killed and ended with {ended}; log:\n{}",
+                self.log()
+            );
         }
         let now = boot_time();
         self.runs.push((running.since, now));
@@ -225,7 +298,9 @@ impl Stand {
 
     /// Whether toolgate still runs.
     pub fn runs(&mut self) -> bool {
-        self.running.as_mut().is_some_and(|running| matches!(running.process.try_wait(), Ok(None)))
+        self.running
+            .as_mut()
+            .is_some_and(|running| matches!(running.process.try_wait(), Ok(None)))
     }
 
     /// Ends toolgate in good order.
@@ -233,10 +308,20 @@ impl Stand {
     /// # Errors
     /// When it does not end so.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
-        let Some(mut running) = self.running.take() else { return Ok(()) };
-        let pid = running.process.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
-        rustix::process::kill_process(pid.context("toolgate has ended")?, rustix::process::Signal::TERM)?;
-        let ended = tokio::time::timeout(DEADLINE, running.process.wait()).await.context("toolgate goes on")??;
+        let Some(mut running) = self.running.take() else {
+            return Ok(());
+        };
+        let pid = running
+            .process
+            .id()
+            .and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
+        rustix::process::kill_process(
+            pid.context("toolgate has ended")?,
+            rustix::process::Signal::TERM,
+        )?;
+        let ended = tokio::time::timeout(DEADLINE, running.process.wait())
+            .await
+            .context("toolgate goes on")??;
         self.runs.push((running.since, boot_time()));
         if !ended.success() {
             bail!("toolgate ended with {ended}; log:\n{}", self.log());
@@ -253,11 +338,22 @@ impl Stand {
         let data = self.path("data");
         let mut verify = Command::new(self.programs.join(self.settings.program));
         // The canary is asked for by the configuration, too.
-        verify.args(["ledger", "verify", "--config", "toolgate.yaml", "--heads", "heads"]);
-        verify.current_dir(self.directory.path()).env("CANARY", CANARY).envs([KEY]);
+        verify.args([
+            "ledger",
+            "verify",
+            "--config",
+            "toolgate.yaml",
+            "--heads",
+            "heads",
+        ]);
+        verify
+            .current_dir(self.directory.path())
+            .env("CANARY", CANARY)
+            .envs([KEY]);
         let verified = verify.output().await?;
         let said = || [verified.stdout.as_slice(), &verified.stderr].concat();
-        let damage = (!verified.status.success()).then(|| String::from_utf8_lossy(&said()).into_owned());
+        let damage =
+            (!verified.status.success()).then(|| String::from_utf8_lossy(&said()).into_owned());
         let mut places = vec![("the log".to_owned(), std::fs::read(self.path("log"))?)];
         files(&data, &mut places)?;
         Ok(Evidence {
@@ -296,8 +392,12 @@ impl Stand {
 async fn address(output: &mut BufReader<ChildStdout>) -> anyhow::Result<SocketAddr> {
     let mut line = String::new();
     output.read_line(&mut line).await?;
-    let address = line.split_once("http://").map(|(_, rest)| rest.trim().trim_end_matches("/mcp"));
-    Ok(address.with_context(|| format!("no address in {line:?}"))?.parse()?)
+    let address = line
+        .split_once("http://")
+        .map(|(_, rest)| rest.trim().trim_end_matches("/mcp"));
+    Ok(address
+        .with_context(|| format!("no address in {line:?}"))?
+        .parse()?)
 }
 
 fn files(directory: &Path, found: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {

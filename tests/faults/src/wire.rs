@@ -37,7 +37,10 @@ pub fn request(id: u64, method: &str, mut params: Value, meta: &[(&str, Value)])
 /// Sends `message` to `/mcp` at `address` and reads its answer.
 pub async fn exchange(address: SocketAddr, message: &Value, within: Duration) -> Heard {
     let body = message.to_string();
-    let name = message["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    let name = message["params"]["name"]
+        .as_str()
+        .map(|name| format!("Mcp-Name: {name}\r\n"))
+        .unwrap_or_default();
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\nMcp-Method: {}\r\n{name}\
@@ -61,14 +64,22 @@ pub async fn exchange(address: SocketAddr, message: &Value, within: Duration) ->
 /// The status of a GET, for the operators' door; none while nobody answers.
 pub async fn status(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(address).await.ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).await.ok()?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())
+        .await
+        .ok()?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).await.ok()?;
     line.split(' ').nth(1)?.parse().ok()
 }
 
 /// A request to the operators' door; its status and its JSON. None while nobody answers.
-pub async fn ask(address: SocketAddr, (method, path): (&str, &str), token: &str, body: &str) -> Option<(u16, Value)> {
+pub async fn ask(
+    address: SocketAddr,
+    (method, path): (&str, &str),
+    token: &str,
+    body: &str,
+) -> Option<(u16, Value)> {
     let asking = async {
         let mut stream = TcpStream::connect(address).await?;
         let head = format!(
@@ -86,25 +97,40 @@ pub async fn ask(address: SocketAddr, (method, path): (&str, &str), token: &str,
 async fn hear(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<Heard> {
     let (status, events, text) = whole(&mut stream).await?;
     let messages: Vec<&str> = if events {
-        text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).collect()
+        text.lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(str::trim)
+            .collect()
     } else {
         vec![text.trim()]
     };
     let messages = messages.into_iter().filter(|text| !text.is_empty());
     let mut responses = messages.filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    Ok(Heard::Answer(status, responses.find(|message| message.get("method").is_none() && message["id"] == *id)))
+    Ok(Heard::Answer(
+        status,
+        responses.find(|message| message.get("method").is_none() && message["id"] == *id),
+    ))
 }
 
 /// Status and text of an answer, and whether it is an event stream.
 async fn whole(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool, String)> {
     let first = line(stream).await?;
-    let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(|| torn("no status"))?;
+    let status = first
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .ok_or_else(|| torn("no status"))?;
     let (mut length, mut chunked, mut events) = (0, false, false);
     loop {
         let line = line(stream).await?.to_ascii_lowercase();
-        match line.split_once(':').map(|(name, value)| (name, value.trim())) {
+        match line
+            .split_once(':')
+            .map(|(name, value)| (name, value.trim()))
+        {
             None => break,
-            Some(("content-length", value)) => length = value.parse().map_err(|_| torn("no length"))?,
+            Some(("content-length", value)) => {
+                length = value.parse().map_err(|_| torn("no length"))?;
+            }
             Some(("transfer-encoding", value)) => chunked = value == "chunked",
             Some(("content-type", value)) => events = value.starts_with("text/event-stream"),
             Some(_) => {}
@@ -113,7 +139,8 @@ async fn whole(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool,
     let mut body = vec![0; length];
     if chunked {
         loop {
-            let size = usize::from_str_radix(line(stream).await?.trim(), 16).map_err(|_| torn("no chunk"))?;
+            let size = usize::from_str_radix(line(stream).await?.trim(), 16)
+                .map_err(|_| torn("no chunk"))?;
             let mut chunk = vec![0; size + 2];
             stream.read_exact(&mut chunk).await?;
             if size == 0 {
@@ -124,7 +151,11 @@ async fn whole(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool,
     } else {
         stream.read_exact(&mut body).await?;
     }
-    Ok((status, events, String::from_utf8(body).map_err(|_| torn("no text"))?))
+    Ok((
+        status,
+        events,
+        String::from_utf8(body).map_err(|_| torn("no text"))?,
+    ))
 }
 
 /// A line that ends: the end of the connection is no end of a line.

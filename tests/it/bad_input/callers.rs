@@ -12,7 +12,8 @@ async fn two_callers() -> (super::ToolServer, super::Gate) {
         .tool("no_contract", Behaviour::Answers)
         .start()
         .await;
-    let callers = format!("  - {{ agent: bot, token: {BOT} }}\n  - {{ agent: other, token: {OTHER} }}");
+    let callers =
+        format!("  - {{ agent: bot, token: {BOT} }}\n  - {{ agent: other, token: {OTHER} }}");
     let policy = "contracts:
   oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
   oracle__read: { purpose: p, actions: [read], secrets: [] }
@@ -20,7 +21,12 @@ async fn two_callers() -> (super::ToolServer, super::Gate) {
 layers:
   agent: { other: { allow: [oracle__read] } }
 ";
-    let gate = Setup::new().server("oracle", &oracle).callers(&callers).policy(policy).start().await;
+    let gate = Setup::new()
+        .server("oracle", &oracle)
+        .callers(&callers)
+        .policy(policy)
+        .start()
+        .await;
     (oracle, gate)
 }
 
@@ -28,50 +34,95 @@ layers:
 async fn without_the_right_token_nothing_is_read() {
     let (oracle, gate) = two_callers().await;
     let agent = gate.agent();
-    let wrong = ["", "x", "bot-token-012345678", "bot-token-0123456789x", "BOT-TOKEN-0123456789"];
+    let wrong = [
+        "",
+        "x",
+        "bot-token-012345678",
+        "bot-token-0123456789x",
+        "BOT-TOKEN-0123456789",
+    ];
     let answers = [
         agent.call("oracle__write", json!({})).await,
-        agent.legacy("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {} })).await,
+        agent
+            .legacy(
+                "initialize",
+                json!({ "protocolVersion": "2025-11-25", "capabilities": {} }),
+            )
+            .await,
         agent.post(&agent.headers(), b"no JSON at all").await,
     ];
     for answer in answers {
-        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{answer:?}");
+        assert_eq!(
+            (answer.status, answer.header("www-authenticate")),
+            (401, Some("Bearer")),
+            "{answer:?}"
+        );
         refused("no token", &answer, -32600, "token");
     }
     for token in wrong {
         let answer = agent.token(token).call("oracle__write", json!({})).await;
         assert_eq!(answer.status, 401, "{token}: {answer:?}");
         refused(token, &answer, -32600, "token");
-        assert!(token.is_empty() || token == "x" || !answer.text().contains(token), "{token} is echoed");
+        assert!(
+            token.is_empty() || token == "x" || !answer.text().contains(token),
+            "{token} is echoed"
+        );
     }
     let mut basic = agent.headers();
     basic.push(("Authorization".to_owned(), format!("Basic {BOT}")));
     assert_eq!(agent.post(&basic, b"{}").await.status, 401);
     assert!(oracle.executions().is_empty());
-    assert!(agent.token(BOT).call("oracle__write", json!({})).await.is_done());
+    assert!(
+        agent
+            .token(BOT)
+            .call("oracle__write", json!({}))
+            .await
+            .is_done()
+    );
 }
 
 #[tokio::test]
 async fn h1_b5_another_callers_session_is_as_unknown_as_none() {
     let (oracle, gate) = two_callers().await;
     let own = gate.agent().token(BOT).initialize().await;
-    let thief = super::Agent { session: own.session.clone(), ..gate.agent().token(OTHER) };
-    let none =
-        super::Agent { session: Some("00000000000000000000000000000000".to_owned()), ..gate.agent().token(OTHER) };
+    let thief = super::Agent {
+        session: own.session.clone(),
+        ..gate.agent().token(OTHER)
+    };
+    let none = super::Agent {
+        session: Some("00000000000000000000000000000000".to_owned()),
+        ..gate.agent().token(OTHER)
+    };
     let stolen = thief.legacy_call("oracle__read", json!({})).await;
     let unknown = none.legacy_call("oracle__read", json!({})).await;
     assert_eq!(stolen.status, 404);
-    assert_eq!(stolen.text(), unknown.text(), "a foreign session must not show");
+    assert_eq!(
+        stolen.text(),
+        unknown.text(),
+        "a foreign session must not show"
+    );
     let elsewhere = own.at("oracle").legacy_call("read", json!({})).await;
     assert_eq!(elsewhere.status, 404, "a session belongs to one address");
     for method in ["GET", "DELETE"] {
-        let token = format!("Authorization: Bearer {OTHER}\r\nMcp-Session-Id: {}", own.session.clone().unwrap());
-        let text =
-            format!("{method} /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{token}\r\n\r\n", gate.agents);
-        assert_eq!(own.bytes(text.into_bytes()).await.unwrap().status, 404, "{method}");
+        let token = format!(
+            "Authorization: Bearer {OTHER}\r\nMcp-Session-Id: {}",
+            own.session.clone().unwrap()
+        );
+        let text = format!(
+            "{method} /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{token}\r\n\r\n",
+            gate.agents
+        );
+        assert_eq!(
+            own.bytes(text.into_bytes()).await.unwrap().status,
+            404,
+            "{method}"
+        );
     }
     assert!(oracle.executions().is_empty());
-    assert!(own.legacy_call("oracle__read", json!({})).await.is_done(), "the session lives on");
+    assert!(
+        own.legacy_call("oracle__read", json!({})).await.is_done(),
+        "the session lives on"
+    );
 }
 
 #[tokio::test]
@@ -96,7 +147,10 @@ async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires
     ];
     let mut texts = Vec::new();
     for tool in hidden {
-        for answer in [agent.call(tool, json!({})).await, session.legacy_call(tool, json!({})).await] {
+        for answer in [
+            agent.call(tool, json!({})).await,
+            session.legacy_call(tool, json!({})).await,
+        ] {
             let message = answer.message();
             if answer.error() == -32020 {
                 // The tabulator cannot travel in a header, so the header already disagrees.
@@ -107,13 +161,25 @@ async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires
                 (-32602, "tool_not_allowlisted"),
                 "{tool:?}: {message}"
             );
-            texts.push((answer.words(), message["error"]["data"]["dev.toolgate/decision"]["stage"].clone()));
+            texts.push((
+                answer.words(),
+                message["error"]["data"]["dev.toolgate/decision"]["stage"].clone(),
+            ));
         }
     }
     texts.dedup();
     assert_eq!(texts.len(), 1, "the answers differ: {texts:?}");
     assert!(oracle.executions().is_empty());
     let listed = agent.modern("tools/list", json!({})).await.message();
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 1, "{listed}");
-    assert!(gate.entries(2).await.iter().all(|entry| entry["outcome"] == "refused"));
+    assert_eq!(
+        listed["result"]["tools"].as_array().unwrap().len(),
+        1,
+        "{listed}"
+    );
+    assert!(
+        gate.entries(2)
+            .await
+            .iter()
+            .all(|entry| entry["outcome"] == "refused")
+    );
 }

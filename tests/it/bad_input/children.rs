@@ -1,5 +1,5 @@
-//! Tool servers as child processes that answer garbage, twice, for another, or never, and that die before or after their
-//! effect (SECURITY §3A A12, A13).
+//! Tool servers as child processes that answer garbage, twice, for another, or never, and that die
+//! before or after their effect (SECURITY §3A A12, A13).
 
 use super::{Setup, executions, json};
 use crate::harness::gate::Gate;
@@ -19,12 +19,20 @@ const MISBEHAVIOUR: &[(&str, &str, bool)] = &[
 ];
 
 async fn scenery(arguments: &str) -> Gate {
-    let mut contracts: Vec<(String, &str)> =
-        MISBEHAVIOUR.iter().map(|(tool, ..)| (format!("odd__{tool}"), "write")).collect();
+    let mut contracts: Vec<(String, &str)> = MISBEHAVIOUR
+        .iter()
+        .map(|(tool, ..)| (format!("odd__{tool}"), "write"))
+        .collect();
     contracts.push(("odd__read".to_owned(), "read"));
     contracts.push(("calm__read".to_owned(), "read"));
-    let contracts: Vec<(&str, &str)> = contracts.iter().map(|(tool, action)| (tool.as_str(), *action)).collect();
-    let setup = Setup::new().child("odd", arguments, "1s").child("calm", arguments, "20s").contracts(&contracts);
+    let contracts: Vec<(&str, &str)> = contracts
+        .iter()
+        .map(|(tool, action)| (tool.as_str(), *action))
+        .collect();
+    let setup = Setup::new()
+        .child("odd", arguments, "1s")
+        .child("calm", arguments, "20s")
+        .contracts(&contracts);
     setup.start().await
 }
 
@@ -43,23 +51,47 @@ async fn a12_a13_a_modern_child_that_misbehaves_costs_its_call_only() {
     let gate = scenery("--modern").await;
     for (tool, refusal, lives_on) in MISBEHAVIOUR {
         let log = gate.setup.log_of("odd");
-        let before = executions(&log).iter().filter(|run| run.tool == *tool).count();
+        let before = executions(&log)
+            .iter()
+            .filter(|run| run.tool == *tool)
+            .count();
         let name = format!("odd__{tool}");
         let answer = gate.agent().call(&name, json!({ "n": 1 })).await;
-        assert_eq!((answer.status, answer.refusal().as_str()), (200, *refusal), "{tool}: {answer:?}");
-        let ran = executions(&log).iter().filter(|run| run.tool == *tool).count() - before;
+        assert_eq!(
+            (answer.status, answer.refusal().as_str()),
+            (200, *refusal),
+            "{tool}: {answer:?}"
+        );
+        let ran = executions(&log)
+            .iter()
+            .filter(|run| run.tool == *tool)
+            .count()
+            - before;
         assert_eq!(ran, usize::from(*tool != "dies_before"), "{tool}");
-        assert!(gate.agent().call("calm__read", json!({})).await.is_done(), "another server suffers from {tool}");
+        assert!(
+            gate.agent().call("calm__read", json!({})).await.is_done(),
+            "another server suffers from {tool}"
+        );
         if *lives_on {
-            assert!(gate.agent().call("odd__read", json!({})).await.is_done(), "after {tool}");
+            assert!(
+                gate.agent().call("odd__read", json!({})).await.is_done(),
+                "after {tool}"
+            );
         } else {
             recovered(&gate).await;
         }
         let entry = until("an entry", || async {
-            gate.ledger().await.into_iter().find(|entry| entry["tool"] == name.as_str())
+            gate.ledger()
+                .await
+                .into_iter()
+                .find(|entry| entry["tool"] == name.as_str())
         })
         .await;
-        let outcome = if refusal.is_empty() { "answered" } else { "unknown" };
+        let outcome = if refusal.is_empty() {
+            "answered"
+        } else {
+            "unknown"
+        };
         assert_eq!(entry["outcome"], outcome, "{tool}: {entry}");
     }
 }
@@ -72,8 +104,18 @@ async fn a12_a_legacy_child_that_dies_after_its_effect_is_not_called_again() {
     assert_eq!(answer.refusal(), "outcome_unknown", "{answer:?}");
     assert!(session.legacy_call("calm__read", json!({})).await.is_done());
     let ran = executions(&gate.setup.log_of("odd"));
-    assert_eq!(ran.iter().map(|run| run.tool.as_str()).collect::<Vec<_>>(), ["dies_after"]);
-    assert_eq!(gate.entries(2).await.iter().filter(|entry| entry["outcome"] == "unknown").count(), 1);
+    assert_eq!(
+        ran.iter().map(|run| run.tool.as_str()).collect::<Vec<_>>(),
+        ["dies_after"]
+    );
+    assert_eq!(
+        gate.entries(2)
+            .await
+            .iter()
+            .filter(|entry| entry["outcome"] == "unknown")
+            .count(),
+        1
+    );
 }
 
 /// Answers the handshake and the listing, notes when, and dies.
@@ -99,15 +141,21 @@ for line in sys.stdin:
 #[tokio::test]
 async fn i4_a_child_that_lists_and_dies_is_started_at_growing_distances() {
     let setup = Setup::new()
-        .server_with("dying", "command: python3, args: [dying.py], cwd: ., env: { PATH: \"${PATH}\" }")
+        .server_with(
+            "dying",
+            "command: python3, args: [dying.py], cwd: ., env: { PATH: \"${PATH}\" }",
+        )
         .child("calm", "", "20s")
         .contracts(&[("dying__t", "read"), ("calm__read", "read")]);
     std::fs::write(setup.directory().join("dying.py"), DIES_AFTER_LISTING).unwrap();
     let listed = setup.directory().join("listed");
     let gate = setup.begin().await;
     let times = until("it was started four times", || async {
-        let times: Vec<f64> =
-            std::fs::read_to_string(&listed).ok()?.lines().map(|time| time.parse().unwrap()).collect();
+        let times: Vec<f64> = std::fs::read_to_string(&listed)
+            .ok()?
+            .lines()
+            .map(|time| time.parse().unwrap())
+            .collect();
         (times.len() >= 4).then_some(times)
     })
     .await;
@@ -115,10 +163,19 @@ async fn i4_a_child_that_lists_and_dies_is_started_at_growing_distances() {
     for (pair, least) in times.windows(2).zip([0.25, 0.5, 1.0]) {
         assert!(pair[1] - pair[0] >= least, "less than {least} s: {times:?}");
     }
-    assert!(gate.agent().at("calm").call("read", json!({})).await.is_done(), "nobody else suffers");
+    assert!(
+        gate.agent()
+            .at("calm")
+            .call("read", json!({}))
+            .await
+            .is_done(),
+        "nobody else suffers"
+    );
     until("the log says when it is tried again", || async {
         let log = gate.log();
-        let lost = log.lines().filter(|line| line.contains("tool server is lost") && line.contains("again_in"));
+        let lost = log
+            .lines()
+            .filter(|line| line.contains("tool server is lost") && line.contains("again_in"));
         (lost.count() >= 3).then_some(())
     })
     .await;

@@ -1,5 +1,6 @@
-//! More connections than there are places (SECURITY §3B B9, §3I I5, §9): one more that asks for something reads so at once,
-//! those that have a place keep it, and a place that becomes free is given to the next. Who says nothing: `exhaustion`.
+//! More connections than there are places (SECURITY §3B B9, §3I I5, §9): one more that asks for
+//! something reads so at once, those that have a place keep it, and a place that becomes free is
+//! given to the next. Who says nothing: `exhaustion`.
 
 use super::{ToolServer, governed, json};
 use crate::harness::agent::{anew, exchange, get, modern};
@@ -13,7 +14,10 @@ const PLACES: u64 = 1_024;
 
 /// A good call, as bytes: one that runs.
 fn call(gate: &Gate) -> Vec<u8> {
-    let (agent, call) = (gate.agent(), modern("tools/call", anew("oracle__write", json!({}))));
+    let (agent, call) = (
+        gate.agent(),
+        modern("tools/call", anew("oracle__write", json!({}))),
+    );
     agent.request(&agent.mirrored(&call), call.to_string().as_bytes())
 }
 
@@ -30,36 +34,63 @@ async fn fill(gate: &Gate, places: u64) -> Vec<TcpStream> {
 }
 
 async fn crowded(oracle: &ToolServer, gate: &Gate, places: u64) {
-    // A quarter is for strangers; of the rest, a quarter is for others than the one caller that everybody is here.
+    // A quarter is for strangers; of the rest, a quarter is for others than the one caller that
+    // everybody is here.
     let own = (places - places / 4) / 4 * 3;
     let mut taken = fill(gate, own).await;
     // One of them may have found a call in its place that has just ended.
-    while exchange(gate.agents, call(gate)).await.expect("an answer").status != 503 {
-        assert!(taken.len() < 2 * usize::try_from(own).unwrap(), "never full");
+    while exchange(gate.agents, call(gate))
+        .await
+        .expect("an answer")
+        .status
+        != 503
+    {
+        assert!(
+            taken.len() < 2 * usize::try_from(own).unwrap(),
+            "never full"
+        );
         taken.append(&mut fill(gate, 1).await);
     }
     let before = oracle.executions().len();
     for _ in 0..3 {
-        let answer = exchange(gate.agents, call(gate)).await.expect("words for one more");
-        assert_eq!((answer.status, answer.header("retry-after"), answer.error()), (503, Some("1"), -32603));
-        assert!(answer.words().contains(&format!("all {own} connections that one caller may have are taken")));
+        let answer = exchange(gate.agents, call(gate))
+            .await
+            .expect("words for one more");
+        assert_eq!(
+            (answer.status, answer.header("retry-after"), answer.error()),
+            (503, Some("1"), -32603)
+        );
+        assert!(answer.words().contains(&format!(
+            "all {own} connections that one caller may have are taken"
+        )));
     }
     assert_eq!(oracle.executions().len(), before, "nothing of it was read");
     let said = || gate.log().matches("all connections are taken").count();
-    until("it is said in the log", || async { (said() > 0).then_some(()) }).await;
+    until("it is said in the log", || async {
+        (said() > 0).then_some(())
+    })
+    .await;
     assert_eq!(said(), 1, "{}", gate.log());
 
     // A caller that has a place keeps it, and operators have doors of their own.
     taken[0].write_all(b"}").await.unwrap();
     let mut bytes = [0; 15];
-    tokio::time::timeout(DEADLINE, taken[0].read_exact(&mut bytes)).await.unwrap().unwrap();
+    tokio::time::timeout(DEADLINE, taken[0].read_exact(&mut bytes))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(&bytes, b"HTTP/1.1 200 OK");
     assert_eq!(get(gate.operators, "/readyz").await.unwrap().status, 200);
 
     drop(taken.drain(1..10));
-    until("the place that became free is given to the next", || async {
-        exchange(gate.agents, call(gate)).await.filter(super::Answer::is_done)
-    })
+    until(
+        "the place that became free is given to the next",
+        || async {
+            exchange(gate.agents, call(gate))
+                .await
+                .filter(super::Answer::is_done)
+        },
+    )
     .await;
     assert_eq!(oracle.executions().len(), before + 2);
     drop(taken);

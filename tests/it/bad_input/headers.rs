@@ -1,4 +1,5 @@
-//! Headers that lie, are missing, or come twice (SECURITY §3B B2, B5–B8), each on an otherwise good call.
+//! Headers that lie, are missing, or come twice (SECURITY §3B B2, B5–B8), each on an otherwise good
+//! call.
 
 use super::{CANARY, Door, governed, json, refused, untouched};
 use crate::harness::agent::{Agent, modern};
@@ -14,31 +15,163 @@ type Case = (&'static str, Edits, u16, i64, &'static str);
 
 /// What both wires refuse.
 const BOTH: &[Case] = &[
-    ("B8 foreign Host", &[("Host", "evil.example")], 403, REQUEST, "allowed_hosts"),
-    ("B8 the unspecified address", &[("Host", "0.0.0.0:7777")], 403, REQUEST, "allowed_hosts"),
-    ("B7 Host without port", &[("Host", "127.0.0.1")], 403, REQUEST, "allowed_hosts"),
-    ("B7 Host with a path", &[("Host", "127.0.0.1/?x=")], 403, REQUEST, "allowed_hosts"),
-    ("B7 no Host", &[("-Host", "")], 400, REQUEST, "exactly one Host"),
-    ("B7 two Hosts", &[("+Host", "evil.example")], 400, REQUEST, "exactly one Host"),
-    ("B8 foreign Origin", &[("Origin", "http://evil.example")], 403, REQUEST, "allowed_origins"),
-    ("B8 null Origin", &[("Origin", "null")], 403, REQUEST, "allowed_origins"),
-    ("B8 Origin of a file", &[("Origin", "file://")], 403, REQUEST, "allowed_origins"),
-    ("B8 Origin of another port", &[("Origin", "http://localhost:1")], 403, REQUEST, "allowed_origins"),
-    ("B6 gzip", &[("Content-Encoding", "gzip")], 415, REQUEST, "without Content-Encoding"),
-    ("B6 two codings", &[("Content-Encoding", "identity, gzip")], 415, REQUEST, "without Content-Encoding"),
-    ("B6 text/plain", &[("Content-Type", "text/plain")], 415, REQUEST, "application/json"),
-    ("B6 a form", &[("Content-Type", "application/x-www-form-urlencoded")], 415, REQUEST, "application/json"),
-    ("B6 another charset", &[("Content-Type", "application/json; charset=utf-7")], 415, REQUEST, "application/json"),
-    ("B6 no Content-Type", &[("-Content-Type", "")], 415, REQUEST, "application/json"),
-    ("B6 two Content-Types", &[("+Content-Type", "text/plain")], 400, REQUEST, "more than once"),
-    ("Accept without events", &[("Accept", "application/json")], 406, REQUEST, "text/event-stream"),
-    ("Accept without JSON", &[("Accept", "text/event-stream")], 406, REQUEST, "application/json"),
+    (
+        "B8 foreign Host",
+        &[("Host", "evil.example")],
+        403,
+        REQUEST,
+        "allowed_hosts",
+    ),
+    (
+        "B8 the unspecified address",
+        &[("Host", "0.0.0.0:7777")],
+        403,
+        REQUEST,
+        "allowed_hosts",
+    ),
+    (
+        "B7 Host without port",
+        &[("Host", "127.0.0.1")],
+        403,
+        REQUEST,
+        "allowed_hosts",
+    ),
+    (
+        "B7 Host with a path",
+        &[("Host", "127.0.0.1/?x=")],
+        403,
+        REQUEST,
+        "allowed_hosts",
+    ),
+    (
+        "B7 no Host",
+        &[("-Host", "")],
+        400,
+        REQUEST,
+        "exactly one Host",
+    ),
+    (
+        "B7 two Hosts",
+        &[("+Host", "evil.example")],
+        400,
+        REQUEST,
+        "exactly one Host",
+    ),
+    (
+        "B8 foreign Origin",
+        &[("Origin", "http://evil.example")],
+        403,
+        REQUEST,
+        "allowed_origins",
+    ),
+    (
+        "B8 null Origin",
+        &[("Origin", "null")],
+        403,
+        REQUEST,
+        "allowed_origins",
+    ),
+    (
+        "B8 Origin of a file",
+        &[("Origin", "file://")],
+        403,
+        REQUEST,
+        "allowed_origins",
+    ),
+    (
+        "B8 Origin of another port",
+        &[("Origin", "http://localhost:1")],
+        403,
+        REQUEST,
+        "allowed_origins",
+    ),
+    (
+        "B6 gzip",
+        &[("Content-Encoding", "gzip")],
+        415,
+        REQUEST,
+        "without Content-Encoding",
+    ),
+    (
+        "B6 two codings",
+        &[("Content-Encoding", "identity, gzip")],
+        415,
+        REQUEST,
+        "without Content-Encoding",
+    ),
+    (
+        "B6 text/plain",
+        &[("Content-Type", "text/plain")],
+        415,
+        REQUEST,
+        "application/json",
+    ),
+    (
+        "B6 a form",
+        &[("Content-Type", "application/x-www-form-urlencoded")],
+        415,
+        REQUEST,
+        "application/json",
+    ),
+    (
+        "B6 another charset",
+        &[("Content-Type", "application/json; charset=utf-7")],
+        415,
+        REQUEST,
+        "application/json",
+    ),
+    (
+        "B6 no Content-Type",
+        &[("-Content-Type", "")],
+        415,
+        REQUEST,
+        "application/json",
+    ),
+    (
+        "B6 two Content-Types",
+        &[("+Content-Type", "text/plain")],
+        400,
+        REQUEST,
+        "more than once",
+    ),
+    (
+        "Accept without events",
+        &[("Accept", "application/json")],
+        406,
+        REQUEST,
+        "text/event-stream",
+    ),
+    (
+        "Accept without JSON",
+        &[("Accept", "text/event-stream")],
+        406,
+        REQUEST,
+        "application/json",
+    ),
     ("no Accept", &[("-Accept", "")], 406, REQUEST, "send Accept"),
-    ("B5 two session ids", &[("Mcp-Session-Id", "a"), ("+Mcp-Session-Id", "b")], 400, REQUEST, "more than once"),
-    ("two tokens", &[("Authorization", "Bearer a"), ("+Authorization", "Bearer b")], 400, REQUEST, "more than once"),
+    (
+        "B5 two session ids",
+        &[("Mcp-Session-Id", "a"), ("+Mcp-Session-Id", "b")],
+        400,
+        REQUEST,
+        "more than once",
+    ),
+    (
+        "two tokens",
+        &[
+            ("Authorization", "Bearer a"),
+            ("+Authorization", "Bearer b"),
+        ],
+        400,
+        REQUEST,
+        "more than once",
+    ),
     (
         "B2 two revisions",
-        &[("+MCP-Protocol-Version", "2025-11-25"), ("+MCP-Protocol-Version", "2026-07-28")],
+        &[
+            ("+MCP-Protocol-Version", "2025-11-25"),
+            ("+MCP-Protocol-Version", "2026-07-28"),
+        ],
         400,
         REQUEST,
         "more than once",
@@ -47,34 +180,139 @@ const BOTH: &[Case] = &[
 
 /// What the modern wire refuses besides.
 const MODERN_ONLY: &[Case] = &[
-    ("B2 no revision", &[("-MCP-Protocol-Version", "")], 400, MISMATCH, "mcp-protocol-version"),
-    ("B2 another revision", &[("MCP-Protocol-Version", "2025-11-25")], 400, MISMATCH, "mcp-protocol-version"),
-    ("A8 a revision nobody serves", &[("MCP-Protocol-Version", "2024-11-05")], 400, MISMATCH, "mcp-protocol-version"),
-    ("B2 no Mcp-Method", &[("-Mcp-Method", "")], 400, MISMATCH, "mcp-method"),
-    ("B2 another Mcp-Method", &[("Mcp-Method", "tools/list")], 400, MISMATCH, "mcp-method"),
-    ("B2 Mcp-Method in capitals", &[("Mcp-Method", "TOOLS/CALL")], 400, MISMATCH, "mcp-method"),
-    ("B2 two Mcp-Methods", &[("+Mcp-Method", "tools/call")], 400, REQUEST, "more than once"),
-    ("B2 no Mcp-Name", &[("-Mcp-Name", "")], 400, MISMATCH, "mcp-name"),
-    ("B2 another Mcp-Name", &[("Mcp-Name", "oracle__read")], 400, MISMATCH, "mcp-name"),
-    ("B2 Mcp-Name in a broken sentinel", &[("Mcp-Name", "=?base64?%%%?=")], 400, MISMATCH, "mcp-name"),
-    ("B2 another Mcp-Name in a sentinel", &[("Mcp-Name", "=?base64?b3RoZXI=?=")], 400, MISMATCH, "mcp-name"),
     (
-        "B2 a sentinel in a sentinel",
-        &[("Mcp-Name", "=?base64?PT9iYXNlNjQ/YjNKaFkyeGxYMTkzY21sMFpRPT0/PQ==?=")],
+        "B2 no revision",
+        &[("-MCP-Protocol-Version", "")],
+        400,
+        MISMATCH,
+        "mcp-protocol-version",
+    ),
+    (
+        "B2 another revision",
+        &[("MCP-Protocol-Version", "2025-11-25")],
+        400,
+        MISMATCH,
+        "mcp-protocol-version",
+    ),
+    (
+        "A8 a revision nobody serves",
+        &[("MCP-Protocol-Version", "2024-11-05")],
+        400,
+        MISMATCH,
+        "mcp-protocol-version",
+    ),
+    (
+        "B2 no Mcp-Method",
+        &[("-Mcp-Method", "")],
+        400,
+        MISMATCH,
+        "mcp-method",
+    ),
+    (
+        "B2 another Mcp-Method",
+        &[("Mcp-Method", "tools/list")],
+        400,
+        MISMATCH,
+        "mcp-method",
+    ),
+    (
+        "B2 Mcp-Method in capitals",
+        &[("Mcp-Method", "TOOLS/CALL")],
+        400,
+        MISMATCH,
+        "mcp-method",
+    ),
+    (
+        "B2 two Mcp-Methods",
+        &[("+Mcp-Method", "tools/call")],
+        400,
+        REQUEST,
+        "more than once",
+    ),
+    (
+        "B2 no Mcp-Name",
+        &[("-Mcp-Name", "")],
         400,
         MISMATCH,
         "mcp-name",
     ),
-    ("B2 two Mcp-Names", &[("+Mcp-Name", "oracle__write")], 400, REQUEST, "more than once"),
+    (
+        "B2 another Mcp-Name",
+        &[("Mcp-Name", "oracle__read")],
+        400,
+        MISMATCH,
+        "mcp-name",
+    ),
+    (
+        "B2 Mcp-Name in a broken sentinel",
+        &[("Mcp-Name", "=?base64?%%%?=")],
+        400,
+        MISMATCH,
+        "mcp-name",
+    ),
+    (
+        "B2 another Mcp-Name in a sentinel",
+        &[("Mcp-Name", "=?base64?b3RoZXI=?=")],
+        400,
+        MISMATCH,
+        "mcp-name",
+    ),
+    (
+        "B2 a sentinel in a sentinel",
+        &[(
+            "Mcp-Name",
+            "=?base64?PT9iYXNlNjQ/YjNKaFkyeGxYMTkzY21sMFpRPT0/PQ==?=",
+        )],
+        400,
+        MISMATCH,
+        "mcp-name",
+    ),
+    (
+        "B2 two Mcp-Names",
+        &[("+Mcp-Name", "oracle__write")],
+        400,
+        REQUEST,
+        "more than once",
+    ),
 ];
 
 /// What a session refuses besides.
 const LEGACY_ONLY: &[Case] = &[
-    ("B5 no session", &[("-Mcp-Session-Id", "")], 400, REQUEST, "initialize"),
-    ("B5 unknown session", &[("Mcp-Session-Id", "c4n4ry-v4lue")], 404, -32001, "initialize"),
-    ("B5 two sessions in one header", &[("Mcp-Session-Id", "a, b")], 404, -32001, "initialize"),
-    ("A8 a revision nobody serves", &[("MCP-Protocol-Version", "2024-11-05")], 400, REQUEST, "MCP-Protocol-Version"),
-    ("C14 a modern header without its envelope", &[("MCP-Protocol-Version", "2026-07-28")], 400, -32602, "_meta"),
+    (
+        "B5 no session",
+        &[("-Mcp-Session-Id", "")],
+        400,
+        REQUEST,
+        "initialize",
+    ),
+    (
+        "B5 unknown session",
+        &[("Mcp-Session-Id", "c4n4ry-v4lue")],
+        404,
+        -32001,
+        "initialize",
+    ),
+    (
+        "B5 two sessions in one header",
+        &[("Mcp-Session-Id", "a, b")],
+        404,
+        -32001,
+        "initialize",
+    ),
+    (
+        "A8 a revision nobody serves",
+        &[("MCP-Protocol-Version", "2024-11-05")],
+        400,
+        REQUEST,
+        "MCP-Protocol-Version",
+    ),
+    (
+        "C14 a modern header without its envelope",
+        &[("MCP-Protocol-Version", "2026-07-28")],
+        400,
+        -32602,
+        "_meta",
+    ),
 ];
 
 fn edited(mut headers: Vec<(String, String)>, edits: Edits) -> Vec<(String, String)> {
@@ -95,12 +333,23 @@ fn edited(mut headers: Vec<(String, String)>, edits: Edits) -> Vec<(String, Stri
 async fn b2_b5_to_b8_headers_that_lie_are_refused_on_the_modern_wire() {
     let (oracle, gate) = governed().await;
     let agent = gate.agent();
-    let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "a": CANARY } }));
+    let call = modern(
+        "tools/call",
+        json!({ "name": "oracle__write", "arguments": { "a": CANARY } }),
+    );
     for (what, edits, status, code, says) in BOTH.iter().chain(MODERN_ONLY) {
-        let answer = agent.post(&edited(agent.mirrored(&call), edits), call.to_string().as_bytes()).await;
+        let answer = agent
+            .post(
+                &edited(agent.mirrored(&call), edits),
+                call.to_string().as_bytes(),
+            )
+            .await;
         assert_eq!(answer.status, *status, "{what}: {answer:?}");
         refused(what, &answer, *code, says);
-        assert!(answer.header("access-control-allow-origin").is_none(), "{what}");
+        assert!(
+            answer.header("access-control-allow-origin").is_none(),
+            "{what}"
+        );
     }
     untouched(&oracle, &gate).await;
 }
@@ -123,29 +372,61 @@ async fn b5_to_b8_headers_that_lie_are_refused_on_the_legacy_wire() {
 
 #[tokio::test]
 async fn b3_mcp_param_headers_must_mirror_the_arguments_and_are_made_anew() {
-    let schema =
-        json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
-    let oracle = Script::new().tool_with("write", &schema, Behaviour::Answers).start().await;
-    let gate = Setup::new().server("oracle", &oracle).contracts(&[("oracle__write", "write")]).start().await;
+    let schema = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    let oracle = Script::new()
+        .tool_with("write", &schema, Behaviour::Answers)
+        .start()
+        .await;
+    let gate = Setup::new()
+        .server("oracle", &oracle)
+        .contracts(&[("oracle__write", "write")])
+        .start()
+        .await;
     let agent: Agent = gate.agent();
-    let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "region": CANARY } }));
+    let call = modern(
+        "tools/call",
+        json!({ "name": "oracle__write", "arguments": { "region": CANARY } }),
+    );
     let cases: [Edits; 5] = [
         &[],
         &[("Mcp-Param-Region", "eu")],
         &[("Mcp-Param-Region", "=?base64?%?=")],
-        &[("Mcp-Param-Region", "c4n4ry-v4lue"), ("+Mcp-Param-Region", "c4n4ry-v4lue")],
+        &[
+            ("Mcp-Param-Region", "c4n4ry-v4lue"),
+            ("+Mcp-Param-Region", "c4n4ry-v4lue"),
+        ],
         &[("Mcp-Param-Region", "")],
     ];
     for edits in cases {
-        let answer = agent.post(&edited(agent.mirrored(&call), edits), call.to_string().as_bytes()).await;
+        let answer = agent
+            .post(
+                &edited(agent.mirrored(&call), edits),
+                call.to_string().as_bytes(),
+            )
+            .await;
         assert_eq!(answer.status, 400, "{edits:?}: {answer:?}");
         refused(&format!("{edits:?}"), &answer, MISMATCH, "Mcp-Param-region");
     }
     assert_eq!(oracle.executions().len(), 0);
-    let right: Edits = &[("Mcp-Param-Region", "c4n4ry-v4lue"), ("Mcp-Param-Other", "x"), ("Mcp-Session-Id", "x")];
-    let answer = agent.post(&edited(agent.mirrored(&call), right), call.to_string().as_bytes()).await;
+    let right: Edits = &[
+        ("Mcp-Param-Region", "c4n4ry-v4lue"),
+        ("Mcp-Param-Other", "x"),
+        ("Mcp-Session-Id", "x"),
+    ];
+    let answer = agent
+        .post(
+            &edited(agent.mirrored(&call), right),
+            call.to_string().as_bytes(),
+        )
+        .await;
     assert!(answer.is_done(), "{answer:?}");
     let headers = oracle.executions()[0].headers.clone();
-    assert_eq!((&headers["mcp-param-region"], &headers["mcp-name"]), (&json!(CANARY), &json!("write")));
-    assert!(headers.get("mcp-param-other").is_none() && headers.get("mcp-session-id").is_none(), "{headers}");
+    assert_eq!(
+        (&headers["mcp-param-region"], &headers["mcp-name"]),
+        (&json!(CANARY), &json!("write"))
+    );
+    assert!(
+        headers.get("mcp-param-other").is_none() && headers.get("mcp-session-id").is_none(),
+        "{headers}"
+    );
 }

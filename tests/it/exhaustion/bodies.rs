@@ -1,5 +1,5 @@
-//! Bodies of which only a part comes (FINDINGS F11: 300 × 3 MiB by one caller took 755 MiB), callers that send too fast, and
-//! addresses that guess.
+//! Bodies of which only a part comes (FINDINGS F11: 300 × 3 MiB by one caller took 755 MiB),
+//! callers that send too fast, and addresses that guess.
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, prepared, tell};
 use crate::harness::agent::{anew, get, modern};
@@ -14,12 +14,15 @@ use tokio::net::TcpStream;
 /// MiB of memory that the process has.
 fn resident(gate: &Gate) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// MiB that half bodies may take up beyond what is taken before: one caller's share, what carries it, and what the attacks
-/// before left, which the allocator gives back within ten seconds.
+/// MiB that half bodies may take up beyond what is taken before: one caller's share, what carries
+/// it, and what the attacks before left, which the allocator gives back within ten seconds.
 const GROWTH: u64 = 128;
 /// MiB that may be left of it a minute later.
 const LEFT: u64 = 40;
@@ -32,7 +35,8 @@ async fn said(connection: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes[..read]).into_owned()
 }
 
-/// FINDINGS F11 and its neighbours: half bodies of one caller, long and short, beside a good agent with long bodies.
+/// FINDINGS F11 and its neighbours: half bodies of one caller, long and short, beside a good agent
+/// with long bodies.
 #[tokio::test]
 async fn f11_half_bodies_of_one_caller_have_their_share() {
     may_open(None);
@@ -61,23 +65,38 @@ async fn f11_half_bodies_of_one_caller_have_their_share() {
             connections.push(connection);
         }
         let now = resident(&gate);
-        tell(&format!("{many} bodies of {declared}, {sent} sent: {now} MiB"));
+        tell(&format!(
+            "{many} bodies of {declared}, {sent} sent: {now} MiB"
+        ));
         peak = peak.max(now);
         good.ask(2).await;
-        let long = gate.agent().token(GOOD).call_anew("oracle__read", json!({ "x": "x".repeat(900_000) })).await;
+        let long = gate
+            .agent()
+            .token(GOOD)
+            .call_anew("oracle__read", json!({ "x": "x".repeat(900_000) }))
+            .await;
         assert!(long.is_done(), "a long body of another caller: {long:?}");
         for connection in &mut connections {
             let text = said(connection).await;
             if text.starts_with("HTTP/1.1 429") {
-                assert!(text.contains("retry-after: 1") && text.contains("16 MiB"), "{text}");
+                assert!(
+                    text.contains("retry-after: 1") && text.contains("16 MiB"),
+                    "{text}"
+                );
                 refused += 1;
             }
         }
         cases += 1;
     }
     assert!(refused > 0, "more than the share is refused in words");
-    assert!(peak < before + GROWTH, "{before} MiB before, {peak} MiB at most");
-    until("the memory comes back", || async { (resident(&gate) <= before + LEFT).then_some(()) }).await;
+    assert!(
+        peak < before + GROWTH,
+        "{before} MiB before, {peak} MiB at most"
+    );
+    until("the memory comes back", || async {
+        (resident(&gate) <= before + LEFT).then_some(())
+    })
+    .await;
     let asked = good.end().await;
     tell(&format!(
         "bodies: {cases} attacks, {before} MiB before, {peak} at most, {} after; {asked} good calls",
@@ -109,7 +128,8 @@ async fn f11_the_longest_messages_pass() {
     assert_eq!(oracle.executions().len(), 4);
 }
 
-/// SECURITY §3I: a caller's rate is its own, and says when to come again; one that keeps to it never hears of it.
+/// SECURITY §3I: a caller's rate is its own, and says when to come again; one that keeps to it
+/// never hears of it.
 #[tokio::test]
 async fn a_caller_that_sends_too_fast_reads_so_and_no_other() {
     let callers = format!(
@@ -125,44 +145,70 @@ async fn a_caller_that_sends_too_fast_reads_so_and_no_other() {
             assert!(answer.is_done(), "{number}: {answer:?}");
             continue;
         }
-        assert_eq!((answer.status, answer.error()), (429, -32603), "{number}: {answer:?}");
-        assert!(answer.words().contains("5 messages in 3600 s"), "{answer:?}");
+        assert_eq!(
+            (answer.status, answer.error()),
+            (429, -32603),
+            "{number}: {answer:?}"
+        );
+        assert!(
+            answer.words().contains("5 messages in 3600 s"),
+            "{answer:?}"
+        );
         let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
         assert!((600..=720).contains(&after), "{after}");
     }
     good.ask(5).await;
-    tell(&format!("rates: 20 calls at a rate of 5, {} good calls", good.end().await));
+    tell(&format!(
+        "rates: 20 calls at a rate of 5, {} good calls",
+        good.end().await
+    ));
     drop(gate);
 }
 
 /// The same rate holds on standard input.
 #[tokio::test]
 async fn a_launched_agent_that_sends_too_fast_reads_so() {
-    let callers = format!("  - {{ agent: greedy, token: {GREEDY}, rate: {{ calls: 2, per: 1h }} }}");
+    let callers =
+        format!("  - {{ agent: greedy, token: {GREEDY}, rate: {{ calls: 2, per: 1h }} }}");
     let (_oracle, setup) = prepared("").await;
     let setup = setup.callers(&callers);
     setup.write();
     let mut launched = StdioGate::launch(&setup, &["--server", "oracle", "--agent", "greedy"]);
     for number in 0..4 {
-        let answer = launched.ask(modern("tools/list", json!({})).to_string().as_bytes()).await;
-        assert_eq!(answer.message().get("result").is_some(), number < 2, "{number}: {answer:?}");
-        assert!(number < 2 || answer.words().contains("2 messages in 3600 s"), "{answer:?}");
+        let answer = launched
+            .ask(modern("tools/list", json!({})).to_string().as_bytes())
+            .await;
+        assert_eq!(
+            answer.message().get("result").is_some(),
+            number < 2,
+            "{number}: {answer:?}"
+        );
+        assert!(
+            number < 2 || answer.words().contains("2 messages in 3600 s"),
+            "{answer:?}"
+        );
     }
 }
 
-/// SECURITY §3I: a stranger who guesses from one address is told to wait; an agent with a token there is not.
+/// SECURITY §3I: a stranger who guesses from one address is told to wait; an agent with a token
+/// there is not.
 #[tokio::test]
 async fn guesses_from_one_address_are_answered_429_and_tokens_are_not() {
     let (_oracle, gate) = guarded("").await;
     let good = Good::beside(&gate);
     let (mut unauthorized, mut too_many) = (0, 0);
     for number in 0..500 {
-        let answer = gate.agent().token(&format!("guessed-token-{number:04}")).call("oracle__read", json!({})).await;
+        let answer = gate
+            .agent()
+            .token(&format!("guessed-token-{number:04}"))
+            .call("oracle__read", json!({}))
+            .await;
         match answer.status {
             401 => unauthorized += 1,
             429 => {
                 assert!(
-                    answer.header("retry-after").is_some() && answer.words().contains("prove nothing"),
+                    answer.header("retry-after").is_some()
+                        && answer.words().contains("prove nothing"),
                     "{answer:?}"
                 );
                 too_many += 1;
@@ -170,16 +216,29 @@ async fn guesses_from_one_address_are_answered_429_and_tokens_are_not() {
             other => panic!("{other}: {answer:?}"),
         }
     }
-    assert!(unauthorized >= 300 && too_many > 0, "{unauthorized} {too_many}");
+    assert!(
+        unauthorized >= 300 && too_many > 0,
+        "{unauthorized} {too_many}"
+    );
     good.ask(3).await;
     for number in 0..500 {
         let token = format!("Bearer guessed-token-{number:04}");
-        let answer = gate.asks_operators(("GET", "/api/calls"), &[("Authorization", &token)], "").await;
+        let answer = gate
+            .asks_operators(("GET", "/api/calls"), &[("Authorization", &token)], "")
+            .await;
         assert!(matches!(answer.status, 401 | 429), "{answer:?}");
         too_many += u32::from(answer.status == 429);
     }
     let token = format!("Bearer {OPERATOR}");
-    assert_eq!(gate.asks_operators(("GET", "/api/calls"), &[("Authorization", &token)], "").await.status, 200);
+    assert_eq!(
+        gate.asks_operators(("GET", "/api/calls"), &[("Authorization", &token)], "")
+            .await
+            .status,
+        200
+    );
     assert_eq!(get(gate.operators, "/readyz").await.unwrap().status, 200);
-    tell(&format!("guesses: 1000, {too_many} answered 429; {} good calls", good.end().await));
+    tell(&format!(
+        "guesses: 1000, {too_many} answered 429; {} good calls",
+        good.end().await
+    ));
 }

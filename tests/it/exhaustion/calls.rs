@@ -1,4 +1,5 @@
-//! Calls in flight: one agent's slow calls take none of the room that others are left (SECURITY §3I).
+//! Calls in flight: one agent's slow calls take none of the room that others are left (SECURITY
+//! §3I).
 
 use super::{GOOD, GREEDY, Good, OPERATOR};
 use crate::harness::gate::Setup;
@@ -23,9 +24,17 @@ async fn slow_calls_of_one_agent_leave_room() {
         .await;
     let gate = Setup::new()
         .server("oracle", &oracle)
-        .contracts(&[("oracle__read", "read"), ("oracle__write", "write"), ("oracle__slow", "read")])
-        .callers(&format!("  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"))
-        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"))
+        .contracts(&[
+            ("oracle__read", "read"),
+            ("oracle__write", "write"),
+            ("oracle__slow", "read"),
+        ])
+        .callers(&format!(
+            "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
+        ))
+        .operators(&format!(
+            "tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"
+        ))
         .start()
         .await;
     let good = Good::beside(&gate);
@@ -36,15 +45,23 @@ async fn slow_calls_of_one_agent_leave_room() {
         calls.spawn(async move { greedy.call_anew("oracle__slow", json!({})).await });
         // More connections at once than may be unproven give way.
         if sent % 50 == 0 {
-            until("they run", || async { (oracle.most_held() == sent.min(MOST)).then_some(()) }).await;
+            until("they run", || async {
+                (oracle.most_held() == sent.min(MOST)).then_some(())
+            })
+            .await;
         }
     }
     // What is refused comes at once; the others wait.
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     for _ in MOST..SENT {
-        *told.entry(calls.join_next().await.unwrap().unwrap().refusal()).or_default() += 1;
+        *told
+            .entry(calls.join_next().await.unwrap().unwrap().refusal())
+            .or_default() += 1;
     }
-    assert_eq!(told, BTreeMap::from([("overloaded".to_owned(), SENT - MOST)]));
+    assert_eq!(
+        told,
+        BTreeMap::from([("overloaded".to_owned(), SENT - MOST)])
+    );
     good.ask(20).await;
     (0..MOST).for_each(|_| oracle.release());
     while let Some(answer) = calls.join_next().await {
@@ -53,7 +70,11 @@ async fn slow_calls_of_one_agent_leave_room() {
     }
     good.ask(2).await;
     assert!(
-        gate.agent().token(GREEDY).call_anew("oracle__read", json!({})).await.is_done(),
+        gate.agent()
+            .token(GREEDY)
+            .call_anew("oracle__read", json!({}))
+            .await
+            .is_done(),
         "its room is its own again"
     );
     assert!(good.end().await >= 24);

@@ -1,5 +1,5 @@
-//! Connections that ask for nothing, or for nothing that they may have (FINDINGS F10: 1,030 silent ones, no token, denied
-//! everybody for 16 s).
+//! Connections that ask for nothing, or for nothing that they may have (FINDINGS F10: 1,030 silent
+//! ones, no token, denied everybody for 16 s).
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, tell};
 use crate::harness::gate::Gate;
@@ -23,7 +23,8 @@ struct Attack {
     first: Vec<u8>,
     /// Bytes that follow one by one while the attack lasts.
     then: Vec<u8>,
-    /// Whether those who send it have proved nothing, so that all of them are closed within seconds.
+    /// Whether those who send it have proved nothing, so that all of them are closed within
+    /// seconds.
     strangers: bool,
 }
 
@@ -33,10 +34,23 @@ fn at_agents(gate: &Gate) -> Vec<Attack> {
     let (wrong, _) = listing(&agent.token("wrong-token-0123456789"));
     let (greedy, _) = listing(&agent.token(GREEDY));
     let half = unknown[..unknown.len() / 2].to_vec();
-    let foreign = String::from_utf8(unknown.clone()).unwrap().replace("Host: 127", "Host: 128").into_bytes();
+    let foreign = String::from_utf8(unknown.clone())
+        .unwrap()
+        .replace("Host: 127", "Host: 128")
+        .into_bytes();
     let whole = |head: &[u8]| [head, &body].concat();
-    let stranger = |name, first: Vec<u8>, then| Attack { name, first, then, strangers: true };
-    let caller = |name, first: Vec<u8>, then| Attack { name, first, then, strangers: false };
+    let stranger = |name, first: Vec<u8>, then| Attack {
+        name,
+        first,
+        then,
+        strangers: true,
+    };
+    let caller = |name, first: Vec<u8>, then| Attack {
+        name,
+        first,
+        then,
+        strangers: false,
+    };
     vec![
         stranger("silent", Vec::new(), Vec::new()),
         stranger("one byte", b"P".to_vec(), Vec::new()),
@@ -45,18 +59,32 @@ fn at_agents(gate: &Gate) -> Vec<Attack> {
         stranger("empty lines", b"\r\n".repeat(3), Vec::new()),
         stranger("no token", whole(&unknown), Vec::new()),
         stranger("wrong tokens", whole(&wrong), Vec::new()),
-        stranger("wrong tokens, half bodies", [&wrong[..], &body[..9]].concat(), Vec::new()),
+        stranger(
+            "wrong tokens, half bodies",
+            [&wrong[..], &body[..9]].concat(),
+            Vec::new(),
+        ),
         stranger("foreign hosts", whole(&foreign), Vec::new()),
         caller("a hoard of idle connections", whole(&greedy), Vec::new()),
-        caller("half heads behind requests", [whole(&greedy), greedy[..50].to_vec()].concat(), Vec::new()),
-        caller("half bodies", [&greedy[..], &body[..9]].concat(), Vec::new()),
+        caller(
+            "half heads behind requests",
+            [whole(&greedy), greedy[..50].to_vec()].concat(),
+            Vec::new(),
+        ),
+        caller(
+            "half bodies",
+            [&greedy[..], &body[..9]].concat(),
+            Vec::new(),
+        ),
         caller("bodies a byte at a time", greedy.clone(), body.clone()),
     ]
 }
 
 fn at_operators(gate: &Gate) -> Vec<Attack> {
     let host = gate.operators;
-    let head = |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n").into_bytes();
+    let head = |path: &str, more: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n").into_bytes()
+    };
     let token = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let posts = |token: &str| {
         format!(
@@ -64,18 +92,37 @@ fn at_operators(gate: &Gate) -> Vec<Attack> {
              Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{\"why"
         )
     };
-    let stranger = |name, first: Vec<u8>| Attack { name, first, then: Vec::new(), strangers: true };
-    let caller = |name, first: Vec<u8>| Attack { name, first, then: Vec::new(), strangers: false };
+    let stranger = |name, first: Vec<u8>| Attack {
+        name,
+        first,
+        then: Vec::new(),
+        strangers: true,
+    };
+    let caller = |name, first: Vec<u8>| Attack {
+        name,
+        first,
+        then: Vec::new(),
+        strangers: false,
+    };
     vec![
         stranger("silent", Vec::new()),
         stranger("half heads", head("/readyz", "")[..20].to_vec()),
         stranger("no token", head("/api/calls", "")),
-        stranger("wrong tokens", head("/api/calls", &token("wrong-token-0123456789"))),
+        stranger(
+            "wrong tokens",
+            head("/api/calls", &token("wrong-token-0123456789")),
+        ),
         stranger("an agent's token", head("/api/calls", &token(GOOD))),
-        stranger("wrong tokens, half bodies", posts("wrong-token-0123456789").into_bytes()),
+        stranger(
+            "wrong tokens, half bodies",
+            posts("wrong-token-0123456789").into_bytes(),
+        ),
         stranger("paths that are not there", head("/nothing", "")),
         caller("a hoard that needs no token", head("/healthz", "")),
-        caller("a hoard of one operator", head("/api/calls", &token(OPERATOR))),
+        caller(
+            "a hoard of one operator",
+            head("/api/calls", &token(OPERATOR)),
+        ),
     ]
 }
 
@@ -115,13 +162,25 @@ async fn begin(door: SocketAddr, attack: Attack, many: usize, good: &Good) -> Ru
         }
         good.ask(1).await;
     }
-    tell(&format!("{}: {many} connections in {made:?}, good calls until {:?}", attack.name, began.elapsed()));
-    Running { attack, began, connections }
+    tell(&format!(
+        "{}: {many} connections in {made:?}, good calls until {:?}",
+        attack.name,
+        began.elapsed()
+    ));
+    Running {
+        attack,
+        began,
+        connections,
+    }
 }
 
 /// Waits until all strangers are sent away, whatever they still send.
 async fn ends(running: Running, good: &Good) {
-    let Running { attack, began, connections } = running;
+    let Running {
+        attack,
+        began,
+        connections,
+    } = running;
     for mut connection in connections.into_iter().filter(|_| attack.strangers) {
         let mut more = attack.then.iter().skip(3).cycle();
         while !is_closed(&mut connection).await {
@@ -145,7 +204,9 @@ async fn attacked(gate: &Gate, door: SocketAddr, attacks: Vec<Attack>, many: usi
         ends(one, &good).await;
     }
     let asked = good.end().await;
-    tell(&format!("connections: {cases} attacks of {many}, {asked} good calls beside them"));
+    tell(&format!(
+        "connections: {cases} attacks of {many}, {asked} good calls beside them"
+    ));
 }
 
 /// FINDINGS F10 and its neighbours at the agents' door: 13 attacks of 1,100 connections.
@@ -174,10 +235,19 @@ async fn f10_idle_connections_of_callers_keep_their_own_time() {
     let mut bytes = vec![0; 64 << 10];
     for _ in 0..2 {
         known.write_all(&request).await.unwrap();
-        let read = tokio::time::timeout(DEADLINE, known.read(&mut bytes)).await.unwrap().unwrap();
-        assert!(bytes[..read].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&bytes[..read]));
+        let read = tokio::time::timeout(DEADLINE, known.read(&mut bytes))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            bytes[..read].starts_with(b"HTTP/1.1 200"),
+            "{}",
+            String::from_utf8_lossy(&bytes[..read])
+        );
         // Until a stranger that came at the same time is sent away.
-        let read = tokio::time::timeout(DEADLINE, stranger.read(&mut bytes)).await.unwrap();
+        let read = tokio::time::timeout(DEADLINE, stranger.read(&mut bytes))
+            .await
+            .unwrap();
         assert!(read.is_err() || read.is_ok_and(|read| read == 0));
         stranger = TcpStream::connect(gate.agents).await.unwrap();
     }

@@ -23,7 +23,8 @@ async fn l4_a_head_of_32_kib_is_taken_and_one_byte_more_is_431() {
         ] {
             let (mut head, body) = listing(&agent);
             head.truncate(head.len() - 2);
-            // Padded with fields, the last of which makes it exact; few enough that their number is no matter.
+            // Padded with fields, the last of which makes it exact; few enough that their number is
+            // no matter.
             while head.len() + 2 < length {
                 let left = length - 2 - head.len();
                 let take = if left > field + 100 { field } else { left };

@@ -1,4 +1,5 @@
-//! Answers that agents do not read (FINDINGS M5: 560 connections with 1.8 MB each held memory for a minute).
+//! Answers that agents do not read (FINDINGS M5: 560 connections with 1.8 MB each held memory for a
+//! minute).
 
 use super::connections::is_closed;
 use super::{GOOD, GREEDY, Good, OPERATOR, tell};
@@ -24,7 +25,10 @@ const MANY: usize = 250;
 /// A call that ran before, so that its answer is there at once.
 fn keyed() -> Value {
     let meta = json!({ "dev.toolgate/idempotencyKey": "key 0123456789" });
-    modern("tools/call", json!({ "name": "oracle__big", "arguments": {}, "_meta": meta }))
+    modern(
+        "tools/call",
+        json!({ "name": "oracle__big", "arguments": {}, "_meta": meta }),
+    )
 }
 
 /// A connection that asks and never reads.
@@ -33,21 +37,32 @@ async fn asks(agent: &Agent) -> TcpStream {
     socket.set_recv_buffer_size(4 << 10).unwrap();
     let call = keyed();
     let mut connection = socket.connect(agent.address).await.unwrap();
-    connection.write_all(&agent.request(&agent.mirrored(&call), call.to_string().as_bytes())).await.unwrap();
+    connection
+        .write_all(&agent.request(&agent.mirrored(&call), call.to_string().as_bytes()))
+        .await
+        .unwrap();
     connection
 }
 
 /// A legacy stream on which there is nothing to say.
 async fn listens(agent: &Agent) -> TcpStream {
-    let headers: Vec<_> = agent.headers().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: Vec<_> = agent
+        .headers()
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let head = format!("GET {} HTTP/1.1\r\n{}", agent.path, headers.concat());
     let mut connection = TcpStream::connect(agent.address).await.unwrap();
-    connection.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    connection
+        .write_all(format!("{head}\r\n").as_bytes())
+        .await
+        .unwrap();
     connection
 }
 
-/// Those who read nothing are closed until the rest fits; other callers, and a stream that has nothing to say, go on. What
-/// was called keeps its outcome, which the agent reads when it asks again.
+/// Those who read nothing are closed until the rest fits; other callers, and a stream that has
+/// nothing to say, go on. What was called keeps its outcome, which the agent reads when it asks
+/// again.
 #[tokio::test]
 async fn m5_answers_that_nobody_reads_have_a_bound() {
     may_open(None);
@@ -60,16 +75,26 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
         .await;
     let gate = Setup::new()
         .server("oracle", &oracle)
-        .contracts(&[("oracle__read", "read"), ("oracle__write", "write"), ("oracle__big", "write")])
-        .callers(&format!("  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"))
-        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"))
+        .contracts(&[
+            ("oracle__read", "read"),
+            ("oracle__write", "write"),
+            ("oracle__big", "write"),
+        ])
+        .callers(&format!(
+            "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
+        ))
+        .operators(&format!(
+            "tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"
+        ))
         .start()
         .await;
     let greedy = gate.agent().token(GREEDY);
     let mut silent = listens(&greedy.initialize().await).await;
     let good = Good::beside(&gate);
     let call = keyed();
-    let first = greedy.post(&greedy.mirrored(&call), call.to_string().as_bytes()).await;
+    let first = greedy
+        .post(&greedy.mirrored(&call), call.to_string().as_bytes())
+        .await;
     assert_eq!(first.status, 200, "{first:?}");
     let began = Instant::now();
     let mut connections = Vec::new();
@@ -80,19 +105,48 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
     // An answer that nobody reads has a minute, which is longer than this waits.
     until("what waits has a bound", || {
         let open = connections.iter().enumerate();
-        closed.extend(open.filter(|(_, it)| it.take_error().unwrap().is_some()).map(|(number, _)| number));
+        closed.extend(
+            open.filter(|(_, it)| it.take_error().unwrap().is_some())
+                .map(|(number, _)| number),
+        );
         let fits = (MANY - closed.len()) * (ANSWER - IN_KERNEL) <= ENOUGH;
         async move { fits.then_some(()) }
     })
     .await;
     let took = began.elapsed();
     good.ask(3).await;
-    assert!(MANY - closed.len() >= ENOUGH / ANSWER / 2, "what fits stays: {} are closed", closed.len());
-    assert!(!is_closed(&mut silent).await, "a stream on which nothing waits stays");
-    let again = greedy.post(&greedy.mirrored(&call), call.to_string().as_bytes()).await;
-    assert!(again.text().contains("\"replayed\":true"), "{}", &again.text()[..400]);
-    assert_eq!(oracle.executions().iter().filter(|execution| execution.tool == "big").count(), 1);
+    assert!(
+        MANY - closed.len() >= ENOUGH / ANSWER / 2,
+        "what fits stays: {} are closed",
+        closed.len()
+    );
+    assert!(
+        !is_closed(&mut silent).await,
+        "a stream on which nothing waits stays"
+    );
+    let again = greedy
+        .post(&greedy.mirrored(&call), call.to_string().as_bytes())
+        .await;
+    assert!(
+        again.text().contains("\"replayed\":true"),
+        "{}",
+        &again.text()[..400]
+    );
+    assert_eq!(
+        oracle
+            .executions()
+            .iter()
+            .filter(|execution| execution.tool == "big")
+            .count(),
+        1
+    );
     let asked = good.end().await;
-    assert!(gate.log().contains("answers that agents do not read take too much memory"));
-    tell(&format!("unread: {MANY} answers of {ANSWER} bytes, {} closed in {took:?}; {asked} good calls", closed.len()));
+    assert!(
+        gate.log()
+            .contains("answers that agents do not read take too much memory")
+    );
+    tell(&format!(
+        "unread: {MANY} answers of {ANSWER} bytes, {} closed in {took:?}; {asked} good calls",
+        closed.len()
+    ));
 }

@@ -1,5 +1,5 @@
-//! An agent that sends exact bytes over a connection of its own for each request, and a little convenience on top for
-//! both wires.
+//! An agent that sends exact bytes over a connection of its own for each request, and a little
+//! convenience on top for both wires.
 
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
 use super::{DEADLINE, folding};
@@ -50,17 +50,28 @@ pub struct Streaming {
 impl Agent {
     /// An agent at `/mcp`.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, path: "/mcp".to_owned(), token: None, session: None }
+        Self {
+            address,
+            path: "/mcp".to_owned(),
+            token: None,
+            session: None,
+        }
     }
 
     /// The same agent at `/mcp/{server}`.
     pub fn at(&self, server: &str) -> Self {
-        Self { path: format!("/mcp/{server}"), ..self.clone() }
+        Self {
+            path: format!("/mcp/{server}"),
+            ..self.clone()
+        }
     }
 
     /// The same agent with a token.
     pub fn token(&self, token: &str) -> Self {
-        Self { token: Some(token.to_owned()), ..self.clone() }
+        Self {
+            token: Some(token.to_owned()),
+            ..self.clone()
+        }
     }
 
     /// Host, type, accepted types, token and session: what every good request has.
@@ -68,10 +79,21 @@ impl Agent {
         let mut headers = vec![
             ("Host".to_owned(), self.address.to_string()),
             ("Content-Type".to_owned(), "application/json".to_owned()),
-            ("Accept".to_owned(), "application/json, text/event-stream".to_owned()),
+            (
+                "Accept".to_owned(),
+                "application/json, text/event-stream".to_owned(),
+            ),
         ];
-        headers.extend(self.token.iter().map(|token| ("Authorization".to_owned(), format!("Bearer {token}"))));
-        headers.extend(self.session.iter().map(|id| ("Mcp-Session-Id".to_owned(), id.clone())));
+        headers.extend(
+            self.token
+                .iter()
+                .map(|token| ("Authorization".to_owned(), format!("Bearer {token}"))),
+        );
+        headers.extend(
+            self.session
+                .iter()
+                .map(|id| ("Mcp-Session-Id".to_owned(), id.clone())),
+        );
         headers
     }
 
@@ -81,7 +103,11 @@ impl Agent {
         let method = message["method"].as_str().unwrap_or_default();
         headers.push(("MCP-Protocol-Version".to_owned(), MODERN.to_owned()));
         headers.push(("Mcp-Method".to_owned(), method.to_owned()));
-        let key = if method == "resources/read" { "uri" } else { "name" };
+        let key = if method == "resources/read" {
+            "uri"
+        } else {
+            "name"
+        };
         if let Some(name) = message["params"][key].as_str() {
             headers.push(("Mcp-Name".to_owned(), name.to_owned()));
         }
@@ -106,23 +132,32 @@ impl Agent {
 
     /// Posts a body under these headers.
     pub async fn post(&self, headers: &[(String, String)], body: &[u8]) -> Answer {
-        self.bytes(self.request(headers, body)).await.expect("an answer")
+        self.bytes(self.request(headers, body))
+            .await
+            .expect("an answer")
     }
 
     /// Posts and reads the answer as it comes.
     pub async fn stream(&self, headers: &[(String, String)], body: &[u8]) -> Streaming {
-        open(self.address, self.request(headers, body)).await.expect("an answer")
+        open(self.address, self.request(headers, body))
+            .await
+            .expect("an answer")
     }
 
     /// A modern request.
     pub async fn modern(&self, method: &str, params: Value) -> Answer {
         let message = modern(method, params);
-        self.post(&self.mirrored(&message), message.to_string().as_bytes()).await
+        self.post(&self.mirrored(&message), message.to_string().as_bytes())
+            .await
     }
 
     /// A modern `tools/call`.
     pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
-        self.modern("tools/call", json!({ "name": tool, "arguments": arguments })).await
+        self.modern(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+        .await
     }
 
     /// A `tools/call` that runs even where an equal one has, on the agent's wire.
@@ -144,26 +179,40 @@ impl Agent {
         let answer = self.legacy("initialize", params).await;
         let session = answer.header("mcp-session-id").map(str::to_owned);
         assert!(session.is_some(), "no session: {answer:?}");
-        let agent = Self { session, ..self.clone() };
+        let agent = Self {
+            session,
+            ..self.clone()
+        };
         let message = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        assert_eq!(agent.post(&agent.headers(), message.to_string().as_bytes()).await.status, 202);
+        assert_eq!(
+            agent
+                .post(&agent.headers(), message.to_string().as_bytes())
+                .await
+                .status,
+            202
+        );
         agent
     }
 
     /// A legacy request, in the session if there is one.
     pub async fn legacy(&self, method: &str, params: Value) -> Answer {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        self.post(&self.headers(), message.to_string().as_bytes()).await
+        self.post(&self.headers(), message.to_string().as_bytes())
+            .await
     }
 
     /// A legacy `tools/call`.
     pub async fn legacy_call(&self, tool: &str, arguments: Value) -> Answer {
-        self.legacy("tools/call", json!({ "name": tool, "arguments": arguments })).await
+        self.legacy(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+        .await
     }
 }
 
-/// The parameters of a call that runs even where an equal one has: with an idempotency key and a session of its own, so
-/// that it is neither answered as the first one was nor kept waiting for it.
+/// The parameters of a call that runs even where an equal one has: with an idempotency key and a
+/// session of its own, so that it is neither answered as the first one was nor kept waiting for it.
 pub fn anew(tool: &str, arguments: Value) -> Value {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let own = format!("call-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -190,7 +239,10 @@ impl std::fmt::Debug for Answer {
 impl Answer {
     /// A header, if it is there.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(given, _)| given == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body as text.
@@ -205,14 +257,20 @@ impl Answer {
             return serde_json::from_str(&text).into_iter().collect();
         }
         text.lines()
-            .filter_map(|line| line.strip_prefix("data:").map(str::trim).filter(|data| !data.is_empty()))
+            .filter_map(|line| {
+                line.strip_prefix("data:")
+                    .map(str::trim)
+                    .filter(|data| !data.is_empty())
+            })
             .map(|data| serde_json::from_str(data).unwrap())
             .collect()
     }
 
     /// The response: the last message.
     pub fn message(&self) -> Value {
-        self.messages().pop().unwrap_or_else(|| panic!("no message in {self:?}"))
+        self.messages()
+            .pop()
+            .unwrap_or_else(|| panic!("no message in {self:?}"))
     }
 
     /// The JSON-RPC error code; 0 for none.
@@ -223,14 +281,18 @@ impl Answer {
     /// The words an agent reads: of the error, or of the refusal.
     pub fn words(&self) -> String {
         let message = self.message();
-        let words = message["error"]["message"].as_str().or(message["result"]["content"][0]["text"].as_str());
+        let words = message["error"]["message"]
+            .as_str()
+            .or(message["result"]["content"][0]["text"].as_str());
         words.unwrap_or_default().to_owned()
     }
 
     /// The code of the refusal; empty for none.
     pub fn refusal(&self) -> String {
         let message = self.message();
-        let code = message["result"]["_meta"][DECISION]["code"].as_str().or(message["error"]["data"]["code"].as_str());
+        let code = message["result"]["_meta"][DECISION]["code"]
+            .as_str()
+            .or(message["error"]["data"]["code"].as_str());
         code.unwrap_or_default().to_owned()
     }
 
@@ -253,7 +315,9 @@ impl Streaming {
                     return Some(line);
                 }
                 assert!(chunked, "only chunked bodies are read line by line");
-                let chunk = chunk(&mut self.reader).await.filter(|chunk| !chunk.is_empty())?;
+                let chunk = chunk(&mut self.reader)
+                    .await
+                    .filter(|chunk| !chunk.is_empty())?;
                 self.pending.extend(chunk);
             }
         })
@@ -265,7 +329,11 @@ impl Streaming {
     pub async fn event(&mut self) -> Option<Value> {
         loop {
             let line = self.line().await?;
-            if let Some(data) = line.strip_prefix("data:").map(str::trim).filter(|data| !data.is_empty()) {
+            if let Some(data) = line
+                .strip_prefix("data:")
+                .map(str::trim)
+                .filter(|data| !data.is_empty())
+            {
                 return Some(serde_json::from_str(data).unwrap());
             }
         }
@@ -274,13 +342,22 @@ impl Streaming {
 
 /// A GET, for the operators' door. None: no connection or no answer.
 pub async fn get(address: SocketAddr, path: &str) -> Option<Answer> {
-    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes()).await
+    exchange(
+        address,
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes(),
+    )
+    .await
 }
 
 /// Sends exact bytes and reads one answer, whole.
 pub async fn exchange(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
     tokio::time::timeout(DEADLINE, async {
-        let Streaming { mut head, mut reader, _writer, .. } = open(address, bytes).await?;
+        let Streaming {
+            mut head,
+            mut reader,
+            _writer,
+            ..
+        } = open(address, bytes).await?;
         head.body = body(&head, &mut reader).await?;
         match head.header("content-type") {
             Some("text/event-stream") => folding::reads_events(&head.text()),
@@ -305,7 +382,12 @@ pub async fn open(address: SocketAddr, bytes: Vec<u8>) -> Option<Streaming> {
         head = head(&mut reader) => head,
         () = write => None,
     };
-    Some(Streaming { head: head?, reader, _writer: Some(writer), pending: Vec::new() })
+    Some(Streaming {
+        head: head?,
+        reader,
+        _writer: Some(writer),
+        pending: Vec::new(),
+    })
 }
 
 async fn head(reader: &mut BufReader<OwnedReadHalf>) -> Option<Answer> {
@@ -318,10 +400,16 @@ async fn head(reader: &mut BufReader<OwnedReadHalf>) -> Option<Answer> {
         reader.read_line(&mut line).await.ok()?;
         // Half of a head is none.
         let line = line.strip_suffix("\r\n")?;
-        let Some((name, value)) = line.split_once(':') else { break };
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    Some(Answer { status, headers, body: Vec::new() })
+    Some(Answer {
+        status,
+        headers,
+        body: Vec::new(),
+    })
 }
 
 async fn body(head: &Answer, reader: &mut BufReader<OwnedReadHalf>) -> Option<Vec<u8>> {

@@ -18,26 +18,38 @@ use tokio::process::{Child, ChildStdout, Command};
 /// The program under test.
 pub const TOOLGATE: &str = env!("CARGO_BIN_EXE_toolgate");
 
-/// Runs a program on a machine that has been up for more seconds, which follow, as an account that may make a user
-/// namespace.
-const LATER: [&str; 5] = ["unshare", "--map-root-user", "--user", "--time", "--boottime"];
+/// Runs a program on a machine that has been up for more seconds, which follow, as an account that
+/// may make a user namespace.
+const LATER: [&str; 5] = [
+    "unshare",
+    "--map-root-user",
+    "--user",
+    "--time",
+    "--boottime",
+];
 
 /// Whether [`Setup::later`] can be had here.
 pub fn has_later() -> bool {
     let mut command = std::process::Command::new(LATER[0]);
-    command.args(&LATER[1..]).args(["60", "true"]).output().is_ok_and(|done| done.status.success())
+    command
+        .args(&LATER[1..])
+        .args(["60", "true"])
+        .output()
+        .is_ok_and(|done| done.status.success())
 }
 
-/// A contract of `server__tool` with nothing but what it must have, and with `more` such as `, owner_only: true`. What it
-/// changes is taken back by the server's `undo`.
+/// A contract of `server__tool` with nothing but what it must have, and with `more` such as `,
+/// owner_only: true`. What it changes is taken back by the server's `undo`.
 pub fn contract(tool: &str, action: &str, more: &str) -> String {
     let server = tool.split_once("__").unwrap().0;
-    let rollback = format!(", side_effect: {{ writes: test, rollback: {{ tool: {server}__undo }} }}");
+    let rollback =
+        format!(", side_effect: {{ writes: test, rollback: {{ tool: {server}__undo }} }}");
     let effect = if action == "read" { "" } else { &rollback };
     format!("{{ purpose: a test, actions: [{action}], secrets: []{effect}{more} }}")
 }
 
-/// The line for the tool `undo` of a server, which takes back what a `server__tool` does, and the other way round.
+/// The line for the tool `undo` of a server, which takes back what a `server__tool` does, and the
+/// other way round.
 pub fn undo(tool: &str) -> String {
     let server = tool.split_once("__").unwrap().0;
     format!(
@@ -140,8 +152,8 @@ impl Setup {
         self
     }
 
-    /// A policy with one contract per `server__tool action`, and one more for the tool that takes back what the first
-    /// of them changes on each server.
+    /// A policy with one contract per `server__tool action`, and one more for the tool that takes
+    /// back what the first of them changes on each server.
     pub fn contracts(self, tools: &[(&str, &str)]) -> Self {
         let mut yaml = "contracts:\n".to_owned();
         let mut undone = BTreeSet::new();
@@ -200,7 +212,8 @@ impl Setup {
         self
     }
 
-    /// From now on toolgate runs on a machine that has been up for so much longer (a time namespace).
+    /// From now on toolgate runs on a machine that has been up for so much longer (a time
+    /// namespace).
     pub fn later(mut self, later: Duration) -> Self {
         self.later = later;
         self
@@ -234,15 +247,29 @@ impl Setup {
             writeln!(text, "policies: [policy.yaml{sides}{}]", self.policies).unwrap();
         }
         if self.sides {
-            let doors = ["resources", "prompts", "completions", "sampling", "elicitation", "roots", "logging"];
-            let open = doors.map(|door| format!("{door}: {{ allow: [\"*\"] }}")).join(", ");
-            std::fs::write(self.directory().join("sides.yaml"), format!("layers: {{ global: {{ {open} }} }}\n"))
-                .unwrap();
+            let doors = [
+                "resources",
+                "prompts",
+                "completions",
+                "sampling",
+                "elicitation",
+                "roots",
+                "logging",
+            ];
+            let open = doors
+                .map(|door| format!("{door}: {{ allow: [\"*\"] }}"))
+                .join(", ");
+            std::fs::write(
+                self.directory().join("sides.yaml"),
+                format!("layers: {{ global: {{ {open} }} }}\n"),
+            )
+            .unwrap();
         }
         let path = self.directory().join("toolgate.yaml");
         std::fs::write(&path, text).unwrap();
         // Its tokens are written out, so that only its owner may read it.
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
         path
     }
 
@@ -252,19 +279,33 @@ impl Setup {
             Command::new(&self.program)
         } else {
             let mut command = Command::new(LATER[0]);
-            command.args(&LATER[1..]).arg(self.later.as_secs().to_string()).arg(&self.program);
+            command
+                .args(&LATER[1..])
+                .arg(self.later.as_secs().to_string())
+                .arg(&self.program);
             command
         };
-        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.envs(self.environment.iter().map(|(name, value)| (name, value))).kill_on_drop(true);
-        command.current_dir(self.directory()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .kill_on_drop(true);
+        command
+            .current_dir(self.directory())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
     /// Runs the program to its end.
     pub async fn run(&self, arguments: &[&str]) -> Output {
         let ended = tokio::time::timeout(DEADLINE, self.command(arguments).output()).await;
-        ended.unwrap_or_else(|_| panic!("toolgate {arguments:?} did not end")).unwrap()
+        ended
+            .unwrap_or_else(|_| panic!("toolgate {arguments:?} did not end"))
+            .unwrap()
     }
 
     /// Starts `toolgate serve` and waits until it is ready.
@@ -272,7 +313,11 @@ impl Setup {
         let gate = self.begin().await;
         until_or(
             || format!("/readyz is 200; log:\n{}", gate.log()),
-            || async { get(gate.operators, "/readyz").await.filter(|answer| answer.status == 200) },
+            || async {
+                get(gate.operators, "/readyz")
+                    .await
+                    .filter(|answer| answer.status == 200)
+            },
         )
         .await;
         gate
@@ -281,15 +326,23 @@ impl Setup {
     /// Starts `toolgate serve` and waits until it lives; its tool servers may be down.
     pub async fn start_at_once(self) -> Gate {
         let gate = self.begin().await;
-        until("/healthz", || async { get(gate.operators, "/healthz").await.filter(|answer| answer.status == 200) })
-            .await;
+        until("/healthz", || async {
+            get(gate.operators, "/healthz")
+                .await
+                .filter(|answer| answer.status == 200)
+        })
+        .await;
         gate
     }
 
     /// Starts `toolgate serve` and waits for its two addresses.
     pub async fn begin(self) -> Gate {
         let config = self.write();
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.directory().join("log")).unwrap();
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.directory().join("log"))
+            .unwrap();
         let mut command = self.command(&["serve", "--config", config.to_str().unwrap()]);
         let mut process = command.stderr(log).spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
@@ -300,11 +353,22 @@ impl Setup {
         };
         tokio::time::timeout(DEADLINE, read).await.unwrap();
         let address = |line: &str| {
-            let found = line.split_once("http://").map(|(_, rest)| rest.trim().trim_end_matches("/mcp").to_owned());
+            let found = line
+                .split_once("http://")
+                .map(|(_, rest)| rest.trim().trim_end_matches("/mcp").to_owned());
             let log = std::fs::read_to_string(self.directory().join("log")).unwrap();
-            found.unwrap_or_else(|| panic!("no address in {line:?}; log:\n{log}")).parse().unwrap()
+            found
+                .unwrap_or_else(|| panic!("no address in {line:?}; log:\n{log}"))
+                .parse()
+                .unwrap()
         };
-        Gate { agents: address(&agents), operators: address(&operators), process, stdout, setup: self.clone() }
+        Gate {
+            agents: address(&agents),
+            operators: address(&operators),
+            process,
+            stdout,
+            setup: self.clone(),
+        }
     }
 }
 
@@ -316,7 +380,11 @@ pub fn programs() -> &'static Path {
 /// A program of the workspace, beside toolgate.
 pub fn beside(name: &str) -> PathBuf {
     let path = Path::new(TOOLGATE).with_file_name(name);
-    assert!(path.is_file(), "{} is missing: run `cargo build` first", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: run `cargo build` first",
+        path.display()
+    );
     path
 }
 
@@ -350,21 +418,39 @@ impl Gate {
 
     /// A page of the operators' door, as the first operator of the configuration is shown it.
     pub async fn operators(&self, path: &str) -> String {
-        let token = self.setup.operators.split_once("token: ").map(|(_, rest)| rest);
-        let token = token.and_then(|rest| rest.split([',', ' ', '}']).next()).map(|token| token.trim_matches('"'));
+        let token = self
+            .setup
+            .operators
+            .split_once("token: ")
+            .map(|(_, rest)| rest);
+        let token = token
+            .and_then(|rest| rest.split([',', ' ', '}']).next())
+            .map(|token| token.trim_matches('"'));
         let bearer = token.map(|token| format!("Bearer {token}"));
-        let headers: Vec<_> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
-        self.asks_operators(("GET", path), &headers, "").await.text()
+        let headers: Vec<_> = bearer
+            .iter()
+            .map(|bearer| ("Authorization", bearer.as_str()))
+            .collect();
+        self.asks_operators(("GET", path), &headers, "")
+            .await
+            .text()
     }
 
     /// A request to the operators' door, with these headers besides `Host`.
-    pub async fn asks_operators(&self, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn asks_operators(
+        &self,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.operators);
         for (name, value) in headers {
             write!(text, "{name}: {value}\r\n").unwrap();
         }
         write!(text, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-        exchange(self.operators, text.into_bytes()).await.expect("the operators' door answers")
+        exchange(self.operators, text.into_bytes())
+            .await
+            .expect("the operators' door answers")
     }
 
     /// The ledger, once it has at least `count` entries.
@@ -379,10 +465,17 @@ impl Gate {
     /// The ledger as it is, oldest entry first, without calls that are on their way.
     pub async fn ledger(&self) -> Vec<Value> {
         let data = self.setup.directory().join("data");
-        let output = self.setup.run(&["ledger", "list", "--json", "--data", data.to_str().unwrap()]).await;
+        let output = self
+            .setup
+            .run(&["ledger", "list", "--json", "--data", data.to_str().unwrap()])
+            .await;
         let text = String::from_utf8(output.stdout).unwrap();
-        let calls = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        calls.filter(|call| call["outcome"] != "dispatching").collect()
+        let calls = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        calls
+            .filter(|call| call["outcome"] != "dispatching")
+            .collect()
     }
 
     /// Asks it to end in good order.
@@ -399,7 +492,9 @@ impl Gate {
     /// Waits for its end.
     pub async fn wait(&mut self) -> ExitStatus {
         let ended = tokio::time::timeout(DEADLINE, self.process.wait()).await;
-        ended.unwrap_or_else(|_| panic!("toolgate does not end; log:\n{}", self.log())).unwrap()
+        ended
+            .unwrap_or_else(|_| panic!("toolgate does not end; log:\n{}", self.log()))
+            .unwrap()
     }
 
     /// Whether it still runs.

@@ -1,5 +1,5 @@
-//! A real program that is told of calls: it checks the signature of everything it is told, keeps it, and answers as the
-//! scenario says.
+//! A real program that is told of calls: it checks the signature of everything it is told, keeps
+//! it, and answers as the scenario says.
 
 use super::{DEADLINE, until_or};
 use axum::body::{Body, Bytes};
@@ -31,7 +31,9 @@ pub struct Told {
 
 impl Told {
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
@@ -73,12 +75,22 @@ impl HookServer {
     /// Has nothing to say until [`HookServer::says`].
     pub async fn start() -> Self {
         let script: Script = Box::new(|_| Says::Status(204));
-        let shared = Arc::new(Shared { script: Mutex::new(script), told: Mutex::default(), held: Semaphore::new(0) });
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script),
+            told: Mutex::default(),
+            held: Semaphore::new(0),
+        });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let app = axum::Router::new().fallback(hear).with_state(shared.clone());
+        let app = axum::Router::new()
+            .fallback(hear)
+            .with_state(shared.clone());
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, shared, serving }
+        Self {
+            address,
+            shared,
+            serving,
+        }
     }
 
     /// From now on it is answered like this.
@@ -88,15 +100,23 @@ impl HookServer {
 
     /// The address under that name, and the secret, as members of YAML flow text.
     pub fn members(&self, name: &str) -> String {
-        format!("url: \"http://{}/{name}\", secret: whsec_{}", self.address, STANDARD.encode(KEY))
+        format!(
+            "url: \"http://{}/{name}\", secret: whsec_{}",
+            self.address,
+            STANDARD.encode(KEY)
+        )
     }
 
-    /// Lines of a configuration: hooks here, each as name, side, and tools; with more members as YAML flow text.
+    /// Lines of a configuration: hooks here, each as name, side, and tools; with more members as
+    /// YAML flow text.
     pub fn hooks(&self, hooks: &[(&str, &str, &str)], more: &str) -> String {
         let secret = format!("whsec_{}", STANDARD.encode(KEY));
         let mut yaml = "hooks:\n".to_owned();
         for (name, on, tools) in hooks {
-            let (url, tools) = (format!("http://{}/{name}", self.address), format!("[\"{tools}\"]"));
+            let (url, tools) = (
+                format!("http://{}/{name}", self.address),
+                format!("[\"{tools}\"]"),
+            );
             writeln!(yaml, "  - {{ name: {name}, url: \"{url}\", secret: {secret}, on: {on}, tools: {tools} {more} }}")
                 .unwrap();
         }
@@ -111,7 +131,10 @@ impl HookServer {
     /// What came, once there is so much of it.
     pub async fn heard(&self, count: usize) -> Vec<Told> {
         let words = || format!("{count} are told; these were: {:#?}", self.told());
-        until_or(words, || async { (self.told().len() >= count).then(|| self.told()) }).await
+        until_or(words, || async {
+            (self.told().len() >= count).then(|| self.told())
+        })
+        .await
     }
 
     /// Lets so many held answers go.
@@ -128,9 +151,16 @@ impl Drop for HookServer {
 
 async fn hear(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let body = tokio::time::timeout(DEADLINE, axum::body::to_bytes(body, 64 << 20)).await.unwrap().unwrap();
+    let body = tokio::time::timeout(DEADLINE, axum::body::to_bytes(body, 64 << 20))
+        .await
+        .unwrap()
+        .unwrap();
     let hook = head.uri.path().trim_matches('/').to_owned();
-    let told = Told { hook, headers: head.headers, body: serde_json::from_slice(&body).unwrap() };
+    let told = Told {
+        hook,
+        headers: head.headers,
+        body: serde_json::from_slice(&body).unwrap(),
+    };
     if !is_signed(&told, &body) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
@@ -142,7 +172,10 @@ async fn hear(State(shared): State<Arc<Shared>>, request: Request) -> Response {
         Says::Text(text) => text.into_response(),
         Says::Redirects(to) => Redirect::temporary(&to).into_response(),
         Says::Cut => {
-            let parts = [Ok(Bytes::from_static(b"{\"block\":")), Err(std::io::Error::other("cut"))];
+            let parts = [
+                Ok(Bytes::from_static(b"{\"block\":")),
+                Err(std::io::Error::other("cut")),
+            ];
             Body::from_stream(futures_util::stream::iter(parts)).into_response()
         }
         Says::Never => std::future::pending().await,
@@ -156,7 +189,15 @@ async fn hear(State(shared): State<Arc<Shared>>, request: Request) -> Response {
 /// As the Standard Webhooks specification says.
 fn is_signed(told: &Told, body: &[u8]) -> bool {
     let mut mac = Hmac::<Sha256>::new_from_slice(&KEY).unwrap();
-    mac.update(format!("{}.{}.", told.header("webhook-id"), told.header("webhook-timestamp")).as_bytes());
+    mac.update(
+        format!(
+            "{}.{}.",
+            told.header("webhook-id"),
+            told.header("webhook-timestamp")
+        )
+        .as_bytes(),
+    );
     mac.update(body);
-    told.header("webhook-signature") == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    told.header("webhook-signature")
+        == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }

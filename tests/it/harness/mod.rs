@@ -1,7 +1,8 @@
-//! What scenarios are made of: the built program on a configuration of its own, agents that send exact bytes, and a tool
-//! server that counts what it executes (the oracle of SECURITY §12).
+//! What scenarios are made of: the built program on a configuration of its own, agents that send
+//! exact bytes, and a tool server that counts what it executes (the oracle of SECURITY §12).
 //!
-//! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a deadline.
+//! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
+//! deadline.
 
 pub mod agent;
 pub mod folding;
@@ -28,7 +29,10 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMu
 }
 
 /// As [`until`], with words that are made when it failed.
-pub async fn until_or<T, F: Future<Output = Option<T>>>(what: impl Fn() -> String, mut look: impl FnMut() -> F) -> T {
+pub async fn until_or<T, F: Future<Output = Option<T>>>(
+    what: impl Fn() -> String,
+    mut look: impl FnMut() -> F,
+) -> T {
     let found = tokio::time::timeout(DEADLINE, async {
         loop {
             if let Some(found) = look().await {
@@ -37,7 +41,9 @@ pub async fn until_or<T, F: Future<Output = Option<T>>>(what: impl Fn() -> Strin
             tokio::time::sleep(LOOK).await;
         }
     });
-    found.await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {}", what()))
+    found
+        .await
+        .unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {}", what()))
 }
 
 /// The files that this process and what it starts may open from now on; none: as many as it may.

@@ -1,5 +1,5 @@
-//! A tool server on strings: it answers the handshake and its listing by itself, keeps every request as it came, and
-//! answers everything else as the test says, also bit by bit.
+//! A tool server on strings: it answers the handshake and its listing by itself, keeps every
+//! request as it came, and answers everything else as the test says, also bit by bit.
 
 use super::tool_server::script::MODERN;
 use super::{DEADLINE, folding, until as within};
@@ -50,8 +50,9 @@ pub enum Answer {
 }
 
 /// What an agent named `unwelcome` reads when it wants a session.
-pub static UNWELCOME: std::sync::LazyLock<Value> =
-    std::sync::LazyLock::new(|| json!({ "code": 4711, "message": "not you", "data": { "x": [1, null] } }));
+pub static UNWELCOME: std::sync::LazyLock<Value> = std::sync::LazyLock::new(
+    || json!({ "code": 4711, "message": "not you", "data": { "x": [1, null] } }),
+);
 
 type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
 
@@ -70,7 +71,8 @@ struct Strings {
     ignoring: AtomicBool,
     /// Whether the script answers subscriptions too.
     scripted: AtomicBool,
-    /// Open listening streams: standalone legacy ones and modern subscriptions, each with the id of its request.
+    /// Open listening streams: standalone legacy ones and modern subscriptions, each with the id
+    /// of its request.
     listeners: Mutex<Vec<(Option<Value>, mpsc::Sender<String>)>>,
     /// How many event streams of ours toolgate closed before we did.
     closed: Mutex<Vec<Value>>,
@@ -106,7 +108,14 @@ impl Default for Making {
             "tools": { "listChanged": true }, "resources": { "subscribe": true, "listChanged": true },
             "prompts": { "listChanged": true }, "completions": {}, "logging": {}, "tasks": {},
         });
-        Self { modern: true, legacy: true, capabilities, tools: Vec::new(), page: usize::MAX, ttl: 60_000 }
+        Self {
+            modern: true,
+            legacy: true,
+            capabilities,
+            tools: Vec::new(),
+            page: usize::MAX,
+            ttl: 60_000,
+        }
     }
 }
 
@@ -122,7 +131,8 @@ pub fn event(message: &Value) -> String {
 
 impl Puppet {
     pub async fn start(making: Making) -> Self {
-        let script: Script = Arc::new(|_| Answer::Result(json!({ "content": [], "resultType": "complete" })));
+        let script: Script =
+            Arc::new(|_| Answer::Result(json!({ "content": [], "resultType": "complete" })));
         let strings = Arc::new(Strings {
             eras: (making.modern, making.legacy),
             capabilities: making.capabilities,
@@ -143,24 +153,37 @@ impl Puppet {
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let puppet = Self { strings, address, serving: Mutex::default() };
+        let puppet = Self {
+            strings,
+            address,
+            serving: Mutex::default(),
+        };
         puppet.serve(listener);
         puppet
     }
 
     /// With these tools and both eras.
     pub async fn with(tools: Vec<Value>) -> Self {
-        Self::start(Making { tools, ..Making::default() }).await
+        Self::start(Making {
+            tools,
+            ..Making::default()
+        })
+        .await
     }
 
     /// Takes connections at this listener, which is at its address.
     pub fn serve(&self, listener: tokio::net::TcpListener) {
-        let app = axum::Router::new().fallback(request).with_state(self.strings.clone());
+        let app = axum::Router::new()
+            .fallback(request)
+            .with_state(self.strings.clone());
         // Connections are tasks of their own; a runtime of its own ends them all at once.
         let (stopped, stop) = tokio::sync::oneshot::channel::<()>();
         let listener = listener.into_std().unwrap();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 tokio::select! {
@@ -191,9 +214,10 @@ impl Puppet {
 
     /// Comes back at the same address.
     pub async fn up(&self) {
-        let listener =
-            within("the address is free again", || async { tokio::net::TcpListener::bind(self.address).await.ok() })
-                .await;
+        let listener = within("the address is free again", || async {
+            tokio::net::TcpListener::bind(self.address).await.ok()
+        })
+        .await;
         self.serve(listener);
     }
 
@@ -236,16 +260,22 @@ impl Puppet {
     pub fn holds(&self, method: &str) -> mpsc::Sender<String> {
         let (sender, receiver) = mpsc::channel(64);
         let (held, method) = (Mutex::new(Some(receiver)), method.to_owned());
-        self.answers(move |seen| match (seen.method() == method).then(|| held.lock().unwrap().take()).flatten() {
-            Some(receiver) => Answer::Stream(receiver),
-            None => Answer::Result(json!({})),
+        self.answers(move |seen| {
+            match (seen.method() == method)
+                .then(|| held.lock().unwrap().take())
+                .flatten()
+            {
+                Some(receiver) => Answer::Stream(receiver),
+                None => Answer::Result(json!({})),
+            }
         });
         sender
     }
 
     /// Waits until toolgate listens here of its own accord: an agent's subscription is the next.
     pub async fn is_listened_to(&self) {
-        let listens = || async { (!self.strings.listeners.lock().unwrap().is_empty()).then_some(()) };
+        let listens =
+            || async { (!self.strings.listeners.lock().unwrap().is_empty()).then_some(()) };
         super::until("toolgate listens", listens).await;
     }
 
@@ -261,7 +291,10 @@ impl Puppet {
 
     /// How often a tool was run.
     pub fn executions(&self) -> usize {
-        self.seen().iter().filter(|seen| seen.method() == "tools/call").count()
+        self.seen()
+            .iter()
+            .filter(|seen| seen.method() == "tools/call")
+            .count()
     }
 
     /// Forgets what came.
@@ -283,13 +316,23 @@ impl Puppet {
             }
         };
         let seen = tokio::time::timeout(DEADLINE, waiting).await;
-        seen.unwrap_or_else(|_| panic!("the tool server never saw {what}; it saw {:#?}", self.seen()))
+        seen.unwrap_or_else(|_| {
+            panic!(
+                "the tool server never saw {what}; it saw {:#?}",
+                self.seen()
+            )
+        })
     }
 
     /// Waits until toolgate has closed the connection on which the request of this id is answered.
     pub async fn closed(&self, id: &Value) {
         within("toolgate closes the connection", || async {
-            self.strings.closed.lock().unwrap().contains(id).then_some(())
+            self.strings
+                .closed
+                .lock()
+                .unwrap()
+                .contains(id)
+                .then_some(())
         })
         .await;
     }
@@ -307,7 +350,8 @@ impl Puppet {
     /// Other tools from now on; every client that listens is told.
     pub async fn changes_tools(&self, tools: Vec<Value>) {
         self.changes_tools_silently(tools);
-        self.tells(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })).await;
+        self.tells(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))
+            .await;
     }
 
     /// Says something on all listening streams.
@@ -346,10 +390,11 @@ impl Puppet {
 impl Strings {
     fn listing(&self, cursor: Option<&Value>) -> Value {
         let tools = self.tools.lock().unwrap();
-        let start: usize = cursor.and_then(Value::as_str).map_or(0, |cursor| cursor.parse().unwrap());
+        let start: usize = cursor
+            .and_then(Value::as_str)
+            .map_or(0, |cursor| cursor.parse().unwrap());
         let end = tools.len().min(start.saturating_add(self.page));
-        let mut result =
-            json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public" });
+        let mut result = json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public" });
         if end < tools.len() {
             result["nextCursor"] = json!(end.to_string());
         }
@@ -404,7 +449,10 @@ impl Strings {
 
     fn legacy(&self, seen: &Seen) -> Option<Answer> {
         if seen.method() == "initialize" {
-            self.initialized.lock().unwrap().push(seen.body["params"].clone());
+            self.initialized
+                .lock()
+                .unwrap()
+                .push(seen.body["params"].clone());
         }
         match seen.method() {
             "initialize" if seen.body["params"]["clientInfo"]["name"] == "unwelcome" => {
@@ -422,15 +470,22 @@ impl Strings {
 
 async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let session = head.headers.get("mcp-session-id").map(|value| value.to_str().unwrap().to_owned());
-    let known = session.as_ref().is_none_or(|session| strings.sessions.lock().unwrap().contains(session));
+    let session = head
+        .headers
+        .get("mcp-session-id")
+        .map(|value| value.to_str().unwrap().to_owned());
+    let known = session
+        .as_ref()
+        .is_none_or(|session| strings.sessions.lock().unwrap().contains(session));
     if !known {
         return no_such_session();
     }
     match head.method {
         // It keeps no events, so no stream can be taken up again.
         Method::GET if head.headers.contains_key("last-event-id") => return bare(503),
-        Method::GET if strings.eras.1 && session.is_some() => return stream(&strings, strings.listener(None), None),
+        Method::GET if strings.eras.1 && session.is_some() => {
+            return stream(&strings, strings.listener(None), None);
+        }
         Method::DELETE if strings.eras.1 => {
             strings.deleted.fetch_add(1, Ordering::Relaxed);
             return bare(200);
@@ -440,7 +495,10 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
     }
     let bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
     folding::reads(&String::from_utf8_lossy(&bytes));
-    let seen = Seen { headers: head.headers, body: serde_json::from_slice(&bytes).unwrap() };
+    let seen = Seen {
+        headers: head.headers,
+        body: serde_json::from_slice(&bytes).unwrap(),
+    };
     let modern = seen.header("mcp-protocol-version") == Some(MODERN);
     let method = seen.method().to_owned();
     let own = match (modern, strings.eras) {
@@ -466,14 +524,20 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
     if method == "initialize" {
         let mut sessions = strings.sessions.lock().unwrap();
         let session = format!("puppet-{}", uuid::Uuid::now_v7());
-        response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
+        response
+            .headers_mut()
+            .insert("mcp-session-id", session.parse().unwrap());
         sessions.push(session);
     }
     response
 }
 
 async fn answered(strings: &Arc<Strings>, id: Value, answer: Answer) -> Response {
-    let answer = if let Answer::Later(answer) = answer { answer.await.unwrap_or(Answer::Silence) } else { answer };
+    let answer = if let Answer::Later(answer) = answer {
+        answer.await.unwrap_or(Answer::Silence)
+    } else {
+        answer
+    };
     match answer {
         Answer::Result(result) => whole(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
         Answer::Message(mut message) => {
@@ -498,20 +562,28 @@ fn no_such_session() -> Response {
 }
 
 fn bare(status: u16) -> Response {
-    Response::builder().status(StatusCode::from_u16(status).unwrap()).body(Body::empty()).unwrap()
+    Response::builder()
+        .status(StatusCode::from_u16(status).unwrap())
+        .body(Body::empty())
+        .unwrap()
 }
 
 fn said(status: u16, kind: &str, body: String) -> Response {
     let mut response = bare(status);
     *response.body_mut() = Body::from(body);
     if !kind.is_empty() {
-        response.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, kind.parse().unwrap());
     }
     response
 }
 
 fn whole(message: &Value) -> Response {
-    Response::builder().header(header::CONTENT_TYPE, "application/json").body(Body::from(message.to_string())).unwrap()
+    Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(message.to_string()))
+        .unwrap()
 }
 
 /// Notes when the client that reads goes away before the end.
@@ -527,11 +599,22 @@ impl Drop for Watched {
 
 fn stream(strings: &Arc<Strings>, receiver: mpsc::Receiver<String>, id: Option<Value>) -> Response {
     let watched = Watched(strings.clone(), id, false);
-    let bytes = futures_util::stream::unfold((receiver, watched), |(mut receiver, mut watched)| async move {
-        let text = receiver.recv().await;
-        watched.2 = text.is_none();
-        text.map(|text| (Ok::<_, std::convert::Infallible>(Bytes::from(text)), (receiver, watched)))
-    });
+    let bytes = futures_util::stream::unfold(
+        (receiver, watched),
+        |(mut receiver, mut watched)| async move {
+            let text = receiver.recv().await;
+            watched.2 = text.is_none();
+            text.map(|text| {
+                (
+                    Ok::<_, std::convert::Infallible>(Bytes::from(text)),
+                    (receiver, watched),
+                )
+            })
+        },
+    );
     let body = Body::from_stream(bytes.boxed());
-    Response::builder().header(header::CONTENT_TYPE, "text/event-stream").body(body).unwrap()
+    Response::builder()
+        .header(header::CONTENT_TYPE, "text/event-stream")
+        .body(body)
+        .unwrap()
 }

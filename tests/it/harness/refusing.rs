@@ -1,4 +1,5 @@
-//! The oracle on HTTP/2 over TLS, frame by frame: its tools say by name how they refuse the first stream that calls them.
+//! The oracle on HTTP/2 over TLS, frame by frame: its tools say by name how they refuse the first
+//! stream that calls them.
 
 use super::folding;
 use super::tool_server::script::{Eras, answer, done};
@@ -33,9 +34,15 @@ const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// How a first call is refused: the tool's name, and whether that proves that nothing was processed.
-pub const REFUSALS: [(&str, bool); 5] =
-    [("refused", true), ("going", true), ("leaving", false), ("cancelled", false), ("broken", false)];
+/// How a first call is refused: the tool's name, and whether that proves that nothing was
+/// processed.
+pub const REFUSALS: [(&str, bool); 5] = [
+    ("refused", true),
+    ("going", true),
+    ("leaving", false),
+    ("cancelled", false),
+    ("broken", false),
+];
 
 /// A running server; dropping it ends it.
 pub struct Refusing {
@@ -56,17 +63,26 @@ impl Refusing {
     /// Serves it on a port of the system's choice.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, calls) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+        let (address, calls) = (
+            listener.local_addr().unwrap(),
+            Arc::<Mutex<Vec<_>>>::default(),
+        );
         let (acceptor, noted) = (acceptor(), calls.clone());
         let serving = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
+                let Ok((stream, _)) = listener.accept().await else {
+                    continue;
+                };
                 let (acceptor, noted) = (acceptor.clone(), noted.clone());
                 connections.spawn(async move { connection(stream, &acceptor, &noted).await });
             }
         });
-        Self { address, calls, serving }
+        Self {
+            address,
+            calls,
+            serving,
+        }
     }
 
     /// The MCP endpoint.
@@ -77,8 +93,14 @@ impl Refusing {
     /// How often `tool` was called with `key`: in all, and without being refused.
     pub fn calls(&self, tool: &str, key: &Value) -> (usize, usize) {
         let calls = self.calls.lock().unwrap();
-        let own: Vec<_> = calls.iter().filter(|(name, own, _)| name == tool && own == key).collect();
-        (own.len(), own.iter().filter(|(.., refused)| !refused).count())
+        let own: Vec<_> = calls
+            .iter()
+            .filter(|(name, own, _)| name == tool && own == key)
+            .collect();
+        (
+            own.len(),
+            own.iter().filter(|(.., refused)| !refused).count(),
+        )
     }
 }
 
@@ -89,7 +111,9 @@ impl Drop for Refusing {
 }
 
 fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/harness/tls").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/harness/tls")
+        .join(name)
 }
 
 /// Whom to trust so that the server's certificate is good.
@@ -101,8 +125,13 @@ fn acceptor() -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server-key.pem")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let mut config = config
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     TlsAcceptor::from(Arc::new(config))
 }
@@ -120,12 +149,19 @@ async fn connection(stream: TcpStream, acceptor: &TlsAcceptor, calls: &Calls) ->
         let frame = read(&mut tls).await?;
         match frame.kind {
             SETTINGS | PING if frame.flags & END == 0 => {
-                let payload = if frame.kind == PING { &frame.payload[..] } else { &[] };
+                let payload = if frame.kind == PING {
+                    &frame.payload[..]
+                } else {
+                    &[]
+                };
                 write(&mut tls, (frame.kind, END, 0), payload).await?;
             }
             HEADERS if frame.flags & END != 0 => drop(empty.insert(frame.stream)),
             DATA => {
-                bodies.entry(frame.stream).or_default().extend(&frame.payload);
+                bodies
+                    .entry(frame.stream)
+                    .or_default()
+                    .extend(&frame.payload);
                 let more = u32::try_from(frame.payload.len()).unwrap().to_be_bytes();
                 if !frame.payload.is_empty() {
                     write(&mut tls, (WINDOW_UPDATE, 0, 0), &more).await?;
@@ -133,7 +169,13 @@ async fn connection(stream: TcpStream, acceptor: &TlsAcceptor, calls: &Calls) ->
                 if frame.flags & END != 0 {
                     let body = bodies.remove(&frame.stream).unwrap_or_default();
                     folding::reads(&String::from_utf8_lossy(&body));
-                    respond(&mut tls, frame.stream, &serde_json::from_slice(&body).unwrap(), calls).await?;
+                    respond(
+                        &mut tls,
+                        frame.stream,
+                        &serde_json::from_slice(&body).unwrap(),
+                        calls,
+                    )
+                    .await?;
                 }
             }
             _ => {}
@@ -145,24 +187,44 @@ async fn connection(stream: TcpStream, acceptor: &TlsAcceptor, calls: &Calls) ->
     }
 }
 
-async fn respond(tls: &mut TlsStream<TcpStream>, stream: u32, message: &Value, calls: &Calls) -> Option<()> {
+async fn respond(
+    tls: &mut TlsStream<TcpStream>,
+    stream: u32,
+    message: &Value,
+    calls: &Calls,
+) -> Option<()> {
     if message.get("id").is_none() {
         return head(tls, stream, "202", END).await;
     }
     let reply = if message["method"] == "tools/call" {
-        let (tool, key) =
-            (message["params"]["name"].as_str()?.to_owned(), message["params"]["arguments"]["key"].clone());
-        let first = !calls.lock().unwrap().iter().any(|(name, own, _)| *name == tool && *own == key);
+        let (tool, key) = (
+            message["params"]["name"].as_str()?.to_owned(),
+            message["params"]["arguments"]["key"].clone(),
+        );
+        let first = !calls
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|(name, own, _)| *name == tool && *own == key);
         calls.lock().unwrap().push((tool.clone(), key, first));
         if first {
             let reset = |code: u32| code.to_be_bytes();
             match tool.trim_end_matches("_again") {
-                "refused" => return write(tls, (RST_STREAM, 0, stream), &reset(REFUSED_STREAM)).await,
+                "refused" => {
+                    return write(tls, (RST_STREAM, 0, stream), &reset(REFUSED_STREAM)).await;
+                }
                 "cancelled" => return write(tls, (RST_STREAM, 0, stream), &reset(CANCEL)).await,
-                "broken" => return write(tls, (RST_STREAM, 0, stream), &reset(INTERNAL_ERROR)).await,
+                "broken" => {
+                    return write(tls, (RST_STREAM, 0, stream), &reset(INTERNAL_ERROR)).await;
+                }
                 // It may have looked at this stream, and is gone.
                 "leaving" => {
-                    write(tls, (GOAWAY, 0, 0), &[stream.to_be_bytes(), [0; 4]].concat()).await?;
+                    write(
+                        tls,
+                        (GOAWAY, 0, 0),
+                        &[stream.to_be_bytes(), [0; 4]].concat(),
+                    )
+                    .await?;
                     return None;
                 }
                 _ => {
@@ -173,9 +235,12 @@ async fn respond(tls: &mut TlsStream<TcpStream>, stream: u32, message: &Value, c
         }
         done(message)
     } else {
-        let names = REFUSALS.into_iter().flat_map(|(name, _)| [name.to_owned(), format!("{name}_again")]);
-        let tools: Vec<Value> =
-            names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+        let names = REFUSALS
+            .into_iter()
+            .flat_map(|(name, _)| [name.to_owned(), format!("{name}_again")]);
+        let tools: Vec<Value> = names
+            .map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }))
+            .collect();
         answer(message, &tools, Eras::Both)
     };
     head(tls, stream, "200", 0).await?;
@@ -211,5 +276,10 @@ async fn read(tls: &mut TlsStream<TcpStream>) -> Option<Frame> {
     let mut payload = vec![0; usize::try_from(length).unwrap()];
     tls.read_exact(&mut payload).await.ok()?;
     let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & 0x7fff_ffff;
-    Some(Frame { kind: head[3], flags: head[4], stream, payload })
+    Some(Frame {
+        kind: head[3],
+        flags: head[4],
+        stream,
+        payload,
+    })
 }

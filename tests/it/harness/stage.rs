@@ -28,14 +28,31 @@ pub struct Settings {
 impl Settings {
     /// One server that everybody may use, by contracts of that name with no conditions.
     pub fn open(url: String, tools: &[&str]) -> Self {
-        let contract = |tool: &&str| format!("  oracle__{tool}: {{ purpose: test, actions: [read], secrets: [] }}\n");
-        let policy = format!("contracts:\n{}", tools.iter().map(contract).collect::<String>());
-        Self { servers: vec![("oracle", url)], callers: "", more: "", policy, observe: false }
+        let contract = |tool: &&str| {
+            format!("  oracle__{tool}: {{ purpose: test, actions: [read], secrets: [] }}\n")
+        };
+        let policy = format!(
+            "contracts:\n{}",
+            tools.iter().map(contract).collect::<String>()
+        );
+        Self {
+            servers: vec![("oracle", url)],
+            callers: "",
+            more: "",
+            policy,
+            observe: false,
+        }
     }
 
     /// One server that is only observed.
     pub fn observed(url: String) -> Self {
-        Self { servers: vec![("oracle", url)], callers: "", more: "", policy: String::new(), observe: true }
+        Self {
+            servers: vec![("oracle", url)],
+            callers: "",
+            more: "",
+            policy: String::new(),
+            observe: true,
+        }
     }
 }
 
@@ -46,18 +63,27 @@ pub struct Gate {
 
 impl Settings {
     fn setup(&self) -> Setup {
-        let mut setup = Setup::new().more(self.more).callers(self.callers).policy(&self.policy);
+        let mut setup = Setup::new()
+            .more(self.more)
+            .callers(self.callers)
+            .policy(&self.policy);
         for (name, url) in &self.servers {
             setup = setup.server_with(name, &format!("url: \"{url}\""));
         }
-        if self.observe { setup.mode("observe") } else { setup.open_sides() }
+        if self.observe {
+            setup.mode("observe")
+        } else {
+            setup.open_sides()
+        }
     }
 }
 
 impl Gate {
     /// Starts and waits until it is ready.
     pub async fn start(settings: Settings) -> Self {
-        Self { gate: settings.setup().start().await }
+        Self {
+            gate: settings.setup().start().await,
+        }
     }
 
     pub fn log(&self) -> String {
@@ -80,7 +106,9 @@ impl Gate {
     /// The value of a series, written as in the text of the metrics; 0 if there is no such series.
     pub async fn metric(&self, series: &str) -> f64 {
         let text = self.gate.operators("/metrics").await;
-        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
@@ -116,7 +144,11 @@ impl Gate {
 pub async fn run(setup: &Setup, args: &[&str]) -> (i32, String, String) {
     let output = setup.run(args).await;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 /// An agent on HTTP.
@@ -144,7 +176,10 @@ pub struct Reading {
 #[derive(Debug, PartialEq)]
 pub enum Block {
     Comment(String),
-    Event { id: Option<String>, message: Option<Value> },
+    Event {
+        id: Option<String>,
+        message: Option<Value>,
+    },
 }
 
 impl Agent {
@@ -181,19 +216,31 @@ impl Agent {
 
     /// The same agent in a legacy session.
     pub async fn initialized(self) -> Self {
-        self.declaring(json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": {} })).await
+        self.declaring(
+            json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": {} }),
+        )
+        .await
     }
 
     /// The same agent with a session in which it says that it can do this.
     pub async fn declaring(mut self, capabilities: Value) -> Self {
         let info = json!({ "name": "agent", "version": "1" });
-        let params = json!({ "protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info });
-        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let params =
+            json!({ "protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let mut answer = self.post(&message).await;
-        self.session = Some(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
+        self.session = Some(
+            answer.headers["mcp-session-id"]
+                .to_str()
+                .unwrap()
+                .to_owned(),
+        );
         let answer = answer.whole().await;
         assert!(answer["result"].is_object(), "{answer}");
-        let told = self.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        let told = self
+            .post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+            .await;
         assert_eq!(told.status, 202);
         self
     }
@@ -219,7 +266,9 @@ impl Agent {
         if message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string() {
             headers.push(("mcp-protocol-version", MODERN.to_owned()));
             headers.push(("mcp-method", message["method"].as_str().unwrap().to_owned()));
-            let named = ["name", "uri", "taskId"].iter().find_map(|key| message["params"].get(key)?.as_str());
+            let named = ["name", "uri", "taskId"]
+                .iter()
+                .find_map(|key| message["params"].get(key)?.as_str());
             headers.extend(named.map(|name| ("mcp-name", mirrored(name))));
         }
         headers.retain(|(name, _)| !self.headers.iter().any(|(own, _)| own == name));
@@ -234,14 +283,18 @@ impl Agent {
 
     /// Opens the standalone stream, or takes one up again.
     pub async fn get(&self, after: Option<&str>) -> Reading {
-        let mut request = self.http.get(format!("{}{}", self.base, self.path)).header("accept", "text/event-stream");
+        let mut request = self
+            .http
+            .get(format!("{}{}", self.base, self.path))
+            .header("accept", "text/event-stream");
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
         self.sent(request).await
     }
 
-    /// Listens for changes of the tools: in a legacy session, or by a subscription. The agent as it is then, and what it hears.
+    /// Listens for changes of the tools: in a legacy session, or by a subscription. The agent as it
+    /// is then, and what it hears.
     pub async fn listens_for_tools(self, modern: bool) -> (Self, Reading) {
         if !modern {
             let agent = self.initialized().await;
@@ -249,14 +302,21 @@ impl Agent {
             return (agent, listening);
         }
         let wanted = json!({ "notifications": { "toolsListChanged": true } });
-        let mut listening = self.post(&self.request("subscriptions/listen", wanted)).await;
-        assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+        let mut listening = self
+            .post(&self.request("subscriptions/listen", wanted))
+            .await;
+        assert_eq!(
+            listening.message().await["method"],
+            "notifications/subscriptions/acknowledged"
+        );
         (self, listening)
     }
 
     /// Ends its session.
     pub async fn delete(&self) {
-        let ended = self.sent(self.http.delete(format!("{}{}", self.base, self.path))).await;
+        let ended = self
+            .sent(self.http.delete(format!("{}{}", self.base, self.path)))
+            .await;
         assert!(ended.status < 300, "{}", ended.status);
     }
 
@@ -265,11 +325,21 @@ impl Agent {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         if let Some(session) = &self.session {
-            request = request.header("mcp-session-id", session).header("mcp-protocol-version", LEGACY);
+            request = request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", LEGACY);
         }
-        let response = tokio::time::timeout(DEADLINE, request.send()).await.unwrap().unwrap();
+        let response = tokio::time::timeout(DEADLINE, request.send())
+            .await
+            .unwrap()
+            .unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Reading { status, headers, response, buffer: String::new() }
+        Reading {
+            status,
+            headers,
+            response,
+            buffer: String::new(),
+        }
     }
 
     /// Sends a request and returns the message that answers it.
@@ -291,7 +361,11 @@ impl Agent {
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await
+        self.ask(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+        .await
     }
 
     /// The names of all tools that are listed, page by page.
@@ -299,8 +373,14 @@ impl Agent {
         let (mut names, mut params) = (Vec::new(), json!({}));
         loop {
             let answer = self.ask("tools/list", params).await;
-            let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
-            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            let tools = answer["result"]["tools"]
+                .as_array()
+                .unwrap_or_else(|| panic!("{answer}"));
+            names.extend(
+                tools
+                    .iter()
+                    .map(|tool| tool["name"].as_str().unwrap().to_owned()),
+            );
             match answer["result"].get("nextCursor") {
                 Some(cursor) => params = json!({ "cursor": cursor }),
                 None => return names,
@@ -311,21 +391,29 @@ impl Agent {
 
 /// A value as it stands in a header.
 pub fn mirrored(value: &str) -> String {
-    let plain =
-        value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && value.trim() == value && !value.starts_with("=?");
+    let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        && value.trim() == value
+        && !value.starts_with("=?");
     if plain {
         return value.to_owned();
     }
-    format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(value))
+    format!(
+        "=?base64?{}?=",
+        base64::engine::general_purpose::STANDARD.encode(value)
+    )
 }
 
 impl Reading {
     fn is_stream(&self) -> bool {
-        self.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream")
+        self.headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream")
     }
 
     async fn more(&mut self) -> bool {
-        let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await.expect("nothing more is said in time");
+        let chunk = tokio::time::timeout(DEADLINE, self.response.chunk())
+            .await
+            .expect("nothing more is said in time");
         match chunk {
             Ok(Some(bytes)) => {
                 self.buffer += std::str::from_utf8(&bytes).unwrap();
@@ -354,7 +442,10 @@ impl Reading {
     pub async fn message(&mut self) -> Value {
         loop {
             match self.next().await {
-                Some(Block::Event { message: Some(message), .. }) => return message,
+                Some(Block::Event {
+                    message: Some(message),
+                    ..
+                }) => return message,
                 Some(_) => {}
                 None => panic!("the stream ended"),
             }
@@ -373,7 +464,8 @@ impl Reading {
         }
         while self.more().await {}
         folding::reads(&self.buffer);
-        serde_json::from_str(&self.buffer).unwrap_or_else(|_| panic!("{} {:?}", self.status, self.buffer))
+        serde_json::from_str(&self.buffer)
+            .unwrap_or_else(|_| panic!("{} {:?}", self.status, self.buffer))
     }
 }
 
@@ -382,10 +474,20 @@ fn block_of(text: &str) -> Block {
     if let Some(comment) = text.strip_prefix(':') {
         return Block::Comment(comment.to_owned());
     }
-    let field =
-        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim_start));
-    let message = field("data").filter(|data| !data.is_empty()).map(|data| serde_json::from_str(data).unwrap());
-    Block::Event { id: field("id").map(str::to_owned), message }
+    let field = |name: &str| {
+        text.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(':')
+                .map(str::trim_start)
+        })
+    };
+    let message = field("data")
+        .filter(|data| !data.is_empty())
+        .map(|data| serde_json::from_str(data).unwrap());
+    Block::Event {
+        id: field("id").map(str::to_owned),
+        message,
+    }
 }
 
 /// An agent that launches toolgate and speaks over its standard input and output.
@@ -398,12 +500,19 @@ pub struct Launched {
 impl Launched {
     /// Launches toolgate in the directory of `setup`.
     pub async fn start(setup: &Setup, args: &[&str], legacy: bool) -> Self {
-        let mut launched = Self { gate: StdioGate::launch(setup, args), legacy, next: 0 };
+        let mut launched = Self {
+            gate: StdioGate::launch(setup, args),
+            legacy,
+            next: 0,
+        };
         if legacy {
             let info = json!({ "name": "agent", "version": "1" });
-            let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
+            let params =
+                json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
             assert!(launched.ask("initialize", params).await["result"].is_object());
-            launched.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+            launched
+                .say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+                .await;
         }
         launched
     }
@@ -418,9 +527,15 @@ impl Launched {
         }
         self.next += 1;
         let id = self.next;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
         loop {
-            let message = self.gate.read().await.expect("toolgate still lives").message();
+            let message = self
+                .gate
+                .read()
+                .await
+                .expect("toolgate still lives")
+                .message();
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
@@ -429,7 +544,11 @@ impl Launched {
 
     /// The next thing that toolgate says.
     pub async fn hears(&mut self) -> Value {
-        self.gate.read().await.expect("toolgate still lives").message()
+        self.gate
+            .read()
+            .await
+            .expect("toolgate still lives")
+            .message()
     }
 
     /// A call that runs even where an equal one has.
@@ -438,7 +557,11 @@ impl Launched {
     }
 
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await
+        self.ask(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+        .await
     }
 
     /// Closes standard input and waits for the end.
@@ -458,5 +581,7 @@ pub fn code(answer: &Value) -> Option<String> {
     let decision = answer["result"]["_meta"].get("dev.toolgate/decision");
     let decision = decision.or_else(|| answer["error"]["data"].get("dev.toolgate/decision"));
     let decision = decision.unwrap_or_else(|| panic!("toolgate decided nothing: {answer}"));
-    decision.get("code").map(|code| code.as_str().unwrap().to_owned())
+    decision
+        .get("code")
+        .map(|code| code.as_str().unwrap().to_owned())
 }

@@ -33,7 +33,11 @@ impl StdioGate {
         let mut process = command.stdin(Stdio::piped()).stderr(log).spawn().unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, input, output }
+        Self {
+            process,
+            input,
+            output,
+        }
     }
 
     /// Writes a line.
@@ -43,9 +47,16 @@ impl StdioGate {
 
     /// Reads a line; its status is 0, for there is none. None: the end.
     pub async fn read(&mut self) -> Option<Answer> {
-        let line = tokio::time::timeout(DEADLINE, self.output.next_line()).await.expect("a line in time").unwrap()?;
+        let line = tokio::time::timeout(DEADLINE, self.output.next_line())
+            .await
+            .expect("a line in time")
+            .unwrap()?;
         folding::reads(&line);
-        Some(Answer { status: 0, headers: Vec::new(), body: line.into_bytes() })
+        Some(Answer {
+            status: 0,
+            headers: Vec::new(),
+            body: line.into_bytes(),
+        })
     }
 
     /// Writes a line and reads one.
@@ -56,8 +67,13 @@ impl StdioGate {
 
     /// Closes its input and waits for its end.
     pub async fn close(self) -> ExitStatus {
-        let Self { mut process, input, .. } = self;
+        let Self {
+            mut process, input, ..
+        } = self;
         drop(input);
-        tokio::time::timeout(DEADLINE, process.wait()).await.expect("toolgate ends").unwrap()
+        tokio::time::timeout(DEADLINE, process.wait())
+            .await
+            .expect("toolgate ends")
+            .unwrap()
     }
 }

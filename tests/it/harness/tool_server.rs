@@ -1,4 +1,5 @@
-//! The oracle over HTTP: raw JSON, both eras, any tools. Each execution is on the disk before anything is answered.
+//! The oracle over HTTP: raw JSON, both eras, any tools. Each execution is on the disk before
+//! anything is answered.
 
 #[path = "../../../examples/servers/src/oracle/script.rs"]
 pub mod script;
@@ -28,7 +29,11 @@ pub struct Script {
 impl Script {
     /// No tools, both eras.
     pub fn new() -> Self {
-        Self { tools: Vec::new(), behaviours: Vec::new(), eras: Eras::Both }
+        Self {
+            tools: Vec::new(),
+            behaviours: Vec::new(),
+            eras: Eras::Both,
+        }
     }
 
     /// A tool that takes any object.
@@ -43,7 +48,10 @@ impl Script {
 
     /// A tool with its whole definition.
     pub fn definition(mut self, definition: Value, behaviour: Behaviour) -> Self {
-        self.behaviours.push((definition["name"].as_str().unwrap_or_default().to_owned(), behaviour));
+        self.behaviours.push((
+            definition["name"].as_str().unwrap_or_default().to_owned(),
+            behaviour,
+        ));
         self.tools.push(definition);
         self
     }
@@ -68,7 +76,12 @@ impl Script {
             requests: Mutex::default(),
         });
         let serving = tokio::spawn(wire::serve(listener, shared.clone()));
-        ToolServer { address, directory, shared, serving }
+        ToolServer {
+            address,
+            directory,
+            shared,
+            serving,
+        }
     }
 }
 

@@ -1,12 +1,18 @@
-//! The lane: every message through a side door, by every kind of layer, allowed, denied and not named, on both wires, enforced
-//! and observed. What arrives at the server decides, and what the agent reads.
+//! The lane: every message through a side door, by every kind of layer, allowed, denied and not
+//! named, on both wires, enforced and observed. What arrives at the server decides, and what the
+//! agent reads.
 
 use super::*;
 use std::fmt::Write as _;
 
-/// The kinds of layers that one agent of many can have; the caller's lines, and the layer's place in the file.
+/// The kinds of layers that one agent of many can have; the caller's lines, and the layer's place
+/// in the file.
 const KINDS: &[(&str, &str, &str)] = &[
-    ("profile", "profile: pNAME", "profile: { pNAME: { SECTIONS } }"),
+    (
+        "profile",
+        "profile: pNAME",
+        "profile: { pNAME: { SECTIONS } }",
+    ),
     (
         "modelprofile",
         "profile: pNAME, model: pNAME/one",
@@ -14,9 +20,21 @@ const KINDS: &[(&str, &str, &str)] = &[
     ),
     ("group", "group: gNAME", "group: { gNAME: { SECTIONS } }"),
     ("agent", "", "agent: { NAME: { SECTIONS } }"),
-    ("modelagent", "model: mNAME/one", "agent: { NAME: { by_model_provider: { mNAME/one: { SECTIONS } } } }"),
-    ("environment", "environment: eNAME", "environment: { eNAME: { SECTIONS } }"),
-    ("parent", "parent: upNAME", "agent: { upNAME: { SECTIONS } }"),
+    (
+        "modelagent",
+        "model: mNAME/one",
+        "agent: { NAME: { by_model_provider: { mNAME/one: { SECTIONS } } } }",
+    ),
+    (
+        "environment",
+        "environment: eNAME",
+        "environment: { eNAME: { SECTIONS } }",
+    ),
+    (
+        "parent",
+        "parent: upNAME",
+        "agent: { upNAME: { SECTIONS } }",
+    ),
 ];
 /// What the layer says, and whether that lets something pass.
 const SAYS: &[(&str, &str, bool)] = &[
@@ -26,9 +44,17 @@ const SAYS: &[(&str, &str, bool)] = &[
 ];
 /// Sections with what is asked for below and with something else.
 const DOORS: &[(&str, &str, &str)] = &[
-    ("resources", "\"docs__file:///srv/*\"", "\"docs__file:///opt/*\""),
+    (
+        "resources",
+        "\"docs__file:///srv/*\"",
+        "\"docs__file:///opt/*\"",
+    ),
     ("prompts", "docs__greet", "docs__other"),
-    ("completions", "docs__greet, \"docs__file:///srv/*\"", "docs__other"),
+    (
+        "completions",
+        "docs__greet, \"docs__file:///srv/*\"",
+        "docs__other",
+    ),
     ("sampling", "docs", "other"),
     ("elicitation", "docs", "other"),
     ("roots", "docs", "other"),
@@ -37,7 +63,10 @@ const DOORS: &[(&str, &str, &str)] = &[
 
 fn sections(says: &str) -> String {
     let each = DOORS.iter().map(|(door, pattern, other)| {
-        format!("{door}: {{ {} }}", says.replace("PATTERN", pattern).replace("OTHER", other))
+        format!(
+            "{door}: {{ {} }}",
+            says.replace("PATTERN", pattern).replace("OTHER", other)
+        )
     });
     each.collect::<Vec<_>>().join(", ")
 }
@@ -61,24 +90,47 @@ fn cases(setup: &Setup) -> (Vec<Case>, String) {
                 line.replace("NAME", &name)
             )
             .unwrap();
-            let mut layers = vec![layer.replace("NAME", &name).replace("SECTIONS", &sections(section))];
+            let mut layers = vec![
+                layer
+                    .replace("NAME", &name)
+                    .replace("SECTIONS", &sections(section)),
+            ];
             if *kind == "parent" {
-                writeln!(callers, "  - {{ agent: up{name}, token: token-of-the-agent-up{name} }}").unwrap();
-                layers.push(format!("delegation: {{ }}, agent: {{ {name}: {{ {open} }} }}"));
+                writeln!(
+                    callers,
+                    "  - {{ agent: up{name}, token: token-of-the-agent-up{name} }}"
+                )
+                .unwrap();
+                layers.push(format!(
+                    "delegation: {{ }}, agent: {{ {name}: {{ {open} }} }}"
+                ));
             } else if *kind != "agent" && !passes {
                 // Another layer allows it: that is not enough.
                 layers.push(format!("agent: {{ {name}: {{ {open} }} }}"));
             }
             for (index, layers) in layers.iter().enumerate() {
-                let file = setup.directory().join("sides").join(format!("{name}-{index}.yaml"));
+                let file = setup
+                    .directory()
+                    .join("sides")
+                    .join(format!("{name}-{index}.yaml"));
                 std::fs::create_dir_all(file.parent().unwrap()).unwrap();
                 std::fs::write(file, format!("layers: {{ {layers} }}\n")).unwrap();
             }
-            cases.push(Case { agent: name, passes: *passes });
+            cases.push(Case {
+                agent: name,
+                passes: *passes,
+            });
         }
     }
-    writeln!(callers, "  - {{ agent: nobody, token: token-of-the-agent-nobody }}").unwrap();
-    cases.push(Case { agent: "nobody".to_owned(), passes: false });
+    writeln!(
+        callers,
+        "  - {{ agent: nobody, token: token-of-the-agent-nobody }}"
+    )
+    .unwrap();
+    cases.push(Case {
+        agent: "nobody".to_owned(),
+        passes: false,
+    });
     (cases, callers)
 }
 
@@ -88,19 +140,43 @@ async fn lane(mode: &'static str) -> usize {
     let (cases, callers) = cases(&setup);
     let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
     let url = format!("url: \"{}\"", puppet.url());
-    let setup = setup.server_with("docs", &url).server_with("other", "url: \"http://127.0.0.1:9/mcp\"");
-    let setup = setup.policy(policy).more_policies(&["sides"]).callers(&callers).mode(mode);
-    let gate = stage::Gate { gate: setup.begin().await };
+    let setup = setup
+        .server_with("docs", &url)
+        .server_with("other", "url: \"http://127.0.0.1:9/mcp\"");
+    let setup = setup
+        .policy(policy)
+        .more_policies(&["sides"])
+        .callers(&callers)
+        .mode(mode);
+    let gate = stage::Gate {
+        gate: setup.begin().await,
+    };
     until("the server is up", || async {
-        (gate.agent().token("token-of-the-agent-nobody").at("/mcp/docs").tools().await.len() == 1).then_some(())
+        (gate
+            .agent()
+            .token("token-of-the-agent-nobody")
+            .at("/mcp/docs")
+            .tools()
+            .await
+            .len()
+            == 1)
+            .then_some(())
     })
     .await;
     let mut count = 0;
-    for Case { agent: name, passes } in &cases {
-        let modern = gate.agent().token(&format!("token-of-the-agent-{name}")).at("/mcp/docs");
+    for Case {
+        agent: name,
+        passes,
+    } in &cases
+    {
+        let modern = gate
+            .agent()
+            .token(&format!("token-of-the-agent-{name}"))
+            .at("/mcp/docs");
         for agent in [modern.clone(), modern.initialized().await] {
             let passes = *passes || mode == "observe";
-            count += asks(&puppet, &agent, (name, passes)).await + is_asked(&puppet, &agent, (name, passes)).await;
+            count += asks(&puppet, &agent, (name, passes)).await
+                + is_asked(&puppet, &agent, (name, passes)).await;
         }
     }
     count
@@ -116,10 +192,15 @@ async fn asks(puppet: &Puppet, agent: &Agent, (name, passes): (&str, bool)) -> u
         }
         puppet.forget();
         let answer = agent.ask(method, params).await;
-        let arrived = puppet.seen().iter().filter(|seen| seen.method() == method).count();
+        let arrived = puppet
+            .seen()
+            .iter()
+            .filter(|seen| seen.method() == method)
+            .count();
         let is_list = method.ends_with("/list");
         // Of a list with something else in it, the server is asked, and none of it is handed on.
-        let shown = answer.to_string().contains("srv/docs/") || answer.to_string().contains("greet");
+        let shown =
+            answer.to_string().contains("srv/docs/") || answer.to_string().contains("greet");
         if is_list {
             assert_eq!(shown, passes, "{name} {method}: {answer}");
         } else {
@@ -147,9 +228,19 @@ async fn is_asked(puppet: &Puppet, agent: &Agent, (name, passes): (&str, bool)) 
             sender.try_send(event(&done)).unwrap();
             Answer::Stream(receiver)
         });
-        let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
-        let asked = if legacy && passes { stream.message().await } else { stream.whole().await };
-        assert_eq!(asked.to_string().contains(method), passes, "{name} {method}: {asked}");
+        let mut stream = agent
+            .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
+            .await;
+        let asked = if legacy && passes {
+            stream.message().await
+        } else {
+            stream.whole().await
+        };
+        assert_eq!(
+            asked.to_string().contains(method),
+            passes,
+            "{name} {method}: {asked}"
+        );
         count += 1;
     }
     count

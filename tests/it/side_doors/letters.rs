@@ -1,5 +1,5 @@
-//! One letter, many ways to write it (SECURITY §3C C3): a `deny` holds against all of them, and an `allow` lets in what it names
-//! and nothing else.
+//! One letter, many ways to write it (SECURITY §3C C3): a `deny` holds against all of them, and an
+//! `allow` lets in what it names and nothing else.
 
 use super::*;
 use std::fmt::Write as _;
@@ -7,13 +7,22 @@ use std::fmt::Write as _;
 /// What stands before the letter: a path of files, a path of something else, a query.
 const PLACES: &[&str] = &["file:///srv/docs/", "repo://o/r/", "repo://o/r?q="];
 /// Letters that Unicode spells in two ways: composed, and not.
-const SPELT: &[(&str, &str)] =
-    &[("\u{e9}", "e\u{301}"), ("\u{c5}", "\u{212b}"), ("K", "\u{212a}"), ("\u{ac00}", "\u{1100}\u{1161}")];
+const SPELT: &[(&str, &str)] = &[
+    ("\u{e9}", "e\u{301}"),
+    ("\u{c5}", "\u{212b}"),
+    ("K", "\u{212a}"),
+    ("\u{ac00}", "\u{1100}\u{1161}"),
+];
 
 /// `letter` with each byte encoded, in small or capital digits, after `percent`.
 fn encoded(letter: &str, percent: &str, small: bool) -> String {
     letter.bytes().fold(String::new(), |mut text, byte| {
-        if small { write!(text, "{percent}{byte:02x}") } else { write!(text, "{percent}{byte:02X}") }.unwrap();
+        if small {
+            write!(text, "{percent}{byte:02x}")
+        } else {
+            write!(text, "{percent}{byte:02X}")
+        }
+        .unwrap();
         text
     })
 }
@@ -23,7 +32,8 @@ struct Case {
     place: &'static str,
     /// How patterns write it; none if no URI can hold it.
     patterns: Vec<String>,
-    /// How a URI writes it, and which of `patterns` that is; none for what has more than one reading.
+    /// How a URI writes it, and which of `patterns` that is; none for what has more than one
+    /// reading.
     ways: Vec<(String, Option<usize>)>,
     /// Makes the name that it stands in this letter's own.
     number: usize,
@@ -31,10 +41,15 @@ struct Case {
 
 impl Case {
     fn ascii(place: &'static str, letter: char, number: usize) -> Self {
-        let (text, in_path, of_file) = (letter.to_string(), !place.contains('?'), place.starts_with("file"));
+        let (text, in_path, of_file) = (
+            letter.to_string(),
+            !place.contains('?'),
+            place.starts_with("file"),
+        );
         let (small, large) = (encoded(&text, "%", true), encoded(&text, "%", false));
-        let plain_only =
-            letter.is_ascii_alphanumeric() || "-._~!$'(),:@".contains(letter) || (in_path && "&+;=".contains(letter));
+        let plain_only = letter.is_ascii_alphanumeric()
+            || "-._~!$'(),:@".contains(letter)
+            || (in_path && "&+;=".contains(letter));
         let both = "/&+;=".contains(letter) || ("?#".contains(letter) && !of_file);
         let patterns = match letter {
             '\0'..='\u{1f}' | '\u{7f}' | '\\' => Vec::new(),
@@ -50,15 +65,30 @@ impl Case {
         };
         let mut ways = vec![(text.clone(), plain), (small, last), (large, last)];
         ways.extend([true, false].map(|small| (encoded(&text, "%25", small), None)));
-        Self { place, patterns, ways, number }
+        Self {
+            place,
+            patterns,
+            ways,
+            number,
+        }
     }
 
     fn spelt(place: &'static str, (one, other): (&str, &str), number: usize) -> Self {
         let ways = [one, other].into_iter().flat_map(|text| {
-            [text.to_owned(), encoded(text, "%", true), encoded(text, "%", false)].map(|way| (way, Some(0)))
+            [
+                text.to_owned(),
+                encoded(text, "%", true),
+                encoded(text, "%", false),
+            ]
+            .map(|way| (way, Some(0)))
         });
         let twice = [one, other].map(|text| (encoded(text, "%25", false), None));
-        Self { place, patterns: vec![one.to_owned()], ways: ways.chain(twice).collect(), number }
+        Self {
+            place,
+            patterns: vec![one.to_owned()],
+            ways: ways.chain(twice).collect(),
+            number,
+        }
     }
 
     /// The URI, in the family of names that one pattern is of.
@@ -67,22 +97,36 @@ impl Case {
     }
 }
 
-/// The letters between the letters and digits of ASCII, some of these, and those that are spelt in two ways.
+/// The letters between the letters and digits of ASCII, some of these, and those that are spelt in
+/// two ways.
 fn cases() -> Vec<Case> {
     let letters = (0..0x80_u8).map(char::from);
-    let letters: Vec<char> =
-        letters.filter(|letter| !letter.is_ascii_alphanumeric() || "aZ7".contains(*letter)).collect();
-    let ascii =
-        PLACES.iter().flat_map(|place| letters.iter().enumerate().map(|(at, one)| Case::ascii(place, *one, at)));
-    let spelt =
-        PLACES.iter().flat_map(|place| SPELT.iter().enumerate().map(|(at, both)| Case::spelt(place, *both, 200 + at)));
+    let letters: Vec<char> = letters
+        .filter(|letter| !letter.is_ascii_alphanumeric() || "aZ7".contains(*letter))
+        .collect();
+    let ascii = PLACES.iter().flat_map(|place| {
+        letters
+            .iter()
+            .enumerate()
+            .map(|(at, one)| Case::ascii(place, *one, at))
+    });
+    let spelt = PLACES.iter().flat_map(|place| {
+        SPELT
+            .iter()
+            .enumerate()
+            .map(|(at, both)| Case::spelt(place, *both, 200 + at))
+    });
     ascii.chain(spelt).collect()
 }
 
-/// Alice may read all but what is named, carol what is named only. The family tells which of the patterns of a letter it is.
+/// Alice may read all but what is named, carol what is named only. The family tells which of the
+/// patterns of a letter it is.
 fn policy(cases: &[Case]) -> String {
     let named = cases.iter().flat_map(|case| {
-        case.patterns.iter().enumerate().map(|(at, letter)| format!("docs__{}", case.uri(&format!("f{at}"), letter)))
+        case.patterns
+            .iter()
+            .enumerate()
+            .map(|(at, letter)| format!("docs__{}", case.uri(&format!("f{at}"), letter)))
     });
     let named = serde_json::to_string(&named.collect::<Vec<_>>()).unwrap();
     format!(
@@ -92,9 +136,9 @@ fn policy(cases: &[Case]) -> String {
     )
 }
 
-/// FINDINGS F3, SECURITY §3C C3: 69 letters of ASCII and 4 others at 3 places, plain and encoded in small and capital digits, once
-/// and twice: no way to write what `deny` names arrives at the server, what it does not name does, and `allow` opens every way
-/// to write what it names.
+/// FINDINGS F3, SECURITY §3C C3: 69 letters of ASCII and 4 others at 3 places, plain and encoded in
+/// small and capital digits, once and twice: no way to write what `deny` names arrives at the
+/// server, what it does not name does, and `allow` opens every way to write what it names.
 #[tokio::test]
 async fn lane_of_letters_ways_to_write_them_and_verdicts() {
     let puppet = docs().await;
@@ -116,10 +160,18 @@ async fn lane_of_letters_ways_to_write_them_and_verdicts() {
                 ];
                 for (agent, passes) in opens {
                     puppet.forget();
-                    agent.post(&agent.request("resources/read", json!({ "uri": uri }))).await.whole().await;
+                    agent
+                        .post(&agent.request("resources/read", json!({ "uri": uri })))
+                        .await
+                        .whole()
+                        .await;
                     let arrived = puppet.seen().len();
                     if arrived != usize::from(passes) {
-                        let who = if std::ptr::eq(agent, &raw const alice) { "denied" } else { "allowed" };
+                        let who = if std::ptr::eq(agent, &raw const alice) {
+                            "denied"
+                        } else {
+                            "allowed"
+                        };
                         wrong.push(format!("{who} {family}: {uri:?} should pass: {passes}"));
                     }
                     (count, passed) = (count + 1, passed + usize::from(passes));
@@ -128,7 +180,11 @@ async fn lane_of_letters_ways_to_write_them_and_verdicts() {
         }
     }
     assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
-    assert_eq!((count, passed), (6_786, 1_008), "cases, and those that pass");
+    assert_eq!(
+        (count, passed),
+        (6_786, 1_008),
+        "cases, and those that pass"
+    );
 }
 
 /// FINDINGS F3: `explain` decides as the gate does, and `check` says how a pattern is written.
@@ -148,12 +204,22 @@ async fn explain_and_check_read_letters_as_the_gate_does() {
         let named = format!("docs__{uri}");
         let args = ["explain", "--agent", "alice", "--resource", &named];
         let (code, said, _) = stage::run(gate.setup(), &args).await;
-        assert!(code != 0 && said.contains("denied by `docs__file:///srv/"), "{uri}: {code} {said}");
+        assert!(
+            code != 0 && said.contains("denied by `docs__file:///srv/"),
+            "{uri}: {code} {said}"
+        );
     }
-    for (pattern, form) in
-        [("f%281%29.txt", "f(1).txt"), ("cafe\u{301}", "caf\u{e9}"), ("a%2ab", "a%2Ab"), ("a%2Bb*", "a+b*")]
-    {
-        std::fs::write(gate.path("policy.yaml"), denied.replace("f(1).txt", pattern)).unwrap();
+    for (pattern, form) in [
+        ("f%281%29.txt", "f(1).txt"),
+        ("cafe\u{301}", "caf\u{e9}"),
+        ("a%2ab", "a%2Ab"),
+        ("a%2Bb*", "a+b*"),
+    ] {
+        std::fs::write(
+            gate.path("policy.yaml"),
+            denied.replace("f(1).txt", pattern),
+        )
+        .unwrap();
         let (code, said, wrong) = stage::run(gate.setup(), &["check"]).await;
         let said = said + &wrong;
         assert!(

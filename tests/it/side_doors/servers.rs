@@ -10,29 +10,45 @@ layers: { agent: { alice: { sampling: { allow: [docs] }, elicitation: { allow: [
 /// What a server asks, and whether it may ask it of an agent to which everything is open.
 fn questions() -> Vec<(&'static str, Value, bool)> {
     let form = |field: &str| json!({ "message": "?", "requestedSchema": { "type": "object", "properties": { field: { "type": "string" } } } });
-    let page = |url: &str| json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "1" });
+    let page =
+        |url: &str| json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "1" });
     vec![
-        ("sampling/createMessage", json!({ "messages": [], "maxTokens": 5 }), true),
+        (
+            "sampling/createMessage",
+            json!({ "messages": [], "maxTokens": 5 }),
+            true,
+        ),
         ("roots/list", json!({}), true),
         ("elicitation/create", form("name"), true),
         ("elicitation/create", form("userPassword"), false),
         ("elicitation/create", form("api_token"), false),
         ("elicitation/create", page("https://pay.example/1"), true),
         ("elicitation/create", page("javascript:alert(1)"), false),
-        ("elicitation/create", page("https://bank.example@evil.example/"), false),
+        (
+            "elicitation/create",
+            page("https://bank.example@evil.example/"),
+            false,
+        ),
     ]
 }
 
-/// Before 2026-07-28 a server asks while it works on a call; what it may not ask it reads an error for, and the call goes on.
+/// Before 2026-07-28 a server asks while it works on a call; what it may not ask it reads an error
+/// for, and the call goes on.
 #[tokio::test]
 async fn c6_a_legacy_server_asks_only_what_it_may() {
     let puppet = docs().await;
     let gate = started(&puppet, POLICY).await;
     let mut cases = 0;
     for (token, open) in [(CAROL, false), (ALICE, true)] {
-        let agent = gate.agent().token(token).at("/mcp/docs").initialized().await;
+        let agent = gate
+            .agent()
+            .token(token)
+            .at("/mcp/docs")
+            .initialized()
+            .await;
         for (method, params, fine) in questions() {
-            let question = json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": params });
+            let question =
+                json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": params });
             puppet.answers(move |seen| {
                 let (sender, receiver) = mpsc::channel(2);
                 let result = json!({ "content": [{ "type": "text", "text": "done" }] });
@@ -42,34 +58,51 @@ async fn c6_a_legacy_server_asks_only_what_it_may() {
                 Answer::Stream(receiver)
             });
             puppet.forget();
-            let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
+            let mut stream = agent
+                .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
+                .await;
             let passes = open && fine;
             if passes {
                 let asked = stream.message().await;
-                assert_eq!((&asked["method"], &asked["params"]), (&json!(method), &params), "{asked}");
+                assert_eq!(
+                    (&asked["method"], &asked["params"]),
+                    (&json!(method), &params),
+                    "{asked}"
+                );
             }
             let answer = stream.whole().await;
             assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
             if !passes {
-                let told = puppet.sees("an error", |seen| seen.body["id"] == "q").await.body;
+                let told = puppet
+                    .sees("an error", |seen| seen.body["id"] == "q")
+                    .await
+                    .body;
                 assert_eq!(told["error"]["code"], -32601, "{told}");
             }
             cases += 1;
         }
     }
     let ledger = gate.entries(cases * 2).await;
-    let refused = ledger.iter().filter(|entry| entry["outcome"] == "refused").count();
+    let refused = ledger
+        .iter()
+        .filter(|entry| entry["outcome"] == "refused")
+        .count();
     assert_eq!((cases, refused), (16, 8 + 4), "{ledger:#?}");
 }
 
-/// Since 2026-07-28 it asks with its answer, which is withheld as a whole, also where it is asked for a prompt or a resource.
+/// Since 2026-07-28 it asks with its answer, which is withheld as a whole, also where it is asked
+/// for a prompt or a resource.
 #[tokio::test]
 async fn c6_a_modern_server_asks_only_what_it_may() {
     let puppet = docs().await;
-    let policy = POLICY
-        .replace("sampling: { allow", "resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] }, sampling: { allow");
-    let policy =
-        policy.replace("agent: {", "agent: { carol: { resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] } },");
+    let policy = POLICY.replace(
+        "sampling: { allow",
+        "resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] }, sampling: { allow",
+    );
+    let policy = policy.replace(
+        "agent: {",
+        "agent: { carol: { resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] } },",
+    );
     let gate = started(&puppet, &policy).await;
     let mut cases = 0;
     for (token, open) in [(CAROL, false), (ALICE, true)] {
@@ -86,7 +119,10 @@ async fn c6_a_modern_server_asks_only_what_it_may() {
                 let answer = agent.ask(request, params).await;
                 let asked = answer["result"]["inputRequests"]["q"]["method"] == method;
                 assert_eq!(asked, open && fine, "{token} {request} {method}: {answer}");
-                assert!(asked || !answer.to_string().contains("inputRequests"), "{answer}");
+                assert!(
+                    asked || !answer.to_string().contains("inputRequests"),
+                    "{answer}"
+                );
                 cases += 1;
             }
         }
@@ -94,7 +130,8 @@ async fn c6_a_modern_server_asks_only_what_it_may() {
     assert_eq!(cases, 2 * 8 * 3);
 }
 
-/// What agents declare reaches a server as far as it may use it, and nothing that toolgate does not understand.
+/// What agents declare reaches a server as far as it may use it, and nothing that toolgate does not
+/// understand.
 #[tokio::test]
 async fn c12_servers_are_told_what_they_may_use() {
     let declared = json!({ "sampling": { "tools": {} }, "elicitation": { "form": {} }, "roots": { "listChanged": true },
@@ -104,7 +141,10 @@ async fn c12_servers_are_told_what_they_may_use() {
     let puppet = docs().await;
     let gate = started(&puppet, POLICY).await;
     for (token, told) in [
-        (CAROL, json!({ "tasks": { "list": {}, "requests": {} }, "extensions": kept })),
+        (
+            CAROL,
+            json!({ "tasks": { "list": {}, "requests": {} }, "extensions": kept }),
+        ),
         (
             ALICE,
             json!({ "sampling": { "tools": {} }, "elicitation": { "form": {} }, "roots": { "listChanged": true },
@@ -118,18 +158,29 @@ async fn c12_servers_are_told_what_they_may_use() {
         call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
         agent.answered(&call).await;
         let meta = puppet.seen()[0].body["params"]["_meta"].clone();
-        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], told, "{meta}");
-        assert!(meta.get("io.modelcontextprotocol/logLevel").is_none(), "logging is open to nobody: {meta}");
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientCapabilities"], told,
+            "{meta}"
+        );
+        assert!(
+            meta.get("io.modelcontextprotocol/logLevel").is_none(),
+            "logging is open to nobody: {meta}"
+        );
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": declared, "acme": 1,
             "clientInfo": { "name": "a", "version": "1" } });
-        agent.answered(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).await;
+        agent
+            .answered(
+                &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }),
+            )
+            .await;
         let initialized = puppet.initialized().pop().unwrap();
         assert_eq!(initialized["capabilities"], told, "{initialized}");
         assert!(initialized.get("acme").is_none(), "{initialized}");
     }
 }
 
-/// Has the server ask `question` while it works on a call, and end the call when the channel is dropped.
+/// Has the server ask `question` while it works on a call, and end the call when the channel is
+/// dropped.
 fn asks(puppet: &Puppet, question: &Value) -> mpsc::Sender<()> {
     let (ends, ended) = mpsc::channel::<()>(1);
     let (question, ended) = (event(question), std::sync::Mutex::new(Some(ended)));
@@ -157,22 +208,41 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
     for (declared, open) in [
         (json!({}), [false; 4]),
         (json!({ "tasks": {} }), [true, true, false, false]),
-        (json!({ "tasks": { "list": {} } }), [true, true, true, false]),
-        (json!({ "tasks": { "cancel": {} } }), [true, true, false, true]),
+        (
+            json!({ "tasks": { "list": {} } }),
+            [true, true, true, false],
+        ),
+        (
+            json!({ "tasks": { "cancel": {} } }),
+            [true, true, false, true],
+        ),
     ] {
-        let agent = gate.agent().token(ALICE).at("/mcp/docs").declaring(declared).await;
-        for (method, passes) in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"].into_iter().zip(open) {
+        let agent = gate
+            .agent()
+            .token(ALICE)
+            .at("/mcp/docs")
+            .declaring(declared)
+            .await;
+        for (method, passes) in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"]
+            .into_iter()
+            .zip(open)
+        {
             let question = json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": { "taskId": "t" } });
             puppet.forget();
             drop(asks(&puppet, &question));
-            let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
+            let mut stream = agent
+                .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
+                .await;
             if passes {
                 assert_eq!(stream.message().await["method"], method);
             }
             let answer = stream.whole().await;
             assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
             if !passes {
-                let told = puppet.sees("an error", |seen| seen.body["id"] == "q").await.body;
+                let told = puppet
+                    .sees("an error", |seen| seen.body["id"] == "q")
+                    .await
+                    .body;
                 assert_eq!(told["error"]["code"], -32601, "{told}");
             }
             cases += 1;
@@ -181,25 +251,51 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
     assert_eq!(cases, 16);
 }
 
-/// FINDINGS F9, of agents: their progress goes to the server that asked under that token, and to no other.
+/// FINDINGS F9, of agents: their progress goes to the server that asked under that token, and to no
+/// other.
 #[tokio::test]
 async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
     let puppet = docs().await;
     let gate = started(&puppet, POLICY).await;
-    let agent = gate.agent().token(ALICE).at("/mcp/docs").declaring(json!({ "roots": {} })).await;
+    let agent = gate
+        .agent()
+        .token(ALICE)
+        .at("/mcp/docs")
+        .declaring(json!({ "roots": {} }))
+        .await;
     let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": { "_meta": { "progressToken": "own" } } });
     let ends = asks(&puppet, &question);
-    let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
+    let mut stream = agent
+        .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
+        .await;
     assert_eq!(stream.message().await["method"], "roots/list");
-    for token in [json!("another's"), json!(1), json!("own "), json!(["own"]), json!(null), json!("own")] {
+    for token in [
+        json!("another's"),
+        json!(1),
+        json!("own "),
+        json!(["own"]),
+        json!(null),
+        json!("own"),
+    ] {
         let params = json!({ "progressToken": token, "progress": 1 });
-        let note = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+        let note =
+            json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
         assert_eq!(agent.post(&note).await.status, 202);
     }
-    puppet.sees("progress that it asked for", |seen| seen.body["params"]["progressToken"] == "own").await;
-    let heard = puppet.seen().iter().filter(|seen| seen.method() == "notifications/progress").count();
+    puppet
+        .sees("progress that it asked for", |seen| {
+            seen.body["params"]["progressToken"] == "own"
+        })
+        .await;
+    let heard = puppet
+        .seen()
+        .iter()
+        .filter(|seen| seen.method() == "notifications/progress")
+        .count();
     assert_eq!(heard, 1, "{:#?}", puppet.seen());
-    let dropped = gate.metric("toolgate_dropped_messages_total{reason=\"foreign_progress\"}").await;
+    let dropped = gate
+        .metric("toolgate_dropped_messages_total{reason=\"foreign_progress\"}")
+        .await;
     assert_eq!(dropped.to_string(), "5");
     drop(ends);
     assert_eq!(stream.whole().await["result"]["content"][0]["text"], "done");

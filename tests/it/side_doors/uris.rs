@@ -1,4 +1,5 @@
-//! URIs that are meant to be read in two ways (SECURITY §3C C3): what arrives at the server is what the layer allows.
+//! URIs that are meant to be read in two ways (SECURITY §3C C3): what arrives at the server is what
+//! the layer allows.
 
 use super::*;
 
@@ -58,7 +59,8 @@ const IN: &[&str] = &[
     "HTTPS://Docs.Example:443/a",
 ];
 
-/// SECURITY §3C C3: 40 ways out, 9 ways in, on both wires and both methods; the server counts what arrives.
+/// SECURITY §3C C3: 40 ways out, 9 ways in, on both wires and both methods; the server counts what
+/// arrives.
 #[tokio::test]
 async fn c3_nothing_leaves_for_what_has_two_readings() {
     let puppet = docs().await;
@@ -70,12 +72,19 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\", \
     let alice = gate.agent().token(ALICE).at("/mcp/docs");
     let mut cases = 0;
     for agent in [alice.clone(), alice.clone().initialized().await] {
-        let methods: &[&str] =
-            if agent.is_legacy() { &["resources/read", "resources/subscribe"] } else { &["resources/read"] };
+        let methods: &[&str] = if agent.is_legacy() {
+            &["resources/read", "resources/subscribe"]
+        } else {
+            &["resources/read"]
+        };
         for method in methods {
             let nowhere = told(agent.ask(method, json!({ "uri": "file:///nowhere" })).await);
             for uri in OUT {
-                let answer = agent.post(&agent.request(method, json!({ "uri": uri }))).await.whole().await;
+                let answer = agent
+                    .post(&agent.request(method, json!({ "uri": uri })))
+                    .await
+                    .whole()
+                    .await;
                 let refused = answer["error"]["code"].as_i64();
                 // NUL does not even come in.
                 assert!(

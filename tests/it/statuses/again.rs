@@ -1,5 +1,5 @@
-//! What a second attempt, or a late answer, proves of a call (SEMANTICS §4). That the second one failed, or asks first, says
-//! nothing of the first, which may have run.
+//! What a second attempt, or a late answer, proves of a call (SEMANTICS §4). That the second one
+//! failed, or asks first, says nothing of the first, which may have run.
 
 use crate::harness::agent::{Answer, modern};
 use crate::harness::gate::{Gate, Setup, contract, undo};
@@ -22,26 +22,52 @@ fn done() -> Value {
 
 async fn gate(puppet: &Puppet, (members, more): (&str, &str)) -> Gate {
     let pay = contract("oracle__pay", "write", more);
-    let policy = format!("contracts:\n{}\n  oracle__pay: {pay}\n", undo("oracle__pay"));
+    let policy = format!(
+        "contracts:\n{}\n  oracle__pay: {pay}\n",
+        undo("oracle__pay")
+    );
     let members = format!("url: \"{}\"{members}", puppet.url());
-    Setup::new().server_with("oracle", &members).policy(&policy).open_sides().start().await
+    Setup::new()
+        .server_with("oracle", &members)
+        .policy(&policy)
+        .open_sides()
+        .start()
+        .await
 }
 
 async fn call(gate: &Gate, key: &str) -> Answer {
     let agent = gate.agent();
-    let mut message = modern("tools/call", json!({ "name": "oracle__pay", "arguments": { "key": key } }));
-    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
-    agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await
+    let mut message = modern(
+        "tools/call",
+        json!({ "name": "oracle__pay", "arguments": { "key": key } }),
+    );
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({ "elicitation": {} });
+    agent
+        .post(&agent.mirrored(&message), message.to_string().as_bytes())
+        .await
 }
 
-/// The server runs the call and breaks; asked again under its own key, it says that it is busy, or asks whether to do it.
+/// The server runs the call and breaks; asked again under its own key, it says that it is busy, or
+/// asks whether to do it.
 #[tokio::test]
 async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
     let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
-    let gate = gate(&puppet, ("", ", idempotency: { attempts: 2, upstream: { meta: bank/key } }")).await;
+    let gate = gate(
+        &puppet,
+        (
+            "",
+            ", idempotency: { attempts: 2, upstream: { meta: bank/key } }",
+        ),
+    )
+    .await;
     let failed = json!({ "content": [{ "type": "text", "text": "rate limited" }], "isError": true,
         "resultType": "complete" });
-    for (what, second, is_known) in [("fails", failed, false), ("asks", asks(), false), ("done", done(), true)] {
+    for (what, second, is_known) in [
+        ("fails", failed, false),
+        ("asks", asks(), false),
+        ("done", done(), true),
+    ] {
         let came = AtomicUsize::new(0);
         puppet.forget();
         puppet.answers(move |_| match came.fetch_add(1, Ordering::Relaxed) {
@@ -57,8 +83,9 @@ async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
     }
 }
 
-/// SEMANTICS §4: a result that the strict reader refuses is an answer, when it is beyond doubt whose: it is withheld, and
-/// the same words are given again. No contract takes it for an error that it names.
+/// SEMANTICS §4: a result that the strict reader refuses is an answer, when it is beyond doubt
+/// whose: it is withheld, and the same words are given again. No contract takes it for an error
+/// that it names.
 #[tokio::test]
 async fn what_cannot_be_read_is_an_answer() {
     let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
@@ -66,7 +93,11 @@ async fn what_cannot_be_read_is_an_answer() {
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     for (what, result, is_own) in [
         ("duplicate", r#"{"content":[],"a":1,"a":2}"#, true),
-        ("surrogate", r#"{"content":[{"type":"text","text":"\ud800"}]}"#, true),
+        (
+            "surrogate",
+            r#"{"content":[{"type":"text","text":"\ud800"}]}"#,
+            true,
+        ),
         ("deep", &deep, true),
         ("two ids", r#"{"content":[]},"id":1"#, false),
         ("an error, too", r#"{"a":1,"a":2},"error":{}"#, false),
@@ -75,31 +106,51 @@ async fn what_cannot_be_read_is_an_answer() {
         puppet.forget();
         let result = result.to_owned();
         puppet.answers(move |seen| {
-            let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, seen.body["id"]);
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+                seen.body["id"]
+            );
             puppet::Answer::Said(200, "application/json", body)
         });
         let (first, again) = (call(&gate, what).await, call(&gate, what).await);
         assert_eq!(puppet.executions(), 1, "{what}");
         let expected = if is_own { "" } else { "outcome_unknown" };
-        assert_eq!((first.refusal().as_str(), again.refusal().as_str()), (expected, expected), "{what}: {first:?}");
+        assert_eq!(
+            (first.refusal().as_str(), again.refusal().as_str()),
+            (expected, expected),
+            "{what}: {first:?}"
+        );
         if is_own {
-            assert!(first.text().contains("has answered this call") && first.text().contains("withheld"), "{first:?}");
+            assert!(
+                first.text().contains("has answered this call")
+                    && first.text().contains("withheld"),
+                "{first:?}"
+            );
             assert_eq!(first.message()["result"]["isError"], true, "{first:?}");
-            let content = |answer: &Answer| answer.message()["result"]["content"].as_array().unwrap().last().cloned();
+            let content = |answer: &Answer| {
+                answer.message()["result"]["content"]
+                    .as_array()
+                    .unwrap()
+                    .last()
+                    .cloned()
+            };
             assert_eq!(content(&first), content(&again), "{what}");
         }
     }
 }
 
-/// What answers after the deadline is evidence, whatever it says: that it was not executed, where the contract or the
-/// operator has named that, or that the server asks first.
+/// What answers after the deadline is evidence, whatever it says: that it was not executed, where
+/// the contract or the operator has named that, or that the server asks first.
 #[tokio::test]
 async fn what_is_proven_late_is_proven() {
     let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
     let gate = gate(&puppet, (", timeout: 1s, not_executed: [429]", "")).await;
     let busy = || puppet::Answer::Said(429, "text/plain", "not now".to_owned());
     let asked = || puppet::Answer::Result(asks());
-    for (what, late, then, calls) in [("busy", busy(), "complete", 2), ("asks", asked(), "input_required", 1)] {
+    for (what, late, then, calls) in [
+        ("busy", busy(), "complete", 2),
+        ("asks", asked(), "input_required", 1),
+    ] {
         puppet.forget();
         let (ends, end) = oneshot::channel();
         let end = Mutex::new(Some(end));
@@ -107,15 +158,30 @@ async fn what_is_proven_late_is_proven() {
             Some(end) => puppet::Answer::Later(end),
             None => puppet::Answer::Result(done()),
         });
-        assert_eq!(call(&gate, what).await.refusal(), "outcome_unknown", "{what}");
-        assert_eq!((call(&gate, what).await.refusal().as_str(), puppet.executions()), ("outcome_unknown", 1), "{what}");
+        assert_eq!(
+            call(&gate, what).await.refusal(),
+            "outcome_unknown",
+            "{what}"
+        );
+        assert_eq!(
+            (
+                call(&gate, what).await.refusal().as_str(),
+                puppet.executions()
+            ),
+            ("outcome_unknown", 1),
+            "{what}"
+        );
         assert!(ends.send(late).is_ok());
         let known = until("the outcome is known", || async {
             let told = call(&gate, what).await;
             (told.refusal() != "outcome_unknown").then_some(told)
         })
         .await;
-        assert_eq!(known.message()["result"]["resultType"], then, "{what}: {known:?}");
+        assert_eq!(
+            known.message()["result"]["resultType"],
+            then,
+            "{what}: {known:?}"
+        );
         assert_eq!(puppet.executions(), calls, "{what}");
     }
 }

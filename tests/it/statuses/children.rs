@@ -1,5 +1,5 @@
-//! The same on standard input and output, where there are no statuses: what answers the call is an answer, whatever its code;
-//! all else is none.
+//! The same on standard input and output, where there are no statuses: what answers the call is an
+//! answer, whatever its code; all else is none.
 
 use super::{UNTRUE, code, report};
 use crate::harness::gate::Setup;
@@ -60,7 +60,9 @@ for line in sys.stdin:
 "#;
 
 /// What answers, what does not, and what ends the child; the last ones one after the other.
-const KINDS: [&str; 8] = ["matching", "unread", "foreign", "spelled", "null", "text", "half", "empty"];
+const KINDS: [&str; 8] = [
+    "matching", "unread", "foreign", "spelled", "null", "text", "half", "empty",
+];
 const LAST: [&str; 2] = ["cut", "dies"];
 
 async fn sent(agent: &Agent, kind: &str, error: i64) -> (String, Vec<Value>) {
@@ -80,26 +82,44 @@ fn is_right(kind: &str, error: i64, told: &[Value]) -> bool {
     let is_true = |answer: &Value| match kind {
         "matching" => answer["error"]["code"] == error,
         // A result that cannot be read is one; it is withheld.
-        "unread" => code(answer).is_empty() && answer.to_string().contains("has answered this call"),
+        "unread" => {
+            code(answer).is_empty() && answer.to_string().contains("has answered this call")
+        }
         _ => code(answer) == "outcome_unknown",
     };
     told.iter().all(is_true) && !UNTRUE.iter().any(|words| text.contains(words))
 }
 
 async fn agent(gate: &Gate, wire: &str) -> Agent {
-    if wire == "legacy" { gate.agent().initialized().await } else { gate.agent() }
+    if wire == "legacy" {
+        gate.agent().initialized().await
+    } else {
+        gate.agent()
+    }
 }
 
 async fn each_code_of_a_child(wire: &'static str) {
-    let members =
-        format!("command: python3, args: [odd.py, {wire}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}, timeout: 1s");
-    let setup = Setup::new().server_with("odd", &members).contracts(&[("odd__pay", "write")]);
+    let members = format!(
+        "command: python3, args: [odd.py, {wire}], cwd: ., env: {{ PATH: \"${{PATH}}\" }}, timeout: 1s"
+    );
+    let setup = Setup::new()
+        .server_with("odd", &members)
+        .contracts(&[("odd__pay", "write")]);
     std::fs::write(setup.directory().join("odd.py"), CHILD).unwrap();
-    let gate = &Gate { gate: setup.environment("PATH", &std::env::var("PATH").unwrap()).start().await };
+    let gate = &Gate {
+        gate: setup
+            .environment("PATH", &std::env::var("PATH").unwrap())
+            .start()
+            .await,
+    };
     // An answer under each code that the protocol reserves; what never comes costs a second each.
     let mut cases: Vec<(&str, i64)> = (-32768..=-32000).map(|code| ("matching", code)).collect();
     cases.extend([-32800, -1, 0, 503].map(|code| ("matching", code)));
-    cases.extend(KINDS[1..].iter().flat_map(|kind| [-32700, -32603, -32602, -32050, -32020].map(|code| (*kind, code))));
+    cases.extend(
+        KINDS[1..]
+            .iter()
+            .flat_map(|kind| [-32700, -32603, -32602, -32050, -32020].map(|code| (*kind, code))),
+    );
     let mut agents = JoinSet::new();
     for nth in 0..AGENTS {
         let (agent, cases) = (agent(gate, wire).await, cases.clone());
@@ -112,7 +132,10 @@ async fn each_code_of_a_child(wire: &'static str) {
         });
     }
     let mut made: Vec<_> = agents.join_all().await.into_iter().flatten().collect();
-    for (kind, error) in LAST.into_iter().flat_map(|kind| [(kind, -32603), (kind, -32602)]) {
+    for (kind, error) in LAST
+        .into_iter()
+        .flat_map(|kind| [(kind, -32603), (kind, -32602)])
+    {
         // The child is started again: what it has not answered yet tells.
         let fresh = &AtomicI64::new(-31000 + 100 * i64::try_from(made.len()).unwrap());
         let answers = || async move {
@@ -121,17 +144,33 @@ async fn each_code_of_a_child(wire: &'static str) {
             (told[0]["error"]["code"] == code).then_some(())
         };
         crate::harness::until("a child answers", answers).await;
-        made.push((kind, error, sent(&agent(gate, wire).await, kind, error).await));
+        made.push((
+            kind,
+            error,
+            sent(&agent(gate, wire).await, kind, error).await,
+        ));
     }
     let came = std::fs::read_to_string(gate.path("came")).unwrap();
     let mut counted: HashMap<String, usize> = HashMap::new();
     for line in came.lines() {
         let told: Value = serde_json::from_str(line).unwrap();
-        *counted.entry(told["case"].as_str().unwrap().to_owned()).or_default() += 1;
+        *counted
+            .entry(told["case"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
-    let wrong = made.iter().filter(|(kind, error, (case, told))| counted[case] != 1 || !is_right(kind, *error, told));
-    let found: Vec<String> = wrong.map(|(.., (case, told))| format!("{case}, {}: {told:?}", counted[case])).collect();
-    report(&format!("{wire} child: {} cases, each sent {SENDINGS} times", made.len()), &found);
+    let wrong = made
+        .iter()
+        .filter(|(kind, error, (case, told))| counted[case] != 1 || !is_right(kind, *error, told));
+    let found: Vec<String> = wrong
+        .map(|(.., (case, told))| format!("{case}, {}: {told:?}", counted[case]))
+        .collect();
+    report(
+        &format!(
+            "{wire} child: {} cases, each sent {SENDINGS} times",
+            made.len()
+        ),
+        &found,
+    );
 }
 
 /// FINDINGS F1, SEMANTICS §4: the lane, on a modern child.

@@ -1,9 +1,11 @@
-//! What is named did not run, and nothing else: by the operator for a server, by a contract for a tool.
+//! What is named did not run, and nothing else: by the operator for a server, by a contract for a
+//! tool.
 
 use super::{Case, Kind, SENDINGS, Stage, UNTRUE, code, report, wrong};
 use serde_json::Value;
 
-/// What the operator names, and what the contract does: a status, and the code of the error that comes with status 409.
+/// What the operator names, and what the contract does: a status, and the code of the error that
+/// comes with status 409.
 const BY_OPERATOR: [u16; 3] = [401, 404, 429];
 const BY_CONTRACT: (u16, i64) = (503, -32409);
 
@@ -18,7 +20,11 @@ contracts:
 fn is_named(case: &Case) -> bool {
     let by_code = -32000 - i64::from(case.status) == BY_CONTRACT.1;
     let by_status = BY_OPERATOR.contains(&case.status) || case.status == BY_CONTRACT.0;
-    if case.kind == Kind::Matching { by_code } else { by_status }
+    if case.kind == Kind::Matching {
+        by_code
+    } else {
+        by_status
+    }
 }
 
 /// Refused, then done, then done again from the ledger's knowledge.
@@ -26,18 +32,21 @@ fn is_sent_again(case: &Case, told: &[Value]) -> bool {
     let first = if case.kind == Kind::Matching {
         told[0]["error"]["code"] == BY_CONTRACT.1
     } else {
-        let words = told[0]["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        let words = told[0]["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap_or_default();
         code(&told[0]) == "upstream_unavailable"
             && words.contains("refused the call before it did anything. The tool did not run.")
             && !words.contains("nothing was sent")
     };
-    let replayed = |answer: &Value| answer["result"]["_meta"]["dev.toolgate/decision"]["replayed"] == true;
+    let replayed =
+        |answer: &Value| answer["result"]["_meta"]["dev.toolgate/decision"]["replayed"] == true;
     let done = |answer: &Value| answer["result"]["content"].is_array() && code(answer).is_empty();
     first && done(&told[1]) && !replayed(&told[1]) && done(&told[2]) && replayed(&told[2])
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane of what is named. It is sent again when the agent sends it again, and counted; all else
-/// is sent once.
+/// FINDINGS F1, SEMANTICS §4: the lane of what is named. It is sent again when the agent sends it
+/// again, and counted; all else is sent once.
 #[tokio::test]
 async fn what_is_named_is_sent_again() {
     let stage = Stage::new(", not_executed: [401, 404, 429]", POLICY).await;
@@ -45,7 +54,14 @@ async fn what_is_named_is_sent_again() {
     let (mut found, mut tried, mut again) = (Vec::new(), 0, 0);
     for (wire, upto) in [("modern", 599), ("legacy", 430)] {
         let cases = Case::all(wire, &(400..=upto), &kinds);
-        let cases: Vec<Case> = cases.into_iter().map(|case| Case { runs: !is_named(&case), then: 2, ..case }).collect();
+        let cases: Vec<Case> = cases
+            .into_iter()
+            .map(|case| Case {
+                runs: !is_named(&case),
+                then: 2,
+                ..case
+            })
+            .collect();
         tried += cases.len();
         for (case, told) in stage.made(wire, ("pay", SENDINGS), &cases).await {
             let (came, ran) = stage.came(&case);
@@ -55,7 +71,10 @@ async fn what_is_named_is_sent_again() {
                     found.push(format!("{}: it came {came} times: {told:?}", case.name));
                 }
             } else if (came, ran) != (1, 1) {
-                found.push(format!("{}: it came {came} times and ran {ran} times", case.name));
+                found.push(format!(
+                    "{}: it came {came} times and ran {ran} times",
+                    case.name
+                ));
             } else {
                 found.extend(wrong(&case, &told));
             }
@@ -63,15 +82,23 @@ async fn what_is_named_is_sent_again() {
     }
     // What is named came twice.
     let (entries, _) = stage.entries(tried + again).await;
-    let refused = entries.iter().filter(|entry| entry["aborted_reason"] == "upstream_unavailable");
+    let refused = entries
+        .iter()
+        .filter(|entry| entry["aborted_reason"] == "upstream_unavailable");
     let refused: Vec<&Value> = refused.collect();
     for entry in &refused {
         let fault = entry["fault"].as_str().unwrap_or_default();
-        if entry["outcome"] != "failed" || entry["attempts"] != 1 || UNTRUE.iter().any(|words| fault.contains(words)) {
+        if entry["outcome"] != "failed"
+            || entry["attempts"] != 1
+            || UNTRUE.iter().any(|words| fault.contains(words))
+        {
             found.push(format!("the ledger: {entry}"));
         }
     }
     // The error that the contract names is told as it is.
     assert_eq!(refused.len(), again - 2, "each is in the ledger");
-    report(&format!("{tried} cases, each sent {SENDINGS} times, {again} of them named"), &found);
+    report(
+        &format!("{tried} cases, each sent {SENDINGS} times, {again} of them named"),
+        &found,
+    );
 }

@@ -2,8 +2,9 @@
 
 use super::{Case, KINDS, Kind, POLICY, Stage, code, report};
 
-/// FINDINGS F1: a read that is answered with a status is told as one that broke off, and is nobody's secret; where a legacy
-/// server says that it has forgotten the session, it is sent once more, in a new one.
+/// FINDINGS F1: a read that is answered with a status is told as one that broke off, and is
+/// nobody's secret; where a legacy server says that it has forgotten the session, it is sent once
+/// more, in a new one.
 #[tokio::test]
 async fn a_status_breaks_a_read_off() {
     let stage = Stage::new("", POLICY).await;
@@ -19,7 +20,11 @@ async fn a_status_breaks_a_read_off() {
             } else {
                 code(&told[0]) == "upstream_failed"
             };
-            let expected = if wire == "legacy" && case.status == 404 { 2 } else { 1 };
+            let expected = if wire == "legacy" && case.status == 404 {
+                2
+            } else {
+                1
+            };
             let came = stage.came(&case).0;
             if !right || came != expected {
                 found.push(format!("{}: it came {came} times: {told:?}", case.name));

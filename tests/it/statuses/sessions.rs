@@ -1,5 +1,5 @@
-//! Legacy sessions that a server has forgotten, as after a restart: found out before a call that changes something, where
-//! that is possible, and never by sending such a call twice.
+//! Legacy sessions that a server has forgotten, as after a restart: found out before a call that
+//! changes something, where that is possible, and never by sending such a call twice.
 
 use super::{Case, Kind, POLICY, Stage, code};
 use crate::puppet::{Answer, Seen};
@@ -15,7 +15,13 @@ type Says = Box<dyn Fn(&Seen) -> Answer + Send + Sync>;
 
 /// A call that the server runs and answers as it should.
 fn good(name: &str) -> Case {
-    Case { name: name.to_owned(), status: 400, kind: Kind::Empty, runs: true, then: 1 }
+    Case {
+        name: name.to_owned(),
+        status: 400,
+        kind: Kind::Empty,
+        runs: true,
+        then: 1,
+    }
 }
 
 async fn made(agent: &Agent, case: &Case, tool: &str) -> Value {
@@ -27,11 +33,17 @@ fn is_done(answer: &Value) -> bool {
 }
 
 fn pings(stage: &Stage) -> usize {
-    stage.puppet.seen().iter().filter(|seen| seen.method() == "ping").count()
+    stage
+        .puppet
+        .seen()
+        .iter()
+        .filter(|seen| seen.method() == "ping")
+        .count()
 }
 
-/// FINDINGS F1, SEMANTICS §4: without a ping the call itself finds out, and nobody knows what became of it. It is not sent
-/// again; other calls go on in a new session, and a read is sent again at once.
+/// FINDINGS F1, SEMANTICS §4: without a ping the call itself finds out, and nobody knows what
+/// became of it. It is not sent again; other calls go on in a new session, and a read is sent again
+/// at once.
 #[tokio::test]
 async fn a_session_that_is_gone_is_no_proof() {
     let stage = Stage::new(", ping_after: 1h", POLICY).await;
@@ -43,13 +55,27 @@ async fn a_session_that_is_gone_is_no_proof() {
         let told = made(&agent, &lost, "pay").await;
         assert_eq!(code(&told), "outcome_unknown", "{told}");
     }
-    assert!(is_done(&made(&agent, &good("second"), "pay").await), "in a new session");
+    assert!(
+        is_done(&made(&agent, &good("second"), "pay").await),
+        "in a new session"
+    );
     stage.puppet.forgets_sessions();
-    assert!(is_done(&made(&agent, &good("look"), "read").await), "a read is sent again");
-    assert_eq!((stage.came(&lost), stage.came(&good("second")), pings(&stage)), ((0, 0), (1, 1), 0));
+    assert!(
+        is_done(&made(&agent, &good("look"), "read").await),
+        "a read is sent again"
+    );
+    assert_eq!(
+        (
+            stage.came(&lost),
+            stage.came(&good("second")),
+            pings(&stage)
+        ),
+        ((0, 0), (1, 1), 0)
+    );
 }
 
-/// FINDINGS F1: a server that was restarted is found out by a ping, and its next call runs once, in a new session.
+/// FINDINGS F1: a server that was restarted is found out by a ping, and its next call runs once, in
+/// a new session.
 #[tokio::test]
 async fn an_idle_session_is_pinged_before_a_write() {
     let stage = Stage::new(", ping_after: 1ms", POLICY).await;
@@ -59,18 +85,23 @@ async fn an_idle_session_is_pinged_before_a_write() {
         let case = good(what);
         assert!(is_done(&made(&agent, &case, "pay").await), "{what}");
         assert_eq!(stage.came(&case), (1, 1), "{what}");
-        assert!(number == 0 || stage.puppet.sessions() == before + 1, "{what}: a session of its own");
+        assert!(
+            number == 0 || stage.puppet.sessions() == before + 1,
+            "{what}: a session of its own"
+        );
         stage.puppet.forgets_sessions();
     }
     assert_eq!(stage.puppet.executions(), 3);
 }
 
-/// The same for servers that say otherwise that they do not know a session, and for those that say something else to a ping:
-/// any answer to it says that the session is known, and one that does not come says nothing.
+/// The same for servers that say otherwise that they do not know a session, and for those that say
+/// something else to a ping: any answer to it says that the session is known, and one that does not
+/// come says nothing.
 #[tokio::test]
 async fn what_a_ping_is_answered_with_decides() {
     let error = |id: &Value, code: i64| {
-        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }).to_string()
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } })
+            .to_string()
     };
     let json = "application/json";
     let cases: [(&str, bool, Says); 7] = [
@@ -79,35 +110,69 @@ async fn what_a_ping_is_answered_with_decides() {
             false,
             Box::new(move |seen| Answer::Said(200, json, error(&seen.body["id"], -32601))),
         ),
-        ("nor under a status", false, Box::new(move |seen| Answer::Said(400, json, error(&seen.body["id"], -32601)))),
+        (
+            "nor under a status",
+            false,
+            Box::new(move |seen| Answer::Said(400, json, error(&seen.body["id"], -32601))),
+        ),
         ("it answers", false, Box::new(|_| Answer::Result(json!({})))),
         ("it says nothing", false, Box::new(|_| Answer::Silence)),
-        ("it names no request", true, Box::new(move |_| Answer::Said(400, json, error(&Value::Null, -32000)))),
-        ("it has no session", true, Box::new(move |seen| Answer::Said(404, json, error(&seen.body["id"], -32001)))),
-        ("nor has anything said so", true, Box::new(|_| Answer::Status(404))),
+        (
+            "it names no request",
+            true,
+            Box::new(move |_| Answer::Said(400, json, error(&Value::Null, -32000))),
+        ),
+        (
+            "it has no session",
+            true,
+            Box::new(move |seen| Answer::Said(404, json, error(&seen.body["id"], -32001))),
+        ),
+        (
+            "nor has anything said so",
+            true,
+            Box::new(|_| Answer::Status(404)),
+        ),
     ];
     let stage = Stage::new(", ping_after: 1ms", POLICY).await;
     for (what, opens, says) in cases {
         let agent = stage.gate.agent().initialized().await;
-        assert!(is_done(&made(&agent, &good(&format!("{what}: first")), "read").await), "{what}");
+        assert!(
+            is_done(&made(&agent, &good(&format!("{what}: first")), "read").await),
+            "{what}"
+        );
         stage.puppet.answers(move |seen| match seen.method() {
             "ping" => says(seen),
             _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
         });
         stage.puppet.forget();
         let (before, deleted) = (stage.puppet.sessions(), stage.puppet.deleted());
-        assert!(is_done(&made(&agent, &good(&format!("{what}: then")), "pay").await), "{what}");
+        assert!(
+            is_done(&made(&agent, &good(&format!("{what}: then")), "pay").await),
+            "{what}"
+        );
         let opened = stage.puppet.sessions() - before;
-        assert_eq!((pings(&stage), stage.puppet.executions(), opened), (1, 1, usize::from(opens)), "{what}");
-        assert_eq!(stage.puppet.deleted(), deleted, "{what}: nobody knows what goes on in it");
+        assert_eq!(
+            (pings(&stage), stage.puppet.executions(), opened),
+            (1, 1, usize::from(opens)),
+            "{what}"
+        );
+        assert_eq!(
+            stage.puppet.deleted(),
+            deleted,
+            "{what}: nobody knows what goes on in it"
+        );
     }
 }
 
-/// What says nothing of the session, as a rate limiter's word, ends none: a call in flight in it, of which nothing is known
-/// yet, is answered there, and the one that waits for the ping was not sent.
+/// What says nothing of the session, as a rate limiter's word, ends none: a call in flight in it,
+/// of which nothing is known yet, is answered there, and the one that waits for the ping was not
+/// sent.
 #[tokio::test]
 async fn a_ping_that_fails_ends_no_session() {
-    let quick = POLICY.replace("oracle__pay: { purpose", "oracle__pay: { budget: { timeout_ms: 1000 }, purpose");
+    let quick = POLICY.replace(
+        "oracle__pay: { purpose",
+        "oracle__pay: { budget: { timeout_ms: 1000 }, purpose",
+    );
     let stage = Stage::new(", ping_after: 1ms", &quick).await;
     let agent = stage.gate.agent().initialized().await;
     let unnamed =
@@ -122,11 +187,15 @@ async fn a_ping_that_fails_ends_no_session() {
         let (ends, end) = oneshot::channel();
         let (end, limited) = (Mutex::new(Some(end)), Arc::new(AtomicBool::new(false)));
         let limits = limited.clone();
-        stage.puppet.answers(move |seen| match seen.body["params"]["arguments"]["case"].as_str() {
-            Some(name) if name.ends_with("slow") => Answer::Later(end.lock().unwrap().take().unwrap()),
-            None if limits.load(Ordering::Relaxed) => Answer::Said(status, kind, body.clone()),
-            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
-        });
+        stage.puppet.answers(
+            move |seen| match seen.body["params"]["arguments"]["case"].as_str() {
+                Some(name) if name.ends_with("slow") => {
+                    Answer::Later(end.lock().unwrap().take().unwrap())
+                }
+                None if limits.load(Ordering::Relaxed) => Answer::Said(status, kind, body.clone()),
+                _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+            },
+        );
         stage.puppet.forget();
         let slow = good(&format!("{status}-{kind}-slow"));
         let quick = good(&format!("{status}-{kind}-quick"));
@@ -136,7 +205,11 @@ async fn a_ping_that_fails_ends_no_session() {
         limited.store(true, Ordering::Relaxed);
         let told = made(&agent, &quick, "pay").await;
         assert_eq!(code(&told), "upstream_unavailable", "{status}: {told}");
-        assert_eq!((stage.puppet.executions(), stage.puppet.deleted()), (1, deleted), "{status}");
+        assert_eq!(
+            (stage.puppet.executions(), stage.puppet.deleted()),
+            (1, deleted),
+            "{status}"
+        );
         let done = Answer::Result(json!({ "content": [], "resultType": "complete" }));
         assert!(ends.send(done).is_ok(), "{status}: it is in flight");
         crate::harness::until("the slow call is answered", || async {
@@ -145,12 +218,20 @@ async fn a_ping_that_fails_ends_no_session() {
         .await;
         limited.store(false, Ordering::Relaxed);
         assert!(is_done(&made(&agent, &quick, "pay").await), "{status}");
-        assert_eq!((stage.puppet.executions(), stage.puppet.deleted()), (2, deleted), "{status}");
-        assert!(stage.puppet.sessions() <= sessions.max(1), "{status}: no session but the agent's");
+        assert_eq!(
+            (stage.puppet.executions(), stage.puppet.deleted()),
+            (2, deleted),
+            "{status}"
+        );
+        assert!(
+            stage.puppet.sessions() <= sessions.max(1),
+            "{status}: no session but the agent's"
+        );
     }
 }
 
-/// What a proxy says while its server is away is not heard from the session: it is pinged before the next write.
+/// What a proxy says while its server is away is not heard from the session: it is pinged before
+/// the next write.
 #[tokio::test]
 async fn a_proxy_keeps_no_session_fresh() {
     const PING_AFTER: Duration = Duration::from_millis(500);
@@ -158,10 +239,12 @@ async fn a_proxy_keeps_no_session_fresh() {
     let agent = stage.gate.agent().initialized().await;
     assert!(is_done(&made(&agent, &good("first"), "read").await));
     let since = Instant::now();
-    stage.puppet.answers(|seen| match seen.body["params"]["name"].as_str() {
-        Some("read") => Answer::Said(502, "text/plain", "bad gateway".to_owned()),
-        _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
-    });
+    stage
+        .puppet
+        .answers(|seen| match seen.body["params"]["name"].as_str() {
+            Some("read") => Answer::Said(502, "text/plain", "bad gateway".to_owned()),
+            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+        });
     for number in 0.. {
         let told = made(&agent, &good(&format!("look {number}")), "read").await;
         assert_eq!(code(&told), "upstream_failed", "{told}");
@@ -174,7 +257,8 @@ async fn a_proxy_keeps_no_session_fresh() {
     assert!(is_done(&told), "{told}");
 }
 
-/// Nobody is asked about a session that was heard of just now, nor for a read; and what cannot be reached was not sent.
+/// Nobody is asked about a session that was heard of just now, nor for a read; and what cannot be
+/// reached was not sent.
 #[tokio::test]
 async fn a_ping_that_finds_nobody_sends_nothing() {
     let stage = Stage::new(", ping_after: 1ms", POLICY).await;
@@ -188,33 +272,47 @@ async fn a_ping_that_finds_nobody_sends_nothing() {
     stage.puppet.up().await;
     crate::harness::until("the same call runs", || async {
         let told = made(&agent, &lost, "pay").await;
-        assert!(is_done(&told) || code(&told) == "upstream_unavailable", "{told}");
+        assert!(
+            is_done(&told) || code(&told) == "upstream_unavailable",
+            "{told}"
+        );
         is_done(&told).then_some(())
     })
     .await;
     assert_eq!(stage.came(&lost), (1, 1));
 }
 
-/// An agent that ends its session does not end the tool server's as long as a call is in flight in it that may change
-/// something: it is answered there.
+/// An agent that ends its session does not end the tool server's as long as a call is in flight in
+/// it that may change something: it is answered there.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_no_call() {
     let stage = Stage::new("", POLICY).await;
     let leaving = stage.gate.agent().initialized().await;
     let (ends, end) = oneshot::channel();
     let end = Mutex::new(Some(end));
-    stage.puppet.answers(move |_| Answer::Later(end.lock().unwrap().take().unwrap()));
-    let slow = Case { status: 400, ..good("slow") };
+    stage
+        .puppet
+        .answers(move |_| Answer::Later(end.lock().unwrap().take().unwrap()));
+    let slow = Case {
+        status: 400,
+        ..good("slow")
+    };
     let params = |agent: &Agent| {
         let told = json!({ "case": slow.name });
         let meta = json!({ "dev.toolgate/idempotencyKey": slow.name });
-        agent.request("tools/call", json!({ "name": "oracle__pay", "arguments": told, "_meta": meta }))
+        agent.request(
+            "tools/call",
+            json!({ "name": "oracle__pay", "arguments": told, "_meta": meta }),
+        )
     };
     let deleted = stage.puppet.deleted();
     let message = params(&leaving);
     let call = leaving.answered(&message);
     let gone = async {
-        stage.puppet.sees("the slow call", |seen| seen.method() == "tools/call").await;
+        stage
+            .puppet
+            .sees("the slow call", |seen| seen.method() == "tools/call")
+            .await;
         leaving.delete().await;
     };
     tokio::select! {
@@ -222,7 +320,12 @@ async fn an_agent_that_leaves_ends_no_call() {
         () = gone => {}
     }
     assert_eq!(stage.puppet.deleted(), deleted, "a call is in flight");
-    assert!(ends.send(Answer::Result(json!({ "content": [], "resultType": "complete" }))).is_ok());
+    assert!(
+        ends.send(Answer::Result(
+            json!({ "content": [], "resultType": "complete" })
+        ))
+        .is_ok()
+    );
     let other = stage.gate.agent().initialized().await;
     let again = other.answered(&params(&other)).await;
     assert!(is_done(&again), "{again}");

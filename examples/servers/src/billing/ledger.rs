@@ -1,4 +1,5 @@
-//! The invoices and the effects of the billing server, in one JSON file that a test can read at any moment.
+//! The invoices and the effects of the billing server, in one JSON file that a test can read at any
+//! moment.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -38,14 +39,16 @@ pub struct Invoice {
     pub status: Status,
 }
 
-/// One thing that a tool changed in the world. A repeated call appends a second one: that is how repetitions are counted.
+/// One thing that a tool changed in the world. A repeated call appends a second one: that is how
+/// repetitions are counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Position among all effects, from 1.
     pub sequence: u64,
     /// The tool that was called.
     pub tool: String,
-    /// The invoice it changed, in the state after the change (before it, when the change was a deletion).
+    /// The invoice it changed, in the state after the change (before it, when the change was a
+    /// deletion).
     pub invoice: Invoice,
     /// What the call's `_meta` said under `dev.toolgate/`.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
@@ -69,7 +72,10 @@ impl Ledger {
     /// # Errors
     /// A sentence for the agent when there is none.
     pub fn find(&self, id: &str) -> Result<&Invoice, String> {
-        self.invoices.iter().find(|invoice| invoice.id == id).ok_or_else(|| format!("There is no invoice {id:?}."))
+        self.invoices
+            .iter()
+            .find(|invoice| invoice.id == id)
+            .ok_or_else(|| format!("There is no invoice {id:?}."))
     }
 
     /// A name that no invoice had before.
@@ -81,11 +87,17 @@ impl Ledger {
     /// Appends what `tool` just did.
     pub fn record(&mut self, tool: &str, invoice: Invoice, meta: JsonObject) {
         let sequence = self.effects.last().map_or(0, |effect| effect.sequence) + 1;
-        self.effects.push(Effect { sequence, tool: tool.to_owned(), invoice, meta });
+        self.effects.push(Effect {
+            sequence,
+            tool: tool.to_owned(),
+            invoice,
+            meta,
+        });
     }
 }
 
-/// The state file. Several servers may share one, as the replicas of a test do: every access holds a lock on a file beside it.
+/// The state file. Several servers may share one, as the replicas of a test do: every access holds
+/// a lock on a file beside it.
 #[derive(Debug, Clone)]
 pub(super) struct LedgerFile {
     path: PathBuf,
@@ -101,16 +113,24 @@ impl LedgerFile {
     ///
     /// # Errors
     /// What `look` answers, or a sentence on why the file cannot be read.
-    pub(super) fn read<T>(&self, look: impl FnOnce(&Ledger) -> Result<T, String>) -> Result<T, String> {
+    pub(super) fn read<T>(
+        &self,
+        look: impl FnOnce(&Ledger) -> Result<T, String>,
+    ) -> Result<T, String> {
         let _held = self.lock().map_err(|error| self.unusable(&error))?;
         look(&self.load().map_err(|error| self.unusable(&error))?)
     }
 
-    /// Reads the file, lets `change` alter the ledger, and has it on disk before giving what `change` says.
+    /// Reads the file, lets `change` alter the ledger, and has it on disk before giving what
+    /// `change` says.
     ///
     /// # Errors
-    /// What `change` answers, in which case nothing is written; or a sentence on why the file cannot be read or written.
-    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> Result<T, String>) -> Result<T, String> {
+    /// What `change` answers, in which case nothing is written; or a sentence on why the file
+    /// cannot be read or written.
+    pub(super) fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Ledger) -> Result<T, String>,
+    ) -> Result<T, String> {
         let _held = self.lock().map_err(|error| self.unusable(&error))?;
         let mut ledger = self.load().map_err(|error| self.unusable(&error))?;
         let answer = change(&mut ledger)?;
@@ -132,14 +152,19 @@ impl LedgerFile {
         }
     }
 
-    /// A reader sees the old file or the new one, and what was answered survives a crash of the machine.
+    /// A reader sees the old file or the new one, and what was answered survives a crash of the
+    /// machine.
     fn store(&self, ledger: &Ledger) -> io::Result<()> {
         let fresh = self.beside("new");
         let mut file = File::create(&fresh)?;
         file.write_all(&serde_json::to_vec_pretty(ledger)?)?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = self
+            .path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         File::open(folder)?.sync_all()
     }
 
@@ -151,6 +176,9 @@ impl LedgerFile {
     }
 
     fn unusable(&self, error: &io::Error) -> String {
-        format!("The billing state in {} cannot be used: {error}.", self.path.display())
+        format!(
+            "The billing state in {} cannot be used: {error}.",
+            self.path.display()
+        )
     }
 }

@@ -71,7 +71,9 @@ struct Deleted {
 impl Billing {
     /// The server over the state file of that name, which need not exist yet.
     pub fn new(state: impl Into<std::path::PathBuf>) -> Self {
-        Self { file: LedgerFile::new(state) }
+        Self {
+            file: LedgerFile::new(state),
+        }
     }
 
     #[tool(
@@ -94,9 +96,23 @@ impl Billing {
         }
         let meta = toolgate_meta(&context.meta);
         self.write(move |ledger| {
-            let CreateInvoice { tenant_id, customer_id, amount_cents, currency, note } = wanted;
+            let CreateInvoice {
+                tenant_id,
+                customer_id,
+                amount_cents,
+                currency,
+                note,
+            } = wanted;
             let id = ledger.next_id();
-            let invoice = Invoice { id, tenant_id, customer_id, amount_cents, currency, note, status: Status::Draft };
+            let invoice = Invoice {
+                id,
+                tenant_id,
+                customer_id,
+                amount_cents,
+                currency,
+                note,
+                status: Status::Draft,
+            };
             ledger.invoices.push(invoice.clone());
             ledger.record("create_invoice", invoice.clone(), meta);
             Ok(invoice)
@@ -145,15 +161,24 @@ impl Billing {
 
     #[tool(
         description = "List the invoices of a tenant, drafts included.",
-        annotations(title = "List invoices", read_only_hint = true, open_world_hint = false)
+        annotations(
+            title = "List invoices",
+            read_only_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn list_invoices(
         &self,
         Parameters(ListInvoices { tenant_id }): Parameters<ListInvoices>,
     ) -> Result<Json<Invoices>, String> {
         self.read(move |ledger| {
-            let of_tenant = ledger.invoices.iter().filter(|invoice| invoice.tenant_id == tenant_id);
-            Ok(Invoices { invoices: of_tenant.cloned().collect() })
+            let of_tenant = ledger
+                .invoices
+                .iter()
+                .filter(|invoice| invoice.tenant_id == tenant_id);
+            Ok(Invoices {
+                invoices: of_tenant.cloned().collect(),
+            })
         })
         .await
     }
@@ -176,7 +201,11 @@ impl Billing {
         let meta = toolgate_meta(&context.meta);
         self.write(move |ledger| {
             ledger.find(&id)?;
-            for invoice in ledger.invoices.iter_mut().filter(|invoice| invoice.id == id) {
+            for invoice in ledger
+                .invoices
+                .iter_mut()
+                .filter(|invoice| invoice.id == id)
+            {
                 invoice.status = Status::Sent;
             }
             let invoice = ledger.find(&id)?.clone();
@@ -212,12 +241,16 @@ async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<Json<T>, String> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| format!("The call did not finish: {error}."))?.map(Json)
+    done.map_err(|error| format!("The call did not finish: {error}."))?
+        .map(Json)
 }
 
 fn toolgate_meta(meta: &RequestMetaObject) -> JsonObject {
-    let own = meta.iter().filter(|(key, _)| key.starts_with(TOOLGATE_META));
-    own.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let own = meta
+        .iter()
+        .filter(|(key, _)| key.starts_with(TOOLGATE_META));
+    own.map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 #[tool_handler(name = "billing-server")]

@@ -1,4 +1,5 @@
-//! `billing-server [--http ADDR]`: invoices as MCP tools. The state file is named by `BILLING_STATE`.
+//! `billing-server [--http ADDR]`: invoices as MCP tools. The state file is named by
+//! `BILLING_STATE`.
 
 use toolgate_examples::billing::Billing;
 use toolgate_examples::serve::{Door, Failure, serve};

@@ -1,5 +1,5 @@
-//! `oracle-server [--legacy | --modern] [--stubborn]`: notes what it executes in the file that `ORACLE_LOG` names, and
-//! misbehaves by the name of the tool.
+//! `oracle-server [--legacy | --modern] [--stubborn]`: notes what it executes in the file that
+//! `ORACLE_LOG` names, and misbehaves by the name of the tool.
 
 use std::path::PathBuf;
 use toolgate_examples::oracle::script::Eras;
@@ -7,7 +7,9 @@ use toolgate_examples::oracle::stdio;
 use toolgate_examples::serve::Failure;
 
 fn main() -> Result<(), Failure> {
-    let log = std::env::var_os("ORACLE_LOG").map(PathBuf::from).ok_or("ORACLE_LOG must name a file")?;
+    let log = std::env::var_os("ORACLE_LOG")
+        .map(PathBuf::from)
+        .ok_or("ORACLE_LOG must name a file")?;
     let (mut eras, mut stubborn) = (Eras::Both, false);
     for argument in std::env::args().skip(1) {
         match argument.as_str() {

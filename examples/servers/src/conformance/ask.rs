@@ -1,31 +1,52 @@
-//! Tools that need one answer from the one who called: a request of their own in the legacy era, a round of the call
-//! in the modern one.
+//! Tools that need one answer from the one who called: a request of their own in the legacy era, a
+//! round of the call in the modern one.
 
 // Sampling and roots are deprecated in the newest revision, and still tested in all of them.
 #![expect(deprecated, reason = "every revision tests sampling and roots")]
 
 use rmcp::model::{
-    CallToolResponse, ClientCapabilities, ErrorData, InputRequest, InputRequests, InputRequiredResult, ServerRequest,
-    Tool,
+    CallToolResponse, ClientCapabilities, ErrorData, InputRequest, InputRequests,
+    InputRequiredResult, ServerRequest, Tool,
 };
 use serde_json::{Value, json};
 
-use super::call::{Call, Outcome, failure, form, input_request, no_arguments, sampled_text, sampling, text, tool};
+use super::call::{
+    Call, Outcome, failure, form, input_request, no_arguments, sampled_text, sampling, text, tool,
+};
 use super::schemas;
 
 /// The name of the only question a call asks.
 const KEY: &str = "answer";
 
 pub(super) fn tools() -> Vec<Tool> {
-    let one =
-        |name: &str| json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] });
+    let one = |name: &str| json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] });
     vec![
         tool("test_sampling", "Asks the caller's model.", one("prompt")),
-        tool("test_elicitation", "Asks the person for a name and an address.", one("message")),
-        tool("test_elicitation_sep1034_defaults", "Asks with a default for each type.", no_arguments()),
-        tool("test_elicitation_sep1330_enums", "Asks with each kind of choice.", no_arguments()),
-        tool("test_streaming_elicitation", "Asks on the stream of the call.", no_arguments()),
-        tool("test_missing_capability", "Needs a caller that can sample.", no_arguments()),
+        tool(
+            "test_elicitation",
+            "Asks the person for a name and an address.",
+            one("message"),
+        ),
+        tool(
+            "test_elicitation_sep1034_defaults",
+            "Asks with a default for each type.",
+            no_arguments(),
+        ),
+        tool(
+            "test_elicitation_sep1330_enums",
+            "Asks with each kind of choice.",
+            no_arguments(),
+        ),
+        tool(
+            "test_streaming_elicitation",
+            "Asks on the stream of the call.",
+            no_arguments(),
+        ),
+        tool(
+            "test_missing_capability",
+            "Needs a caller that can sample.",
+            no_arguments(),
+        ),
     ]
 }
 
@@ -42,7 +63,12 @@ pub(super) async fn call(call: &Call<'_>) -> Option<Outcome> {
             elicit(call, "Elicitation completed", questions).await
         }
         "test_elicitation_sep1330_enums" => {
-            elicit(call, "Elicitation completed", form("Please choose", schemas::choices())).await
+            elicit(
+                call,
+                "Elicitation completed",
+                form("Please choose", schemas::choices()),
+            )
+            .await
         }
         "test_streaming_elicitation" => {
             let questions = form("Please confirm", json!({ "ok": { "type": "boolean" } }));
@@ -66,7 +92,10 @@ fn person() -> Value {
 async fn sample(call: &Call<'_>) -> Outcome {
     let request = sampling(&call.string("prompt")?, 100);
     match ask(call, "sampling/createMessage", request).await? {
-        Asked::Answer(answer) => text(format!("LLM response: {}", sampled_text(&answer).unwrap_or("nothing"))),
+        Asked::Answer(answer) => text(format!(
+            "LLM response: {}",
+            sampled_text(&answer).unwrap_or("nothing")
+        )),
         Asked::NotYet(outcome) => outcome,
     }
 }
@@ -75,7 +104,10 @@ async fn elicit(call: &Call<'_>, prefix: &str, questions: Value) -> Outcome {
     match ask(call, "elicitation/create", questions).await? {
         Asked::Answer(answer) => {
             let action = answer["action"].as_str().unwrap_or("cancel");
-            text(format!("{prefix}: action={action}, content={}", answer["content"]))
+            text(format!(
+                "{prefix}: action={action}, content={}",
+                answer["content"]
+            ))
         }
         Asked::NotYet(outcome) => outcome,
     }
@@ -106,7 +138,9 @@ async fn ask(call: &Call<'_>, method: &str, params: Value) -> Result<Asked, Erro
         return Ok(Asked::Answer(answer.clone()));
     }
     let requests = InputRequests::from([(KEY.to_owned(), request)]);
-    Ok(Asked::NotYet(Ok(CallToolResponse::from(InputRequiredResult::from_input_requests(requests)))))
+    Ok(Asked::NotYet(Ok(CallToolResponse::from(
+        InputRequiredResult::from_input_requests(requests),
+    ))))
 }
 
 async fn ask_now(call: &Call<'_>, request: InputRequest) -> Result<Value, ErrorData> {
@@ -114,11 +148,19 @@ async fn ask_now(call: &Call<'_>, request: InputRequest) -> Result<Value, ErrorD
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
         InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-        _ => return Err(ErrorData::internal_error("a kind of question this server does not know", None)),
+        _ => {
+            return Err(ErrorData::internal_error(
+                "a kind of question this server does not know",
+                None,
+            ));
+        }
     };
     let answer = call.context.peer.send_request(request).await;
-    let answer = answer.map_err(|error| ErrorData::internal_error(format!("the caller did not answer: {error}"), None));
-    serde_json::to_value(answer?).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    let answer = answer.map_err(|error| {
+        ErrorData::internal_error(format!("the caller did not answer: {error}"), None)
+    });
+    serde_json::to_value(answer?)
+        .map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
 /// Whether a caller with these capabilities answers requests of that method.

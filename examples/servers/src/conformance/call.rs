@@ -1,8 +1,8 @@
 //! One `tools/call` as the tools of the fixture see it, and the small words they share.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, ErrorData,
-    InputResponses, JsonObject, ProtocolVersion, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    ErrorData, InputResponses, JsonObject, ProtocolVersion, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model::InputRequest};
@@ -42,7 +42,8 @@ impl<'a> Call<'a> {
     /// The argument of that name, which must be a string.
     pub(super) fn string(&self, name: &str) -> Result<String, ErrorData> {
         let value = self.arguments.get(name).and_then(Value::as_str);
-        let missing = || ErrorData::invalid_params(format!("argument {name:?} must be a string"), None);
+        let missing =
+            || ErrorData::invalid_params(format!("argument {name:?} must be a string"), None);
         value.map(str::to_owned).ok_or_else(missing)
     }
 
@@ -55,14 +56,18 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether a request belongs to the era without sessions. Revisions are dates, so their order is that of their text.
+/// Whether a request belongs to the era without sessions. Revisions are dates, so their order is
+/// that of their text.
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// A tool that changes nothing.
 pub(super) fn tool(name: &'static str, description: &'static str, schema: Value) -> Tool {
-    Tool::new(name, description, object(schema)).annotate(ToolAnnotations::new().read_only(true).open_world(false))
+    Tool::new(name, description, object(schema))
+        .annotate(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
 /// The schema of a tool without arguments.
@@ -91,7 +96,8 @@ pub(super) fn object(value: Value) -> JsonObject {
 /// A request to the one who called, written as on the wire.
 pub(super) fn input_request(method: &str, params: Value) -> Result<InputRequest, ErrorData> {
     let message = json!({ "method": method, "params": params });
-    serde_json::from_value(message).map_err(|error| ErrorData::internal_error(format!("{method}: {error}"), None))
+    serde_json::from_value(message)
+        .map_err(|error| ErrorData::internal_error(format!("{method}: {error}"), None))
 }
 
 /// A form with these properties, all of them required.
@@ -112,11 +118,16 @@ pub(super) fn sampling(prompt: &str, max_tokens: u32) -> Value {
 /// What the person entered, if they accepted the form of that key.
 pub(super) fn accepted<'a>(responses: &'a InputResponses, key: &str) -> Option<&'a Value> {
     let response = responses.get(key)?;
-    (response.get("action")? == "accept").then(|| response.get("content"))?.filter(|content| content.is_object())
+    (response.get("action")? == "accept")
+        .then(|| response.get("content"))?
+        .filter(|content| content.is_object())
 }
 
 /// The text of a sampling response; its content may be one block or several.
 pub(super) fn sampled_text(response: &Value) -> Option<&str> {
     let content = response.get("content")?;
-    content.get("text").or_else(|| content.pointer("/0/text"))?.as_str()
+    content
+        .get("text")
+        .or_else(|| content.pointer("/0/text"))?
+        .as_str()
 }

@@ -14,11 +14,24 @@ pub(super) enum Change {
 }
 
 pub(super) fn tools() -> Vec<Tool> {
-    let loud = ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false);
+    let loud = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(false)
+        .idempotent(false)
+        .open_world(false);
     vec![
-        tool("test_trigger_tool_change", "Announces that the tools have changed.", no_arguments())
-            .annotate(loud.clone()),
-        tool("test_trigger_prompt_change", "Announces that the prompts have changed.", no_arguments()).annotate(loud),
+        tool(
+            "test_trigger_tool_change",
+            "Announces that the tools have changed.",
+            no_arguments(),
+        )
+        .annotate(loud.clone()),
+        tool(
+            "test_trigger_prompt_change",
+            "Announces that the prompts have changed.",
+            no_arguments(),
+        )
+        .annotate(loud),
     ]
 }
 
@@ -36,14 +49,19 @@ pub(super) async fn call(call: &Call<'_>) -> Option<Outcome> {
             Change::Prompts => call.context.peer.notify_prompt_list_changed().await,
         };
         if let Err(error) = told {
-            return Some(failure(format!("The change could not be announced: {error}.")));
+            return Some(failure(format!(
+                "The change could not be announced: {error}."
+            )));
         }
     }
     Some(text("The change was announced."))
 }
 
 /// Hands changes on until the listener goes away.
-pub(super) async fn listen(mut changes: broadcast::Receiver<Change>, listener: SubscriptionContext) {
+pub(super) async fn listen(
+    mut changes: broadcast::Receiver<Change>,
+    listener: SubscriptionContext,
+) {
     let accepted = listener.accepted().clone();
     loop {
         let change = tokio::select! {

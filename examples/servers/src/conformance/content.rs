@@ -1,4 +1,5 @@
-//! Tools that answer without asking anybody: each kind of content, errors, progress and log messages.
+//! Tools that answer without asking anybody: each kind of content, errors, progress and log
+//! messages.
 
 // Log messages are deprecated in the newest revision, and the older ones test them.
 #![expect(deprecated, reason = "the older revisions test log messages")]
@@ -6,8 +7,8 @@
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, ErrorData, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ResourceContents, Tool,
+    CallToolResult, ContentBlock, ErrorData, LoggingLevel, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ResourceContents, Tool,
 };
 use serde_json::{Value, json};
 
@@ -27,15 +28,51 @@ pub(super) fn tools() -> Vec<Tool> {
         tool("test_simple_text", "Answers one text.", no_arguments()),
         tool("test_image_content", "Answers one image.", no_arguments()),
         tool("test_audio_content", "Answers one sound.", no_arguments()),
-        tool("test_embedded_resource", "Answers one embedded resource.", no_arguments()),
-        tool("test_multiple_content_types", "Answers a text, an image and a resource.", no_arguments()),
-        tool("test_error_handling", "Always answers an error.", no_arguments()),
-        tool("test_tool_with_progress", "Reports its progress three times.", no_arguments()),
-        tool("test_tool_with_logging", "Sends three log messages.", no_arguments()),
-        tool("test_logging_tool", "Sends log messages if the request asks for them.", no_arguments()),
-        tool(interruption::TOOL, "Answers a moment after a legacy stream was closed.", no_arguments()),
-        tool("test_custom_headers", "Has arguments that are repeated in HTTP headers.", schemas::mirrored()),
-        tool("json_schema_2020_12_tool", "Has a schema with the wider vocabulary.", schemas::wide()),
+        tool(
+            "test_embedded_resource",
+            "Answers one embedded resource.",
+            no_arguments(),
+        ),
+        tool(
+            "test_multiple_content_types",
+            "Answers a text, an image and a resource.",
+            no_arguments(),
+        ),
+        tool(
+            "test_error_handling",
+            "Always answers an error.",
+            no_arguments(),
+        ),
+        tool(
+            "test_tool_with_progress",
+            "Reports its progress three times.",
+            no_arguments(),
+        ),
+        tool(
+            "test_tool_with_logging",
+            "Sends three log messages.",
+            no_arguments(),
+        ),
+        tool(
+            "test_logging_tool",
+            "Sends log messages if the request asks for them.",
+            no_arguments(),
+        ),
+        tool(
+            interruption::TOOL,
+            "Answers a moment after a legacy stream was closed.",
+            no_arguments(),
+        ),
+        tool(
+            "test_custom_headers",
+            "Has arguments that are repeated in HTTP headers.",
+            schemas::mirrored(),
+        ),
+        tool(
+            "json_schema_2020_12_tool",
+            "Has a schema with the wider vocabulary.",
+            schemas::wide(),
+        ),
     ]
 }
 
@@ -64,11 +101,17 @@ fn blocks(content: Vec<ContentBlock>) -> Outcome {
 }
 
 fn embedded() -> ContentBlock {
-    ContentBlock::resource(ResourceContents::text("This is an embedded resource content.", "test://embedded-resource"))
+    ContentBlock::resource(ResourceContents::text(
+        "This is an embedded resource content.",
+        "test://embedded-resource",
+    ))
 }
 
 fn mixed() -> Vec<ContentBlock> {
-    let resource = ResourceContents::text(r#"{"test":"data","value":123}"#, "test://mixed-content-resource");
+    let resource = ResourceContents::text(
+        r#"{"test":"data","value":123}"#,
+        "test://mixed-content-resource",
+    );
     vec![
         ContentBlock::text("Multiple content types test:"),
         ContentBlock::image(PNG, "image/png"),
@@ -89,29 +132,46 @@ async fn progress(call: &Call<'_>) -> Outcome {
         }
         if let Some(token) = token.clone() {
             let report = ProgressNotificationParam::new(token, done).with_total(100.0);
-            call.context.peer.notify_progress(report).await.map_err(undelivered)?;
+            call.context
+                .peer
+                .notify_progress(report)
+                .await
+                .map_err(undelivered)?;
         }
     }
     text("The tool reported its progress.")
 }
 
-/// In the modern era a request says whether it wants log messages; in the legacy one a session always gets these.
+/// In the modern era a request says whether it wants log messages; in the legacy one a session
+/// always gets these.
 async fn logging(call: &Call<'_>) -> Outcome {
     let wanted = !call.is_modern() || call.context.meta.log_level().is_some();
-    for (position, said) in
-        ["Tool execution started", "Tool processing data", "Tool execution completed"].into_iter().enumerate()
+    for (position, said) in [
+        "Tool execution started",
+        "Tool processing data",
+        "Tool execution completed",
+    ]
+    .into_iter()
+    .enumerate()
     {
         if position > 0 {
             tokio::time::sleep(PAUSE).await;
         }
         if wanted {
             let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(said));
-            call.context.peer.notify_logging_message(message).await.map_err(undelivered)?;
+            call.context
+                .peer
+                .notify_logging_message(message)
+                .await
+                .map_err(undelivered)?;
         }
     }
     text("The tool has run.")
 }
 
 fn undelivered(error: rmcp::ServiceError) -> ErrorData {
-    ErrorData::internal_error(format!("a notification could not be delivered: {error}"), None)
+    ErrorData::internal_error(
+        format!("a notification could not be delivered: {error}"),
+        None,
+    )
 }

@@ -1,10 +1,14 @@
-//! Legacy sessions that close the stream of a `test_reconnection` call before its answer, so that the caller must come
-//! back for it.
+//! Legacy sessions that close the stream of a `test_reconnection` call before its answer, so that
+//! the caller must come back for it.
 
 use futures_util::{Stream, StreamExt as _};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
-use rmcp::transport::streamable_http_server::session::{RestoreOutcome, ServerSseMessage, SessionId, SessionManager};
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError,
+};
+use rmcp::transport::streamable_http_server::session::{
+    RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
+};
 
 /// The tool whose stream is closed early.
 pub(super) const TOOL: &str = "test_reconnection";
@@ -14,7 +18,8 @@ const EVENTS_BEFORE_THE_END: usize = 1;
 type Fault = LocalSessionManagerError;
 type Transport = <LocalSessionManager as SessionManager>::Transport;
 
-/// rmcp's own sessions, one of whose streams ends early. The session keeps the answer that comes later.
+/// rmcp's own sessions, one of whose streams ends early. The session keeps the answer that comes
+/// later.
 #[derive(Debug, Default)]
 pub struct InterruptedSessions {
     sessions: LocalSessionManager,
@@ -29,7 +34,11 @@ impl SessionManager for InterruptedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Fault> {
-        let events = if calls_the_tool(&message) { EVENTS_BEFORE_THE_END } else { usize::MAX };
+        let events = if calls_the_tool(&message) {
+            EVENTS_BEFORE_THE_END
+        } else {
+            usize::MAX
+        };
         Ok(self.sessions.create_stream(id, message).await?.take(events))
     }
 
@@ -53,7 +62,11 @@ impl SessionManager for InterruptedSessions {
         self.sessions.close_session(id).await
     }
 
-    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Fault> {
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Fault> {
         self.sessions.accept_message(id, message).await
     }
 

@@ -29,12 +29,22 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 pub(super) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let content = match uri {
-        "test://static-text" => ResourceContents::text("This is the content of the static text resource.", uri),
+        "test://static-text" => {
+            ResourceContents::text("This is the content of the static text resource.", uri)
+        }
         "test://static-binary" => ResourceContents::blob(PNG, uri).with_mime_type("image/png"),
         "test://watched-resource" => ResourceContents::text("Watched resource content", uri),
-        _ => match uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
+        _ => match uri
+            .strip_prefix("test://template/")
+            .and_then(|rest| rest.strip_suffix("/data"))
+        {
             Some(id) if !id.contains('/') => of_template(uri, id),
-            _ => return Err(ErrorData::resource_not_found("Resource not found", Some(json!({ "uri": uri })))),
+            _ => {
+                return Err(ErrorData::resource_not_found(
+                    "Resource not found",
+                    Some(json!({ "uri": uri })),
+                ));
+            }
         },
     };
     Ok(ReadResourceResult::new(vec![content]))

@@ -1,14 +1,19 @@
-//! Tools of the modern era that answer in several rounds: the call is repeated with what it asked for.
+//! Tools of the modern era that answer in several rounds: the call is repeated with what it asked
+//! for.
 
 use rmcp::model::{
-    ErrorData, InputRequests, InputRequiredResult, RequestStateCodec, RequestStateError, SealOptions, Tool,
+    ErrorData, InputRequests, InputRequiredResult, RequestStateCodec, RequestStateError,
+    SealOptions, Tool,
 };
 use serde_json::{Value, json};
 
 use super::ask::{declares, lacking};
-use super::call::{Call, Outcome, accepted, form, input_request, no_arguments, sampled_text, sampling, text, tool};
+use super::call::{
+    Call, Outcome, accepted, form, input_request, no_arguments, sampled_text, sampling, text, tool,
+};
 
-/// Seals the state of a call between its rounds. A fixture has no secrets: its replicas must be able to read each other's.
+/// Seals the state of a call between its rounds. A fixture has no secrets: its replicas must be
+/// able to read each other's.
 const KEY: &[u8] = b"the conformance fixture keeps no secrets";
 const ELICIT: &str = "elicitation/create";
 const SAMPLE: &str = "sampling/createMessage";
@@ -16,28 +21,62 @@ const ROOTS: &str = "roots/list";
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
-        tool("test_input_required_result_elicitation", "Asks for a name.", no_arguments()),
-        tool("test_input_required_result_sampling", "Asks the caller's model.", no_arguments()),
-        tool("test_input_required_result_list_roots", "Asks for the caller's roots.", no_arguments()),
-        tool("test_input_required_result_request_state", "Keeps state between rounds.", no_arguments()),
-        tool("test_input_required_result_multiple_inputs", "Asks three things at once.", no_arguments()),
-        tool("test_input_required_result_multi_round", "Asks twice, one after the other.", no_arguments()),
-        tool("test_input_required_result_tampered_state", "Refuses a state that was altered.", no_arguments()),
-        tool("test_input_required_result_capabilities", "Asks only what the caller can answer.", no_arguments()),
+        tool(
+            "test_input_required_result_elicitation",
+            "Asks for a name.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_sampling",
+            "Asks the caller's model.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_list_roots",
+            "Asks for the caller's roots.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_request_state",
+            "Keeps state between rounds.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_multiple_inputs",
+            "Asks three things at once.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_multi_round",
+            "Asks twice, one after the other.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_tampered_state",
+            "Refuses a state that was altered.",
+            no_arguments(),
+        ),
+        tool(
+            "test_input_required_result_capabilities",
+            "Asks only what the caller can answer.",
+            no_arguments(),
+        ),
     ]
 }
 
 pub(super) fn call(call: &Call<'_>) -> Option<Outcome> {
-    Some(match call.name.strip_prefix("test_input_required_result_")? {
-        "elicitation" => elicitation(call),
-        "sampling" => sample(call),
-        "list_roots" => roots(call),
-        "request_state" | "tampered_state" => confirmed_state(call),
-        "multiple_inputs" => multiple(call),
-        "multi_round" => multi_round(call),
-        "capabilities" => capabilities(call),
-        _ => return None,
-    })
+    Some(
+        match call.name.strip_prefix("test_input_required_result_")? {
+            "elicitation" => elicitation(call),
+            "sampling" => sample(call),
+            "list_roots" => roots(call),
+            "request_state" | "tampered_state" => confirmed_state(call),
+            "multiple_inputs" => multiple(call),
+            "multi_round" => multi_round(call),
+            "capabilities" => capabilities(call),
+            _ => return None,
+        },
+    )
 }
 
 /// A question: its name in the round, its method and its parameters.
@@ -55,40 +94,68 @@ fn entered<'a>(call: &'a Call<'_>, key: &str, field: &str) -> Option<&'a str> {
 fn elicitation(call: &Call<'_>) -> Outcome {
     match entered(call, "user_name", "name") {
         Some(name) => text(format!("Hello, {name}!")),
-        None => round(call, vec![("user_name", ELICIT, name_form("What is your name?"))], None),
+        None => round(
+            call,
+            vec![("user_name", ELICIT, name_form("What is your name?"))],
+            None,
+        ),
     }
 }
 
 fn sample(call: &Call<'_>) -> Outcome {
-    match call.responses.get("capital_question").and_then(sampled_text) {
+    match call
+        .responses
+        .get("capital_question")
+        .and_then(sampled_text)
+    {
         Some(answer) => text(answer),
-        None => round(call, vec![("capital_question", SAMPLE, sampling("What is the capital of France?", 100))], None),
+        None => round(
+            call,
+            vec![(
+                "capital_question",
+                SAMPLE,
+                sampling("What is the capital of France?", 100),
+            )],
+            None,
+        ),
     }
 }
 
 fn roots(call: &Call<'_>) -> Outcome {
-    match call.responses.get("client_roots").and_then(|response| response.get("roots")).filter(|roots| roots.is_array())
+    match call
+        .responses
+        .get("client_roots")
+        .and_then(|response| response.get("roots"))
+        .filter(|roots| roots.is_array())
     {
         Some(roots) => text(format!("The roots are {roots}.")),
         None => round(call, vec![("client_roots", ROOTS, json!({}))], None),
     }
 }
 
-/// The state is looked at before the answers: one that was altered is refused whatever came with it.
+/// The state is looked at before the answers: one that was altered is refused whatever came with
+/// it.
 fn confirmed_state(call: &Call<'_>) -> Outcome {
     let opened = open(call)?;
     if opened.is_some() && accepted(&call.responses, "confirm").is_some() {
         return text("state-ok");
     }
     let question = form("Please confirm", json!({ "ok": { "type": "boolean" } }));
-    round(call, vec![("confirm", ELICIT, question)], Some(json!("asked")))
+    round(
+        call,
+        vec![("confirm", ELICIT, question)],
+        Some(json!("asked")),
+    )
 }
 
 fn multiple(call: &Call<'_>) -> Outcome {
     let opened = open(call)?;
     let name = entered(call, "user_name", "name");
     let greeting = call.responses.get("greeting").and_then(sampled_text);
-    let roots = call.responses.get("client_roots").and_then(|response| response.get("roots"));
+    let roots = call
+        .responses
+        .get("client_roots")
+        .and_then(|response| response.get("roots"));
     if let (Some(_), Some(name), Some(greeting), Some(roots)) = (opened, name, greeting, roots) {
         return text(format!("{greeting} {name} {roots}"));
     }
@@ -106,12 +173,26 @@ fn multi_round(call: &Call<'_>) -> Outcome {
     if let (Some(name), Some(color)) = (opened["name"].as_str(), entered(call, "step2", "color")) {
         return text(format!("{name} likes {color}."));
     }
-    let Some(name) = opened["name"].as_str().or_else(|| entered(call, "step1", "name")) else {
+    let Some(name) = opened["name"]
+        .as_str()
+        .or_else(|| entered(call, "step1", "name"))
+    else {
         let question = name_form("Step 1: What is your name?");
-        return round(call, vec![("step1", ELICIT, question)], Some(json!({ "round": 1 })));
+        return round(
+            call,
+            vec![("step1", ELICIT, question)],
+            Some(json!({ "round": 1 })),
+        );
     };
-    let question = form("Step 2: What is your favorite color?", json!({ "color": { "type": "string" } }));
-    round(call, vec![("step2", ELICIT, question)], Some(json!({ "round": 2, "name": name })))
+    let question = form(
+        "Step 2: What is your favorite color?",
+        json!({ "color": { "type": "string" } }),
+    );
+    round(
+        call,
+        vec![("step2", ELICIT, question)],
+        Some(json!({ "round": 2, "name": name })),
+    )
 }
 
 fn capabilities(call: &Call<'_>) -> Outcome {
@@ -121,8 +202,14 @@ fn capabilities(call: &Call<'_>) -> Outcome {
         ("client_roots", ROOTS, json!({})),
     ];
     let declared = call.capabilities();
-    let possible: Vec<_> = questions.into_iter().filter(|(_, method, _)| declares(&declared, method)).collect();
-    if possible.iter().all(|(key, ..)| call.responses.contains_key(*key)) {
+    let possible: Vec<_> = questions
+        .into_iter()
+        .filter(|(_, method, _)| declares(&declared, method))
+        .collect();
+    if possible
+        .iter()
+        .all(|(key, ..)| call.responses.contains_key(*key))
+    {
         return text("Every question that could be asked was answered.");
     }
     round(call, possible, None)
@@ -150,9 +237,13 @@ fn seal(call: &Call<'_>, state: &Value) -> Result<String, ErrorData> {
 
 /// The state that the call brought back, if it brought one.
 fn open(call: &Call<'_>) -> Result<Option<Value>, ErrorData> {
-    let Some(sealed) = &call.state else { return Ok(None) };
+    let Some(sealed) = &call.state else {
+        return Ok(None);
+    };
     let opened = codec().and_then(|codec| codec.open_json_with(sealed, call.name.as_bytes()));
-    opened.map(Some).map_err(|error| ErrorData::invalid_params(format!("requestState: {error}"), None))
+    opened
+        .map(Some)
+        .map_err(|error| ErrorData::invalid_params(format!("requestState: {error}"), None))
 }
 
 fn codec() -> Result<RequestStateCodec, RequestStateError> {

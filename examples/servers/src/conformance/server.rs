@@ -1,16 +1,18 @@
 //! The fixture as an MCP server: which module answers which request.
 
-// Log levels and the older subscriptions are deprecated in the newest revision, and the older ones test them.
+// Log levels and the older subscriptions are deprecated in the newest revision, and the older ones
+// test them.
 #![expect(deprecated, reason = "the older revisions test these requests")]
 
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CompleteResult, CompletionInfo, ErrorCode,
-    ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CompleteResult, CompletionInfo,
+    ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::task_manager::TaskManager;
@@ -35,7 +37,13 @@ pub struct Fixture {
 impl Fixture {
     /// A server without tasks and without listeners.
     pub fn new() -> Self {
-        let kinds = [content::tools(), ask::tools(), rounds::tools(), changes::tools(), tasks::tools()];
+        let kinds = [
+            content::tools(),
+            ask::tools(),
+            rounds::tools(),
+            changes::tools(),
+            tasks::tools(),
+        ];
         Self {
             changes: broadcast::channel(16).0,
             tasks: TaskManager::new(),
@@ -89,7 +97,12 @@ impl ServerHandler for Fixture {
         if let Some(outcome) = tasks::call(&call).await {
             return outcome;
         }
-        let unknown = || Err(ErrorData::invalid_params(format!("unknown tool {:?}", call.name), None));
+        let unknown = || {
+            Err(ErrorData::invalid_params(
+                format!("unknown tool {:?}", call.name),
+                None,
+            ))
+        };
         rounds::call(&call).unwrap_or_else(unknown)
     }
 
@@ -97,23 +110,42 @@ impl ServerHandler for Fixture {
         Ok(ListPromptsResult::with_all_items(prompts::prompts()))
     }
 
-    async fn get_prompt(&self, params: GetPromptRequestParams, _: Asking) -> Result<GetPromptResponse, ErrorData> {
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        _: Asking,
+    ) -> Result<GetPromptResponse, ErrorData> {
         prompts::get(params)
     }
 
-    async fn complete(&self, params: CompleteRequestParams, _: Asking) -> Result<CompleteResult, ErrorData> {
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        _: Asking,
+    ) -> Result<CompleteResult, ErrorData> {
         let known = ["paris", "park", "party", "test"].into_iter();
-        let fitting = known.filter(|value| value.starts_with(&params.argument.value)).map(str::to_owned).collect();
+        let fitting = known
+            .filter(|value| value.starts_with(&params.argument.value))
+            .map(str::to_owned)
+            .collect();
         let values = CompletionInfo::with_all_values(fitting);
-        values.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
+        values
+            .map(CompleteResult::new)
+            .map_err(|error| ErrorData::internal_error(error, None))
     }
 
     async fn list_resources(&self, _: Page, _: Asking) -> Result<ListResourcesResult, ErrorData> {
         Ok(ListResourcesResult::with_all_items(resources::resources()))
     }
 
-    async fn list_resource_templates(&self, _: Page, _: Asking) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    async fn list_resource_templates(
+        &self,
+        _: Page,
+        _: Asking,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::templates(),
+        ))
     }
 
     async fn read_resource(
@@ -127,7 +159,11 @@ impl ServerHandler for Fixture {
     async fn set_level(&self, _: SetLevelRequestParams, context: Asking) -> Result<(), ErrorData> {
         // The newest revision has no such request: there, each request names its own level.
         if is_modern(&context) {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "logging/setLevel",
+                None,
+            ));
         }
         Ok(())
     }
@@ -140,7 +176,10 @@ impl ServerHandler for Fixture {
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }
 
@@ -154,7 +193,8 @@ impl ServerHandler for Fixture {
     }
 
     async fn update_task(&self, params: UpdateTaskParams, _: Asking) -> Result<(), ErrorData> {
-        self.tasks.update_task(&params.task_id, params.input_responses)
+        self.tasks
+            .update_task(&params.task_id, params.input_responses)
     }
 
     async fn cancel_task(&self, params: CancelTaskParams, _: Asking) -> Result<(), ErrorData> {

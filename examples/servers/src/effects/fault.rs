@@ -1,4 +1,5 @@
-//! How the effects server misbehaves: the argument `fault` of a call, or else the same member of the control file.
+//! How the effects server misbehaves: the argument `fault` of a call, or else the same member of
+//! the control file.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -19,9 +20,11 @@ pub enum Fault {
     DieAfter,
     /// A cancellation before the effect does not prevent it.
     IgnoreCancel,
-    /// The answer is this HTTP status; 401, 429 and 503 without an effect, others after it. Nothing on stdio.
+    /// The answer is this HTTP status; 401, 429 and 503 without an effect, others after it. Nothing
+    /// on stdio.
     Status(u16),
-    /// The answer is any HTTP status with any body, whether the effect happened or not. Nothing on stdio.
+    /// The answer is any HTTP status with any body, whether the effect happened or not. Nothing on
+    /// stdio.
     Says {
         /// The status.
         status: u16,
@@ -76,12 +79,16 @@ impl Body {
     /// Its type and bytes, for the request of this id.
     pub fn write(self, id: &Value) -> (&'static str, String) {
         let error = |id: &Value| {
-            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": "told to" } }).to_string()
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": "told to" } })
+                .to_string()
         };
         let half = || error(id)[..20].to_owned();
         match self {
             Self::Empty => ("", String::new()),
-            Self::Text => ("text/plain", "upstream connect error or disconnect/reset before headers".to_owned()),
+            Self::Text => (
+                "text/plain",
+                "upstream connect error or disconnect/reset before headers".to_owned(),
+            ),
             Self::Matching => ("application/json", error(id)),
             Self::Foreign => ("application/json", error(&json!(987_654_321))),
             Self::Null => ("application/json", error(&Value::Null)),
@@ -94,9 +101,16 @@ impl Body {
 impl Fault {
     /// As an object says: `status`, `body` and `runs`.
     fn told(order: &Value) -> Self {
-        let status = order["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(500);
+        let status = order["status"]
+            .as_u64()
+            .and_then(|status| u16::try_from(status).ok())
+            .unwrap_or(500);
         let body = Body::named(order["body"].as_str().unwrap_or_default());
-        Self::Says { status, body, runs: order["runs"] == true }
+        Self::Says {
+            status,
+            body,
+            runs: order["runs"] == true,
+        }
     }
 
     /// By its word: those of the enum in `snake_case`, or an HTTP status or JSON-RPC code.
@@ -144,20 +158,33 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// The orders for a call with these arguments: `fault`, `delay_ms` (before the effect) and `delay_after_ms`, each
-    /// delay a number or `[from, to]`; what the arguments leave open stands in the file that `ORACLE_CONTROL` names.
+    /// The orders for a call with these arguments: `fault`, `delay_ms` (before the effect) and
+    /// `delay_after_ms`, each delay a number or `[from, to]`; what the arguments leave open
+    /// stands in the file that `ORACLE_CONTROL` names.
     pub fn of(arguments: &Value) -> Self {
         let control = std::env::var_os("ORACLE_CONTROL").map(PathBuf::from);
         let control = control.and_then(|file| std::fs::read_to_string(file).ok());
-        let control = control.and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or(json!({}));
-        let order = |name: &str| arguments.get(name).or_else(|| control.get(name)).cloned().unwrap_or_default();
+        let control = control
+            .and_then(|text| serde_json::from_str::<Value>(&text).ok())
+            .unwrap_or(json!({}));
+        let order = |name: &str| {
+            arguments
+                .get(name)
+                .or_else(|| control.get(name))
+                .cloned()
+                .unwrap_or_default()
+        };
         let fault = match order("fault") {
             Value::String(word) => Fault::named(&word),
             Value::Number(number) => Fault::named(&number.to_string()),
             order @ Value::Object(_) => Fault::told(&order),
             _ => Fault::None,
         };
-        Self { fault, before: delay(&order("delay_ms")), after: delay(&order("delay_after_ms")) }
+        Self {
+            fault,
+            before: delay(&order("delay_ms")),
+            after: delay(&order("delay_after_ms")),
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use super::fault::{Fault, Orders};
 use crate::oracle::script::{FENCE_KEY, Log, execution};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, InputRequests,
-    InputRequiredResult, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, InputRequests, InputRequiredResult, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -29,21 +29,34 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// The server that notes its effects in `log`. A `fenced` one refuses a call with a lower token than it has seen in
-    /// that session.
+    /// The server that notes its effects in `log`. A `fenced` one refuses a call with a lower token
+    /// than it has seen in that session.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn new(log: &Path, fenced: bool, stdio: bool) -> std::io::Result<Self> {
-        Ok(Self { log: Arc::new(Log::open(log)?), fences: fenced.then(Arc::default), stdio })
+        Ok(Self {
+            log: Arc::new(Log::open(log)?),
+            fences: fenced.then(Arc::default),
+            stdio,
+        })
     }
 
-    async fn effect(&self, params: &Value, orders: &Orders, call: &RequestContext<RoleServer>) -> Outcome {
+    async fn effect(
+        &self,
+        params: &Value,
+        orders: &Orders,
+        call: &RequestContext<RoleServer>,
+    ) -> Outcome {
         let fault = orders.fault;
         if fault == Fault::InvalidParams {
             return Err(ErrorData::invalid_params("told to refuse", None));
         }
-        if fault == Fault::InputRequired && params["inputResponses"].as_object().is_none_or(serde_json::Map::is_empty) {
+        if fault == Fault::InputRequired
+            && params["inputResponses"]
+                .as_object()
+                .is_none_or(serde_json::Map::is_empty)
+        {
             return ask();
         }
         tokio::select! {
@@ -61,7 +74,10 @@ impl Effects {
         let (log, noted) = (self.log.clone(), execution(params));
         let noted = tokio::task::spawn_blocking(move || log.note(&noted)).await;
         if !matches!(noted, Ok(Ok(()))) {
-            return Err(ErrorData::internal_error("the effect could not be noted", None));
+            return Err(ErrorData::internal_error(
+                "the effect could not be noted",
+                None,
+            ));
         }
         if fault == Fault::DieAfter {
             std::process::abort();
@@ -70,8 +86,16 @@ impl Effects {
         self.answer(params, fault, call).await
     }
 
-    async fn answer(&self, params: &Value, fault: Fault, call: &RequestContext<RoleServer>) -> Outcome {
-        let words = format!("done {}", params["arguments"]["key"].as_str().unwrap_or_default());
+    async fn answer(
+        &self,
+        params: &Value,
+        fault: Fault,
+        call: &RequestContext<RoleServer>,
+    ) -> Outcome {
+        let words = format!(
+            "done {}",
+            params["arguments"]["key"].as_str().unwrap_or_default()
+        );
         match fault {
             Fault::Internal => Err(ErrorData::internal_error("told to break", None)),
             Fault::IsError => failed("told to fail"),
@@ -90,9 +114,11 @@ impl Effects {
 
     /// Whether no later token of its session was seen; a call without a fence is.
     fn is_current(&self, fence: &Value) -> bool {
-        let (Some(fences), Some(session), Some(token)) =
-            (&self.fences, fence["session"].as_str(), fence["token"].as_u64())
-        else {
+        let (Some(fences), Some(session), Some(token)) = (
+            &self.fences,
+            fence["session"].as_str(),
+            fence["token"].as_u64(),
+        ) else {
             return true;
         };
         let mut fences = fences.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +131,9 @@ impl Effects {
 fn say(line: &Value) {
     let mut out = std::io::stdout().lock();
     // Whoever does not read any more hears nothing.
-    let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
+    let _ = out
+        .write_all(format!("{line}\n").as_bytes())
+        .and_then(|()| out.flush());
 }
 
 fn failed(words: &str) -> Outcome {
@@ -127,12 +155,30 @@ fn ask() -> Outcome {
 fn tools() -> Vec<Tool> {
     let schema = json!({ "type": "object", "required": ["key"], "properties": { "key": { "type": "string" } } });
     let schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
-    let effect = Tool::new("effect", "Notes one effect under a key. Each call notes another.", schema.clone());
-    let held = Tool::new("held", "Notes one effect under a key, as `effect` does.", schema.clone());
+    let effect = Tool::new(
+        "effect",
+        "Notes one effect under a key. Each call notes another.",
+        schema.clone(),
+    );
+    let held = Tool::new(
+        "held",
+        "Notes one effect under a key, as `effect` does.",
+        schema.clone(),
+    );
     let look = Tool::new("look", "Changes nothing.", schema);
     vec![
-        held.annotate(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false)),
-        effect.annotate(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false)),
+        held.annotate(
+            ToolAnnotations::new()
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false),
+        ),
+        effect.annotate(
+            ToolAnnotations::new()
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false),
+        ),
         look.annotate(ToolAnnotations::new().read_only(true)),
     ]
 }
@@ -140,7 +186,8 @@ fn tools() -> Vec<Tool> {
 impl ServerHandler for Effects {
     fn get_info(&self) -> ServerConfig {
         let name = Implementation::new("effects-server", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(name)
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(name)
     }
 
     async fn list_tools(
@@ -151,8 +198,15 @@ impl ServerHandler for Effects {
         Ok(ListToolsResult::with_all_items(tools()))
     }
 
-    async fn call_tool(&self, params: CallToolRequestParams, call: RequestContext<RoleServer>) -> Outcome {
-        let responses = params.input_responses.as_ref().map(|responses| json!(responses));
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        call: RequestContext<RoleServer>,
+    ) -> Outcome {
+        let responses = params
+            .input_responses
+            .as_ref()
+            .map(|responses| json!(responses));
         let arguments = Value::Object(params.arguments.unwrap_or_default());
         let orders = Orders::of(&arguments);
         let whole = json!({
@@ -161,7 +215,9 @@ impl ServerHandler for Effects {
         });
         match &*params.name {
             "effect" | "held" => self.effect(&whole, &orders, &call).await,
-            "look" => Ok(CallToolResult::success(vec![ContentBlock::text("nothing changed")]).into()),
+            "look" => {
+                Ok(CallToolResult::success(vec![ContentBlock::text("nothing changed")]).into())
+            }
             _ => Err(ErrorData::invalid_params("no such tool", None)),
         }
     }

@@ -1,4 +1,5 @@
-//! What an HTTP server can do wrong around its tools: statuses, answers that never come, answers that come twice.
+//! What an HTTP server can do wrong around its tools: statuses, answers that never come, answers
+//! that come twice.
 
 use super::fault::{Fault, Orders};
 use axum::Router;
@@ -19,7 +20,9 @@ pub fn around(router: Router) -> Router {
 
 async fn faulty(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, LONGEST).await else { return bare(400) };
+    let Ok(bytes) = to_bytes(body, LONGEST).await else {
+        return bare(400);
+    };
     let message: Value = serde_json::from_str(&String::from_utf8_lossy(&bytes)).unwrap_or_default();
     let fault = match message["method"].as_str() {
         Some("tools/call") => Orders::of(&message["params"]["arguments"]).fault,
@@ -28,7 +31,12 @@ async fn faulty(request: Request, next: Next) -> Response {
     if let Some(status) = fault.status_before() {
         return bare(status);
     }
-    if let Fault::Says { status, body, runs: false } = fault {
+    if let Fault::Says {
+        status,
+        body,
+        runs: false,
+    } = fault
+    {
         return said(status, body.write(&message["id"]));
     }
     let answer = next.run(Request::from_parts(head, Body::from(bytes))).await;
@@ -44,7 +52,8 @@ async fn faulty(request: Request, next: Next) -> Response {
 
 fn bare(status: u16) -> Response {
     let mut answer = Response::new(Body::empty());
-    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *answer.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer
 }
 
@@ -52,7 +61,9 @@ fn said(status: u16, (kind, body): (&'static str, String)) -> Response {
     let mut answer = bare(status);
     *answer.body_mut() = Body::from(body);
     if !kind.is_empty() {
-        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     answer
 }

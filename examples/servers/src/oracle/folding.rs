@@ -1,8 +1,10 @@
-//! A second reader of every message that leaves toolgate: it folds the case of names, takes any spelling of them, and of
-//! equal ones the last. Where it reads something else than a strict reader, some peer does (SECURITY §3A A2).
+//! A second reader of every message that leaves toolgate: it folds the case of names, takes any
+//! spelling of them, and of equal ones the last. Where it reads something else than a strict
+//! reader, some peer does (SECURITY §3A A2).
 //!
-//! The scenarios of toolgate include this file for their tool servers over HTTP and their agents, so that all read alike.
-//! Nothing of it is toolgate's own: its tables and its folding are other ones.
+//! The scenarios of toolgate include this file for their tool servers over HTTP and their agents,
+//! so that all read alike. Nothing of it is toolgate's own: its tables and its folding are other
+//! ones.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -72,7 +74,13 @@ const RESULT: &[&str] = &[
 ];
 const ERROR: &[&str] = &["code", "message", "data"];
 const CONTENT: &[&str] = &["type", "text", "data", "resource", "uri", "mimeType"];
-const TOOL: &[&str] = &["name", "description", "inputSchema", "outputSchema", "annotations"];
+const TOOL: &[&str] = &[
+    "name",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+];
 const REFERENCE: &[&str] = &["type", "name", "uri"];
 /// Names that begin so are toolgate's or the protocol's.
 const PREFIXES: [&str; 2] = ["dev.toolgate/", "io.modelcontextprotocol/"];
@@ -90,24 +98,39 @@ pub fn read() -> u64 {
     READ.load(Ordering::Relaxed)
 }
 
-/// What a reader that folds case reads otherwise than a strict one; none where both agree, and of what is no message.
+/// What a reader that folds case reads otherwise than a strict one; none where both agree, and of
+/// what is no message.
 pub fn disagreement(text: &str) -> Option<String> {
-    let Ok(Node::Object(members)) = serde_json::from_str::<Node>(text) else { return None };
+    let Ok(Node::Object(members)) = serde_json::from_str::<Node>(text) else {
+        return None;
+    };
     if !members.iter().any(|(name, _)| fold(name) == "jsonrpc") {
         return None;
     }
     READ.fetch_add(1, Ordering::Relaxed);
-    if let Some((name, _)) = members.iter().find(|(name, _)| !ENVELOPE.contains(&name.as_str())) {
-        return Some(format!("the message has a member `{}`: {text}", name.escape_default()));
+    if let Some((name, _)) = members
+        .iter()
+        .find(|(name, _)| !ENVELOPE.contains(&name.as_str()))
+    {
+        return Some(format!(
+            "the message has a member `{}`: {text}",
+            name.escape_default()
+        ));
     }
     let found = judge(&members, &ENVELOPE, "the message").or_else(|| inside(&members));
     found.map(|words| format!("{words}: {}", text.chars().take(2_000).collect::<String>()))
 }
 
 fn inside(message: &[(String, Node)]) -> Option<String> {
-    let shape =
-        (strict(message, "method").is_some(), strict(message, "result").is_some(), strict(message, "error").is_some());
-    if !matches!(shape, (true, false, false) | (false, true, false) | (false, false, true)) {
+    let shape = (
+        strict(message, "method").is_some(),
+        strict(message, "result").is_some(),
+        strict(message, "error").is_some(),
+    );
+    if !matches!(
+        shape,
+        (true, false, false) | (false, true, false) | (false, false, true)
+    ) {
         return Some("the message is not exactly one thing".to_owned());
     }
     each(strict(message, "params"), PARAMS, "params")
@@ -127,9 +150,9 @@ fn each(node: Option<&Node>, known: &[&str], place: &str) -> Option<String> {
             let below = |name: &str, known| each(strict(members, name), known, name);
             below("_meta", META).or_else(|| match place {
                 "params" => below("ref", REFERENCE),
-                "result" => {
-                    below("content", CONTENT).or_else(|| below("contents", CONTENT)).or_else(|| below("tools", TOOL))
-                }
+                "result" => below("content", CONTENT)
+                    .or_else(|| below("contents", CONTENT))
+                    .or_else(|| below("tools", TOOL)),
                 _ => None,
             })
         }),
@@ -137,12 +160,19 @@ fn each(node: Option<&Node>, known: &[&str], place: &str) -> Option<String> {
 }
 
 fn judge(members: &[(String, Node)], known: &[&str], place: &str) -> Option<String> {
-    let otherwise = known.iter().find(|name| !same(strict(members, name), folding(members, name)));
+    let otherwise = known
+        .iter()
+        .find(|name| !same(strict(members, name), folding(members, name)));
     if let Some(name) = otherwise {
-        return Some(format!("another `{name}` in {place} for a reader that folds case"));
+        return Some(format!(
+            "another `{name}` in {place} for a reader that folds case"
+        ));
     }
-    let foreign =
-        |name: &str| PREFIXES.iter().any(|prefix| fold(name).starts_with(prefix) && !name.starts_with(prefix));
+    let foreign = |name: &str| {
+        PREFIXES
+            .iter()
+            .any(|prefix| fold(name).starts_with(prefix) && !name.starts_with(prefix))
+    };
     let found = members.iter().find(|(name, _)| foreign(name));
     found.map(|(name, _)| format!("`{}` in {place}", name.escape_default()))
 }
@@ -158,12 +188,19 @@ fn same(one: Option<&Node>, other: Option<&Node>) -> bool {
 
 /// As a strict reader finds it: the first of that name. (It would refuse a second one.)
 fn strict<'m>(members: &'m [(String, Node)], name: &str) -> Option<&'m Node> {
-    members.iter().find(|(known, _)| known == name).map(|(_, node)| node)
+    members
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, node)| node)
 }
 
 fn folding<'m>(members: &'m [(String, Node)], name: &str) -> Option<&'m Node> {
     let name = fold(name);
-    members.iter().rev().find(|(known, _)| fold(known) == name).map(|(_, node)| node)
+    members
+        .iter()
+        .rev()
+        .find(|(known, _)| fold(known) == name)
+        .map(|(_, node)| node)
 }
 
 /// Upper case, lower case, and that again, because `ẞ` and `İ` need two turns.
@@ -171,7 +208,12 @@ fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
-    let turn = |name: &str| name.chars().flat_map(char::to_lowercase).flat_map(char::to_uppercase).collect::<String>();
+    let turn = |name: &str| {
+        name.chars()
+            .flat_map(char::to_lowercase)
+            .flat_map(char::to_uppercase)
+            .collect::<String>()
+    };
     turn(&turn(name)).to_lowercase().replace('\u{307}', "")
 }
 

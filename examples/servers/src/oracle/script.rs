@@ -1,6 +1,7 @@
 //! What the oracle says while it behaves, in both eras, and where it notes what it executed.
 //!
-//! The scenarios of toolgate include this file for their oracle over HTTP, so that both doors say the same.
+//! The scenarios of toolgate include this file for their oracle over HTTP, so that both doors say
+//! the same.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -60,7 +61,10 @@ pub fn answer(message: &Value, tools: &[Value], eras: Eras) -> Value {
             false,
         ),
         ("ping", false) => result(json!({}), false),
-        ("tools/list", true) => result(json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }), true),
+        ("tools/list", true) => result(
+            json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }),
+            true,
+        ),
         ("tools/list", false) => result(json!({ "tools": tools }), false),
         ("resources/list", _) => result(json!({ "resources": [] }), modern),
         _ => error(-32601, "no such method"),
@@ -72,7 +76,10 @@ pub fn answer(message: &Value, tools: &[Value], eras: Eras) -> Value {
 pub fn done(message: &Value) -> Value {
     under(
         message,
-        result(json!({ "content": [{ "type": "text", "text": "done" }], "isError": false }), is_modern(message)),
+        result(
+            json!({ "content": [{ "type": "text", "text": "done" }], "isError": false }),
+            is_modern(message),
+        ),
     )
 }
 
@@ -93,8 +100,9 @@ fn under(message: &Value, mut outcome: Value) -> Value {
     outcome
 }
 
-/// What is noted of an execution: the tool, the business key in the argument `key`, the arguments and their digest, the
-/// fence that came with the call, when (boot time in nanoseconds, which no wall clock shifts) and by which process.
+/// What is noted of an execution: the tool, the business key in the argument `key`, the arguments
+/// and their digest, the fence that came with the call, when (boot time in nanoseconds, which no
+/// wall clock shifts) and by which process.
 pub fn execution(params: &Value) -> Value {
     let arguments = &params["arguments"];
     json!({
@@ -111,7 +119,11 @@ pub fn execution(params: &Value) -> Value {
 /// SHA-256 over the RFC 8785 form, in hex: the `params_hash` of toolgate's ledger.
 pub fn digest(arguments: &Value) -> String {
     let canonical = serde_json_canonicalizer::to_vec(arguments).unwrap_or_default();
-    Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    Sha256::digest(canonical)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// Nanoseconds since the machine started, sleep included.
@@ -130,7 +142,11 @@ impl Log {
     /// # Errors
     /// When it cannot be written.
     pub fn open(path: &Path) -> std::io::Result<Self> {
-        OpenOptions::new().create(true).append(true).open(path).map(|file| Self(Mutex::new(file)))
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map(|file| Self(Mutex::new(file)))
     }
 
     /// Notes an execution.

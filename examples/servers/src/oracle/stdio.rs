@@ -1,4 +1,5 @@
-//! The oracle on standard input and output. Its tools say by name how they misbehave; all take any object.
+//! The oracle on standard input and output. Its tools say by name how they misbehave; all take any
+//! object.
 
 use super::folding::disagreement;
 use super::script::{Eras, Log, answer, done, execution};
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 
-/// The tools, by what they do. `read` and `write` behave; each other one notes its execution first, except
-/// `dies_before`.
+/// The tools, by what they do. `read` and `write` behave; each other one notes its execution first,
+/// except `dies_before`.
 const TOOLS: &[&str] = &[
     "read",
     "write",
@@ -25,7 +26,8 @@ const TOOLS: &[&str] = &[
     "says",
 ];
 
-/// Serves until its input ends; with `stubborn` it lives on then, whatever signal comes that can be ignored.
+/// Serves until its input ends; with `stubborn` it lives on then, whatever signal comes that can be
+/// ignored.
 ///
 /// # Errors
 /// When the log or a pipe breaks.
@@ -33,14 +35,18 @@ pub fn serve(log: &Path, eras: Eras, stubborn: bool) -> Result<(), Failure> {
     let mut beside = log.as_os_str().to_owned();
     beside.push(".disagreements");
     let log = Log::open(log)?;
-    let tools: Vec<Value> =
-        TOOLS.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+    let tools: Vec<Value> = TOOLS
+        .iter()
+        .map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }))
+        .collect();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if let Some(words) = disagreement(&line) {
             Log::open(beside.as_ref())?.note(&json!(words))?;
         }
-        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let Ok(message) = serde_json::from_str::<Value>(&line) else {
+            continue;
+        };
         if message.get("id").is_none() || message.get("method").is_none() {
             continue;
         }
@@ -79,7 +85,9 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
             Err("the tool dies in the middle of its answer".into())
         }
         "asks" => {
-            say(&json!({ "jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {} }))?;
+            say(
+                &json!({ "jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {} }),
+            )?;
             say(&done(message))
         }
         "echoes" => {
@@ -96,7 +104,11 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
             say(&answer)
         }
         "says" => {
-            for line in params["arguments"]["lines"].as_array().into_iter().flatten() {
+            for line in params["arguments"]["lines"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 say(&said(line.as_str().unwrap_or_default(), message))?;
             }
             Ok(())
@@ -106,7 +118,8 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
     }
 }
 
-/// What a call wants said: an answer, which has the id 0, under the call's own, and progress under its token.
+/// What a call wants said: an answer, which has the id 0, under the call's own, and progress under
+/// its token.
 fn said(line: &str, call: &Value) -> Value {
     let mut said: Value = serde_json::from_str(line).unwrap_or_default();
     if said["id"] == 0 {

@@ -7,24 +7,29 @@ use std::path::Path;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_effects-server");
 
 fn log(name: &str) -> std::path::PathBuf {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("effects-{name}-{}", std::process::id()));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("effects-{name}-{}", std::process::id()));
     let _ = std::fs::remove_file(&file);
     file
 }
 
 fn noted(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn call(arguments: &Value, fence: Option<u64>) -> Value {
     let mut meta = modern_meta(&json!({ "elicitation": {} }));
-    meta["dev.toolgate/fence"] = json!(fence.map(|token| json!({ "session": "s", "token": token, "action": "a" })));
+    meta["dev.toolgate/fence"] =
+        json!(fence.map(|token| json!({ "session": "s", "token": token, "action": "a" })));
     let params = json!({ "name": "effect", "arguments": arguments, "_meta": meta });
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })
 }
 
-/// What is on the wire for each order over HTTP, and whether the effect happened. No status: the connection was closed.
+/// What is on the wire for each order over HTTP, and whether the effect happened. No status: the
+/// connection was closed.
 const ORDERS: &[(&str, Option<u16>, &str, usize)] = &[
     ("", Some(200), "done k", 1),
     ("401", Some(401), "", 0),
@@ -46,8 +51,15 @@ fn each_order_is_obeyed_over_http() {
         let file = log("orders");
         let server = Listening::http(PROGRAM, &[("ORACLE_LOG", &file)]);
         let answer = server.try_post(&call(&json!({ "key": "k", "fault": fault }), None), &[]);
-        assert_eq!(answer.as_ref().map(|(status, _)| *status), *status, "{fault}: {answer:?}");
-        assert!(answer.is_none_or(|(_, text)| text.contains(words)), "{fault}");
+        assert_eq!(
+            answer.as_ref().map(|(status, _)| *status),
+            *status,
+            "{fault}: {answer:?}"
+        );
+        assert!(
+            answer.is_none_or(|(_, text)| text.contains(words)),
+            "{fault}"
+        );
         assert_eq!(noted(&file).len(), *effects, "{fault}");
     }
 }
@@ -56,10 +68,16 @@ fn each_order_is_obeyed_over_http() {
 fn an_effect_is_noted_with_its_key_digest_fence_and_time() {
     let file = log("line");
     let server = Listening::http(PROGRAM, &[("ORACLE_LOG", &file)]);
-    let (_, text) = server.post(&call(&json!({ "key": "k", "fault": "twice" }), Some(7)), &[]);
+    let (_, text) = server.post(
+        &call(&json!({ "key": "k", "fault": "twice" }), Some(7)),
+        &[],
+    );
     assert_eq!(text.matches("done k").count(), 2, "{text}");
     let line = noted(&file).pop().unwrap();
-    assert_eq!((&line["key"], &line["fence"]["token"]), (&json!("k"), &json!(7)));
+    assert_eq!(
+        (&line["key"], &line["fence"]["token"]),
+        (&json!("k"), &json!(7))
+    );
     assert_eq!(line["digest"].as_str().unwrap().len(), 64);
     assert!(line["at"].as_i64().unwrap() > 0 && line["pid"].is_u64());
 }
@@ -67,7 +85,10 @@ fn an_effect_is_noted_with_its_key_digest_fence_and_time() {
 #[test]
 fn a_fenced_server_refuses_a_token_that_is_too_old() {
     let file = log("fenced");
-    let server = Listening::http(PROGRAM, &[("ORACLE_LOG", &file), ("ORACLE_FENCED", Path::new("1"))]);
+    let server = Listening::http(
+        PROGRAM,
+        &[("ORACLE_LOG", &file), ("ORACLE_FENCED", Path::new("1"))],
+    );
     let tokens = [(5, 1), (4, 1), (5, 2), (6, 3)];
     for (token, effects) in tokens {
         server.post(&call(&json!({ "key": "k" }), Some(token)), &[]);
@@ -78,10 +99,19 @@ fn a_fenced_server_refuses_a_token_that_is_too_old() {
 #[test]
 fn the_control_file_orders_what_calls_leave_open() {
     let (file, control) = (log("control"), log("control-file"));
-    let server = Listening::http(PROGRAM, &[("ORACLE_LOG", &file), ("ORACLE_CONTROL", &control)]);
-    for (orders, status) in [(json!({ "fault": "503" }), 503), (json!({ "delay_ms": [1, 3] }), 200)] {
+    let server = Listening::http(
+        PROGRAM,
+        &[("ORACLE_LOG", &file), ("ORACLE_CONTROL", &control)],
+    );
+    for (orders, status) in [
+        (json!({ "fault": "503" }), 503),
+        (json!({ "delay_ms": [1, 3] }), 200),
+    ] {
         std::fs::write(&control, orders.to_string()).unwrap();
-        assert_eq!(server.post(&call(&json!({ "key": "k" }), None), &[]).0, status);
+        assert_eq!(
+            server.post(&call(&json!({ "key": "k" }), None), &[]).0,
+            status
+        );
     }
 }
 

@@ -25,7 +25,12 @@ impl Running {
             .unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output, requests: 0 }
+        Self {
+            child,
+            input,
+            output,
+            requests: 0,
+        }
     }
 
     /// The handshake of the legacy era, and what the server says of itself.
@@ -55,7 +60,9 @@ impl Running {
     pub(crate) fn send(&mut self, method: &str, mut params: Value, meta: Value) -> u64 {
         self.requests += 1;
         params["_meta"] = meta;
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.requests, "method": method, "params": params }));
+        self.say(
+            &json!({ "jsonrpc": "2.0", "id": self.requests, "method": method, "params": params }),
+        );
         self.requests
     }
 
@@ -86,23 +93,43 @@ pub(crate) struct Listening {
 impl Listening {
     pub(crate) fn http(program: &str, environment: &[(&str, &Path)]) -> Self {
         let mut command = Command::new(program);
-        command.args(["--http", "127.0.0.1:0"]).envs(environment.iter().copied());
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .envs(environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("listening on http://").unwrap().strip_suffix("/mcp").unwrap();
-        Self { child, address: address.to_owned() }
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line
+            .trim_end()
+            .strip_prefix("listening on http://")
+            .unwrap()
+            .strip_suffix("/mcp")
+            .unwrap();
+        Self {
+            child,
+            address: address.to_owned(),
+        }
     }
 
-    /// Posts a request of 2026-07-28 with these headers besides the standard ones, and gives status and answer.
+    /// Posts a request of 2026-07-28 with these headers besides the standard ones, and gives status
+    /// and answer.
     pub(crate) fn post(&self, message: &Value, headers: &[(&str, &str)]) -> (u16, String) {
         self.try_post(message, headers).unwrap()
     }
 
     /// The same; none when the connection is closed without an answer.
-    pub(crate) fn try_post(&self, message: &Value, headers: &[(&str, &str)]) -> Option<(u16, String)> {
+    pub(crate) fn try_post(
+        &self,
+        message: &Value,
+        headers: &[(&str, &str)],
+    ) -> Option<(u16, String)> {
         let body = message.to_string();
-        let (method, name) = (message["method"].as_str().unwrap(), message["params"]["name"].as_str().unwrap());
+        let (method, name) = (
+            message["method"].as_str().unwrap(),
+            message["params"]["name"].as_str().unwrap(),
+        );
         let mut lines = vec![
             "POST /mcp HTTP/1.1".to_owned(),
             format!("host: {}", self.address),
@@ -114,7 +141,11 @@ impl Listening {
             format!("mcp-name: {name}"),
             format!("content-length: {}", body.len()),
         ];
-        lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        lines.extend(
+            headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}")),
+        );
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "{}\r\n\r\n{body}", lines.join("\r\n")).unwrap();
         let mut answer = String::new();

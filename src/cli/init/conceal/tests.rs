@@ -3,7 +3,11 @@
 use super::*;
 
 fn place<'a>(section: &'static str, key: &'a str) -> Place<'a> {
-    Place { server: "my-hub", section, key }
+    Place {
+        server: "my-hub",
+        section,
+        key,
+    }
 }
 
 /// SECURITY §3F: no secret is copied into the configuration; what is none stays readable.
@@ -30,10 +34,20 @@ fn f_what_could_be_a_secret_becomes_a_variable() {
         ("HOOK", "${LEVEL:-debug}", "${LEVEL:-debug}"),
         ("EMPTY", "", ""),
     ] {
-        assert_eq!(env(value, &place("env", key), &mut known), expected, "{key}");
+        assert_eq!(
+            env(value, &place("env", key), &mut known),
+            expected,
+            "{key}"
+        );
     }
-    assert_eq!(env("other", &place("env", "GITHUB_TOKEN"), &mut known), "${MY_HUB_GITHUB_TOKEN}");
-    assert_eq!(env("ghp_0123456789", &place("env", "GITHUB_TOKEN"), &mut known), "${GITHUB_TOKEN}");
+    assert_eq!(
+        env("other", &place("env", "GITHUB_TOKEN"), &mut known),
+        "${MY_HUB_GITHUB_TOKEN}"
+    );
+    assert_eq!(
+        env("ghp_0123456789", &place("env", "GITHUB_TOKEN"), &mut known),
+        "${GITHUB_TOKEN}"
+    );
     assert_eq!(known.value("MY_HUB_GITHUB_TOKEN").as_deref(), Some("other"));
 }
 
@@ -47,7 +61,10 @@ fn f_secrets_are_found_among_arguments() {
         ("--api-key", "--api-key"),
         ("abc", "${MY_HUB_API_KEY}"),
         ("--dir=/srv", "--dir=/srv"),
-        ("LOG=/tmp/.tmpA1b2C3d4/one.log", "LOG=/tmp/.tmpA1b2C3d4/one.log"),
+        (
+            "LOG=/tmp/.tmpA1b2C3d4/one.log",
+            "LOG=/tmp/.tmpA1b2C3d4/one.log",
+        ),
         ("API_KEY=/A1b2C3d4E5f6G7h8", "API_KEY=${API_KEY}"),
         ("--token=t", "--token=${MY_HUB_TOKEN}"),
         ("postgres://a:b@h/db", "${MY_HUB_ARGUMENT}"),
@@ -58,10 +75,16 @@ fn f_secrets_are_found_among_arguments() {
         ("${workspace.x}", "$${workspace.x}"),
         ("-e", "-e"),
         ("DB_PASSWORD=hunter2", "DB_PASSWORD=${DB_PASSWORD}"),
-        ("--env=GITHUB_TOKEN=ghp_0", "--env=GITHUB_TOKEN=${GITHUB_TOKEN}"),
+        (
+            "--env=GITHUB_TOKEN=ghp_0",
+            "--env=GITHUB_TOKEN=${GITHUB_TOKEN}",
+        ),
         ("MODE=fast", "MODE=fast"),
         ("--header", "--header"),
-        ("Authorization: Bearer abc", "Authorization: Bearer ${MY_HUB_TOKEN_2}"),
+        (
+            "Authorization: Bearer abc",
+            "Authorization: Bearer ${MY_HUB_TOKEN_2}",
+        ),
         ("-H", "-H"),
         ("X-Mode:fast", "X-Mode:fast"),
         (
@@ -71,10 +94,20 @@ fn f_secrets_are_found_among_arguments() {
         ("--auth=a=b", "--auth=${MY_HUB_AUTH}"),
         ("aHVudGVyMmh1bnRlcjI5OTk=", "${MY_HUB_ARGUMENT_3}"),
     ];
-    let shown = args(&all.map(|(written, _)| written.to_owned()), "my-hub", &mut known);
+    let shown = args(
+        &all.map(|(written, _)| written.to_owned()),
+        "my-hub",
+        &mut known,
+    );
     assert_eq!(shown, all.map(|(_, shown)| shown));
-    let places: Vec<String> = known.all().map(|(name, known)| format!("{name} {}", known.place)).collect();
-    assert!(places.contains(&"MY_HUB_API_KEY servers.my-hub.args.--api-key".to_owned()), "{places:?}");
+    let places: Vec<String> = known
+        .all()
+        .map(|(name, known)| format!("{name} {}", known.place))
+        .collect();
+    assert!(
+        places.contains(&"MY_HUB_API_KEY servers.my-hub.args.--api-key".to_owned()),
+        "{places:?}"
+    );
 }
 
 /// SECURITY §3F: so do those in headers and in addresses.
@@ -90,8 +123,14 @@ fn f_secrets_are_found_in_headers_and_addresses() {
     }
     for (value, expected) in [
         ("https://example.com/mcp", "https://example.com/mcp"),
-        ("https://example.com/s/a1b2c3d4e5f6a7b8c9d0e1/mcp", "https://example.com/s/${MY_HUB_PATH}/mcp"),
-        ("https://example.com/mcp?mode=a&apiKey=x", "https://example.com/mcp?mode=a&apiKey=${MY_HUB_APIKEY}"),
+        (
+            "https://example.com/s/a1b2c3d4e5f6a7b8c9d0e1/mcp",
+            "https://example.com/s/${MY_HUB_PATH}/mcp",
+        ),
+        (
+            "https://example.com/mcp?mode=a&apiKey=x",
+            "https://example.com/mcp?mode=a&apiKey=${MY_HUB_APIKEY}",
+        ),
     ] {
         assert_eq!(url(value, &place("url", ""), &mut known), expected);
     }

@@ -1,4 +1,5 @@
-//! Calls with a claim, as the ledger tells of them: what was meant, what became of it, and how that came to be known.
+//! Calls with a claim, as the ledger tells of them: what was meant, what became of it, and how that
+//! came to be known.
 
 use super::*;
 use crate::store::journal::Item;
@@ -42,10 +43,18 @@ fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -
         "key": digest(key), "action": id(n), "task": digest("1a"), "session": digest("5e"),
         "at": 1_785_229_260_000_u64 + n, "phase": phase, "evidence": evidence, "charge": charge, "failed": false,
     }});
-    event(&event_of, if phase.get("completed").is_some() { "{\"answer\":\"of the tool\"}" } else { "" })
+    event(
+        &event_of,
+        if phase.get("completed").is_some() {
+            "{\"answer\":\"of the tool\"}"
+        } else {
+            ""
+        },
+    )
 }
 
-/// 1: unknown, asked for again, then an operator knew. 2: its toolgate was killed. 3: still on its way.
+/// 1: unknown, asked for again, then an operator knew. 2: its toolgate was killed. 3: still on its
+/// way.
 async fn stories() -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), Options::default()).unwrap();
@@ -58,11 +67,26 @@ async fn stories() -> tempfile::TempDir {
     let said = json!({ "operator": { "who": "ann", "why": "looked at the bank's page" } });
     let groups = [
         vec![intended(1, KEY)],
-        vec![settled(1, KEY, &unknown, &json!("exchange"), &json!("hold")), entry(1, &failed).into()],
+        vec![
+            settled(1, KEY, &unknown, &json!("exchange"), &json!("hold")),
+            entry(1, &failed).into(),
+        ],
         vec![entry(4, &again).into()],
         vec![intended(2, "bb")],
-        vec![settled(2, "bb", &unknown, &json!("restart"), &json!("hold"))],
-        vec![settled(1, KEY, &answer, &said, &json!({ "settle": 500_000 }))],
+        vec![settled(
+            2,
+            "bb",
+            &unknown,
+            &json!("restart"),
+            &json!("hold"),
+        )],
+        vec![settled(
+            1,
+            KEY,
+            &answer,
+            &said,
+            &json!({ "settle": 500_000 }),
+        )],
         vec![intended(3, "cc")],
     ];
     for group in groups {
@@ -72,20 +96,31 @@ async fn stories() -> tempfile::TempDir {
     temp
 }
 
-// 003-94, 004-14: who, on what, did what, with what result, under which policy; how it came to be known, by whom; also
-// of a call whose process died.
+// 003-94, 004-14: who, on what, did what, with what result, under which policy; how it came to be
+// known, by whom; also of a call whose process died.
 #[tokio::test]
 async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
     let data = stories().await;
     let mut said = String::new();
-    for words in [vec!["list"], vec!["show", &id(1)], vec!["show", &id(2)], vec!["show", &id(3)]] {
+    for words in [
+        vec!["list"],
+        vec!["show", &id(1)],
+        vec!["show", &id(2)],
+        vec!["show", &id(3)],
+    ] {
         let (code, out, err) = ledger(data.path(), &words);
-        writeln!(said, "$ ledger {}\n{out}{err}exit code {code}\n", words.join(" ")).unwrap();
+        writeln!(
+            said,
+            "$ ledger {}\n{out}{err}exit code {code}\n",
+            words.join(" ")
+        )
+        .unwrap();
     }
     insta::assert_snapshot!(said);
 }
 
-// SEMANTICS §1, §7: who allowed a held call and why is found again; its arguments are not in what is exported.
+// SEMANTICS §1, §7: who allowed a held call and why is found again; its arguments are not in what
+// is exported.
 #[tokio::test]
 async fn a_held_call_is_told_with_who_decided() {
     let temp = tempfile::tempdir().unwrap();
@@ -103,7 +138,8 @@ async fn a_held_call_is_told_with_who_decided() {
         let event_of = json!({ "decided": { "key": digest("dd"), "id": id(5), "decision": decision, "phase": phase } });
         event(&event_of, "")
     };
-    let refused = json!({ "outcome": "refused", "event": "fail", "aborted_reason": "approval_pending" });
+    let refused =
+        json!({ "outcome": "refused", "event": "fail", "aborted_reason": "approval_pending" });
     for group in [
         vec![event(&held, "{\"to\":\"nobody@example.com\"}")],
         vec![entry(5, &refused).into()],
@@ -115,16 +151,30 @@ async fn a_held_call_is_told_with_who_decided() {
     journal.close().await.unwrap();
     let (code, told, err) = ledger(temp.path(), &["show", &id(5)]);
     assert_eq!((code, err.as_str()), (0, ""));
-    let history: Vec<&str> = told.lines().filter(|line| line.starts_with("history")).collect();
+    let history: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("history"))
+        .collect();
     insta::assert_snapshot!(history.join("\n"));
     let (_, told, _) = ledger(temp.path(), &["show", &id(5), "--json"]);
     let told: Value = told.parse().unwrap();
-    let steps: Vec<_> = told["history"].as_array().unwrap().iter().map(|step| step["event"].clone()).collect();
+    let steps: Vec<_> = told["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["event"].clone())
+        .collect();
     assert_eq!(steps, ["held", "decided", "decided"]);
-    assert_eq!((&told["history"][2]["who"], &told["history"][2]["state"]), (&json!("bob"), &json!("denied")));
+    assert_eq!(
+        (&told["history"][2]["who"], &told["history"][2]["state"]),
+        (&json!("bob"), &json!("denied"))
+    );
     let (_, exported, _) = ledger(temp.path(), &["export", "--action", &id(5)]);
     assert_eq!(exported.lines().count(), 4);
-    assert!(exported.contains("bob looked") && !exported.contains("nobody@example.com"), "{exported}");
+    assert!(
+        exported.contains("bob looked") && !exported.contains("nobody@example.com"),
+        "{exported}"
+    );
 }
 
 #[tokio::test]
@@ -134,16 +184,27 @@ async fn programs_read_the_same() {
     assert_eq!((code, err.as_str()), (0, ""));
     let call: Value = out.parse().unwrap();
     assert_eq!(call["repeated"], json!({ "count": 1, "by": [id(4)] }));
-    let steps: Vec<_> = call["history"].as_array().unwrap().iter().map(|step| step["event"].clone()).collect();
+    let steps: Vec<_> = call["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["event"].clone())
+        .collect();
     assert_eq!(steps, ["intended", "settled", "settled"]);
     assert_eq!(call["history"][2]["evidence"]["operator"]["who"], "ann");
-    assert_eq!((&call["outcome"], &call["history"][2]["state"]), (&json!("unknown"), &json!("completed")));
+    assert_eq!(
+        (&call["outcome"], &call["history"][2]["state"]),
+        (&json!("unknown"), &json!("completed"))
+    );
     // A call without an entry is told by its intent.
     assert_eq!(listed(data.path(), &["--outcome", "dispatching"]), [8]);
     assert_eq!(listed(data.path(), &["--action", &id(2)]), [5]);
     assert_eq!(listed(data.path(), &["--outcome", "unknown"]), [3, 4, 5]);
     assert_eq!(listed(data.path(), &["--state", "collect"]), [] as [u64; 0]);
-    assert_eq!(listed(data.path(), &["--until", "2026-07-28T09:02:00Z"]), [3]);
+    assert_eq!(
+        listed(data.path(), &["--until", "2026-07-28T09:02:00Z"]),
+        [3]
+    );
 }
 
 #[tokio::test]
@@ -152,17 +213,41 @@ async fn an_export_has_every_record_once_and_goes_on_where_it_ended() {
     let export = |words: &[&str]| {
         let (code, out, err) = ledger(data.path(), &[&["export"], words].concat());
         assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
-        assert!(!out.contains("of the tool"), "answers stay where they are: {out}");
+        assert!(
+            !out.contains("of the tool"),
+            "answers stay where they are: {out}"
+        );
         let lines = out.lines().map(|line| line.parse::<Value>().unwrap());
-        lines.map(|line| (line["seq"].as_u64().unwrap(), line["kind"].as_str().unwrap().to_owned())).collect::<Vec<_>>()
+        lines
+            .map(|line| {
+                (
+                    line["seq"].as_u64().unwrap(),
+                    line["kind"].as_str().unwrap().to_owned(),
+                )
+            })
+            .collect::<Vec<_>>()
     };
     let all = export(&[]);
-    assert_eq!(all.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), (1..=8).collect::<Vec<u64>>());
-    let of = |kind: &str| all.iter().filter(|(_, found)| found == kind).map(|(seq, _)| *seq).collect::<Vec<_>>();
-    assert_eq!((of("entry"), of("event")), (vec![3, 4], vec![1, 2, 5, 6, 7, 8]));
+    assert_eq!(
+        all.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(),
+        (1..=8).collect::<Vec<u64>>()
+    );
+    let of = |kind: &str| {
+        all.iter()
+            .filter(|(_, found)| found == kind)
+            .map(|(seq, _)| *seq)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("entry"), of("event")),
+        (vec![3, 4], vec![1, 2, 5, 6, 7, 8])
+    );
     assert_eq!(export(&["--after", "5"]), all[5..]);
     assert_eq!(export(&["--entries"]).len(), 2);
-    let of_one: Vec<u64> = export(&["--action", &id(1)]).into_iter().map(|(seq, _)| seq).collect();
+    let of_one: Vec<u64> = export(&["--action", &id(1)])
+        .into_iter()
+        .map(|(seq, _)| seq)
+        .collect();
     assert_eq!(of_one, [1, 2, 3, 7]);
     assert_eq!(export(&["--agent", "nobody"]).len(), 0);
 }

@@ -19,7 +19,8 @@ contracts:
         write: { actions: [write], side_effect: { writes: notes, rollback: { tool: bank__return, arguments: { to: notes } } } }
   bank__tell: { purpose: p, actions: [notify], secrets: [], irreversible: true }
 ";
-const HEAD: &str = "pack: bank\npolicies: [../policy.yaml]\ncallers: { clerk: { agent: clerk } }\nsamples:\n";
+const HEAD: &str =
+    "pack: bank\npolicies: [../policy.yaml]\ncallers: { clerk: { agent: clerk } }\nsamples:\n";
 
 /// The samples' tools, arguments and what is expected of them.
 type Sample = (&'static str, &'static str, &'static str);
@@ -44,27 +45,59 @@ fn staged(samples: &[Sample]) -> tempfile::TempDir {
 /// The contracts whose rollback a sample has tried.
 fn tested(directory: &Path) -> Vec<String> {
     let report: Value = serde_json::from_str(&test(directory, &["--json"]).0).unwrap();
-    let tested = report["rollbacks"].as_array().unwrap().iter().filter(|one| one["tested"] == true);
-    tested.map(|one| one["contract"].as_str().unwrap().to_owned()).collect()
+    let tested = report["rollbacks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["tested"] == true);
+    tested
+        .map(|one| one["contract"].as_str().unwrap().to_owned())
+        .collect()
 }
 
-/// 003-106: a rollback counts as tested by a sample that passes and is the very call that takes back what another passing
-/// sample has done; a sample of the tool alone, of other arguments or of a call that is refused shows nothing.
+/// 003-106: a rollback counts as tested by a sample that passes and is the very call that takes
+/// back what another passing sample has done; a sample of the tool alone, of other arguments or of
+/// a call that is refused shows nothing.
 #[test]
 fn only_a_sample_of_the_way_back_counts() {
     for (samples, expected) in [
         (vec![MOVE], vec![]),
         (vec![RETURN], vec![]),
         (vec![MOVE, RETURN], vec!["bank__move"]),
-        (vec![MOVE, ("return", "to: bob, move: 17, why: 0190", "allow")], vec![]),
+        (
+            vec![MOVE, ("return", "to: bob, move: 17, why: 0190", "allow")],
+            vec![],
+        ),
         (vec![MOVE, ("return", "to: ann, move: 17", "allow")], vec![]),
-        (vec![MOVE, ("return", "to: ann, move: 17, why: 7", "allow")], vec![]),
-        (vec![MOVE, ("return", "to: ann, move: 17, why: 0190, more: 1", "schema_invalid")], vec![]),
+        (
+            vec![MOVE, ("return", "to: ann, move: 17, why: 7", "allow")],
+            vec![],
+        ),
+        (
+            vec![
+                MOVE,
+                (
+                    "return",
+                    "to: ann, move: 17, why: 0190, more: 1",
+                    "schema_invalid",
+                ),
+            ],
+            vec![],
+        ),
         // It is expected to be refused, or expected to pass and does not.
-        (vec![MOVE, ("return", "to: ann, move: 17, why: 0190", "schema_invalid")], vec![]),
+        (
+            vec![
+                MOVE,
+                ("return", "to: ann, move: 17, why: 0190", "schema_invalid"),
+            ],
+            vec![],
+        ),
         (vec![("move", "to: ann, more: 1", "allow"), RETURN], vec![]),
         // The way back has one of its own.
-        (vec![("move", "to: ann", "allow"), RETURN], vec!["bank__move", "bank__return"]),
+        (
+            vec![("move", "to: ann", "allow"), RETURN],
+            vec!["bank__move", "bank__return"],
+        ),
         (vec![WRITE, OFF], vec!["bank__note#write"]),
         (vec![("note", "do: show", "allow"), OFF], vec![]),
     ] {
@@ -76,10 +109,15 @@ fn only_a_sample_of_the_way_back_counts() {
 #[test]
 fn the_report_names_what_is_not_tested() {
     let (out, _) = test(staged(&[MOVE, RETURN]).path(), &["--coverage"]);
-    let report = out.split_once("rollbacks tested").map(|(_, rest)| rest.split_once("\n\n").unwrap().0);
+    let report = out
+        .split_once("rollbacks tested")
+        .map(|(_, rest)| rest.split_once("\n\n").unwrap().0);
     insta::assert_snapshot!(report.unwrap());
     let (out, _) = test(staged(&[MOVE, RETURN]).path(), &[]);
-    assert!(!out.contains("rollbacks tested"), "only with --coverage: {out}");
+    assert!(
+        !out.contains("rollbacks tested"),
+        "only with --coverage: {out}"
+    );
 }
 
 /// 003-106: every contract of the library that names a way back has a sample that tries it.
@@ -88,8 +126,13 @@ fn the_librarys_rollbacks_are_tested() {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/library");
     let report: Value = serde_json::from_str(&test(&library, &["--json"]).0).unwrap();
     let rollbacks = report["rollbacks"].as_array().unwrap();
-    let (named, none): (Vec<_>, Vec<_>) = rollbacks.iter().partition(|one| one["rollback"].is_string());
+    let (named, none): (Vec<_>, Vec<_>) = rollbacks
+        .iter()
+        .partition(|one| one["rollback"].is_string());
     assert!(named.len() >= 6 && !none.is_empty(), "{rollbacks:?}");
     assert!(named.iter().all(|one| one["tested"] == true), "{named:?}");
-    assert!(none.iter().all(|one| one["tested"] == json!(false)), "{none:?}");
+    assert!(
+        none.iter().all(|one| one["tested"] == json!(false)),
+        "{none:?}"
+    );
 }

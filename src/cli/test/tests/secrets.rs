@@ -14,7 +14,8 @@ contracts:
 
 const CALLERS: &str = "callers: { clerk: { agent: clerk, tenant: t_001 } }\n";
 
-/// What a call says besides its tenant, and what is expected; the pack's and the configuration's bindings say the same.
+/// What a call says besides its tenant, and what is expected; the pack's and the configuration's
+/// bindings say the same.
 const ROWS: &[(&str, &str)] = &[
     ("tenant: t_001, token: plain", "allow"),
     ("tenant: t_001, token: '<secret_ref:bank>'", "allow"),
@@ -23,11 +24,20 @@ const ROWS: &[(&str, &str)] = &[
     ("tenant: t_001, note: '<secret_ref:bank>'", "secret_denied"),
     ("tenant: t_001, auth: '<secret_ref:bank>'", "secret_denied"),
     ("tenant: t_001, token: '<secret_ref:shop>'", "secret_denied"),
-    ("tenant: t_001, token: 'Bearer <secret_ref:bank>'", "secret_denied"),
+    (
+        "tenant: t_001, token: 'Bearer <secret_ref:bank>'",
+        "secret_denied",
+    ),
     ("tenant: t_001, token: '<SECRET_REF:bank>'", "secret_denied"),
-    ("tenant: t_001, token: ['<secret_ref:bank>']", "secret_denied"),
+    (
+        "tenant: t_001, token: ['<secret_ref:bank>']",
+        "secret_denied",
+    ),
     // The earlier step answers.
-    ("tenant: t_002, note: '<secret_ref:bank>'", "tenant_mismatch"),
+    (
+        "tenant: t_002, note: '<secret_ref:bank>'",
+        "tenant_mismatch",
+    ),
 ];
 
 fn pack(head: &str, rows: &[(&str, &str)]) -> String {
@@ -52,33 +62,53 @@ fn stage(pack: &str) -> tempfile::TempDir {
 }
 
 fn lines<'o>(out: &'o str, start: &str) -> Vec<&'o str> {
-    out.lines().filter(|line| line.trim_start().starts_with(start)).collect()
+    out.lines()
+        .filter(|line| line.trim_start().starts_with(start))
+        .collect()
 }
 
-/// 002-28, 002-31: a reference outside the contract's places, or to a secret that nothing binds, is refused as the gate does
-/// it; the pack names the secrets that its own policies may take, and no value.
+/// 002-28, 002-31: a reference outside the contract's places, or to a secret that nothing binds, is
+/// refused as the gate does it; the pack names the secrets that its own policies may take, and no
+/// value.
 #[test]
 fn a_pack_names_the_secrets_that_are_bound() {
     let own = format!("policies: [../policy.yaml]\nsecrets: [bank]\n{CALLERS}");
     let (out, _) = test(stage(&pack(&own, ROWS)).path(), &["--coverage"]);
     assert_eq!(lines(&out, "ok ").len(), ROWS.len(), "{out}");
     assert_eq!(lines(&out, "FAIL  "), [""; 0], "{out}");
-    assert!(!out.contains("bank__pay                             secret_denied"), "it is reached: {out}");
+    assert!(
+        !out.contains("bank__pay                             secret_denied"),
+        "it is reached: {out}"
+    );
     assert!(
         !lines(&out, "no sample reaches")
             .iter()
             .any(|line| line.contains("bank__look") && line.contains("secret_denied"))
     );
 
-    let (out, code) = test(stage(&pack(&own.replace("[bank]", "[Bank]"), ROWS)).path(), &[]);
-    assert!(code == 1 && out.contains("is no secret's name") && out.contains("a name is lower-case letters"), "{out}");
+    let (out, code) = test(
+        stage(&pack(&own.replace("[bank]", "[Bank]"), ROWS)).path(),
+        &[],
+    );
+    assert!(
+        code == 1
+            && out.contains("is no secret's name")
+            && out.contains("a name is lower-case letters"),
+        "{out}"
+    );
 
     // The same pack without the name: nothing is bound.
-    let (out, code) = test(stage(&pack(&own.replace("secrets: [bank]\n", ""), ROWS)).path(), &[]);
+    let (out, code) = test(
+        stage(&pack(&own.replace("secrets: [bank]\n", ""), ROWS)).path(),
+        &[],
+    );
     assert_eq!(code, 1);
     let wrong = lines(&out, "FAIL  ");
     assert!(
-        wrong.len() == 2 && wrong.iter().all(|line| line.ends_with("UNEXPECTED REJECT got=secret_denied expect=allow")),
+        wrong.len() == 2
+            && wrong
+                .iter()
+                .all(|line| line.ends_with("UNEXPECTED REJECT got=secret_denied expect=allow")),
         "{out}"
     );
     assert!(
@@ -95,12 +125,24 @@ fn a_pack_that_is_wrong_about_secrets_fails() {
     let turned: Vec<(&str, &str)> = ROWS
         .iter()
         .filter(|(_, expect)| *expect != "tenant_mismatch")
-        .map(|(arguments, expect)| (*arguments, if *expect == "allow" { "secret_denied" } else { "allow" }))
+        .map(|(arguments, expect)| {
+            (
+                *arguments,
+                if *expect == "allow" {
+                    "secret_denied"
+                } else {
+                    "allow"
+                },
+            )
+        })
         .collect();
     let own = format!("policies: [../policy.yaml]\nsecrets: [bank]\n{CALLERS}");
     let (out, code) = test(stage(&pack(&own, &turned)).path(), &["--coverage"]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("3 UNEXPECTED PASS, 6 UNEXPECTED REJECT"), "{out}");
+    assert!(
+        out.contains("3 UNEXPECTED PASS, 6 UNEXPECTED REJECT"),
+        "{out}"
+    );
     // What is said of a key counts too.
     let key = "  - { name: key, caller: clerk, tool: bank__pay, arguments: { tenant: t_001 }, key: '<secret_ref:bank>', expect: secret_denied }\n";
     let (out, _) = test(stage(&(pack(&own, &[]) + key)).path(), &[]);
@@ -108,17 +150,32 @@ fn a_pack_that_is_wrong_about_secrets_fails() {
     // Where its server has the argument repeated in a header, no reference may stand.
     let tool = "{ name: pay, inputSchema: { type: object, properties: { tenant: {}, token: { type: string, x-mcp-header: Token } } } }";
     let listed = format!("{own}servers: {{ bank: {{ tools: [ {tool} ] }} }}\n");
-    let (out, _) =
-        test(stage(&pack(&listed, &[("tenant: t_001, token: '<secret_ref:bank>'", "secret_denied")])).path(), &[]);
+    let (out, _) = test(
+        stage(&pack(
+            &listed,
+            &[("tenant: t_001, token: '<secret_ref:bank>'", "secret_denied")],
+        ))
+        .path(),
+        &[],
+    );
     assert_eq!(lines(&out, "ok ").len(), 1, "{out}");
     // Coverage asks for the code where a contract takes references.
-    let (out, _) = test(stage(&pack(&own, &[("tenant: t_001", "allow")])).path(), &["--coverage"]);
-    let asked: Vec<_> =
-        lines(&out, "no sample reaches").into_iter().filter(|line| line.ends_with("secret_denied")).collect();
-    assert!(matches!(asked.as_slice(), [line] if line.contains("bank__pay")), "{out}");
+    let (out, _) = test(
+        stage(&pack(&own, &[("tenant: t_001", "allow")])).path(),
+        &["--coverage"],
+    );
+    let asked: Vec<_> = lines(&out, "no sample reaches")
+        .into_iter()
+        .filter(|line| line.ends_with("secret_denied"))
+        .collect();
+    assert!(
+        matches!(asked.as_slice(), [line] if line.contains("bank__pay")),
+        "{out}"
+    );
 }
 
-/// With the configuration's policies its own bindings count, place by place; a pack cannot add to them.
+/// With the configuration's policies its own bindings count, place by place; a pack cannot add to
+/// them.
 #[test]
 fn the_configuration_says_where_its_secrets_go() {
     let directory = stage(&pack("", ROWS));
@@ -130,7 +187,8 @@ fn the_configuration_says_where_its_secrets_go() {
              shop: {{ env: NO_SUCH_SHOP, for: [ {{ server: bank, tool: look, pointer: /token }} ] }}\n"
         )
     };
-    let write = |pointer: &str| fs::write(directory.path().join("toolgate.yaml"), config(pointer)).unwrap();
+    let write =
+        |pointer: &str| fs::write(directory.path().join("toolgate.yaml"), config(pointer)).unwrap();
     let run = |path: &Path| test(path, &[]).0;
     write("/auth/key");
     let out = run(directory.path());
@@ -141,10 +199,24 @@ fn the_configuration_says_where_its_secrets_go() {
         matches!(lines(&out, "FAIL  ").as_slice(), [line] if line.contains("auth: { key") && line.contains("UNEXPECTED REJECT")),
         "{out}"
     );
-    fs::write(directory.path().join("tests/secrets.yaml"), pack("secrets: [bank]\n", ROWS)).unwrap();
+    fs::write(
+        directory.path().join("tests/secrets.yaml"),
+        pack("secrets: [bank]\n", ROWS),
+    )
+    .unwrap();
     let out = run(directory.path());
-    assert!(out.contains("error: the configuration says which secrets there are"), "{out}");
+    assert!(
+        out.contains("error: the configuration says which secrets there are"),
+        "{out}"
+    );
     let own = format!("policies: [../policy.yaml]\nsecrets: [Bank, '']\n{CALLERS}");
-    fs::write(directory.path().join("tests/secrets.yaml"), pack(&own, ROWS)).unwrap();
-    assert_eq!(run(directory.path()).matches("is no secret's name").count(), 2);
+    fs::write(
+        directory.path().join("tests/secrets.yaml"),
+        pack(&own, ROWS),
+    )
+    .unwrap();
+    assert_eq!(
+        run(directory.path()).matches("is no secret's name").count(),
+        2
+    );
 }

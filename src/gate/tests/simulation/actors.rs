@@ -19,7 +19,8 @@ impl World {
     pub(super) fn populate(self: &Rc<Self>) {
         self.populate_agents();
         let (operator, luck) = (self.clone(), self.clone());
-        self.schedule.spawn(OUTSIDE, async move { operator.operate().await });
+        self.schedule
+            .spawn(OUTSIDE, async move { operator.operate().await });
         self.schedule.spawn(OUTSIDE, async move {
             luck.break_things().await;
             sleep(QUIET).await;
@@ -36,16 +37,26 @@ impl World {
             let store = &*gate.effects.store;
             let mut open = store.unsettled(100).await.unwrap();
             open.sort_by_key(|(key, _)| *key);
-            if let Some((_, claim)) = open.iter().find(|(_, claim)| matches!(claim.phase, Phase::Dispatching)) {
+            if let Some((_, claim)) = open
+                .iter()
+                .find(|(_, claim)| matches!(claim.phase, Phase::Dispatching))
+            {
                 let hasty = resolve(store, claim.action, says(Verdict::NotApplied)).await;
-                let stopped = matches!(hasty, Err(Unresolved::InFlight | Unresolved::Ended(_) | Unresolved::Store(_)));
-                // What has become unknown meanwhile is an operator's to end, but not this hasty one's.
+                let stopped = matches!(
+                    hasty,
+                    Err(Unresolved::InFlight | Unresolved::Ended(_) | Unresolved::Store(_))
+                );
+                // What has become unknown meanwhile is an operator's to end, but not this hasty
+                // one's.
                 assert!(stopped, "an operator freed a key in flight: {hasty:?}");
                 self.count("stopped an operator");
             }
             for (_, claim) in open {
                 let is_old = store.now().saturating_sub(claim.changed) > SETTLED;
-                if is_old && matches!(claim.phase, Phase::Unknown { .. }) && !self.is_on_its_way(&claim) {
+                if is_old
+                    && matches!(claim.phase, Phase::Unknown { .. })
+                    && !self.is_on_its_way(&claim)
+                {
                     let verdict = self.verdict(&claim);
                     let name = format!("{verdict:?}");
                     self.tell(|| format!("an operator says of {}: {name}", claim.action));
@@ -58,7 +69,11 @@ impl World {
     }
 
     fn is_on_its_way(&self, claim: &Claim) -> bool {
-        self.book.borrow().held.get(&claim.action).is_some_and(|calls| *calls > 0)
+        self.book
+            .borrow()
+            .held
+            .get(&claim.action)
+            .is_some_and(|calls| *calls > 0)
     }
 
     fn verdict(&self, claim: &Claim) -> Verdict {
@@ -71,7 +86,8 @@ impl World {
         }
     }
 
-    /// The process ends where it stands; what the kernel has, or with `is_power` the disk, is what the next one finds.
+    /// The process ends where it stands; what the kernel has, or with `is_power` the disk, is what
+    /// the next one finds.
     async fn crash(self: &Rc<Self>, is_power: bool) {
         match (&self.kind, self.process.borrow().as_ref()) {
             (Kind::Paper(disk), Some(process)) => {
@@ -120,7 +136,11 @@ impl World {
                 }
                 (2, Kind::Paper(disk)) => {
                     self.count("disks full");
-                    disk.set_room(if self.once_in(2) { Room::Reserve } else { Room::None });
+                    disk.set_room(if self.once_in(2) {
+                        Room::Reserve
+                    } else {
+                        Room::None
+                    });
                     self.some(25_000).await;
                     if crashes < 6 && self.once_in(2) {
                         crashes += 1;
@@ -129,7 +149,11 @@ impl World {
                     disk.set_room(Room::Enough);
                 }
                 (3, _) => {
-                    let seconds = if jumped == 0 && self.once_in(2) { -TEN_YEARS } else { TEN_YEARS };
+                    let seconds = if jumped == 0 && self.once_in(2) {
+                        -TEN_YEARS
+                    } else {
+                        TEN_YEARS
+                    };
                     if jumped == 0 {
                         self.hands.jump(seconds);
                         jumped = seconds;
@@ -149,5 +173,9 @@ impl World {
 }
 
 fn says(verdict: Verdict) -> Resolution {
-    Resolution { verdict, who: "ops".to_owned(), why: "looked at the bank's page".to_owned() }
+    Resolution {
+        verdict,
+        who: "ops".to_owned(),
+        why: "looked at the bank's page".to_owned(),
+    }
 }

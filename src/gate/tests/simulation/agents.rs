@@ -27,7 +27,11 @@ use tokio::time::{Instant, timeout_at};
 /// How often an agent sends a call again before it gives up.
 const PERSISTENCE: u32 = 15;
 /// Codes after which the call itself may have run.
-const PERHAPS: [&str; 3] = ["outcome_unknown", "executed_but_not_recorded", "internal_error"];
+const PERHAPS: [&str; 3] = [
+    "outcome_unknown",
+    "executed_but_not_recorded",
+    "internal_error",
+];
 
 /// What an agent asks for.
 pub(super) struct Asked {
@@ -58,7 +62,12 @@ pub(super) enum Told {
 impl Asked {
     /// Asks for `deed`, and for nothing special.
     pub(super) const fn of(deed: u64) -> Self {
-        Self { deed, amount: 0, reply: None, token: None }
+        Self {
+            deed,
+            amount: 0,
+            reply: None,
+            token: None,
+        }
     }
 }
 
@@ -74,7 +83,8 @@ impl Request {
     /// Tells the gate that nobody waits any more.
     pub(super) fn cancel(&self) {
         let id = Text::members_of(&[("requestId", self.id.clone())]);
-        self.links.cancel(&Message::notification("notifications/cancelled", Some(id)));
+        self.links
+            .cancel(&Message::notification("notifications/cancelled", Some(id)));
     }
 }
 
@@ -94,7 +104,10 @@ impl World {
 
     /// Sends a call until it is told what became of it, or has enough.
     async fn agent(self: &Rc<Self>, deed: u64) {
-        let mut asked = Asked { amount: u64::from(self.once_in(15)), ..Asked::of(deed) };
+        let mut asked = Asked {
+            amount: u64::from(self.once_in(15)),
+            ..Asked::of(deed)
+        };
         let mut replays = self.roll(3);
         for _ in 0..PERSISTENCE {
             self.some(2000).await;
@@ -107,13 +120,19 @@ impl World {
                 self.count("hung up");
                 continue;
             };
-            // Answered only after its outcome is on disk: what one agent was told, nobody forgets (SEMANTICS §8).
+            // Answered only after its outcome is on disk: what one agent was told, nobody forgets
+            // (SEMANTICS §8).
             let is_forgotten = match &told {
                 Told::Question | Told::Failed | Told::Error(_) => true,
-                Told::Refused(code) => matches!(code.as_str(), "outcome_unknown" | "duplicate_in_flight"),
+                Told::Refused(code) => {
+                    matches!(code.as_str(), "outcome_unknown" | "duplicate_in_flight")
+                }
                 Told::Done { .. } => false,
             };
-            assert!(!was_told || !is_forgotten, "deed {deed} was answered, and then: {told:?}");
+            assert!(
+                !was_told || !is_forgotten,
+                "deed {deed} was answered, and then: {told:?}"
+            );
             match told {
                 Told::Done { receipt, replayed } => {
                     self.count(if !replayed {
@@ -123,7 +142,12 @@ impl World {
                     } else {
                         "replays"
                     });
-                    self.book.borrow_mut().told.entry(deed).or_default().extend(receipt);
+                    self.book
+                        .borrow_mut()
+                        .told
+                        .entry(deed)
+                        .or_default()
+                        .extend(receipt);
                     if replays == 0 {
                         return;
                     }
@@ -151,7 +175,13 @@ impl World {
 
     /// Now and then an agent says which token it holds, and sometimes not the newest one.
     fn token(&self, deed: u64) -> Option<u64> {
-        let seen = self.book.borrow().tokens.get(&(deed % TASKS)).copied().unwrap_or_default();
+        let seen = self
+            .book
+            .borrow()
+            .tokens
+            .get(&(deed % TASKS))
+            .copied()
+            .unwrap_or_default();
         match self.roll(20) {
             0 => Some(seen),
             1 => Some(seen.saturating_sub(1)),
@@ -162,10 +192,13 @@ impl World {
 
     pub(super) fn is_held(&self, deed: u64) -> bool {
         let book = self.book.borrow();
-        book.held.iter().any(|(action, calls)| *calls > 0 && book.actions[action] == deed)
+        book.held
+            .iter()
+            .any(|(action, calls)| *calls > 0 && book.actions[action] == deed)
     }
 
-    /// One request: none when the connection is lost, or the agent loses patience. The gate goes on all the same.
+    /// One request: none when the connection is lost, or the agent loses patience. The gate goes on
+    /// all the same.
     async fn call(self: &Rc<Self>, asked: &Asked) -> Option<Told> {
         let mut request = self.ask(asked)?;
         let patience = match self.roll(8) {
@@ -173,7 +206,9 @@ impl World {
             1 => 100,
             _ => 200 + self.roll(12_000),
         };
-        let told = self.hear_of(&mut request, Duration::from_millis(patience)).await;
+        let told = self
+            .hear_of(&mut request, Duration::from_millis(patience))
+            .await;
         if told.is_none() && self.once_in(2) {
             request.cancel();
         }
@@ -192,12 +227,30 @@ impl World {
         let judged = self.judged(asked, action, &message);
         let caller = self.ground.caller.clone();
         let session = Belonging::of(&caller, &judged).unwrap().session.key;
-        self.book.borrow_mut().places.insert(asked.deed % TASKS, session);
+        self.book
+            .borrow_mut()
+            .places
+            .insert(asked.deed % TASKS, session);
         let (era, reading) = (Era::Modern, Reading::default());
         let policy = process.gate.policy.current();
-        let call = Call { judged, reading, caller, policy, message, era, links: links.clone(), outlet, waiting };
+        let call = Call {
+            judged,
+            reading,
+            caller,
+            policy,
+            message,
+            era,
+            links: links.clone(),
+            outlet,
+            waiting,
+        };
         self.run_in(process.group, process.gate.clone().call_tool(call));
-        Some(Request { action, id, links, inlet })
+        Some(Request {
+            action,
+            id,
+            links,
+            inlet,
+        })
     }
 
     /// What an agent of such patience is told.
@@ -205,7 +258,9 @@ impl World {
         let until = Instant::now() + patience;
         loop {
             match timeout_at(until, request.inlet.recv()).await {
-                Ok(Some(Outgoing::Last(answer))) => return Some(self.read(&answer, request.action)),
+                Ok(Some(Outgoing::Last(answer))) => {
+                    return Some(self.read(&answer, request.action));
+                }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return None,
             }
@@ -213,7 +268,12 @@ impl World {
     }
 
     fn message(&self, asked: &Asked) -> Message {
-        let Asked { deed, amount, reply, token } = asked;
+        let Asked {
+            deed,
+            amount,
+            reply,
+            token,
+        } = asked;
         let mut meta = json!({ SESSION: format!("session {}", deed % TASKS) });
         if tool(*deed) == "pay" {
             meta[META] = json!(format!("key of {deed}"));
@@ -249,7 +309,11 @@ impl World {
             key_taken: false,
             rewritten: None,
             arrived: self.hands.clock().steady(),
-            said: Said { key: meta(META), session: meta(SESSION), ..Said::default() },
+            said: Said {
+                key: meta(META),
+                session: meta(SESSION),
+                ..Said::default()
+            },
         }
     }
 
@@ -277,14 +341,19 @@ impl World {
         if body["isError"] == true {
             return Told::Failed;
         }
-        let receipt = body["structuredContent"]["receipt"].as_str().map(str::to_owned);
+        let receipt = body["structuredContent"]["receipt"]
+            .as_str()
+            .map(str::to_owned);
         let words = body["content"][0]["text"].as_str().unwrap_or_default();
         match (&receipt, words.starts_with("An operator")) {
             (None, true) => self.count("confirmed"),
             (None, false) => self.count("found"),
             (Some(_), _) => {}
         }
-        Told::Done { receipt, replayed: decision["replayed"] == Value::Bool(true) }
+        Told::Done {
+            receipt,
+            replayed: decision["replayed"] == Value::Bool(true),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The tool server: each call that reaches it happens, unless it says otherwise, and it has its own book of that.
+//! The tool server: each call that reaches it happens, unless it says otherwise, and it has its own
+//! book of that.
 
 use super::process::TIMEOUT;
 use super::{SERVER, TASKS, World};
@@ -75,17 +76,26 @@ impl Fate {
     /// Whether the bank does what it was asked for.
     fn happens(self) -> bool {
         use Fate::{Broken, Done, Garbage, LostAfter, Slow, Stray, Twice};
-        matches!(self, LostAfter | Slow | Broken | Stray | Twice | Garbage | Done)
+        matches!(
+            self,
+            LostAfter | Slow | Broken | Stray | Twice | Garbage | Done
+        )
     }
 }
 
 impl World {
-    /// Reads what comes on one connection until it ends. What was heard happens, whether we live or not.
+    /// Reads what comes on one connection until it ends. What was heard happens, whether we live or
+    /// not.
     pub(super) async fn serve(self: Rc<Self>, stream: DuplexStream) {
         let (input, mut output) = tokio::io::split(stream);
         let (says, mut said) = mpsc::unbounded_channel();
         let ends = CancellationToken::new();
-        let line = Rc::new(Line { says, ends, cancelled: RefCell::default(), tokens: RefCell::default() });
+        let line = Rc::new(Line {
+            says,
+            ends,
+            cancelled: RefCell::default(),
+            tokens: RefCell::default(),
+        });
         self.line.replace(Some(line.clone()));
         let mut lines = Lines::new(input);
         loop {
@@ -115,14 +125,18 @@ impl World {
         let params = &message["params"];
         if message["method"] == "notifications/cancelled" {
             self.count("cancellations");
-            line.cancelled.borrow_mut().extend(params["requestId"].as_u64());
+            line.cancelled
+                .borrow_mut()
+                .extend(params["requestId"].as_u64());
             return;
         }
         let id = message["id"].as_u64().unwrap();
         let deed = params["arguments"]["deed"].as_u64().unwrap();
         if params["name"] == "look" {
             let (world, line) = (self.clone(), line.clone());
-            return self.schedule.spawn(SERVER, async move { world.look(&line, id, deed).await });
+            return self
+                .schedule
+                .spawn(SERVER, async move { world.look(&line, id, deed).await });
         }
         let fence = &params["_meta"]["dev.toolgate/fence"];
         let action: ActionId = fence["action"].as_str().unwrap().parse().unwrap();
@@ -135,10 +149,16 @@ impl World {
             is_answer: params.get("inputResponses").is_some(),
         };
         // 004-12: the calls of a session leave one after the other, each under a newer token.
-        let (session, token) = (fence["session"].as_str().unwrap().to_owned(), fence["token"].as_u64().unwrap());
+        let (session, token) = (
+            fence["session"].as_str().unwrap().to_owned(),
+            fence["token"].as_u64().unwrap(),
+        );
         self.book.borrow_mut().tokens.insert(deed % TASKS, token);
         let before = line.tokens.borrow_mut().insert(session, token);
-        assert!(before <= Some(token), "a token went back: {before:?}, {token}");
+        assert!(
+            before <= Some(token),
+            "a token went back: {before:?}, {token}"
+        );
         let (world, line) = (self.clone(), line.clone());
         *self.book.borrow_mut().held.entry(action).or_default() += 1;
         self.schedule.spawn(SERVER, async move {
@@ -172,20 +192,30 @@ impl World {
 
     async fn treat(self: &Rc<Self>, line: &Line, heard: &Heard) {
         let fate = self.fate(heard);
-        self.tell(|| format!("{} of deed {} arrives for {}: {fate:?}", heard.action, heard.deed, heard.tool));
+        self.tell(|| {
+            format!(
+                "{} of deed {} arrives for {}: {fate:?}",
+                heard.action, heard.deed, heard.tool
+            )
+        });
         self.some(400).await;
         if fate.is_fault(&heard.tool) {
             self.book.borrow_mut().faults.insert(heard.action);
         }
         if fate == Fate::Slow {
             sleep(TIMEOUT).await;
-            self.some(if self.once_in(3) { LATEST } else { 60_000 }).await;
+            self.some(if self.once_in(3) { LATEST } else { 60_000 })
+                .await;
         }
         if line.cancelled.borrow().contains(&heard.id) && self.once_in(2) {
             self.book.borrow_mut().faults.insert(heard.action);
             return;
         }
-        let receipt = if fate.happens() { self.happen(heard) } else { String::new() };
+        let receipt = if fate.happens() {
+            self.happen(heard)
+        } else {
+            String::new()
+        };
         self.some(400).await;
         let answer = match fate {
             Fate::LostBefore | Fate::LostAfter => return line.ends.cancel(),
@@ -199,7 +229,9 @@ impl World {
             Fate::Busy => error(-32050),
             Fate::Broken | Fate::Unable => error(BROKEN),
             Fate::Fails => result(&json!({ "content": [], "isError": true })),
-            Fate::Question => result(&json!({ "resultType": "input_required", "requestState": "s" })),
+            Fate::Question => {
+                result(&json!({ "resultType": "input_required", "requestState": "s" }))
+            }
             Fate::Slow | Fate::Twice | Fate::Garbage | Fate::Done => result(&receipt_of(&receipt)),
         };
         if fate == Fate::Garbage {
@@ -220,27 +252,48 @@ impl World {
         }
         let receipt = {
             let book = self.book.borrow();
-            book.done.iter().find(|(action, _)| book.actions[action] == deed).map(|(_, receipt)| receipt.clone())
+            book.done
+                .iter()
+                .find(|(action, _)| book.actions[action] == deed)
+                .map(|(_, receipt)| receipt.clone())
         };
-        say(line, id, &result(&json!({ "content": [], "structuredContent": { "receipt": receipt } })));
+        say(
+            line,
+            id,
+            &result(&json!({ "content": [], "structuredContent": { "receipt": receipt } })),
+        );
     }
 
-    /// The bank does what the call asks for. I3: its intent is on the disk by now. A key that the bank knows says that it
-    /// did so before.
+    /// The bank does what the call asks for. I3: its intent is on the disk by now. A key that the
+    /// bank knows says that it did so before.
     fn happen(&self, heard: &Heard) -> String {
         let action = heard.action;
-        let before = heard.key.as_ref().and_then(|key| self.book.borrow().by_key.get(key).cloned());
+        let before = heard
+            .key
+            .as_ref()
+            .and_then(|key| self.book.borrow().by_key.get(key).cloned());
         if let Some(receipt) = before {
             self.count("known by their keys");
             return receipt;
         }
-        assert!(self.has_intent(action), "I3: {action} happened before its intent was durable");
+        assert!(
+            self.has_intent(action),
+            "I3: {action} happened before its intent was durable"
+        );
         let mut book = self.book.borrow_mut();
-        assert_eq!(book.actions.get(&action), Some(&heard.deed), "an action of nobody's");
+        assert_eq!(
+            book.actions.get(&action),
+            Some(&heard.deed),
+            "an action of nobody's"
+        );
         let receipt = format!("receipt {}", book.done.len());
         self.tell(|| format!("{action} of deed {} happens: {receipt}", heard.deed));
-        book.by_key.extend(heard.key.clone().map(|key| (key, receipt.clone())));
-        assert!(book.done.insert(action, receipt.clone()).is_none(), "I1: {action} happened twice");
+        book.by_key
+            .extend(heard.key.clone().map(|key| (key, receipt.clone())));
+        assert!(
+            book.done.insert(action, receipt.clone()).is_none(),
+            "I1: {action} happened twice"
+        );
         receipt
     }
 }

@@ -1,5 +1,5 @@
-//! One process of ours: the real gate over a store that may outlive it, and a link to the bank. What the files say is read
-//! once, and stands for all processes.
+//! One process of ours: the real gate over a store that may outlive it, and a link to the bank.
+//! What the files say is read once, and stands for all processes.
 
 use super::{Kind, World};
 use crate::config;
@@ -54,8 +54,8 @@ callers: [ { agent: teller, token: a-token-for-the-simulation, tenant: t_001 } ]
 policies: [policy.yaml]
 ";
 
-/// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank takes a key, and its -32603 says nothing. `order`: the
-/// bank can be asked what became of it.
+/// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank
+/// takes a key, and its -32603 says nothing. `order`: the bank can be asked what became of it.
 const POLICY: &str = "\
 contracts:
   bank__pay:
@@ -126,17 +126,33 @@ impl Ground {
 }
 
 fn servers(connections: &Connections) -> Arc<Servers> {
-    let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
+    let transport = Transport::Http {
+        uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
+        headers: http::HeaderMap::new(),
+    };
     let (timeout, start_timeout, refresh, ping_after) = (LONGEST, TIMEOUT, TIMEOUT, LONGEST);
     let not_executed = Arc::default();
-    let settings = Settings { name: bank(), transport, timeout, start_timeout, refresh, ping_after, not_executed };
-    let around = Surroundings { connections: connections.clone(), guard: "toolgate".into(), leftovers: Arc::default() };
+    let settings = Settings {
+        name: bank(),
+        transport,
+        timeout,
+        start_timeout,
+        refresh,
+        ping_after,
+        not_executed,
+    };
+    let around = Surroundings {
+        connections: connections.clone(),
+        guard: "toolgate".into(),
+        leftovers: Arc::default(),
+    };
     Arc::new(Servers::new(vec![settings], &around))
 }
 
 fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let properties = json!({ "deed": { "type": "integer" }, "amount": { "type": "integer" } });
-    let definition = json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } });
+    let definition =
+        json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } });
     let definition = Definition::read(&Text::of(&definition)).unwrap();
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let hash = hash(definition.text.as_bytes());
@@ -170,7 +186,14 @@ impl World {
             (_, Some(paper)) => paper.clone(),
             (_, None) => Arc::new(Memory::new(clock)),
         };
-        let Ground { policy, tools, journal, metrics, connections, .. } = &*self.ground;
+        let Ground {
+            policy,
+            tools,
+            journal,
+            metrics,
+            connections,
+            ..
+        } = &*self.ground;
         let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
         let gate = Gate {
             sums: sums.clone(),
@@ -191,9 +214,14 @@ impl World {
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();
-        self.process.replace(Some(Process { gate: Arc::new(gate), paper, group }));
+        self.process.replace(Some(Process {
+            gate: Arc::new(gate),
+            paper,
+            group,
+        }));
         let world = self.clone();
-        self.schedule.spawn(group, async move { world.keep_connected().await });
+        self.schedule
+            .spawn(group, async move { world.keep_connected().await });
     }
 
     /// Connects to the bank, again whenever the link is lost.
@@ -201,9 +229,11 @@ impl World {
         let server = &self.ground.servers.all()[0];
         loop {
             let (ours, theirs) = tokio::io::duplex(PIPE);
-            self.schedule.spawn(super::SERVER, self.clone().serve(theirs));
+            self.schedule
+                .spawn(super::SERVER, self.clone().serve(theirs));
             let (input, output) = tokio::io::split(ours);
-            let (conversation, _) = Conversation::start(&bank(), input, output, std::future::pending());
+            let (conversation, _) =
+                Conversation::start(&bank(), input, output, std::future::pending());
             let link = Arc::new(Link::over(Arc::new(conversation)));
             server.stands(Some(link.clone()), None);
             link.ended().await;
@@ -224,7 +254,12 @@ impl World {
 
     /// Runs `work` as the process does.
     pub(super) fn run_in(&self, group: u64, work: impl Future<Output = ()> + Send + 'static) {
-        if self.process.borrow().as_ref().is_some_and(|process| process.group == group) {
+        if self
+            .process
+            .borrow()
+            .as_ref()
+            .is_some_and(|process| process.group == group)
+        {
             tasks::spawn("call", work);
         }
     }

@@ -41,7 +41,10 @@ async fn until_held(world: &World, deed: u64) {
 }
 
 fn done(replayed: bool) -> Told {
-    Told::Done { receipt: Some("receipt 0".to_owned()), replayed }
+    Told::Done {
+        receipt: Some("receipt 0".to_owned()),
+        replayed,
+    }
 }
 
 fn refused(code: &str) -> Told {
@@ -53,8 +56,16 @@ fn refused(code: &str) -> Told {
 fn what_an_attempt_proves_it_proves_of_itself_only() {
     for last in [Fate::Busy, Fate::Invalid] {
         play(&[Fate::Broken, last, last], async move |world| {
-            assert_eq!(told(world, &TRANSFER).await, refused("outcome_unknown"), "{last:?}");
-            assert_eq!(told(world, &TRANSFER).await, refused("outcome_unknown"), "{last:?}");
+            assert_eq!(
+                told(world, &TRANSFER).await,
+                refused("outcome_unknown"),
+                "{last:?}"
+            );
+            assert_eq!(
+                told(world, &TRANSFER).await,
+                refused("outcome_unknown"),
+                "{last:?}"
+            );
             assert_eq!(world.book.borrow().done.len(), 1, "{last:?}");
         });
     }
@@ -74,20 +85,30 @@ fn a_call_that_is_cancelled_between_two_attempts_holds_no_key() {
             sleep(Duration::from_millis(10)).await;
         }
         request.cancel();
-        assert_eq!(world.hear_of(&mut request, LONG).await, None, "who has cancelled hears nothing");
+        assert_eq!(
+            world.hear_of(&mut request, LONG).await,
+            None,
+            "who has cancelled hears nothing"
+        );
         assert_eq!(told(world, &PAY).await, done(false));
     });
 }
 
-/// SEMANTICS §4, §8: an answer that finds no room is given, and said to be nobody's knowledge yet; with room, it is.
+/// SEMANTICS §4, §8: an answer that finds no room is given, and said to be nobody's knowledge yet;
+/// with room, it is.
 #[test]
 fn a_full_disk_is_no_reason_to_run_twice() {
     play(&[Fate::Done], async |world| {
-        let Kind::Paper(disk) = &world.kind else { return };
+        let Kind::Paper(disk) = &world.kind else {
+            return;
+        };
         let mut request = world.ask(&PAY).unwrap();
         until_held(world, PAY.deed).await;
         disk.set_room(Room::None);
-        assert_eq!(world.hear_of(&mut request, LONG).await, Some(refused("executed_but_not_recorded")));
+        assert_eq!(
+            world.hear_of(&mut request, LONG).await,
+            Some(refused("executed_but_not_recorded"))
+        );
         assert_eq!(told(world, &TRANSFER).await, refused("store_unavailable"));
         disk.set_room(Room::Enough);
         assert_eq!(told(world, &PAY).await, done(true));
@@ -101,6 +122,9 @@ fn a_duplicate_does_not_wait_for_ever() {
         let mut first = world.ask(&ORDER).unwrap();
         until_held(world, ORDER.deed).await;
         assert_eq!(told(world, &ORDER).await, refused("duplicate_in_flight"));
-        assert_eq!(world.hear_of(&mut first, LONG).await, Some(refused("outcome_unknown")));
+        assert_eq!(
+            world.hear_of(&mut first, LONG).await,
+            Some(refused("outcome_unknown"))
+        );
     });
 }

@@ -1,4 +1,5 @@
-//! Who goes on next is decided by a seed. Runs on tokio's paused time: it passes when nobody can go on.
+//! Who goes on next is decided by a seed. Runs on tokio's paused time: it passes when nobody can go
+//! on.
 
 use crate::model::clock::hands::Hands;
 use crate::store::tests::same::Dice;
@@ -55,20 +56,41 @@ impl Schedule {
     /// Nothing to do yet. `hands` go with tokio's time.
     pub(super) fn new(seed: u64, hands: &'static Hands) -> Self {
         let (parent, time) = (Arc::default(), Instant::now());
-        Self(Rc::new(RefCell::new(Tasks { all: Vec::new(), dice: Dice::new(seed), parent, hands, time, trace: 0 })))
+        Self(Rc::new(RefCell::new(Tasks {
+            all: Vec::new(),
+            dice: Dice::new(seed),
+            parent,
+            hands,
+            time,
+            trace: 0,
+        })))
     }
 
     /// Begins a task of `group`.
     pub(super) fn spawn(&self, group: u64, work: impl Future<Output = ()> + 'static) {
         let mut tasks = self.0.borrow_mut();
-        let flag = Arc::new(Flag { is_ready: AtomicBool::new(true), parent: tasks.parent.clone() });
-        tasks.all.push(Task { group, flag, work: Some(Box::pin(work)), is_over: false });
+        let flag = Arc::new(Flag {
+            is_ready: AtomicBool::new(true),
+            parent: tasks.parent.clone(),
+        });
+        tasks.all.push(Task {
+            group,
+            flag,
+            work: Some(Box::pin(work)),
+            is_over: false,
+        });
     }
 
     /// Ends all tasks of `group` where they stand.
     pub(super) fn kill(&self, group: u64) {
         let mut dead = Vec::new();
-        for task in self.0.borrow_mut().all.iter_mut().filter(|task| task.group == group) {
+        for task in self
+            .0
+            .borrow_mut()
+            .all
+            .iter_mut()
+            .filter(|task| task.group == group)
+        {
             task.is_over = true;
             dead.extend(task.work.take());
         }
@@ -83,7 +105,9 @@ impl Schedule {
                 *self.0.borrow().parent.lock() = Some(cx.waker().clone());
                 match self.choose() {
                     Some(chosen) => self.go_on(chosen),
-                    None if self.0.borrow().all.iter().all(|task| task.is_over) => return Poll::Ready(()),
+                    None if self.0.borrow().all.iter().all(|task| task.is_over) => {
+                        return Poll::Ready(());
+                    }
                     None => return Poll::Pending,
                 }
             }
@@ -96,10 +120,20 @@ impl Schedule {
         let mut tasks = self.0.borrow_mut();
         tasks.all.retain(|task| !task.is_over);
         let is_ready = |task: &Task| task.flag.is_ready.load(Ordering::Relaxed);
-        let ready: Vec<usize> =
-            tasks.all.iter().enumerate().filter(|(_, task)| is_ready(task)).map(|(index, _)| index).collect();
-        let chosen = ready[..].get(usize::try_from(tasks.dice.roll(ready.len().max(1) as u64)).ok()?).copied()?;
-        tasks.trace = tasks.trace.wrapping_mul(31).wrapping_add(chosen as u64 + ready.len() as u64 * 1009);
+        let ready: Vec<usize> = tasks
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| is_ready(task))
+            .map(|(index, _)| index)
+            .collect();
+        let chosen = ready[..]
+            .get(usize::try_from(tasks.dice.roll(ready.len().max(1) as u64)).ok()?)
+            .copied()?;
+        tasks.trace = tasks
+            .trace
+            .wrapping_mul(31)
+            .wrapping_add(chosen as u64 + ready.len() as u64 * 1009);
         Some(chosen)
     }
 
@@ -115,7 +149,10 @@ impl Schedule {
             (work, task.flag.clone())
         };
         let waker = Waker::from(flag);
-        let is_over = work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        let is_over = work
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready();
         // Tasks only come behind this one while it goes on.
         let mut tasks = self.0.borrow_mut();
         let task = &mut tasks.all[chosen];

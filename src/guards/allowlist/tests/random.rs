@@ -5,7 +5,14 @@ use proptest::prelude::*;
 
 /// Policies that each property is held against.
 const POLICIES: u64 = 10_000;
-const TOOLS: &[&str] = &["fs__read", "fs__write", "db__read", "db__drop_table", "db__drop", "web__get"];
+const TOOLS: &[&str] = &[
+    "fs__read",
+    "fs__write",
+    "db__read",
+    "db__drop_table",
+    "db__drop",
+    "web__get",
+];
 
 /// How a pattern reads.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
@@ -18,7 +25,10 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 /// How a layer reads: deny first; without `allow` everything else passes.
 fn passes(layer: &LayerSettings, tool: &str) -> bool {
-    let named = |list: &[String]| list.iter().any(|pattern| matches(pattern.as_bytes(), tool.as_bytes()));
+    let named = |list: &[String]| {
+        list.iter()
+            .any(|pattern| matches(pattern.as_bytes(), tool.as_bytes()))
+    };
     !named(&layer.deny) && layer.allow.as_deref().is_none_or(named)
 }
 
@@ -36,8 +46,14 @@ impl Dice {
     }
 
     fn pattern(&mut self) -> String {
-        let globs = ["*", "fs__*", "*__read", "*drop*", "db__*", "x*", "fs__*d", "*__*e*"];
-        let text = if self.roll(2) == 0 { TOOLS[self.roll(TOOLS.len())] } else { globs[self.roll(globs.len())] };
+        let globs = [
+            "*", "fs__*", "*__read", "*drop*", "db__*", "x*", "fs__*d", "*__*e*",
+        ];
+        let text = if self.roll(2) == 0 {
+            TOOLS[self.roll(TOOLS.len())]
+        } else {
+            globs[self.roll(globs.len())]
+        };
         text.to_owned()
     }
 
@@ -47,11 +63,17 @@ impl Dice {
 
     fn layer(&mut self) -> LayerSettings {
         let allow = (self.roll(2) == 0).then(|| self.list());
-        LayerSettings { allow, deny: self.list(), ..LayerSettings::default() }
+        LayerSettings {
+            allow,
+            deny: self.list(),
+            ..LayerSettings::default()
+        }
     }
 
     fn placed(&mut self) -> Vec<Option<LayerSettings>> {
-        (0..PLACES).map(|_| (self.roll(5) < 2).then(|| self.layer())).collect()
+        (0..PLACES)
+            .map(|_| (self.roll(5) < 2).then(|| self.layer()))
+            .collect()
     }
 
     fn shuffle<T>(&mut self, list: &mut [T]) {
@@ -64,7 +86,8 @@ impl Dice {
 /// Holds `property` against so many random policies; a failure names the one to look at.
 fn every(property: impl Fn(&mut Dice)) {
     for seed in 0..POLICIES {
-        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| property(&mut Dice(seed))));
+        let held =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| property(&mut Dice(seed))));
         assert!(held.is_ok(), "the policy of seed {seed}");
     }
 }
@@ -74,12 +97,27 @@ const PLACES: usize = 9;
 
 fn file(placed: &[Option<LayerSettings>]) -> Settings {
     let mut settings = Settings::default();
-    let [profile, by_profile, group, global, by_global, agent, by_agent, environment, delegation] = placed else {
+    let [
+        profile,
+        by_profile,
+        group,
+        global,
+        by_global,
+        agent,
+        by_agent,
+        environment,
+        delegation,
+    ] = placed
+    else {
         panic!("as many as there are places")
     };
     let around = |own: &Option<LayerSettings>, by_model: &Option<LayerSettings>| {
         let by_model = by_model.clone().map(|layer| {
-            let model = written::ModelSettings { allow: layer.allow, deny: layer.deny, ..Default::default() };
+            let model = written::ModelSettings {
+                allow: layer.allow,
+                deny: layer.deny,
+                ..Default::default()
+            };
             ("openai/gpt-5".to_owned(), model)
         });
         (own.is_some() || by_model.is_some()).then(|| LayerSettings {
@@ -87,11 +125,19 @@ fn file(placed: &[Option<LayerSettings>]) -> Settings {
             ..own.clone().unwrap_or_default()
         })
     };
-    settings.profile.extend(around(profile, by_profile).map(|layer| ("p".to_owned(), layer)));
-    settings.group.extend(group.clone().map(|layer| ("g".to_owned(), layer)));
+    settings
+        .profile
+        .extend(around(profile, by_profile).map(|layer| ("p".to_owned(), layer)));
+    settings
+        .group
+        .extend(group.clone().map(|layer| ("g".to_owned(), layer)));
     settings.global = around(global, by_global);
-    settings.agent.extend(around(agent, by_agent).map(|layer| ("bot".to_owned(), layer)));
-    settings.environment.extend(environment.clone().map(|layer| ("e".to_owned(), layer)));
+    settings
+        .agent
+        .extend(around(agent, by_agent).map(|layer| ("bot".to_owned(), layer)));
+    settings
+        .environment
+        .extend(environment.clone().map(|layer| ("e".to_owned(), layer)));
     settings.delegation.clone_from(delegation);
     settings
 }
@@ -99,9 +145,17 @@ fn file(placed: &[Option<LayerSettings>]) -> Settings {
 /// A caller for whom every place of [`file`] holds, below a parent for whom only `global` does.
 fn bot() -> Caller {
     let name = |name: &str| Some(name.to_owned());
-    let (profile, group, environment, model) = (name("p"), name("g"), name("e"), name("openai/gpt-5"));
+    let (profile, group, environment, model) =
+        (name("p"), name("g"), name("e"), name("openai/gpt-5"));
     let parents = vec![Arc::new(Caller::named("main"))];
-    Caller { group, model, profile, environment, parents, ..Caller::named("bot") }
+    Caller {
+        group,
+        model,
+        profile,
+        environment,
+        parents,
+        ..Caller::named("bot")
+    }
 }
 
 fn rule(files: &[Settings]) -> Rule {
@@ -125,7 +179,10 @@ fn a_tool_survives_every_layer() {
         let rule = rule(&files.iter().map(|placed| file(placed)).collect::<Vec<_>>());
         let layers: Vec<&LayerSettings> = files.iter().flatten().flatten().collect();
         let survives = |tool: &&&str| layers.iter().all(|layer| passes(layer, tool));
-        assert_eq!(visible(&rule, &bot()), TOOLS.iter().filter(survives).copied().collect::<Vec<_>>());
+        assert_eq!(
+            visible(&rule, &bot()),
+            TOOLS.iter().filter(survives).copied().collect::<Vec<_>>()
+        );
     });
 }
 
@@ -156,11 +213,21 @@ fn what_is_added_never_shows_more() {
         let placed = dice.placed();
         let before = visible(&rule(&[file(&placed)]), &bot());
         let (mut denied, mut added) = (placed.clone(), vec![None; PLACES]);
-        denied[dice.roll(PLACES)].get_or_insert_default().deny.push(dice.pattern());
+        denied[dice.roll(PLACES)]
+            .get_or_insert_default()
+            .deny
+            .push(dice.pattern());
         added[dice.roll(PLACES)] = Some(dice.layer());
-        for files in [vec![file(&denied)], vec![file(&placed), file(&added)], vec![file(&added), file(&placed)]] {
+        for files in [
+            vec![file(&denied)],
+            vec![file(&placed), file(&added)],
+            vec![file(&added), file(&placed)],
+        ] {
             let after = visible(&rule(&files), &bot());
-            assert!(after.iter().all(|tool| before.contains(tool)), "{before:?} {after:?}");
+            assert!(
+                after.iter().all(|tool| before.contains(tool)),
+                "{before:?} {after:?}"
+            );
         }
     });
 }
@@ -178,7 +245,8 @@ const LABELS: [&str; PLACES] = [
     "delegation",
 ];
 
-/// POLICY §2.6: `explain` names the first layer that removes the tool, and a pattern that does it; nothing for what is seen.
+/// POLICY §2.6: `explain` names the first layer that removes the tool, and a pattern that does it;
+/// nothing for what is seen.
 #[test]
 fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {
     every(|dice| {
@@ -190,15 +258,30 @@ fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {
         let found = steps.iter().find(|step| step.verdict.refuses());
         assert_eq!(found.is_none(), rule.admit(&bot(), &name).is_ok());
         let Some(found) = found else { return };
-        let place = LABELS.iter().position(|label| *label == found.layer).expect("a layer of the policy");
+        let place = LABELS
+            .iter()
+            .position(|label| *label == found.layer)
+            .expect("a layer of the policy");
         let layer = placed[place].as_ref().expect("a layer that is written");
-        assert!(placed[..place].iter().flatten().all(|layer| passes(layer, tool)), "an earlier layer removed it");
+        assert!(
+            placed[..place]
+                .iter()
+                .flatten()
+                .all(|layer| passes(layer, tool)),
+            "an earlier layer removed it"
+        );
         if let Verdict::Denied(pattern) = found.verdict {
             assert!(layer.deny.iter().any(|denied| denied == pattern));
             assert!(matches(pattern.as_bytes(), tool.as_bytes()));
         } else {
-            let allowed = LayerSettings { deny: Vec::new(), ..layer.clone() };
-            assert!(found.verdict == Verdict::NotAllowed && !passes(&allowed, tool), "{found}");
+            let allowed = LayerSettings {
+                deny: Vec::new(),
+                ..layer.clone()
+            };
+            assert!(
+                found.verdict == Verdict::NotAllowed && !passes(&allowed, tool),
+                "{found}"
+            );
         }
     });
 }
@@ -211,12 +294,25 @@ fn a_child_sees_no_more_than_its_parent() {
     every(|dice| {
         let layers = file(&dice.placed()).compile(&Around::default(), &mut Problems::default());
         let rule = Rule::new(Mode::Enforce, layers, tools.clone());
-        let parent = Caller { owner: dice.roll(2) == 0, ..bot() };
+        let parent = Caller {
+            owner: dice.roll(2) == 0,
+            ..bot()
+        };
         let owner = dice.roll(2) == 0;
-        let model = [None, Some("openai"), Some("openai/gpt-5"), Some("acme")][dice.roll(4)].map(ToOwned::to_owned);
-        let child = Caller { parents: vec![Arc::new(parent.clone())], owner, model, ..Caller::named("child") };
+        let model = [None, Some("openai"), Some("openai/gpt-5"), Some("acme")][dice.roll(4)]
+            .map(ToOwned::to_owned);
+        let child = Caller {
+            parents: vec![Arc::new(parent.clone())],
+            owner,
+            model,
+            ..Caller::named("child")
+        };
         let seen = visible(&rule, &parent);
-        assert!(visible(&rule, &child).iter().all(|tool| seen.contains(tool)));
+        assert!(
+            visible(&rule, &child)
+                .iter()
+                .all(|tool| seen.contains(tool))
+        );
     });
 }
 

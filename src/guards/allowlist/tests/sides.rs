@@ -1,4 +1,5 @@
-//! Side doors by layers: every kind of layer, deny before allow, closed where nobody says a word (SECURITY §5, §3C C3).
+//! Side doors by layers: every kind of layer, deny before allow, closed where nobody says a word
+//! (SECURITY §5, §3C C3).
 
 use super::*;
 use crate::guards::allowlist::side::Wanted;
@@ -22,7 +23,9 @@ fn patterns(door: SideDoor) -> (&'static str, &'static str) {
     match door {
         SideDoor::Resources => ("docs__file:///srv/docs/*", "docs__file:///opt/*"),
         SideDoor::Prompts | SideDoor::Completions => ("docs__*", "docs__other"),
-        SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => ("docs", "other"),
+        SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => {
+            ("docs", "other")
+        }
     }
 }
 
@@ -31,10 +34,15 @@ fn opens(written: Value, caller: &Caller, door: SideDoor) -> bool {
     !rule.side(caller, &wanted(door)).refuses()
 }
 
-/// All ten kinds of layers (six and their models, and what holds of a parent) × what they say × all doors: 7 × 10 × 5 cases.
+/// All ten kinds of layers (six and their models, and what holds of a parent) × what they say × all
+/// doors: 7 × 10 × 5 cases.
 #[test]
 fn every_layer_governs_every_door() {
-    let parent = Caller { profile: Some("p".to_owned()), model: Some("openai/x".to_owned()), ..Caller::named("up") };
+    let parent = Caller {
+        profile: Some("p".to_owned()),
+        model: Some("openai/x".to_owned()),
+        ..Caller::named("up")
+    };
     let caller = Caller {
         profile: Some("p".to_owned()),
         group: Some("g".to_owned()),
@@ -43,7 +51,10 @@ fn every_layer_governs_every_door() {
         parents: Vec::new(),
         ..Caller::named("a")
     };
-    let child = Caller { parents: vec![Arc::new(parent)], ..caller.clone() };
+    let child = Caller {
+        parents: vec![Arc::new(parent)],
+        ..caller.clone()
+    };
     let mut cases = 0;
     for door in SideDoor::ALL {
         let (pattern, other) = patterns(door);
@@ -81,14 +92,18 @@ fn every_layer_governs_every_door() {
             cases += 2;
         }
         assert!(!opens(json!({}), &caller, door), "nobody opens it");
-        assert!(!opens(json!({ "global": { "allow": ["*"] } }), &caller, door), "tools are no side door");
+        assert!(
+            !opens(json!({ "global": { "allow": ["*"] } }), &caller, door),
+            "tools are no side door"
+        );
         let both = json!({ "global": { (door.word()): { "allow": [pattern] } }, "agent": { "a": { (door.word()): { "allow": [other] } } } });
         assert!(!opens(both, &caller, door), "all layers hold together");
     }
     assert_eq!(cases, 7 * 5 * 10);
 }
 
-/// A rule sees every reading of a URI: `%2F` is a separator for whom it may be, and a query hides nothing from a `deny`.
+/// A rule sees every reading of a URI: `%2F` is a separator for whom it may be, and a query hides
+/// nothing from a `deny`.
 #[test]
 fn c3_a_deny_holds_however_it_is_written() {
     let server = ServerName::new("docs");
@@ -114,7 +129,12 @@ fn c3_a_deny_holds_however_it_is_written() {
         ("file:///etc%2Fpasswd", false),
         ("file:///etcetera", true),
     ] {
-        let refused = rule.side(&Caller::named("a"), &Wanted::resource(SideDoor::Resources, &server, uri)).refuses();
+        let refused = rule
+            .side(
+                &Caller::named("a"),
+                &Wanted::resource(SideDoor::Resources, &server, uri),
+            )
+            .refuses();
         assert_eq!(!refused, passes, "{uri}");
     }
 }
@@ -124,7 +144,8 @@ fn c3_a_deny_holds_however_it_is_written() {
 fn c3_templates_tell_nothing_that_is_closed() {
     let server = ServerName::new("docs");
     let open = json!({ "allow": ["docs__file:///srv/docs/*"], "deny": ["docs__file:///srv/docs/private/*"] });
-    let written = json!({ "global": { "resources": open, "completions": { "allow": ["docs__*"] } } });
+    let written =
+        json!({ "global": { "resources": open, "completions": { "allow": ["docs__*"] } } });
     let rule = Rule::new(Mode::Enforce, layers(written), contracts(&[], false));
     for (template, listed, completed) in [
         ("file:///srv/docs/{name}", true, false),
@@ -138,8 +159,16 @@ fn c3_templates_tell_nothing_that_is_closed() {
         ("file:///srv/docs/public/a", true, true),
     ] {
         let refused = |wanted| rule.side(&Caller::named("a"), &wanted).refuses();
-        assert_eq!(!refused(Wanted::listed(&server, template)), listed, "{template}");
-        assert_eq!(!refused(Wanted::completed(SideDoor::Resources, &server, template)), completed, "{template}");
+        assert_eq!(
+            !refused(Wanted::listed(&server, template)),
+            listed,
+            "{template}"
+        );
+        assert_eq!(
+            !refused(Wanted::completed(SideDoor::Resources, &server, template)),
+            completed,
+            "{template}"
+        );
     }
 }
 

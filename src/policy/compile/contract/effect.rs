@@ -1,4 +1,5 @@
-//! Whatever changes something says how it is taken back, or that it cannot be (003-19, 003-52, 003-64).
+//! Whatever changes something says how it is taken back, or that it cannot be (003-19, 003-52,
+//! 003-64).
 
 use super::server_of;
 use crate::guards::rollback::{self, ACTION, ARGUMENTS, RESULT};
@@ -21,36 +22,59 @@ pub(super) fn changes(actions: &[String]) -> bool {
 /// The call that takes the effect back.
 pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<rollback::Rollback> {
     let Rollback { tool, arguments } = side_effect?.rollback.as_ref()?;
-    Some(rollback::Rollback { tool: ToolName::new(tool), arguments: arguments.clone() })
+    Some(rollback::Rollback {
+        tool: ToolName::new(tool),
+        arguments: arguments.clone(),
+    })
 }
 
 /// What a contract says of its effect agrees with itself.
 pub(super) fn judge(contract: &Contract, servers: &[ServerName], problems: &mut Problems) {
-    let Contract { actions, side_effect, irreversible, .. } = contract;
+    let Contract {
+        actions,
+        side_effect,
+        irreversible,
+        ..
+    } = contract;
     if (side_effect.is_some() || *irreversible) && !changes(actions) {
-        let hint = "name the action that changes something, or take `side_effect` and `irreversible` away";
-        problems.under("actions", |problems| problems.error("only `read`, yet the contract tells of an effect", hint));
+        let hint =
+            "name the action that changes something, or take `side_effect` and `irreversible` away";
+        problems.under("actions", |problems| {
+            problems.error("only `read`, yet the contract tells of an effect", hint);
+        });
     }
-    let Some(SideEffect { writes, rollback }) = side_effect else { return };
+    let Some(SideEffect { writes, rollback }) = side_effect else {
+        return;
+    };
     problems.under("side_effect", |problems| {
         if writes.trim().is_empty() {
-            problems.under("writes", |problems| problems.error("is blank", "say what a call changes"));
+            problems.under("writes", |problems| {
+                problems.error("is blank", "say what a call changes");
+            });
         }
         let Some(rollback) = rollback else { return };
-        problems.under("rollback", |problems| judge_rollback(rollback, servers, problems));
+        problems.under("rollback", |problems| {
+            judge_rollback(rollback, servers, problems);
+        });
     });
     if *irreversible && rollback.is_some() {
         let hint = "take `irreversible` away, or `rollback`";
-        problems.under("irreversible", |problems| problems.error("yet there is a call that takes it back", hint));
+        problems.under("irreversible", |problems| {
+            problems.error("yet there is a call that takes it back", hint);
+        });
     }
 }
 
 /// What changes something says how it is taken back.
 pub(super) fn judge_told(contract: &Contract, problems: &mut Problems) {
-    let is_told =
-        contract.irreversible || contract.side_effect.as_ref().is_some_and(|effect| effect.rollback.is_some());
+    let is_told = contract.irreversible
+        || contract
+            .side_effect
+            .as_ref()
+            .is_some_and(|effect| effect.rollback.is_some());
     if changes(&contract.actions) && !is_told {
-        let hint = "add `side_effect` with the `rollback` that takes it back, or `irreversible: true`";
+        let hint =
+            "add `side_effect` with the `rollback` that takes it back, or `irreversible: true`";
         problems.error("missing `side_effect.rollback` or `irreversible`", hint);
     }
 }
@@ -59,13 +83,18 @@ fn judge_rollback(rollback: &Rollback, servers: &[ServerName], problems: &mut Pr
     let Rollback { tool, arguments } = rollback;
     if server_of(tool, servers).is_none() {
         problems.under("tool", |problems| {
-            problems.error(format!("`{tool}` is no tool of a declared server"), "name it `server__tool`");
+            problems.error(
+                format!("`{tool}` is no tool of a declared server"),
+                "name it `server__tool`",
+            );
         });
     }
     problems.under("arguments", |problems| {
         let mut left = MAX_VALUES;
         for (name, value) in arguments {
-            problems.under(name.clone(), |problems| judge_value(value, &mut left, problems));
+            problems.under(name.clone(), |problems| {
+                judge_value(value, &mut left, problems);
+            });
         }
         if left == 0 {
             problems.error(format!("more than {MAX_VALUES} values"), "take some away");
@@ -82,7 +111,9 @@ fn judge_value(value: &Value, left: &mut usize, problems: &mut Problems) {
         Value::String(text) => judge_text(text, problems),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                problems.under(index.to_string(), |problems| judge_value(item, left, problems));
+                problems.under(index.to_string(), |problems| {
+                    judge_value(item, left, problems);
+                });
             }
         }
         Value::Object(members) => {
@@ -95,7 +126,9 @@ fn judge_value(value: &Value, left: &mut usize, problems: &mut Problems) {
 }
 
 fn judge_text(text: &str, problems: &mut Problems) {
-    let Some((word, pointer)) = text.split_once('#') else { return };
+    let Some((word, pointer)) = text.split_once('#') else {
+        return;
+    };
     let (stand, is_bare) = (format!("{word}#"), pointer.is_empty());
     let is_part = PARTS.contains(&stand.as_str());
     if (is_part && !is_bare && !is_pointer(pointer)) || (stand == ACTION && !is_bare) {

@@ -11,24 +11,43 @@ const DEAR: [&str; 3] = ["delete", "pay", "grant"];
 
 /// Judges the contract as a whole.
 pub(super) fn judge(contract: &Contract, problems: &mut Problems) {
-    let Contract { actions, variants, permission, owner_only, arguments, .. } = contract;
+    let Contract {
+        actions,
+        variants,
+        permission,
+        owner_only,
+        arguments,
+        ..
+    } = contract;
     let is_one = variants.is_none();
     if is_one && changes(actions) && actions.iter().any(|action| action == "read") {
         let hint = "if an argument says which of the two it is, split the contract by `variants`";
-        problems
-            .under("actions", |problems| problems.warning("reads and changes things under the same conditions", hint));
-    }
-    if let (true, true, Some((name, _))) = (is_one, changes(actions), flags::of(&arguments.0.clone().into())) {
-        problems.under("arguments", |problems| {
-            let hint = format!("split the contract by `variants: {{ by: /{name}, cases: … }}`");
-            problems.warning(format!("`{name}` says what is done, and all of it is judged alike"), hint);
+        problems.under("actions", |problems| {
+            problems.warning("reads and changes things under the same conditions", hint);
         });
     }
-    let dear = actions.iter().find(|action| DEAR.contains(&action.as_str()));
+    if let (true, true, Some((name, _))) = (
+        is_one,
+        changes(actions),
+        flags::of(&arguments.0.clone().into()),
+    ) {
+        problems.under("arguments", |problems| {
+            let hint = format!("split the contract by `variants: {{ by: /{name}, cases: … }}`");
+            problems.warning(
+                format!("`{name}` says what is done, and all of it is judged alike"),
+                hint,
+            );
+        });
+    }
+    let dear = actions
+        .iter()
+        .find(|action| DEAR.contains(&action.as_str()));
     let is_open = *permission == permission::Settings::default() && !owner_only;
     let in_cases = variants.iter().flat_map(|variants| variants.cases.values());
-    let is_guarded =
-        in_cases.clone().count() > 0 && in_cases.clone().all(|case| case.permission != permission::Settings::default());
+    let is_guarded = in_cases.clone().count() > 0
+        && in_cases
+            .clone()
+            .all(|case| case.permission != permission::Settings::default());
     if let (Some(action), true, false) = (dear, is_open, is_guarded) {
         let hint = "add `permission` with `roles`, a `tenant` or a `resource`, or `owner_only`";
         let message = format!("everybody who sees the tool may `{action}`, whatever it is about");

@@ -1,5 +1,5 @@
-//! A contract with variants → one contract for each (002-32). A case only narrows: what the contract asks of everybody, it
-//! asks of the caller that chooses the case.
+//! A contract with variants → one contract for each (002-32). A case only narrows: what the
+//! contract asks of everybody, it asks of the caller that chooses the case.
 
 use super::{effect, keys, section_by_section};
 use crate::guards::{Needed, ToolRules, arguments, idempotency, rules, variants};
@@ -17,20 +17,24 @@ const MAX_CASES: usize = 64;
 /// Characters of a case's name: it stands in ledger entries.
 const MAX_NAME: usize = 64;
 
-/// `whole`, the contract as such, with its cases: what a call is judged by that chooses none of them is refused.
+/// `whole`, the contract as such, with its cases: what a call is judged by that chooses none of
+/// them is refused.
 pub(super) fn compile(
     contract: &Contract,
     whole: ToolRules,
     (servers, timeout): (&[ServerName], Duration),
     problems: &mut Problems,
 ) -> ToolRules {
-    let Some(Variants { by, absent, cases }) = &contract.variants else { return whole };
+    let Some(Variants { by, absent, cases }) = &contract.variants else {
+        return whole;
+    };
     problems.under("variants", |problems| {
         judge(contract, problems);
         let one = |(name, case): (&String, &Case)| {
             let rules = problems.under("cases", |problems| {
-                problems
-                    .under(name.clone(), |problems| compile_case((contract, name, case), (servers, timeout), problems))
+                problems.under(name.clone(), |problems| {
+                    compile_case((contract, name, case), (servers, timeout), problems)
+                })
             });
             (name.clone(), Arc::new(rules))
         };
@@ -53,7 +57,10 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Nee
         for needed in &rules.needs {
             if !all.iter().any(|known| known.path == needed.path) {
                 let around = ["variants", "cases", name].map(str::to_owned);
-                all.push(Needed { key: [&around[..], &needed.key[..]].concat(), path: needed.path.clone() });
+                all.push(Needed {
+                    key: [&around[..], &needed.key[..]].concat(),
+                    path: needed.path.clone(),
+                });
             }
         }
     }
@@ -61,35 +68,57 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Nee
 }
 
 fn judge(contract: &Contract, problems: &mut Problems) {
-    let Some(Variants { by, absent, cases }) = &contract.variants else { return };
+    let Some(Variants { by, absent, cases }) = &contract.variants else {
+        return;
+    };
     if !is_pointer(by) {
         let hint = "write `/` and the argument's name, such as `/action`";
-        problems.under("by", |problems| problems.error("not a JSON pointer to an argument", hint));
+        problems.under("by", |problems| {
+            problems.error("not a JSON pointer to an argument", hint);
+        });
     }
     let names: Vec<String> = cases.keys().cloned().collect();
     if let Some(absent) = absent.as_ref().filter(|absent| !names.contains(absent)) {
         problems.under("absent", |problems| {
-            problems.error(format!("there is no case `{absent}`"), suggest(absent, &names));
+            problems.error(
+                format!("there is no case `{absent}`"),
+                suggest(absent, &names),
+            );
         });
     }
     problems.under("cases", |problems| {
         if names.is_empty() || names.len() > MAX_CASES {
-            problems.error(format!("not between 1 and {MAX_CASES} cases"), "name the values of the argument");
+            problems.error(
+                format!("not between 1 and {MAX_CASES} cases"),
+                "name the values of the argument",
+            );
         }
         for (name, case) in cases {
-            problems.under(name.clone(), |problems| judge_case(contract, (name, case), problems));
+            problems.under(name.clone(), |problems| {
+                judge_case(contract, (name, case), problems);
+            });
         }
     });
 }
 
 fn judge_case(contract: &Contract, (name, case): (&str, &Case), problems: &mut Problems) {
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        problems.error("is no value of an argument that can be named", "1 to 64 characters that can be seen");
+        problems.error(
+            "is no value of an argument that can be named",
+            "1 to 64 characters that can be seen",
+        );
     }
     problems.under("actions", |problems| {
-        for (index, action) in case.actions.iter().enumerate().filter(|(_, one)| !contract.actions.contains(one)) {
+        for (index, action) in case
+            .actions
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !contract.actions.contains(one))
+        {
             let message = format!("`{action}` is not among the contract's `actions`");
-            problems.under(index.to_string(), |problems| problems.error(message, suggest(action, &contract.actions)));
+            problems.under(index.to_string(), |problems| {
+                problems.error(message, suggest(action, &contract.actions));
+            });
         }
     });
     let Some(own) = &case.idempotency else { return };
@@ -110,11 +139,16 @@ fn compile_case(
 ) -> ToolRules {
     let merged = merge(contract, case, name);
     effect::judge_told(&merged, problems);
-    // What the case says itself is judged where it stands; what it has from the contract was judged there.
+    // What the case says itself is judged where it stands; what it has from the contract was judged
+    // there.
     section_by_section(alone(case, &merged), servers, timeout, problems);
     let mut rules = section_by_section(merged, servers, timeout, &mut Problems::default());
     rules.variant = Some(name.to_owned());
-    if case.budget.as_ref().is_some_and(crate::guards::budget::Settings::counts) {
+    if case
+        .budget
+        .as_ref()
+        .is_some_and(crate::guards::budget::Settings::counts)
+    {
         rules.budget = rules.budget.apart(name);
     }
     rules
@@ -146,7 +180,10 @@ fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
     let idempotency = idempotency.map(|own| own.within(contract.idempotency.as_ref()));
     let mut merged = Contract {
         actions,
-        permission: crate::guards::permission::Settings { besides, ..permission },
+        permission: crate::guards::permission::Settings {
+            besides,
+            ..permission
+        },
         arguments: arguments::Settings::and(arguments, &contract.arguments),
         rules: rules::Settings([contract.rules.0.clone(), rules.0].concat()),
         idempotency: idempotency.or_else(|| contract.idempotency.clone()),
@@ -158,8 +195,13 @@ fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
         irreversible,
         ..contract.clone()
     };
-    // Calls that choose different cases are never the same; those without the argument have none to be told apart by.
-    if let Some(variants) = contract.variants.as_ref().filter(|variants| variants.absent.as_deref() != Some(name)) {
+    // Calls that choose different cases are never the same; those without the argument have none to
+    // be told apart by.
+    if let Some(variants) = contract
+        .variants
+        .as_ref()
+        .filter(|variants| variants.absent.as_deref() != Some(name))
+    {
         merged.idempotency = keys(&merged).map(|keys| keys.told_apart(&variants.by));
     }
     merged
@@ -180,8 +222,12 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         side_effect,
         irreversible: _, // what counts is what the contract says, where the case says nothing
     } = case.clone();
-    // It is held to the contract's key, of which only the time counts here, and to what the contract says of its effect.
-    let lasting = |keys: idempotency::Settings| idempotency::Settings { ttl: keys.ttl, ..Default::default() };
+    // It is held to the contract's key, of which only the time counts here, and to what the
+    // contract says of its effect.
+    let lasting = |keys: idempotency::Settings| idempotency::Settings {
+        ttl: keys.ttl,
+        ..Default::default()
+    };
     let approval = approval.or_else(|| merged.approval.clone());
     let idempotency = idempotency.or_else(|| approval.as_ref().and(keys(merged)).map(lasting));
     let is_timed = budget.is_some() || idempotency.is_some();
@@ -194,7 +240,11 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         idempotency,
         confirms,
         approval,
-        budget: if is_timed { merged.budget.clone() } else { crate::guards::budget::Settings::default() },
+        budget: if is_timed {
+            merged.budget.clone()
+        } else {
+            crate::guards::budget::Settings::default()
+        },
         output,
         side_effect,
         irreversible: merged.irreversible,

@@ -6,42 +6,68 @@ use serde_json::json;
 
 /// What is said of a policy with these contracts.
 pub(super) fn said(contracts: &str) -> String {
-    compile_files(&[("a.yaml", &format!("contracts:\n{contracts}\n"))], Mode::Enforce).1
+    compile_files(
+        &[("a.yaml", &format!("contracts:\n{contracts}\n"))],
+        Mode::Enforce,
+    )
+    .1
 }
 
 pub(super) fn policy(contracts: &str) -> Policy {
-    let (compiled, shown) = compile_files(&[("a.yaml", &format!("contracts:\n{contracts}\n"))], Mode::Enforce);
+    let (compiled, shown) = compile_files(
+        &[("a.yaml", &format!("contracts:\n{contracts}\n"))],
+        Mode::Enforce,
+    );
     compiled.policy.unwrap_or_else(|| panic!("{shown}"))
 }
 
-/// 002-09, 002-16, 002-26, 002-29, 003-01, 003-05, 003-19, 003-45, 003-47, 003-52, 003-114: what a contract must not leave
-/// open, and that its tool is named.
+/// 002-09, 002-16, 002-26, 002-29, 003-01, 003-05, 003-19, 003-45, 003-47, 003-52, 003-114: what a
+/// contract must not leave open, and that its tool is named.
 #[test]
 fn a_contract_with_a_missing_part_does_not_load() {
     let whole = [
         ("purpose", "p"),
         ("actions", "[write]"),
         ("secrets", "[]"),
-        ("side_effect", "{ writes: files, rollback: { tool: fs__undo } }"),
+        (
+            "side_effect",
+            "{ writes: files, rollback: { tool: fs__undo } }",
+        ),
     ];
     let undo = "  fs__undo: { purpose: p, actions: [write], irreversible: true, secrets: [] }";
     let without = |left_out: &str| {
-        let parts: Vec<String> =
-            whole.iter().filter(|(key, _)| *key != left_out).map(|(key, value)| format!("{key}: {value}")).collect();
+        let parts: Vec<String> = whole
+            .iter()
+            .filter(|(key, _)| *key != left_out)
+            .map(|(key, value)| format!("{key}: {value}"))
+            .collect();
         said(&format!("  fs__a: {{ {} }}\n{undo}", parts.join(", ")))
     };
     assert_eq!(without(""), "");
     for (key, _) in whole {
-        let missing = if key == "side_effect" { "side_effect.rollback` or `irreversible" } else { key };
-        let expected = format!("a.yaml:2:3: error: missing `{missing}`, in the contract of `fs__a`");
+        let missing = if key == "side_effect" {
+            "side_effect.rollback` or `irreversible"
+        } else {
+            key
+        };
+        let expected =
+            format!("a.yaml:2:3: error: missing `{missing}`, in the contract of `fs__a`");
         assert!(without(key).starts_with(&expected), "{}", without(key));
     }
     // Whatever is not only read changes something; what is only read has nothing to take back.
     for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {
-        let shown = said(&format!("  fs__a: {{ purpose: p, actions: [{action}], owner_only: true, secrets: [] }}"));
-        assert!(shown.contains("missing `side_effect.rollback` or `irreversible`"), "{action}: {shown}");
+        let shown = said(&format!(
+            "  fs__a: {{ purpose: p, actions: [{action}], owner_only: true, secrets: [] }}"
+        ));
+        assert!(
+            shown.contains("missing `side_effect.rollback` or `irreversible`"),
+            "{action}: {shown}"
+        );
     }
-    assert_eq!(said("  fs__a: { purpose: p, actions: [read], secrets: [] }"), "");
+    assert_eq!(
+        said("  fs__a: { purpose: p, actions: [read], secrets: [] }"),
+        ""
+    );
 }
 
 const READ: &str = "purpose: p, actions: [read], secrets: []";
@@ -49,35 +75,72 @@ const WRITE: &str = "purpose: p, actions: [write], irreversible: true, secrets: 
 
 /// Each contract, beside others that it may name: what is said of it, and what to do.
 fn do_not_load(cases: &[(String, &str, &str)]) {
-    let others = format!("  fs__b: {{ {WRITE} }}\n  fs__look: {{ {READ} }}\n  billing__b: {{ {WRITE} }}");
+    let others =
+        format!("  fs__b: {{ {WRITE} }}\n  fs__look: {{ {READ} }}\n  billing__b: {{ {WRITE} }}");
     for (contract, message, hint) in cases {
         let shown = said(&format!("  {contract}\n{others}"));
-        let errors = shown.lines().filter(|line| line.starts_with("a.yaml:") && line.contains(": error:"));
+        let errors = shown
+            .lines()
+            .filter(|line| line.starts_with("a.yaml:") && line.contains(": error:"));
         assert!(errors.count() <= 2, "{contract}: {shown}");
-        assert!(shown.contains(message) && shown.contains(hint), "{contract}: {shown}");
+        assert!(
+            shown.contains(message) && shown.contains(hint),
+            "{contract}: {shown}"
+        );
     }
 }
 
-/// 003-19, 003-52, 003-64, 003-98: a way back is a call of the same server that can be made, or there is none.
+/// 003-19, 003-52, 003-64, 003-98: a way back is a call of the same server that can be made, or
+/// there is none.
 #[test]
 fn a_way_back_that_leads_nowhere_does_not_load() {
-    let effect =
-        |effect: &str| format!("fs__a: {{ purpose: p, actions: [write], secrets: [], side_effect: {{ {effect} }} }}");
+    let effect = |effect: &str| {
+        format!(
+            "fs__a: {{ purpose: p, actions: [write], secrets: [], side_effect: {{ {effect} }} }}"
+        )
+    };
     let back = |tool: &str| effect(&format!("writes: x, rollback: {{ tool: {tool} }}"));
-    let with = |id: &str| effect(&format!("writes: x, rollback: {{ tool: fs__b, arguments: {{ id: {id} }} }}"));
-    let both = format!("fs__a: {{ {WRITE}, side_effect: {{ writes: x, rollback: {{ tool: fs__b }} }} }}");
+    let with = |id: &str| {
+        effect(&format!(
+            "writes: x, rollback: {{ tool: fs__b, arguments: {{ id: {id} }} }}"
+        ))
+    };
+    let both =
+        format!("fs__a: {{ {WRITE}, side_effect: {{ writes: x, rollback: {{ tool: fs__b }} }} }}");
     do_not_load(&[
         (both, "yet there is a call that takes it back", ""),
-        (effect("writes: x"), "missing `side_effect.rollback`", "rollback"),
+        (
+            effect("writes: x"),
+            "missing `side_effect.rollback`",
+            "rollback",
+        ),
         (back("fs__a"), "`fs__a` is the tool itself", "another tool"),
-        (back("fs__no"), "`fs__no` has no contract", "write its contract"),
+        (
+            back("fs__no"),
+            "`fs__no` has no contract",
+            "write its contract",
+        ),
         (back("fs__look"), "`fs__look` changes nothing", ""),
         (back("billing__b"), "a tool of another server", ""),
-        (with("result#id"), "`result#` is followed by no JSON pointer", "action#"),
+        (
+            with("result#id"),
+            "`result#` is followed by no JSON pointer",
+            "action#",
+        ),
         (with("action#/id"), "`action#` is followed by no", ""),
-        (with("[reslt#/id]"), "warning: `reslt#` stands for nothing", ""),
+        (
+            with("[reslt#/id]"),
+            "warning: `reslt#` stands for nothing",
+            "",
+        ),
     ]);
-    assert_eq!(said(&format!("  {}\n  fs__b: {{ {WRITE} }}", with("[result#/id, arguments#/a/b, action#, c#]"))), "");
+    assert_eq!(
+        said(&format!(
+            "  {}\n  fs__b: {{ {WRITE} }}",
+            with("[result#/id, arguments#/a/b, action#, c#]")
+        )),
+        ""
+    );
 }
 
 /// 003-44, 003-46, 003-50, 003-53, 003-P4d: fields that cannot be kept.
@@ -86,9 +149,21 @@ fn a_field_that_cannot_be_kept_does_not_load() {
     let long = "x".repeat(201);
     let whole = "action_id, request_id, user_id, tenant_id, tool, params_hash, result, latency_ms, id, trace_id";
     do_not_load(&[
-        (format!("fs__a: {{ {READ}, not_for: {long} }}"), "longer than 200 characters", "shorten"),
-        (format!("FS__b: {{ {WRITE} }}"), "the server `FS` is not declared", "known here: billing, fs"),
-        (format!("fs__B: {{ {WRITE} }}"), "`fs__b` and `fs__B` differ in case only", "the tool server lists"),
+        (
+            format!("fs__a: {{ {READ}, not_for: {long} }}"),
+            "longer than 200 characters",
+            "shorten",
+        ),
+        (
+            format!("FS__b: {{ {WRITE} }}"),
+            "the server `FS` is not declared",
+            "known here: billing, fs",
+        ),
+        (
+            format!("fs__B: {{ {WRITE} }}"),
+            "`fs__b` and `fs__B` differ in case only",
+            "the tool server lists",
+        ),
         (
             format!("fs__a: {{ {READ}, audit_fields: [action_id] }}"),
             "missing request_id, user_id, tenant_id, tool, params_hash, result, latency_ms",
@@ -104,15 +179,33 @@ fn a_field_that_cannot_be_kept_does_not_load() {
             "`fs__look` changes nothing",
             "makes the draft",
         ),
-        (format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__no, draft: /id }} }}"), "`fs__no` has no contract", ""),
-        (format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__b, draft: id }} }}"), "not a JSON pointer", "/id"),
         (
-            format!("fs__a: {{ {WRITE}, idempotency: {{ probe: {{ tool: fs__b, found: /id }} }} }}"),
+            format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__no, draft: /id }} }}"),
+            "`fs__no` has no contract",
+            "",
+        ),
+        (
+            format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__b, draft: id }} }}"),
+            "not a JSON pointer",
+            "/id",
+        ),
+        (
+            format!(
+                "fs__a: {{ {WRITE}, idempotency: {{ probe: {{ tool: fs__b, found: /id }} }} }}"
+            ),
             "`fs__b` changes something",
             "",
         ),
-        (format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: retry }}] }} }}"), "expected one of", ""),
-        (format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: unknown }}] }} }}"), "fits every error", ""),
+        (
+            format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: retry }}] }} }}"),
+            "expected one of",
+            "",
+        ),
+        (
+            format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: unknown }}] }} }}"),
+            "fits every error",
+            "",
+        ),
     ]);
 }
 
@@ -130,18 +223,31 @@ fn a_pattern_that_leaves_something_open_does_not_load() {
             "missing `secrets`, in the contract of `fs__get_*`",
             "",
         ),
-        (format!("\"*__get\": {{ {READ} }}"), "a contract is for the tools of one server", "server__get_*"),
-        (format!("fs__[a-z]*: {{ {READ} }}"), "`[` has no meaning in a pattern", "only `*`"),
+        (
+            format!("\"*__get\": {{ {READ} }}"),
+            "a contract is for the tools of one server",
+            "server__get_*",
+        ),
+        (
+            format!("fs__[a-z]*: {{ {READ} }}"),
+            "`[` has no meaning in a pattern",
+            "only `*`",
+        ),
         (
             format!("fs__get_*: {{ {READ} }}\n  fs__*_all: {{ {READ} }}"),
             "`fs__get_*` and `fs__*_all` can match the same tool",
             "narrow",
         ),
-        (format!("fs__g**: {{ {READ} }}\n  fs__g*: {{ {READ} }}"), "neither is narrower", ""),
+        (
+            format!("fs__g**: {{ {READ} }}\n  fs__g*: {{ {READ} }}"),
+            "neither is narrower",
+            "",
+        ),
     ]);
 }
 
-/// 002-30, 002-32: a pattern is written once for several tools; what is narrower counts, and a tool's own contract most.
+/// 002-30, 002-32: a pattern is written once for several tools; what is narrower counts, and a
+/// tool's own contract most.
 #[test]
 fn the_narrowest_contract_counts() {
     let read = "actions: [read], secrets: []";
@@ -161,8 +267,19 @@ fn the_narrowest_contract_counts() {
         ("other__get_a", None),
     ] {
         let name = ToolName::new(tool);
-        assert_eq!(policy.allowlist.contract_of(&name).map(|rules| rules.purpose.as_str()), purpose, "{tool}");
-        assert_eq!(policy.allowlist.admit(&bot(), &name).is_ok(), purpose.is_some(), "{tool}");
+        assert_eq!(
+            policy
+                .allowlist
+                .contract_of(&name)
+                .map(|rules| rules.purpose.as_str()),
+            purpose,
+            "{tool}"
+        );
+        assert_eq!(
+            policy.allowlist.admit(&bot(), &name).is_ok(),
+            purpose.is_some(),
+            "{tool}"
+        );
     }
 }
 
@@ -196,51 +313,110 @@ const VARIED: &str = r#"
           output: { errors: [ { says: busy, means: unknown } ] }
   fs__restore: { purpose: Restores a file., actions: [write], irreversible: true, secrets: [] }"#;
 
-/// 002-32: a case is chosen by its argument, narrows what the contract says, and replaces what cannot be both.
+/// 002-32: a case is chosen by its argument, narrows what the contract says, and replaces what
+/// cannot be both.
 #[test]
 fn a_variant_narrows_its_contract() {
     assert_eq!(said(VARIED), "");
     let policy = policy(VARIED);
     let tool = ToolName::new("fs__file");
     let rules = |arguments: Value| {
-        let admitted = policy.allowlist.admit(&bot(), &tool).unwrap().on(&arguments);
+        let admitted = policy
+            .allowlist
+            .admit(&bot(), &tool)
+            .unwrap()
+            .on(&arguments);
         let rules = admitted.rules();
-        let asked = rules.budget.ask(&policy.tasks, &bot(), (&tool, rules.side_effect));
-        (rules.clone(), asked.price.tool.to_string(), asked.limits.calls_per_tool)
+        let asked = rules
+            .budget
+            .ask(&policy.tasks, &bot(), (&tool, rules.side_effect));
+        (
+            rules.clone(),
+            asked.price.tool.to_string(),
+            asked.limits.calls_per_tool,
+        )
     };
     let (show, counted, most) = rules(json!({ "path": "/support-bot/a" }));
     assert_eq!(
-        (show.variant.as_deref(), show.side_effect, counted.as_str(), most),
+        (
+            show.variant.as_deref(),
+            show.side_effect,
+            counted.as_str(),
+            most
+        ),
         (Some("show"), false, "fs__file#show", Some(3))
     );
     assert!(
         show.writes.is_none() && show.rollback.is_none(),
         "what only reads takes nothing from the contract's effect"
     );
-    assert!(show.idempotency.is_some(), "the contract asks for keys, of all its calls");
+    assert!(
+        show.idempotency.is_some(),
+        "the contract asks for keys, of all its calls"
+    );
     let (write, counted, most) = rules(json!({ "action": "write" }));
-    assert_eq!((write.variant.as_deref(), counted.as_str(), most), (Some("write"), "fs__file", Some(9)));
     assert_eq!(
-        (write.writes.as_deref(), write.rollback.as_ref().map(|rollback| rollback.tool.as_str())),
+        (write.variant.as_deref(), counted.as_str(), most),
+        (Some("write"), "fs__file", Some(9))
+    );
+    assert_eq!(
+        (
+            write.writes.as_deref(),
+            write
+                .rollback
+                .as_ref()
+                .map(|rollback| rollback.tool.as_str())
+        ),
         (Some("files"), Some("fs__restore"))
     );
     let keys = write.idempotency.as_ref().unwrap();
-    assert_eq!(keys.reads(), [["path"], ["action"]], "a write and another action on one path are two calls");
+    assert_eq!(
+        keys.reads(),
+        [["path"], ["action"]],
+        "a write and another action on one path are two calls"
+    );
     let (delete, _, _) = rules(json!({ "action": "delete" }));
-    assert!(delete.writes.is_none() && delete.rollback.is_none(), "the case says itself that it is irreversible");
-    let busy = crate::guards::output::Said { text: Some("busy"), ..Default::default() };
-    assert_eq!(delete.output.judge(busy).map(crate::guards::output::Meaning::word), Some("unknown"));
-    assert_eq!(write.output.judge(busy).map(crate::guards::output::Meaning::word), Some("retryable"));
+    assert!(
+        delete.writes.is_none() && delete.rollback.is_none(),
+        "the case says itself that it is irreversible"
+    );
+    let busy = crate::guards::output::Said {
+        text: Some("busy"),
+        ..Default::default()
+    };
+    assert_eq!(
+        delete
+            .output
+            .judge(busy)
+            .map(crate::guards::output::Meaning::word),
+        Some("unknown")
+    );
+    assert_eq!(
+        write
+            .output
+            .judge(busy)
+            .map(crate::guards::output::Meaning::word),
+        Some("retryable")
+    );
     // A step or hook that changes the arguments chooses again.
     let (one, other) = (json!({ "action": "show" }), json!({ "action": "delete" }));
-    let admitted = policy.allowlist.admit(&bot(), &tool).unwrap().on(&one).on(&other);
+    let admitted = policy
+        .allowlist
+        .admit(&bot(), &tool)
+        .unwrap()
+        .on(&one)
+        .on(&other);
     assert_eq!(admitted.rules().variant.as_deref(), Some("delete"));
     let (none, counted, _) = rules(json!({ "action": "Delete" }));
-    assert_eq!((none.variant.as_deref(), none.side_effect, counted.as_str()), (None, true, "fs__file"));
+    assert_eq!(
+        (none.variant.as_deref(), none.side_effect, counted.as_str()),
+        (None, true, "fs__file")
+    );
 }
 
-/// 002-32, 002-33, 003-22, 003-100: `action=delete` needs another role than `action=list`; an unknown action is refused by
-/// the pointer, whichever caller asks; the halves of an overloaded tool cannot be mixed.
+/// 002-32, 002-33, 003-22, 003-100: `action=delete` needs another role than `action=list`; an
+/// unknown action is refused by the pointer, whichever caller asks; the halves of an overloaded
+/// tool cannot be mixed.
 #[test]
 fn each_variant_is_judged_by_its_own_conditions() {
     let policy = policy(VARIED);
@@ -249,8 +425,15 @@ fn each_variant_is_judged_by_its_own_conditions() {
         "reason": { "type": "string" } }, "required": ["path"] }))
     .unwrap();
     let judged = |roles: &[&str], arguments: Value| {
-        let caller = Caller { roles: roles.iter().map(|role| (*role).to_owned()).collect(), ..bot() };
-        let admitted = policy.allowlist.admit(&caller, &ToolName::new("fs__file")).unwrap().on(&arguments);
+        let caller = Caller {
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            ..bot()
+        };
+        let admitted = policy
+            .allowlist
+            .admit(&caller, &ToolName::new("fs__file"))
+            .unwrap()
+            .on(&arguments);
         let rules = admitted.rules();
         let judge = || {
             let checked = rules.arguments.check(&schema, &arguments)?;
@@ -267,16 +450,44 @@ fn each_variant_is_judged_by_its_own_conditions() {
         (&["writer"], on("write"), "allow"),
         (&["writer"], on("delete"), "rbac_denied"),
         (&["janitor"], on("delete"), "not_alone"),
-        (&["janitor"], json!({ "action": "delete", "path": "/support-bot/a", "reason": "old" }), "allow"),
-        (&["janitor"], json!({ "action": "delete", "path": "/support-bot/.a", "reason": "old" }), "hidden"),
-        (&["janitor"], json!({ "action": "delete", "path": "/other/a", "reason": "old" }), "resource_denied"),
-        (&["writer"], json!({ "action": "write", "path": "/support-bot/a", "text": "01234567890" }), "schema_invalid"),
+        (
+            &["janitor"],
+            json!({ "action": "delete", "path": "/support-bot/a", "reason": "old" }),
+            "allow",
+        ),
+        (
+            &["janitor"],
+            json!({ "action": "delete", "path": "/support-bot/.a", "reason": "old" }),
+            "hidden",
+        ),
+        (
+            &["janitor"],
+            json!({ "action": "delete", "path": "/other/a", "reason": "old" }),
+            "resource_denied",
+        ),
+        (
+            &["writer"],
+            json!({ "action": "write", "path": "/support-bot/a", "text": "01234567890" }),
+            "schema_invalid",
+        ),
         (&["writer", "janitor"], on("DELETE"), "schema_invalid"),
         (&["writer", "janitor"], on("rename"), "schema_invalid"),
-        (&["writer", "janitor"], json!({ "action": 1, "path": "/support-bot/a" }), "schema_invalid"),
-        (&["writer", "janitor"], json!({ "Action": "delete", "path": "/support-bot/a" }), "schema_invalid"),
+        (
+            &["writer", "janitor"],
+            json!({ "action": 1, "path": "/support-bot/a" }),
+            "schema_invalid",
+        ),
+        (
+            &["writer", "janitor"],
+            json!({ "Action": "delete", "path": "/support-bot/a" }),
+            "schema_invalid",
+        ),
     ] {
-        assert_eq!(judged(roles, arguments.clone()), verdict, "{roles:?} {arguments}");
+        assert_eq!(
+            judged(roles, arguments.clone()),
+            verdict,
+            "{roles:?} {arguments}"
+        );
     }
 }
 
@@ -284,12 +495,18 @@ fn each_variant_is_judged_by_its_own_conditions() {
 #[test]
 fn a_variant_that_cannot_be_kept_does_not_load() {
     let contract = |cases: &str| {
-        format!("  fs__a: {{ purpose: p, actions: [read, write], secrets: [], variants: {{ by: /do, {cases} }} }}")
+        format!(
+            "  fs__a: {{ purpose: p, actions: [read, write], secrets: [], variants: {{ by: /do, {cases} }} }}"
+        )
     };
     let read = "list: { actions: [read] }";
     for (cases, message, hint) in [
         ("cases: {}".to_owned(), "not between 1 and 64 cases", ""),
-        (format!("absent: lst, cases: {{ {read} }}"), "there is no case `lst`", "did you mean `list`?"),
+        (
+            format!("absent: lst, cases: {{ {read} }}"),
+            "there is no case `lst`",
+            "did you mean `list`?",
+        ),
         (
             format!("cases: {{ {read}, put: {{ actions: [write] }} }}"),
             "missing `side_effect.rollback` or `irreversible`",
@@ -301,13 +518,21 @@ fn a_variant_that_cannot_be_kept_does_not_load() {
             "",
         ),
         ("cases: { list: {} }".to_owned(), "missing `actions`", ""),
-        ("cases: { list: { actions: [read], purpose: x } }".to_owned(), "unknown key `purpose`", ""),
+        (
+            "cases: { list: { actions: [read], purpose: x } }".to_owned(),
+            "unknown key `purpose`",
+            "",
+        ),
         (
             "cases: { list: { actions: [read], idempotency: { require: true } } }".to_owned(),
             "holds for all variants or for none",
             "",
         ),
-        ("cases: { list: { actions: [read], rules: [ { code: no, when: 'x >' } ] } }".to_owned(), "a.yaml:2:", ""),
+        (
+            "cases: { list: { actions: [read], rules: [ { code: no, when: 'x >' } ] } }".to_owned(),
+            "a.yaml:2:",
+            "",
+        ),
         (
             "cases: { list: { actions: [read], irreversible: true } }".to_owned(),
             "only `read`, yet the contract tells of an effect",
@@ -315,10 +540,25 @@ fn a_variant_that_cannot_be_kept_does_not_load() {
         ),
     ] {
         let shown = said(&contract(&cases));
-        assert_eq!(shown.lines().filter(|line| line.contains(": error:")).count(), 1, "{cases}: {shown}");
-        assert!(shown.contains(message) && shown.contains(hint), "{cases}: {shown}");
+        assert_eq!(
+            shown
+                .lines()
+                .filter(|line| line.contains(": error:"))
+                .count(),
+            1,
+            "{cases}: {shown}"
+        );
+        assert!(
+            shown.contains(message) && shown.contains(hint),
+            "{cases}: {shown}"
+        );
     }
-    assert_eq!(said(&contract(&format!("cases: {{ {read}, put: {{ actions: [write], irreversible: true }} }}"))), "");
+    assert_eq!(
+        said(&contract(&format!(
+            "cases: {{ {read}, put: {{ actions: [write], irreversible: true }} }}"
+        ))),
+        ""
+    );
 }
 
 /// 002-32, 003-97: contracts that load and probably mean something else.
@@ -333,12 +573,27 @@ fn contracts_that_say_too_little_are_warned_of() {
             "actions: [write], irreversible: true, arguments: { properties: { action: { enum: [add, drop] } } }",
             "`action` says what is done, and all of it is judged alike",
         ),
-        ("actions: [pay], irreversible: true", "everybody who sees the tool may `pay`"),
-        ("actions: [pay], irreversible: true, permission: { roles: [payer] }", ""),
+        (
+            "actions: [pay], irreversible: true",
+            "everybody who sees the tool may `pay`",
+        ),
+        (
+            "actions: [pay], irreversible: true, permission: { roles: [payer] }",
+            "",
+        ),
     ] {
-        let shown = said(&format!("  fs__a: {{ purpose: p, secrets: [], {contract} }}"));
-        assert_eq!(shown.matches("warning:").count(), usize::from(!message.is_empty()), "{contract}: {shown}");
-        assert!(shown.contains(message) && !shown.contains("error:"), "{contract}: {shown}");
+        let shown = said(&format!(
+            "  fs__a: {{ purpose: p, secrets: [], {contract} }}"
+        ));
+        assert_eq!(
+            shown.matches("warning:").count(),
+            usize::from(!message.is_empty()),
+            "{contract}: {shown}"
+        );
+        assert!(
+            shown.contains(message) && !shown.contains("error:"),
+            "{contract}: {shown}"
+        );
     }
 }
 
@@ -357,14 +612,28 @@ fn a_contract_is_compared_with_the_schema_of_its_tool() {
     secrets: []
     audit: [id, naem]",
     );
-    let rules = policy.allowlist.contract_of(&ToolName::new("fs__a")).unwrap();
+    let rules = policy
+        .allowlist
+        .contract_of(&ToolName::new("fs__a"))
+        .unwrap();
     let found = |schema: Value| {
         let schema = Schema::compile(&schema).unwrap();
         let told = |problem: crate::model::diagnostic::Problem| {
-            format!("{:?} {}: {}", problem.severity, problem.path.join("/"), problem.message)
+            format!(
+                "{:?} {}: {}",
+                problem.severity,
+                problem.path.join("/"),
+                problem.message
+            )
         };
-        let told: Vec<String> = crate::policy::fit::problems("fs__a", rules, &schema).into_iter().map(told).collect();
-        assert_eq!(rules.lacks(&schema).is_some(), told.iter().any(|line| line.starts_with("Error")));
+        let told: Vec<String> = crate::policy::fit::problems("fs__a", rules, &schema)
+            .into_iter()
+            .map(told)
+            .collect();
+        assert_eq!(
+            rules.lacks(&schema).is_some(),
+            told.iter().any(|line| line.starts_with("Error"))
+        );
         told
     };
     let properties = json!({ "id": { "type": "string" }, "file": { "type": "object", "properties": { "name": {} } } });
@@ -382,7 +651,8 @@ fn a_tool_with_several_uses_asks_for_variants() {
         "  fs__a: { purpose: p, actions: [write], irreversible: true, secrets: [] }
   fs__b: { purpose: p, actions: [read], secrets: [] }",
     );
-    let schema = json!({ "type": "object", "properties": { "action": { "enum": ["create", "delete"] } } });
+    let schema =
+        json!({ "type": "object", "properties": { "action": { "enum": ["create", "delete"] } } });
     let schema = Schema::compile(&schema).unwrap();
     let told = |name: &str| {
         let rules = policy.allowlist.contract_of(&ToolName::new(name)).unwrap();
@@ -393,8 +663,8 @@ fn a_tool_with_several_uses_asks_for_variants() {
     assert_eq!(told("fs__b"), [""; 0], "what only reads is one use");
 }
 
-/// 002-05, 002-11, 001-27: a step for an argument that the tool calls otherwise would change nothing, so the tool is
-/// withheld.
+/// 002-05, 002-11, 001-27: a step for an argument that the tool calls otherwise would change
+/// nothing, so the tool is withheld.
 #[test]
 fn steps_are_compared_with_the_schema_of_their_tool() {
     let schema = json!({ "type": "object", "properties": {
@@ -403,22 +673,55 @@ fn steps_are_compared_with_the_schema_of_their_tool() {
     let schema = Schema::compile(&schema).unwrap();
     for (step, lacking) in [
         ("clamp: { /limit: { max: 100 } }", None),
-        ("clamp: { /Limit: { max: 100 } }", Some("rewrite/0/clamp//Limit")),
-        ("clamp: { /page/siz: { max: 100 } }", Some("rewrite/0/clamp//page/siz")),
-        ("set: { /page/size: 1, /any/thing: 1, /lines/0/price: 1 }", None),
-        ("set: { /lines/0/prize: 1 }", Some("rewrite/0/set//lines/0/prize")),
+        (
+            "clamp: { /Limit: { max: 100 } }",
+            Some("rewrite/0/clamp//Limit"),
+        ),
+        (
+            "clamp: { /page/siz: { max: 100 } }",
+            Some("rewrite/0/clamp//page/siz"),
+        ),
+        (
+            "set: { /page/size: 1, /any/thing: 1, /lines/0/price: 1 }",
+            None,
+        ),
+        (
+            "set: { /lines/0/prize: 1 }",
+            Some("rewrite/0/set//lines/0/prize"),
+        ),
         ("remove: [/limit, /limits]", Some("rewrite/0/remove/1")),
-        ("default: { /dryRun: true }", Some("rewrite/0/default//dryRun")),
-        ("compute: { /total: arguments.limit * 2 }", Some("rewrite/0/compute//total")),
+        (
+            "default: { /dryRun: true }",
+            Some("rewrite/0/default//dryRun"),
+        ),
+        (
+            "compute: { /total: arguments.limit * 2 }",
+            Some("rewrite/0/compute//total"),
+        ),
     ] {
-        let contract =
-            format!("  fs__a: {{ purpose: p, actions: [read], secrets: [], rewrite: [ {{ name: s, {step} }} ] }}");
+        let contract = format!(
+            "  fs__a: {{ purpose: p, actions: [read], secrets: [], rewrite: [ {{ name: s, {step} }} ] }}"
+        );
         let policy = policy(&contract);
-        let rules = policy.allowlist.contract_of(&ToolName::new("fs__a")).unwrap();
+        let rules = policy
+            .allowlist
+            .contract_of(&ToolName::new("fs__a"))
+            .unwrap();
         let found = crate::policy::fit::problems("fs__a", rules, &schema);
-        let places: Vec<String> = found.iter().map(|problem| problem.path[2..].join("/")).collect();
-        assert_eq!(places, lacking.into_iter().collect::<Vec<_>>(), "{step}: {found:?}");
+        let places: Vec<String> = found
+            .iter()
+            .map(|problem| problem.path[2..].join("/"))
+            .collect();
+        assert_eq!(
+            places,
+            lacking.into_iter().collect::<Vec<_>>(),
+            "{step}: {found:?}"
+        );
         assert_eq!(rules.lacks(&schema).is_some(), lacking.is_some(), "{step}");
-        assert_eq!(rules.lacks(&Schema::compile(&json!({ "type": "object" })).unwrap()), None, "it can have any");
+        assert_eq!(
+            rules.lacks(&Schema::compile(&json!({ "type": "object" })).unwrap()),
+            None,
+            "it can have any"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A tool that either runs a command or controls one that runs, as servers for shells declare it (002-33).
+//! A tool that either runs a command or controls one that runs, as servers for shells declare it
+//! (002-33).
 
 use super::*;
 use crate::schema::Schema;
@@ -61,15 +62,20 @@ fn verdict(policy: &Policy, tool: &str, arguments: &Value) -> String {
         ("block", "boolean"),
         ("stop", "boolean"),
     ];
-    let properties: serde_json::Map<String, Value> =
-        kinds.into_iter().map(|(name, kind)| (name.to_owned(), json!({ "type": kind }))).collect();
+    let properties: serde_json::Map<String, Value> = kinds
+        .into_iter()
+        .map(|(name, kind)| (name.to_owned(), json!({ "type": kind })))
+        .collect();
     let schema = Schema::compile(&json!({ "type": "object", "properties": properties })).unwrap();
     let rules = policy.allowlist.contract_of(&ToolName::new(tool)).unwrap();
-    rules.arguments.check(&schema, arguments).map_or_else(|refusal| refusal.code().to_owned(), |_| "allow".to_owned())
+    rules
+        .arguments
+        .check(&schema, arguments)
+        .map_or_else(|refusal| refusal.code().to_owned(), |_| "allow".to_owned())
 }
 
-/// 002-33, 002-28: both halves pass, and are refused together, whether the tool is one or two; its command may hold a
-/// secret, and what controls it may not.
+/// 002-33, 002-28: both halves pass, and are refused together, whether the tool is one or two; its
+/// command may hold a secret, and what controls it may not.
 #[test]
 fn halves_of_an_overloaded_tool_are_refused_together() {
     let [overloaded, split] = [OVERLOADED, SPLIT].map(|text| {
@@ -84,18 +90,60 @@ fn halves_of_an_overloaded_tool_are_refused_together() {
         (json!({ "command": "ls" }), true, true, false),
         (control.clone(), true, false, true),
         (json!({ "process_id": "p1" }), true, false, true),
-        (json!({ "command": "ls", "process_id": "p1" }), false, false, false),
-        (json!({ "command": "ls", "stop": true }), false, false, false),
-        (json!({ "command": "ls", "block": false }), false, false, false),
-        (json!({ "process_id": "p1", "run_in_background": true }), false, false, false),
-        (json!({ "process_id": "p1", "description": "Stops." }), false, false, false),
+        (
+            json!({ "command": "ls", "process_id": "p1" }),
+            false,
+            false,
+            false,
+        ),
+        (
+            json!({ "command": "ls", "stop": true }),
+            false,
+            false,
+            false,
+        ),
+        (
+            json!({ "command": "ls", "block": false }),
+            false,
+            false,
+            false,
+        ),
+        (
+            json!({ "process_id": "p1", "run_in_background": true }),
+            false,
+            false,
+            false,
+        ),
+        (
+            json!({ "process_id": "p1", "description": "Stops." }),
+            false,
+            false,
+            false,
+        ),
         (json!({ "timeout": 1 }), false, false, false),
         (json!({}), false, false, false),
-        (json!({ "command": "ls", "timeout": 600_001 }), false, false, false),
+        (
+            json!({ "command": "ls", "timeout": 600_001 }),
+            false,
+            false,
+            false,
+        ),
     ] {
         let expected = |fine: bool| if fine { "allow" } else { "schema_invalid" };
-        assert_eq!(verdict(&overloaded, "fs__bash", &arguments), expected(one), "{arguments}");
-        assert_eq!(verdict(&split, "fs__bash", &arguments), expected(running), "{arguments}");
-        assert_eq!(verdict(&split, "fs__bash_process", &arguments), expected(controlling), "{arguments}");
+        assert_eq!(
+            verdict(&overloaded, "fs__bash", &arguments),
+            expected(one),
+            "{arguments}"
+        );
+        assert_eq!(
+            verdict(&split, "fs__bash", &arguments),
+            expected(running),
+            "{arguments}"
+        );
+        assert_eq!(
+            verdict(&split, "fs__bash_process", &arguments),
+            expected(controlling),
+            "{arguments}"
+        );
     }
 }

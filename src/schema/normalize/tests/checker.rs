@@ -1,6 +1,10 @@
-//! What each provider takes, written down a second time from POLICY §8: shares nothing with the normalizer or its data.
+//! What each provider takes, written down a second time from POLICY §8: shares nothing with the
+//! normalizer or its data.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "all other kinds share one answer")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds share one answer"
+)]
 
 use crate::model::reads::Profile;
 use serde_json::Value;
@@ -38,8 +42,17 @@ const ANTHROPIC_STRICT: &[&str] = &[
     "format",
     "default",
 ];
-const GEMINI: &[&str] =
-    &["type", "description", "enum", "properties", "required", "items", "anyOf", "nullable", "default"];
+const GEMINI: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "nullable",
+    "default",
+];
 const GEMINI_JSON: &[&str] = &[
     "type",
     "description",
@@ -57,17 +70,44 @@ const GEMINI_JSON: &[&str] = &[
     "maximum",
 ];
 /// Keywords that a schema without references has as they were written, with schemas in them.
-const ASIDES: &[&str] = &["not", "if", "then", "else", "contains", "propertyNames", "dependentSchemas"];
-const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
-const TYPES: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
+const ASIDES: &[&str] = &[
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "dependentSchemas",
+];
+const FORMATS: &[&str] = &[
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+];
+const TYPES: &[&str] = &[
+    "string", "number", "integer", "boolean", "object", "array", "null",
+];
 
 /// What `profile` would refuse in `schema`.
 pub(super) fn problems(profile: Profile, schema: &Value) -> Vec<String> {
     if profile == Profile::None {
         return Vec::new();
     }
-    let mut checker =
-        Checker { profile, problems: Vec::new(), properties: 0, optional: 0, unions: 0, values: 0, text: 0 };
+    let mut checker = Checker {
+        profile,
+        problems: Vec::new(),
+        properties: 0,
+        optional: 0,
+        unions: 0,
+        values: 0,
+        text: 0,
+    };
     if schema["type"] != "object" || !schema["properties"].is_object() {
         checker.note("", "the root is no object with properties");
     }
@@ -116,12 +156,23 @@ impl Checker {
     }
 
     fn is_strict(&self) -> bool {
-        matches!(self.profile, Profile::OpenaiStrict | Profile::AnthropicStrict)
+        matches!(
+            self.profile,
+            Profile::OpenaiStrict | Profile::AnthropicStrict
+        )
     }
 
     fn walk(&mut self, schema: &Value, at: &str, depth: usize) {
-        let Some(members) = schema.as_object() else { return self.note(at, "is no object") };
-        if depth > if self.profile == Profile::OpenaiStrict { 10 } else { 60 } {
+        let Some(members) = schema.as_object() else {
+            return self.note(at, "is no object");
+        };
+        if depth
+            > if self.profile == Profile::OpenaiStrict {
+                10
+            } else {
+                60
+            }
+        {
             self.note(at, "is too deep");
         }
         self.keywords(members.keys().map(String::as_str), at);
@@ -143,16 +194,23 @@ impl Checker {
                         self.note(&at, "is empty");
                     }
                     for (index, below) in several.iter().enumerate() {
-                        self.walk(below, &format!("{at}/{index}"), depth + usize::from(keyword == "prefixItems"));
+                        self.walk(
+                            below,
+                            &format!("{at}/{index}"),
+                            depth + usize::from(keyword == "prefixItems"),
+                        );
                     }
                 }
-                (aside, below) if ASIDES.contains(&aside) => self.aside(below, &at, aside == "dependentSchemas"),
+                (aside, below) if ASIDES.contains(&aside) => {
+                    self.aside(below, &at, aside == "dependentSchemas");
+                }
                 _ => {}
             }
         }
     }
 
-    /// What stands as it was written: nothing in it leads elsewhere. `named`: its members are schemas.
+    /// What stands as it was written: nothing in it leads elsewhere. `named`: its members are
+    /// schemas.
     fn aside(&mut self, schema: &Value, at: &str, named: bool) {
         for (keyword, below) in schema.as_object().into_iter().flatten() {
             let place = format!("{at}/{keyword}");
@@ -163,14 +221,19 @@ impl Checker {
             if keyword.starts_with('$') || keyword == "definitions" {
                 self.note(at, &format!("{keyword} is refused"));
             }
-            let by_name = ["properties", "patternProperties", "dependentSchemas"].contains(&keyword.as_str());
+            let by_name =
+                ["properties", "patternProperties", "dependentSchemas"].contains(&keyword.as_str());
             match below {
-                Value::Array(several) if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&keyword.as_str()) => {
+                Value::Array(several)
+                    if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&keyword.as_str()) =>
+                {
                     for below in several {
                         self.aside(below, &place, false);
                     }
                 }
-                Value::Object(_) if by_name || !["const", "default"].contains(&keyword.as_str()) => {
+                Value::Object(_)
+                    if by_name || !["const", "default"].contains(&keyword.as_str()) =>
+                {
                     self.aside(below, &place, by_name);
                 }
                 _ => {}
@@ -190,7 +253,8 @@ impl Checker {
             let never = ["oneOf", "allOf", "title", "examples"].contains(&keyword)
                 || keyword.starts_with('$')
                 || keyword == "definitions"
-                || (self.profile == Profile::Xai && ["minContains", "maxContains"].contains(&keyword));
+                || (self.profile == Profile::Xai
+                    && ["minContains", "maxContains"].contains(&keyword));
             if never || only.is_some_and(|only| !only.contains(&keyword)) {
                 self.note(at, &format!("{keyword} is refused"));
             }
@@ -203,13 +267,19 @@ impl Checker {
             Value::Null => Vec::new(),
             one => vec![one],
         };
-        if types.iter().any(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind))) {
+        if types
+            .iter()
+            .any(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind)))
+        {
             self.note(at, "a type that is none");
         }
         if self.profile == Profile::Gemini && schema["type"].is_array() {
             self.note(at, "a list of types");
         }
-        if self.profile == Profile::Gemini && schema.get("anyOf").is_some() && schema.as_object().unwrap().len() > 1 {
+        if self.profile == Profile::Gemini
+            && schema.get("anyOf").is_some()
+            && schema.as_object().unwrap().len() > 1
+        {
             self.note(at, "anyOf is not alone");
         }
         if self.is_strict() && types.is_empty() && schema.get("anyOf").is_none() {
@@ -224,13 +294,17 @@ impl Checker {
         }
         if self.is_strict() && schema.get("format").is_some() {
             let format = schema["format"].as_str().unwrap_or_default();
-            if !FORMATS.contains(&format) && (self.profile != Profile::AnthropicStrict || format != "uri") {
+            if !FORMATS.contains(&format)
+                && (self.profile != Profile::AnthropicStrict || format != "uri")
+            {
                 self.note(at, "a format that is refused");
             }
         }
         let few = ["date-time", "date", "time"];
         if self.profile == Profile::GeminiJson
-            && schema.get("format").is_some_and(|format| few.iter().all(|one| format != one))
+            && schema
+                .get("format")
+                .is_some_and(|format| few.iter().all(|one| format != one))
         {
             self.note(at, "a format that is refused");
         }
@@ -238,9 +312,15 @@ impl Checker {
     }
 
     fn values(&mut self, schema: &Value, at: &str) {
-        let letters = |value: &Value| value.as_str().map_or(value.to_string().len(), |text| text.chars().count());
+        let letters = |value: &Value| {
+            value
+                .as_str()
+                .map_or(value.to_string().len(), |text| text.chars().count())
+        };
         self.text += schema.get("const").map_or(0, letters);
-        let Some(values) = schema.get("enum") else { return };
+        let Some(values) = schema.get("enum") else {
+            return;
+        };
         let values = values.as_array().cloned().unwrap_or_default();
         let text: usize = values.iter().map(letters).sum();
         (self.values, self.text) = (self.values + values.len(), self.text + text);
@@ -250,18 +330,32 @@ impl Checker {
         if values.is_empty() {
             self.note(at, "an empty enum");
         }
-        if self.profile == Profile::Gemini && values.iter().any(|value| value.as_str().is_none_or(str::is_empty)) {
+        if self.profile == Profile::Gemini
+            && values
+                .iter()
+                .any(|value| value.as_str().is_none_or(str::is_empty))
+        {
             self.note(at, "a member of enum is no text");
         }
-        if self.is_strict() && values.iter().any(|value| value.is_object() || value.is_array()) {
+        if self.is_strict()
+            && values
+                .iter()
+                .any(|value| value.is_object() || value.is_array())
+        {
             self.note(at, "a member of enum is no scalar");
         }
     }
 
     fn object(&mut self, schema: &Value, at: &str) {
-        let Some(properties) = schema["properties"].as_object() else { return };
-        let required: Vec<&str> =
-            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let Some(properties) = schema["properties"].as_object() else {
+            return;
+        };
+        let required: Vec<&str> = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         for name in &required {
             if !properties.contains_key(*name) {
                 self.note(at, &format!("requires {name}, which is not there"));
@@ -271,8 +365,14 @@ impl Checker {
             self.note(at, "has no required");
         }
         self.properties += properties.len();
-        self.text += properties.keys().map(|name| name.chars().count()).sum::<usize>();
-        self.optional += properties.keys().filter(|name| !required.contains(&name.as_str())).count();
+        self.text += properties
+            .keys()
+            .map(|name| name.chars().count())
+            .sum::<usize>();
+        self.optional += properties
+            .keys()
+            .filter(|name| !required.contains(&name.as_str()))
+            .count();
         if self.profile == Profile::OpenaiStrict && required.len() < properties.len() {
             self.note(at, "not all is required");
         }
@@ -280,8 +380,10 @@ impl Checker {
             self.note(at, "is not closed");
         }
         let plain = |name: &str, first: &str, rest: &str, longest: usize| {
-            let holds = |set: &str, letter: char| letter.is_ascii_alphanumeric() || set.contains(letter);
-            let digit = name.starts_with(|letter: char| letter.is_ascii_digit()) && !first.contains('0');
+            let holds =
+                |set: &str, letter: char| letter.is_ascii_alphanumeric() || set.contains(letter);
+            let digit =
+                name.starts_with(|letter: char| letter.is_ascii_digit()) && !first.contains('0');
             !digit
                 && (1..=longest).contains(&name.len())
                 && name.starts_with(|letter| holds(first, letter))
@@ -292,7 +394,9 @@ impl Checker {
                 Profile::Anthropic | Profile::AnthropicStrict | Profile::Bedrock => {
                     !at.is_empty() || plain(name, "_.-0", "_.-", 64)
                 }
-                Profile::Gemini | Profile::GeminiJson | Profile::Portable => plain(name, "_", "_", 64),
+                Profile::Gemini | Profile::GeminiJson | Profile::Portable => {
+                    plain(name, "_", "_", 64)
+                }
                 _ => true,
             };
             if !fine {
@@ -305,8 +409,18 @@ impl Checker {
         let sums = [
             (Profile::OpenaiStrict, self.properties, 5_000, "properties"),
             (Profile::OpenaiStrict, self.values, 1_000, "members of enum"),
-            (Profile::OpenaiStrict, self.text, 120_000, "characters of names and values"),
-            (Profile::AnthropicStrict, self.optional, 24, "optional properties"),
+            (
+                Profile::OpenaiStrict,
+                self.text,
+                120_000,
+                "characters of names and values",
+            ),
+            (
+                Profile::AnthropicStrict,
+                self.optional,
+                24,
+                "optional properties",
+            ),
             (Profile::AnthropicStrict, self.unions, 16, "unions"),
         ];
         for (profile, sum, most, what) in sums {

@@ -1,5 +1,5 @@
-//! Schemas for which the random scenario once found a loss that was not named, or an output that a profile refuses; each as
-//! small as it became.
+//! Schemas for which the random scenario once found a loss that was not named, or an output that a
+//! profile refuses; each as small as it became.
 
 use super::random::holds;
 use super::*;
@@ -44,16 +44,23 @@ fn values() -> Vec<Found> {
         ),
         (
             "a text below one alternative does not hide what it is in another",
-            of(&json!({ "anyOf": [{ "properties": { "a": { "enum": [1] } } }, { "properties": { "a": {} } }] })),
+            of(
+                &json!({ "anyOf": [{ "properties": { "a": { "enum": [1] } } }, { "properties": { "a": {} } }] }),
+            ),
         ),
-        ("an `enum` of null alone is null", of(&json!({ "enum": [null] }))),
+        (
+            "an `enum` of null alone is null",
+            of(&json!({ "enum": [null] })),
+        ),
         (
             "null is added once where the type has it and `enum` does not",
             json!({ "type": "object", "properties": { "a": { "type": ["string", "null"], "enum": ["a"] } } }),
         ),
         (
             "a member of `enum` that another part excludes by its type is not shown as a text",
-            of(&json!({ "allOf": [{ "anyOf": [{ "type": ["string", "null"] }] }, { "enum": [null, 1] }] })),
+            of(
+                &json!({ "allOf": [{ "anyOf": [{ "type": ["string", "null"] }] }, { "enum": [null, 1] }] }),
+            ),
         ),
         (
             "an `enum` of which no type is left takes nothing, not null",
@@ -76,11 +83,15 @@ fn parts() -> Vec<Found> {
     vec![
         (
             "`unevaluatedProperties` does not stay where a name is added that it counts",
-            of(&json!({ "required": ["a"], "unevaluatedProperties": false, "if": false, "then": {}, "else": {} })),
+            of(
+                &json!({ "required": ["a"], "unevaluatedProperties": false, "if": false, "then": {}, "else": {} }),
+            ),
         ),
         (
             "`unevaluatedItems` does not stay where `items` are given",
-            of(&json!({ "type": "array", "prefixItems": [{ "type": "string" }], "unevaluatedItems": false })),
+            of(
+                &json!({ "type": "array", "prefixItems": [{ "type": "string" }], "unevaluatedItems": false }),
+            ),
         ),
         (
             "a name that is required and not declared stays what `additionalProperties` says",
@@ -98,13 +109,18 @@ fn parts() -> Vec<Found> {
         ),
         (
             "a pattern does not read a name that an alternative shows",
-            of(&json!({ "patternProperties": { "^[a-x_]": { "type": "boolean" } },
-                "anyOf": [{ "required": ["$ref"], "additionalProperties": { "type": "string" } }, { "type": "string" }] })),
+            of(
+                &json!({ "patternProperties": { "^[a-x_]": { "type": "boolean" } },
+                "anyOf": [{ "required": ["$ref"], "additionalProperties": { "type": "string" } }, { "type": "string" }] }),
+            ),
         ),
         (
             "so it is where the type is an alternative's",
             of(&json!({ "anyOf": [{ "type": "boolean" }, { "type": "null" }], "enum": [null, 1] })),
         ),
-        ("a root that takes nothing is no object that takes anything", json!({ "type": "object", "allOf": [false] })),
+        (
+            "a root that takes nothing is no object that takes anything",
+            json!({ "type": "object", "allOf": [false] }),
+        ),
     ]
 }

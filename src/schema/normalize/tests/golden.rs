@@ -1,5 +1,5 @@
-//! Golden listings, one per profile, of the real servers and of the hostile one (001-19): a change of what models are shown
-//! is seen in review.
+//! Golden listings, one per profile, of the real servers and of the hostile one (001-19): a change
+//! of what models are shown is seen in review.
 
 use super::*;
 use std::fmt::Write as _;
@@ -12,14 +12,32 @@ const MOST: usize = 12;
 
 fn shown(profile: Profile, listings: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
-    for Listing { name, tools } in corpus().into_iter().filter(|listing| listings(listing.name)) {
+    for Listing { name, tools } in corpus()
+        .into_iter()
+        .filter(|listing| listings(listing.name))
+    {
         for tool in tools {
             writeln!(out, "{name} {}", tool["name"].as_str().unwrap()).unwrap();
             match normalize(&tool["inputSchema"], profile) {
                 Ok(normal) => {
                     let text = normal.schema.to_string();
-                    let hash = || format!("{} bytes, {}", text.len(), crate::schema::schema_hash(&normal.schema));
-                    writeln!(out, "  {}", if text.len() > READ { hash() } else { text.clone() }).unwrap();
+                    let hash = || {
+                        format!(
+                            "{} bytes, {}",
+                            text.len(),
+                            crate::schema::schema_hash(&normal.schema)
+                        )
+                    };
+                    writeln!(
+                        out,
+                        "  {}",
+                        if text.len() > READ {
+                            hash()
+                        } else {
+                            text.clone()
+                        }
+                    )
+                    .unwrap();
                     for loss in normal.losses.named.iter().take(MOST) {
                         writeln!(out, "  - {loss}").unwrap();
                     }
@@ -41,17 +59,29 @@ fn shown(profile: Profile, listings: impl Fn(&str) -> bool) -> String {
 /// 001-19, 002-17, 002-20: each profile's listing of the real servers.
 #[test]
 fn each_profile_shows_the_real_servers() {
-    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
-        insta::assert_snapshot!(format!("listing_{profile}"), shown(profile, |name| name != "hostile"));
+    for profile in Profile::ALL
+        .into_iter()
+        .filter(|profile| *profile != Profile::None)
+    {
+        insta::assert_snapshot!(
+            format!("listing_{profile}"),
+            shown(profile, |name| name != "hostile")
+        );
     }
 }
 
-/// 001-20, 001-21: each profile's listing of what a server could declare to be dropped, to hang or to be misread; what is
-/// hidden has its reason there.
+/// 001-20, 001-21: each profile's listing of what a server could declare to be dropped, to hang or
+/// to be misread; what is hidden has its reason there.
 #[test]
 fn each_profile_shows_the_hostile_server() {
-    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
-        insta::assert_snapshot!(format!("hostile_{profile}"), shown(profile, |name| name == "hostile"));
+    for profile in Profile::ALL
+        .into_iter()
+        .filter(|profile| *profile != Profile::None)
+    {
+        insta::assert_snapshot!(
+            format!("hostile_{profile}"),
+            shown(profile, |name| name == "hostile")
+        );
     }
 }
 

@@ -1,6 +1,9 @@
 //! Random schemas, and random calls that they take (POLICY §12).
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "all other kinds share one answer")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds share one answer"
+)]
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +11,9 @@ use proptest::sample::select;
 use serde_json::Map;
 
 /// Names that a profile changes, that are keywords, or that hide something.
-const NAMES: &[&str] = &["a", "b", "c", "title", "type", "a.b", "$ref", "x y", "名", "kind"];
+const NAMES: &[&str] = &[
+    "a", "b", "c", "title", "type", "a.b", "$ref", "x y", "名", "kind",
+];
 
 fn name() -> impl Strategy<Value = String> {
     select(NAMES).prop_map(str::to_owned)
@@ -29,7 +34,9 @@ fn scalar() -> impl Strategy<Value = Value> {
 
 /// What `type` may be.
 fn kinds() -> impl Strategy<Value = Value> {
-    let kinds = ["string", "integer", "number", "boolean", "null", "array", "object"];
+    let kinds = [
+        "string", "integer", "number", "boolean", "null", "array", "object",
+    ];
     proptest::sample::subsequence(kinds.to_vec(), 1..4).prop_map(|kinds| json!(kinds))
 }
 
@@ -59,11 +66,14 @@ fn leaf() -> impl Strategy<Value = Value> {
 }
 
 fn named(inner: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = Value> {
-    proptest::collection::vec((name(), inner), 0..4).prop_map(|all| all.into_iter().collect::<Map<_, _>>().into())
+    proptest::collection::vec((name(), inner), 0..4)
+        .prop_map(|all| all.into_iter().collect::<Map<_, _>>().into())
 }
 
 fn with(base: &Value, more: Value) -> Value {
-    let (mut base, Value::Object(more)) = (base.clone(), more) else { return base.clone() };
+    let (mut base, Value::Object(more)) = (base.clone(), more) else {
+        return base.clone();
+    };
     base.as_object_mut().unwrap().extend(more);
     base
 }
@@ -78,13 +88,21 @@ fn object(inner: impl Strategy<Value = Value> + Clone + 'static) -> impl Strateg
         1 => Just(json!({ "dependentRequired": { "a": ["b"] }, "minProperties": 1 })),
         1 => Just(json!({ "unevaluatedProperties": false })),
     ];
-    (named(inner), proptest::collection::vec(name(), 0..2), rest, any::<bool>()).prop_map(
-        |(properties, required, rest, typed)| {
-            let base = json!({ "properties": properties, "required": required });
-            let base = if typed { with(&base, json!({ "type": "object" })) } else { base };
-            with(&base, rest)
-        },
+    (
+        named(inner),
+        proptest::collection::vec(name(), 0..2),
+        rest,
+        any::<bool>(),
     )
+        .prop_map(|(properties, required, rest, typed)| {
+            let base = json!({ "properties": properties, "required": required });
+            let base = if typed {
+                with(&base, json!({ "type": "object" }))
+            } else {
+                base
+            };
+            with(&base, rest)
+        })
 }
 
 fn schema() -> BoxedStrategy<Value> {
@@ -138,7 +156,12 @@ fn root() -> impl Strategy<Value = Tried> {
             .prop_map(|(base, one, other)| with(&base, json!({ "if": one, "then": other, "dependentSchemas": { "a": one } }))),
     ];
     (whole, schema(), schema())
-        .prop_map(|(root, one, two)| with(&root, json!({ "type": "object", "$defs": { "One": one, "Two": two } })))
+        .prop_map(|(root, one, two)| {
+            with(
+                &root,
+                json!({ "type": "object", "$defs": { "One": one, "Two": two } }),
+            )
+        })
         .prop_map(Tried)
 }
 
@@ -147,7 +170,10 @@ struct Luck(u64);
 
 impl Luck {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % end.max(1)
     }
 }
@@ -157,8 +183,15 @@ fn value(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value {
     if depth > 7 {
         return json!(1);
     }
-    let pick = |luck: &mut Luck, of: &Value| of.as_array().and_then(|of| of.get(luck.below(of.len()))).cloned();
-    if let Some(target) = schema["$ref"].as_str().and_then(|target| root.pointer(target.trim_start_matches('#'))) {
+    let pick = |luck: &mut Luck, of: &Value| {
+        of.as_array()
+            .and_then(|of| of.get(luck.below(of.len())))
+            .cloned()
+    };
+    if let Some(target) = schema["$ref"]
+        .as_str()
+        .and_then(|target| root.pointer(target.trim_start_matches('#')))
+    {
         return value(root, target, luck, depth + 1);
     }
     let mut made = match &schema["const"] {
@@ -174,8 +207,10 @@ fn value(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value {
     if let Some(made) = made {
         return made;
     }
-    let kind =
-        schema["type"].as_str().map(str::to_owned).or_else(|| pick(luck, &schema["type"])?.as_str().map(str::to_owned));
+    let kind = schema["type"]
+        .as_str()
+        .map(str::to_owned)
+        .or_else(|| pick(luck, &schema["type"])?.as_str().map(str::to_owned));
     match kind.as_deref() {
         Some("string") => json!(["a", "aa", "1", "abc"][luck.below(4)]),
         Some("integer") => [json!(1), json!(2.0), json!(7)][luck.below(3)].clone(),
@@ -183,25 +218,52 @@ fn value(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value {
         Some("boolean") => json!(luck.below(2) == 0),
         Some("null") => Value::Null,
         Some("array") => {
-            let of = |at: usize| schema["prefixItems"].get(at).or(schema.get("items")).unwrap_or(&Value::Null);
-            (0..luck.below(4)).map(|at| value(root, of(at), luck, depth + 1)).collect()
+            let of = |at: usize| {
+                schema["prefixItems"]
+                    .get(at)
+                    .or(schema.get("items"))
+                    .unwrap_or(&Value::Null)
+            };
+            (0..luck.below(4))
+                .map(|at| value(root, of(at), luck, depth + 1))
+                .collect()
         }
         Some(_) => members(root, schema, luck, depth),
         None if schema.get("properties").is_some() => members(root, schema, luck, depth),
-        None => [json!("a"), json!(1), json!(null), json!([1]), json!({ "a": "a" })][luck.below(5)].clone(),
+        None => [
+            json!("a"),
+            json!(1),
+            json!(null),
+            json!([1]),
+            json!({ "a": "a" }),
+        ][luck.below(5)]
+        .clone(),
     }
 }
 
 fn members(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value {
     let mut all = Map::new();
-    for part in [schema, &schema["then"], &schema["anyOf"][0], &schema["oneOf"][0], &schema["allOf"][0]] {
+    for part in [
+        schema,
+        &schema["then"],
+        &schema["anyOf"][0],
+        &schema["oneOf"][0],
+        &schema["allOf"][0],
+    ] {
         for (name, below) in part["properties"].as_object().into_iter().flatten() {
-            let required = part["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
+            let required = part["required"]
+                .as_array()
+                .is_some_and(|names| names.iter().any(|one| one == name));
             if required || luck.below(3) > 0 {
                 all.insert(name.clone(), value(root, below, luck, depth + 1));
             }
         }
-        for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for name in part["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
             all.entry(name.to_owned()).or_insert_with(|| json!("a"));
         }
     }
@@ -228,11 +290,21 @@ proptest! {
 
 /// What must hold of a schema, tried with random calls.
 pub(super) fn holds(schema: &Value, luck: u64) -> Result<(), TestCaseError> {
-    let Ok(original) = Schema::compile(schema) else { return Ok(()) };
+    let Ok(original) = Schema::compile(schema) else {
+        return Ok(());
+    };
     let mut luck = Luck(luck);
-    let calls: Vec<Value> = (0..8).map(|_| members(schema, schema, &mut luck, 0)).collect();
-    let calls: Vec<&Value> = calls.iter().filter(|call| original.accepts(call).is_ok()).collect();
-    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
+    let calls: Vec<Value> = (0..8)
+        .map(|_| members(schema, schema, &mut luck, 0))
+        .collect();
+    let calls: Vec<&Value> = calls
+        .iter()
+        .filter(|call| original.accepts(call).is_ok())
+        .collect();
+    for profile in Profile::ALL
+        .into_iter()
+        .filter(|profile| *profile != Profile::None)
+    {
         let normal = match normalize(schema, profile) {
             Ok(normal) => normal,
             Err(unfit) => {
@@ -241,13 +313,21 @@ pub(super) fn holds(schema: &Value, luck: u64) -> Result<(), TestCaseError> {
             }
         };
         let problems = checker::problems(profile, &normal.schema);
-        prop_assert!(problems.is_empty(), "{profile}: {problems:#?}\n{}", normal.schema);
+        prop_assert!(
+            problems.is_empty(),
+            "{profile}: {problems:#?}\n{}",
+            normal.schema
+        );
         if normal.losses.named.is_empty() {
             exact(profile, &normal, &original, &mut luck)?;
         }
         for call in &calls {
             if let Err(why) = said(profile, &normal, call) {
-                prop_assert!(normal.losses.narrows, "{profile}: {call}: {why}\n{:#}", normal.schema);
+                prop_assert!(
+                    normal.losses.narrows,
+                    "{profile}: {call}: {why}\n{:#}",
+                    normal.schema
+                );
             }
         }
     }
@@ -255,8 +335,17 @@ pub(super) fn holds(schema: &Value, luck: u64) -> Result<(), TestCaseError> {
 }
 
 /// Where the report names nothing, what can be said is what the original takes.
-fn exact(profile: Profile, normal: &Normal, original: &Schema, luck: &mut Luck) -> Result<(), TestCaseError> {
-    let shown = if profile == Profile::Gemini { as_json_schema(&normal.schema) } else { normal.schema.clone() };
+fn exact(
+    profile: Profile,
+    normal: &Normal,
+    original: &Schema,
+    luck: &mut Luck,
+) -> Result<(), TestCaseError> {
+    let shown = if profile == Profile::Gemini {
+        as_json_schema(&normal.schema)
+    } else {
+        normal.schema.clone()
+    };
     for _ in 0..4 {
         let said = members(&shown, &shown, luck, 0);
         if !takes(&shown, &said) {
@@ -265,10 +354,20 @@ fn exact(profile: Profile, normal: &Normal, original: &Schema, luck: &mut Luck) 
         match normal.back.read(&said) {
             Ok(read) => {
                 let read = read.unwrap_or(said);
-                prop_assert_eq!(original.accepts(&read), Ok(()), "{}: {}\n{:#}", profile, read, normal.schema);
+                prop_assert_eq!(
+                    original.accepts(&read),
+                    Ok(()),
+                    "{}: {}\n{:#}",
+                    profile,
+                    read,
+                    normal.schema
+                );
             }
             // One property, said under both its names: refused, whatever it holds.
-            Err(why) => prop_assert!(why.expected.ends_with("under one name only"), "{why:?}: {said}"),
+            Err(why) => prop_assert!(
+                why.expected.ends_with("under one name only"),
+                "{why:?}: {said}"
+            ),
         }
     }
     Ok(())
@@ -276,26 +375,46 @@ fn exact(profile: Profile, normal: &Normal, original: &Schema, luck: &mut Luck) 
 
 /// `TOOLGATE_CASES` schemas, or a few.
 fn cases() -> u32 {
-    std::env::var("TOOLGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(96)
+    std::env::var("TOOLGATE_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(96)
 }
 
-/// POLICY §12, 002-01: random calls of the real tools can be said in each profile and come back as they were, or the
-/// report names what cannot be said.
+/// POLICY §12, 002-01: random calls of the real tools can be said in each profile and come back as
+/// they were, or the report names what cannot be said.
 #[test]
 fn random_calls_of_the_real_tools_come_back() {
-    for Listing { name, tools } in corpus().into_iter().filter(|listing| listing.name != "hostile") {
+    for Listing { name, tools } in corpus()
+        .into_iter()
+        .filter(|listing| listing.name != "hostile")
+    {
         for tool in tools {
             let (schema, what) = (&tool["inputSchema"], format!("{name}/{}", tool["name"]));
             let original = Schema::compile(schema).unwrap();
             let mut luck = Luck(7);
-            let calls: Vec<Value> = (0..24).map(|_| members(schema, schema, &mut luck, 0)).collect();
-            let calls: Vec<&Value> = calls.iter().filter(|call| original.accepts(call).is_ok()).collect();
+            let calls: Vec<Value> = (0..24)
+                .map(|_| members(schema, schema, &mut luck, 0))
+                .collect();
+            let calls: Vec<&Value> = calls
+                .iter()
+                .filter(|call| original.accepts(call).is_ok())
+                .collect();
             assert!(!calls.is_empty(), "{what} takes none of them");
-            for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
-                let Ok(normal) = normalize(schema, profile) else { continue };
+            for profile in Profile::ALL
+                .into_iter()
+                .filter(|profile| *profile != Profile::None)
+            {
+                let Ok(normal) = normalize(schema, profile) else {
+                    continue;
+                };
                 for call in &calls {
                     if let Err(why) = said(profile, &normal, call) {
-                        assert!(normal.losses.narrows, "{what} in {profile}: {call}: {why}\n{:#}", normal.schema);
+                        assert!(
+                            normal.losses.narrows,
+                            "{what} in {profile}: {call}: {why}\n{:#}",
+                            normal.schema
+                        );
                     }
                 }
             }

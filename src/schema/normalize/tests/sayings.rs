@@ -1,6 +1,9 @@
 //! Listings to try, and how a model that obeys a schema would say a call.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "all other kinds share one answer")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds share one answer"
+)]
 
 use super::super::{Back, Normal};
 use crate::model::reads::Profile;
@@ -17,27 +20,55 @@ pub(super) struct Listing {
 /// Real listings and hostile ones; `tests/corpus/README.md` says where they are from.
 pub(super) fn corpus() -> Vec<Listing> {
     [
-        ("everything", include_str!("../../../../tests/corpus/everything.json")),
-        ("filesystem", include_str!("../../../../tests/corpus/filesystem.json")),
-        ("memory", include_str!("../../../../tests/corpus/memory.json")),
-        ("sequential-thinking", include_str!("../../../../tests/corpus/sequential-thinking.json")),
+        (
+            "everything",
+            include_str!("../../../../tests/corpus/everything.json"),
+        ),
+        (
+            "filesystem",
+            include_str!("../../../../tests/corpus/filesystem.json"),
+        ),
+        (
+            "memory",
+            include_str!("../../../../tests/corpus/memory.json"),
+        ),
+        (
+            "sequential-thinking",
+            include_str!("../../../../tests/corpus/sequential-thinking.json"),
+        ),
         ("git", include_str!("../../../../tests/corpus/git.json")),
         ("fetch", include_str!("../../../../tests/corpus/fetch.json")),
         ("time", include_str!("../../../../tests/corpus/time.json")),
-        ("python", include_str!("../../../../tests/corpus/python.json")),
-        ("shapes", include_str!("../../../../tests/corpus/shapes.json")),
-        ("hostile", include_str!("../../../../tests/corpus/hostile.json")),
+        (
+            "python",
+            include_str!("../../../../tests/corpus/python.json"),
+        ),
+        (
+            "shapes",
+            include_str!("../../../../tests/corpus/shapes.json"),
+        ),
+        (
+            "hostile",
+            include_str!("../../../../tests/corpus/hostile.json"),
+        ),
     ]
     .map(|(name, text)| {
         let listing: Value = text.parse().unwrap();
-        Listing { name, tools: listing["tools"].as_array().unwrap().clone() }
+        Listing {
+            name,
+            tools: listing["tools"].as_array().unwrap().clone(),
+        }
     })
     .into()
 }
 
 /// Says `call` as the normalized schema asks, and reads it back; what went wrong, if it did.
 pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<(), String> {
-    let schema = if profile == Profile::Gemini { as_json_schema(&normal.schema) } else { normal.schema.clone() };
+    let schema = if profile == Profile::Gemini {
+        as_json_schema(&normal.schema)
+    } else {
+        normal.schema.clone()
+    };
     // A value that is a text in one alternative can be itself in another.
     said_so((profile, &schema), normal, (call, true)).or_else(|why| {
         let itself = said_so((profile, &schema), normal, (call, false));
@@ -52,12 +83,24 @@ fn said_so(
     (call, in_texts): (&Value, bool),
 ) -> Result<(), String> {
     let said = renamed(&normal.back, call, in_texts);
-    let said = if profile == Profile::OpenaiStrict { filled(schema, &said) } else { said };
+    let said = if profile == Profile::OpenaiStrict {
+        filled(schema, &said)
+    } else {
+        said
+    };
     if !takes(schema, &said) {
         return Err(format!("{said} is not taken"));
     }
-    let read = normal.back.read(&said).map_err(|violation| violation.expected)?.unwrap_or(said.clone());
-    if same(&read, call) { Ok(()) } else { Err(format!("{said} comes back as {read}")) }
+    let read = normal
+        .back
+        .read(&said)
+        .map_err(|violation| violation.expected)?
+        .unwrap_or(said.clone());
+    if same(&read, call) {
+        Ok(())
+    } else {
+        Err(format!("{said} comes back as {read}"))
+    }
 }
 
 thread_local! {
@@ -73,7 +116,12 @@ pub(super) fn takes(schema: &Value, value: &Value) -> bool {
         if made.len() > KEPT {
             made.clear();
         }
-        let make = || jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap();
+        let make = || {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .build(schema)
+                .unwrap()
+        };
         made.entry(text).or_insert_with(|| Rc::new(make())).clone()
     });
     validator.is_valid(value)
@@ -87,7 +135,9 @@ fn same(one: &Value, other: &Value) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            let both = |(name, one): (&String, &Value)| other.get(name).is_some_and(|other| same(one, other));
+            let both = |(name, one): (&String, &Value)| {
+                other.get(name).is_some_and(|other| same(one, other))
+            };
             one.len() == other.len() && one.iter().all(both)
         }
         _ => one == other,
@@ -96,13 +146,17 @@ fn same(one: &Value, other: &Value) -> bool {
 
 /// `OpenAPI`'s `nullable` as JSON Schema says it.
 pub(super) fn as_json_schema(schema: &Value) -> Value {
-    let Value::Object(members) = schema else { return schema.clone() };
+    let Value::Object(members) = schema else {
+        return schema.clone();
+    };
     let mut plain = Map::new();
     for (keyword, value) in members {
         let value = match (keyword.as_str(), value) {
-            ("properties", Value::Object(named)) => {
-                named.iter().map(|(name, schema)| (name.clone(), as_json_schema(schema))).collect::<Map<_, _>>().into()
-            }
+            ("properties", Value::Object(named)) => named
+                .iter()
+                .map(|(name, schema)| (name.clone(), as_json_schema(schema)))
+                .collect::<Map<_, _>>()
+                .into(),
             ("anyOf", Value::Array(branches)) => branches.iter().map(as_json_schema).collect(),
             ("items", schema) => as_json_schema(schema),
             ("nullable", _) => continue,
@@ -110,7 +164,11 @@ pub(super) fn as_json_schema(schema: &Value) -> Value {
         };
         plain.insert(keyword.clone(), value);
     }
-    if schema["nullable"] == true { json!({ "anyOf": [plain, { "type": "null" }] }) } else { plain.into() }
+    if schema["nullable"] == true {
+        json!({ "anyOf": [plain, { "type": "null" }] })
+    } else {
+        plain.into()
+    }
 }
 
 /// Shown names instead of the tool's own; so with texts, if `in_texts`.
@@ -122,7 +180,12 @@ fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
                 found.map_or_else(|| name.clone(), |(shown, _)| shown.clone())
             };
             let nothing = Back::default();
-            let below = |name: &String| back.below.get(name).or(back.rest.as_deref()).unwrap_or(&nothing);
+            let below = |name: &String| {
+                back.below
+                    .get(name)
+                    .or(back.rest.as_deref())
+                    .unwrap_or(&nothing)
+            };
             members
                 .iter()
                 .map(|(name, value)| (shown(name), renamed(below(name), value, in_texts)))
@@ -132,10 +195,16 @@ fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
         Value::Array(elements) => {
             let nothing = Back::default();
             let inside = back.inside.as_deref().unwrap_or(&nothing);
-            elements.iter().map(|element| renamed(inside, element, in_texts)).collect()
+            elements
+                .iter()
+                .map(|element| renamed(inside, element, in_texts))
+                .collect()
         }
         scalar => {
-            let text = back.values.iter().find(|(_, meant)| in_texts && same(meant, scalar));
+            let text = back
+                .values
+                .iter()
+                .find(|(_, meant)| in_texts && same(meant, scalar));
             text.map_or_else(|| scalar.clone(), |(text, _)| text.as_str().into())
         }
     }
@@ -144,23 +213,37 @@ fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
 /// With a null for what the schema requires and `value` does not have.
 fn filled(schema: &Value, value: &Value) -> Value {
     if let Some(branches) = schema["anyOf"].as_array() {
-        let tried = branches.iter().map(|branch| (branch, filled(branch, value)));
-        let found = tried.into_iter().find(|(branch, filled)| takes(branch, filled));
+        let tried = branches
+            .iter()
+            .map(|branch| (branch, filled(branch, value)));
+        let found = tried
+            .into_iter()
+            .find(|(branch, filled)| takes(branch, filled));
         return found.map_or_else(|| value.clone(), |(_, filled)| filled);
     }
     match value {
         Value::Object(members) => {
             let properties = &schema["properties"];
-            let below = |(name, value): (&String, &Value)| (name.clone(), filled(&properties[name.as_str()], value));
+            let below = |(name, value): (&String, &Value)| {
+                (name.clone(), filled(&properties[name.as_str()], value))
+            };
             let mut filled: Map<String, Value> = members.iter().map(below).collect();
-            for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            for name in schema["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+            {
                 if !filled.contains_key(name) && takes(&properties[name], &Value::Null) {
                     filled.insert(name.to_owned(), Value::Null);
                 }
             }
             filled.into()
         }
-        Value::Array(elements) => elements.iter().map(|element| filled(&schema["items"], element)).collect(),
+        Value::Array(elements) => elements
+            .iter()
+            .map(|element| filled(&schema["items"], element))
+            .collect(),
         scalar => scalar.clone(),
     }
 }

@@ -1,5 +1,6 @@
-//! SEMANTICS §8: an index that breaks costs no claim, and is made anew from the journal while the store is in use: what has
-//! begun is settled meanwhile, nothing is begun, and nothing is decided from less than what is durable.
+//! SEMANTICS §8: an index that breaks costs no claim, and is made anew from the journal while the
+//! store is in use: what has begun is settled meanwhile, nothing is begun, and nothing is decided
+//! from less than what is durable.
 
 use super::*;
 use crate::store::embedded::index::Index;
@@ -13,7 +14,8 @@ use tempfile::TempDir;
 /// More than fit into one segment of the journal of these scenarios.
 const MANY: usize = 60;
 
-/// Where the index goes when it is set aside; while something else is in the way, no index can be made anew.
+/// Where the index goes when it is set aside; while something else is in the way, no index can be
+/// made anew.
 fn aside(data: &Path) -> PathBuf {
     data.join("index.aside")
 }
@@ -40,11 +42,19 @@ fn breaks(store: &Embedded, how: Break) {
 }
 
 async fn is_noted(store: &Embedded, data: &Path) {
-    store.shared.pace.until(|| !data.join("index.mark").exists() || mark(data).starts_with("broken ")).await;
+    store
+        .shared
+        .pace
+        .until(|| !data.join("index.mark").exists() || mark(data).starts_with("broken "))
+        .await;
 }
 
 async fn is_indexed(store: &Embedded) {
-    store.shared.pace.until(|| store.shared.table.lock().unindexed() == 0).await;
+    store
+        .shared
+        .pace
+        .until(|| store.shared.table.lock().unindexed() == 0)
+        .await;
 }
 
 async fn healed(store: &Embedded) {
@@ -52,15 +62,26 @@ async fn healed(store: &Embedded) {
 }
 
 async fn begin(store: &Embedded, key: &str) -> Result<Intent, Error> {
-    let begin = Intent { fence: store.token(), ..intent(key, 1) };
-    store.run(Command::Begin(Box::new(begin.clone())), None).await.map(|begun| begun.map(|_| begin).unwrap())
+    let begin = Intent {
+        fence: store.token(),
+        ..intent(key, 1)
+    };
+    store
+        .run(Command::Begin(Box::new(begin.clone())), None)
+        .await
+        .map(|begun| begun.map(|_| begin).unwrap())
 }
 
 /// A store in which that much has happened, all of it indexed, and `open` is in flight.
 async fn used(data: &Path) -> (Embedded, Intent) {
     let used = store(data);
     for n in 0..MANY {
-        call(&used, &format!("key {n}"), Phase::Completed(answer(&used).await)).await;
+        call(
+            &used,
+            &format!("key {n}"),
+            Phase::Completed(answer(&used).await),
+        )
+        .await;
     }
     call(&used, "lost", unknown()).await;
     let open = begin(&used, "open").await.unwrap();
@@ -69,7 +90,10 @@ async fn used(data: &Path) -> (Embedded, Intent) {
 }
 
 async fn answer(store: &Embedded) -> crate::store::state::claim::Stored {
-    store.keep(false, Bytes::from_static(b"done")).await.unwrap()
+    store
+        .keep(false, Bytes::from_static(b"done"))
+        .await
+        .unwrap()
 }
 
 /// Everything that [`used`] did, and the end of the call that was in flight.
@@ -95,36 +119,75 @@ async fn a_broken_index_heals_while_the_store_is_used() {
         breaks(&broken, how);
         is_noted(&broken, temp.path()).await;
         // Nothing is begun, and what cannot be looked up is not guessed.
-        assert!(matches!(begin(&broken, "later").await, Err(Error::Away(_))), "{how:?}");
-        let known = Place { call: Some(intent("key 1", 1).key), ..Place::default() };
+        assert!(
+            matches!(begin(&broken, "later").await, Err(Error::Away(_))),
+            "{how:?}"
+        );
+        let known = Place {
+            call: Some(intent("key 1", 1).key),
+            ..Place::default()
+        };
         let looked = broken.look(known).await.map(|view| view.claim.is_some());
-        let price = Price { tool: open.price.tool.clone(), cost: 0 };
-        let reserve = Reserve { task: named("another task"), limits: Limits::default(), price };
-        let reserved = broken.run(Command::Reserve(reserve), None).await.map(|reserved| reserved.is_ok());
+        let price = Price {
+            tool: open.price.tool.clone(),
+            cost: 0,
+        };
+        let reserve = Reserve {
+            task: named("another task"),
+            limits: Limits::default(),
+            price,
+        };
+        let reserved = broken
+            .run(Command::Reserve(reserve), None)
+            .await
+            .map(|reserved| reserved.is_ok());
         match how {
             Break::Frozen => assert_eq!((looked, reserved), (Ok(true), Ok(true)), "reads go on"),
-            Break::Away => assert!(matches!((&looked, &reserved), (Err(Error::Away(_)), Err(Error::Away(_))))),
+            Break::Away => assert!(matches!(
+                (&looked, &reserved),
+                (Err(Error::Away(_)), Err(Error::Away(_)))
+            )),
         }
         // What has begun is settled.
         let end = settle(&open, Phase::Completed(answer(&broken).await));
-        broken.run(Command::Settle(end), None).await.unwrap().unwrap();
-        assert_eq!(stands(&broken, "open").await, Standing::Ended(answer(&broken).await), "{how:?}");
+        broken
+            .run(Command::Settle(end), None)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            stands(&broken, "open").await,
+            Standing::Ended(answer(&broken).await),
+            "{how:?}"
+        );
 
         std::fs::remove_file(aside(temp.path())).unwrap();
         healed(&broken).await;
-        assert!(mark(temp.path()).starts_with("running "), "{}", mark(temp.path()));
+        assert!(
+            mark(temp.path()).starts_with("running "),
+            "{}",
+            mark(temp.path())
+        );
         assert!(aside(temp.path()).is_dir(), "the old one is set aside");
         is_all_there(&broken).await;
         call(&broken, "later", Phase::Completed(answer(&broken).await)).await;
         drop(broken);
-        assert!(mark(temp.path()).starts_with("clean "), "it is whole: {}", mark(temp.path()));
+        assert!(
+            mark(temp.path()).starts_with("clean "),
+            "it is whole: {}",
+            mark(temp.path())
+        );
         std::fs::remove_dir_all(aside(temp.path())).unwrap();
         is_all_there(&store(temp.path())).await;
-        assert!(!aside(temp.path()).exists(), "the index that was made anew is trusted");
+        assert!(
+            !aside(temp.path()).exists(),
+            "the index that was made anew is trusted"
+        );
     }
 }
 
-/// What operators are asked meanwhile is answered, nothing new is held, and nothing that was allowed runs twice.
+/// What operators are asked meanwhile is answered, nothing new is held, and nothing that was
+/// allowed runs twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_calls_outlive_a_broken_index() {
     for how in [Break::Frozen, Break::Away] {
@@ -132,50 +195,101 @@ async fn held_calls_outlive_a_broken_index() {
         let (broken, _) = used(temp.path()).await;
         let mut asks = vec![held(&broken, "used", Some(true)).await];
         let using = |store: &Embedded, key: &str| {
-            let call = Intent { fence: store.token(), hold: Some(named(key)), session: named(key), ..intent(key, 1) };
-            Command::Begin(Box::new(Intent { key: named(&call.action.to_string()), ..call }))
+            let call = Intent {
+                fence: store.token(),
+                hold: Some(named(key)),
+                session: named(key),
+                ..intent(key, 1)
+            };
+            Command::Begin(Box::new(Intent {
+                key: named(&call.action.to_string()),
+                ..call
+            }))
         };
-        broken.run(using(&broken, "used"), None).await.unwrap().unwrap();
-        asks.extend([held(&broken, "pending", None).await, held(&broken, "half", None).await]);
+        broken
+            .run(using(&broken, "used"), None)
+            .await
+            .unwrap()
+            .unwrap();
+        asks.extend([
+            held(&broken, "pending", None).await,
+            held(&broken, "half", None).await,
+        ]);
         is_indexed(&broken).await;
         std::fs::write(aside(temp.path()), "in the way").unwrap();
         breaks(&broken, how);
         is_noted(&broken, temp.path()).await;
         let new = Command::Hold(Box::new(ask("new")));
-        assert!(matches!(broken.run(new, None).await, Err(Error::Away(_))), "what cannot run is not asked: {how:?}");
-        broken.run(Command::Decide(word(&asks[2], "ann", true)), None).await.unwrap().unwrap();
+        assert!(
+            matches!(broken.run(new, None).await, Err(Error::Away(_))),
+            "what cannot run is not asked: {how:?}"
+        );
+        broken
+            .run(Command::Decide(word(&asks[2], "ann", true)), None)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(broken.holds(9).await.unwrap().len(), 2, "{how:?}");
 
         std::fs::remove_file(aside(temp.path())).unwrap();
         healed(&broken).await;
         let before = holds(&broken, &asks).await;
-        assert!(broken.run(using(&broken, "used"), None).await.unwrap().is_err(), "once: {how:?}");
+        assert!(
+            broken
+                .run(using(&broken, "used"), None)
+                .await
+                .unwrap()
+                .is_err(),
+            "once: {how:?}"
+        );
         is_indexed(&broken).await;
         drop(broken);
         let again = store(temp.path());
         assert_eq!(holds(&again, &asks).await, before, "{how:?}");
-        again.run(using(&again, "half"), None).await.unwrap().unwrap();
-        assert!(again.run(using(&again, "half"), None).await.unwrap().is_err());
+        again
+            .run(using(&again, "half"), None)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            again
+                .run(using(&again, "half"), None)
+                .await
+                .unwrap()
+                .is_err()
+        );
     }
 }
 
-/// Budgets are as exact afterwards as before: what was spent while the index was broken counts, and what it knew counts.
+/// Budgets are as exact afterwards as before: what was spent while the index was broken counts, and
+/// what it knew counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_the_same_in_the_new_index() {
     let temp = tempfile::tempdir().unwrap();
     let (broken, open) = used(temp.path()).await;
-    let task = Place { task: Some(open.task), ..Place::default() };
+    let task = Place {
+        task: Some(open.task),
+        ..Place::default()
+    };
     let before = broken.look(task).await.unwrap().task.unwrap();
     breaks(&broken, Break::Frozen);
     let end = settle(&open, Phase::Completed(answer(&broken).await));
-    broken.run(Command::Settle(end), None).await.unwrap().unwrap();
+    broken
+        .run(Command::Settle(end), None)
+        .await
+        .unwrap()
+        .unwrap();
     let settled = broken.look(task).await.unwrap().task.unwrap();
     assert_ne!(before, settled);
     healed(&broken).await;
     assert_eq!(broken.look(task).await.unwrap().task.unwrap(), settled);
     is_indexed(&broken).await;
     broken.shared.table.lock().tasks.clear();
-    assert_eq!(broken.look(task).await.unwrap().task.unwrap(), settled, "as the index has it");
+    assert_eq!(
+        broken.look(task).await.unwrap().task.unwrap(),
+        settled,
+        "as the index has it"
+    );
 }
 
 /// As `kill -9` leaves the disk.
@@ -192,11 +306,17 @@ async fn a_crash_while_the_index_is_healed_forgets_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let (broken, open) = used(temp.path()).await;
         let end = settle(&open, Phase::Completed(answer(&broken).await));
-        broken.run(Command::Settle(end), None).await.unwrap().unwrap();
+        broken
+            .run(Command::Settle(end), None)
+            .await
+            .unwrap()
+            .unwrap();
         if carried {
             is_indexed(&broken).await;
             let shared = broken.shared.clone();
-            tokio::task::spawn_blocking(move || shared.tidy()).await.unwrap();
+            tokio::task::spawn_blocking(move || shared.tidy())
+                .await
+                .unwrap();
         }
         std::fs::write(aside(temp.path()), "in the way").unwrap();
         breaks(&broken, Break::Frozen);
@@ -208,14 +328,23 @@ async fn a_crash_while_the_index_is_healed_forgets_nothing() {
             std::fs::remove_dir_all(index_path(temp.path())).unwrap();
             crashes.push(killed(temp.path()));
             let (index, applied) = Index::open(&index_path(temp.path())).unwrap();
-            let mut replay = Replay::begin(temp.path(), &index, applied).unwrap().unwrap().by(MANY / 12);
-            assert!((0..steps).all(|_| replay.step(u64::MAX).unwrap()), "there is more");
+            let mut replay = Replay::begin(temp.path(), &index, applied)
+                .unwrap()
+                .unwrap()
+                .by(MANY / 12);
+            assert!(
+                (0..steps).all(|_| replay.step(u64::MAX).unwrap()),
+                "there is more"
+            );
             drop(replay);
             index.checkpoint().unwrap();
             crashes.push(killed(temp.path()));
             index.close();
         }
-        for (crash, trusted) in crashes.iter().flat_map(|crash| [(crash, false), (crash, true)]) {
+        for (crash, trusted) in crashes
+            .iter()
+            .flat_map(|crash| [(crash, false), (crash, true)])
+        {
             let crash = killed(crash.path());
             std::fs::remove_file(aside(crash.path())).unwrap();
             // Half of an index says truly how much of it there is, also to who trusts it.

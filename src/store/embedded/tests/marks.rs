@@ -1,4 +1,5 @@
-//! SEMANTICS §4: that a mark is missing proves that nothing was sent, so a file of marks that isn't whole proves nothing.
+//! SEMANTICS §4: that a mark is missing proves that nothing was sent, so a file of marks that isn't
+//! whole proves nothing.
 
 use super::*;
 use crate::store::tests::copy_all;
@@ -19,11 +20,19 @@ const DAMAGES: &[Damage] = &[
     ("emptied", |path| open(path).set_len(0).unwrap()),
     ("cut", |path| open(path).set_len(LENGTH - 32).unwrap()),
     ("longer", |path| open(path).set_len(LENGTH + 32).unwrap()),
-    ("zeroed", |path| open(path).write_all_at(&[0; 4096 * 32], 0).unwrap()),
-    ("its first block zeroed", |path| open(path).write_all_at(&[0; 512], 0).unwrap()),
-    ("its last block zeroed", |path| open(path).write_all_at(&[0; 512], LENGTH - 512).unwrap()),
+    ("zeroed", |path| {
+        open(path).write_all_at(&[0; 4096 * 32], 0).unwrap();
+    }),
+    ("its first block zeroed", |path| {
+        open(path).write_all_at(&[0; 512], 0).unwrap();
+    }),
+    ("its last block zeroed", |path| {
+        open(path).write_all_at(&[0; 512], LENGTH - 512).unwrap();
+    }),
     ("one byte", |path| open(path).write_all_at(b"x", 3).unwrap()),
-    ("as it was before it had slots", |path| std::fs::write(path, [7; 16]).unwrap()),
+    ("as it was before it had slots", |path| {
+        std::fs::write(path, [7; 16]).unwrap();
+    }),
     ("removed, and killed while it started", |path| {
         std::fs::remove_file(path).unwrap();
         let (_marks, left) = Marks::open(path.parent().unwrap()).unwrap();
@@ -39,8 +48,15 @@ const DAMAGES: &[Damage] = &[
 async fn in_flight(data: &Path) {
     let store = store(data);
     for key in ["left", "stayed"] {
-        let begin = Intent { fence: store.token(), ..intent(key, 1) };
-        store.run(Command::Begin(Box::new(begin.clone())), None).await.unwrap().unwrap();
+        let begin = Intent {
+            fence: store.token(),
+            ..intent(key, 1)
+        };
+        store
+            .run(Command::Begin(Box::new(begin.clone())), None)
+            .await
+            .unwrap()
+            .unwrap();
         if key == "left" {
             store.sent(begin.action).unwrap();
         }
@@ -65,16 +81,26 @@ async fn marks_that_are_not_whole_prove_nothing() {
     let whole = killed();
     let (left, stayed) = after(whole.path()).await;
     assert!(matches!(left, Standing::Unknown(_)), "{left:?}");
-    assert!(matches!(stayed, Standing::Open { attempt: 2, .. }), "{stayed:?}");
+    assert!(
+        matches!(stayed, Standing::Open { attempt: 2, .. }),
+        "{stayed:?}"
+    );
     for (what, damage) in DAMAGES {
         let killed = killed();
         damage(&killed.path().join("sent"));
         let (left, stayed) = after(killed.path()).await;
         assert!(
-            matches!((&left, &stayed), (Standing::Unknown(_), Standing::Unknown(_))),
+            matches!(
+                (&left, &stayed),
+                (Standing::Unknown(_), Standing::Unknown(_))
+            ),
             "{what}: {left:?}, {stayed:?}"
         );
-        assert_eq!(std::fs::metadata(killed.path().join("sent")).unwrap().len(), LENGTH, "{what}");
+        assert_eq!(
+            std::fs::metadata(killed.path().join("sent")).unwrap().len(),
+            LENGTH,
+            "{what}"
+        );
     }
 }
 
@@ -87,5 +113,8 @@ async fn new_marks_prove_again() {
     in_flight(temp.path()).await;
     let (left, stayed) = after(temp.path()).await;
     assert!(matches!(left, Standing::Unknown(_)), "{left:?}");
-    assert!(matches!(stayed, Standing::Open { attempt: 2, .. }), "{stayed:?}");
+    assert!(
+        matches!(stayed, Standing::Open { attempt: 2, .. }),
+        "{stayed:?}"
+    );
 }

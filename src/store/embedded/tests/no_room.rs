@@ -22,17 +22,32 @@ struct Disk {
 impl Disk {
     fn new(queue: usize) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let options = Options { queue, gather: Duration::ZERO, reserve_bytes: 0, ..Options::default() };
+        let options = Options {
+            queue,
+            gather: Duration::ZERO,
+            reserve_bytes: 0,
+            ..Options::default()
+        };
         let (journal, room) = on_small(temp.path(), options, AMPLE);
         let store = Embedded::open(temp.path(), journal.clone(), Clock).unwrap();
-        Self { temp, store, journal, room }
+        Self {
+            temp,
+            store,
+            journal,
+            room,
+        }
     }
 
     /// No record fits any more.
     async fn fills(&self) {
         self.journal.flush().await.unwrap();
-        let segment = std::fs::read_dir(self.temp.path().join("journal")).unwrap().next().unwrap().unwrap();
-        self.room.store(segment.metadata().unwrap().len(), Ordering::SeqCst);
+        let segment = std::fs::read_dir(self.temp.path().join("journal"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
+        self.room
+            .store(segment.metadata().unwrap().len(), Ordering::SeqCst);
     }
 
     async fn has_room_again(&self) {
@@ -41,50 +56,89 @@ impl Disk {
     }
 
     async fn begin(&self, key: &str) -> Result<Intent, Error> {
-        let begin = Intent { fence: self.store.token(), ..intent(key, 1) };
-        self.store.run(Command::Begin(Box::new(begin.clone())), None).await.map(|begun| begun.map(|_| begin).unwrap())
+        let begin = Intent {
+            fence: self.store.token(),
+            ..intent(key, 1)
+        };
+        self.store
+            .run(Command::Begin(Box::new(begin.clone())), None)
+            .await
+            .map(|begun| begun.map(|_| begin).unwrap())
     }
 
     async fn end(&self, begun: &Intent, answer: &Stored) -> Result<(), Error> {
         let end = settle(begun, Phase::Completed(answer.clone()));
-        self.store.run(Command::Settle(end), None).await.map(|ended| drop(ended.unwrap()))
+        self.store
+            .run(Command::Settle(end), None)
+            .await
+            .map(|ended| drop(ended.unwrap()))
     }
 
     async fn answer(&self) -> Stored {
-        self.store.keep(false, Bytes::from_static(b"done")).await.unwrap()
+        self.store
+            .keep(false, Bytes::from_static(b"done"))
+            .await
+            .unwrap()
     }
 
     /// How `key` stands for the next process.
     async fn stands_after_restart(self, key: &str) -> Standing {
-        let Self { temp, store: first, journal, .. } = self;
+        let Self {
+            temp,
+            store: first,
+            journal,
+            ..
+        } = self;
         drop((first, journal));
         stands(&store(temp.path()), key).await
     }
 }
 
 fn looks_at(key: &str) -> Place {
-    Place { call: Some(intent(key, 1).key), ..Place::default() }
+    Place {
+        call: Some(intent(key, 1).key),
+        ..Place::default()
+    }
 }
 
-/// Its caller is refused, so nothing is sent; its key is free, and its part of the budget is given back.
+/// Its caller is refused, so nothing is sent; its key is free, and its part of the budget is given
+/// back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_without_room_is_taken_back() {
     let disk = Disk::new(1000);
     let before = disk.begin("before").await.unwrap();
     disk.end(&before, &disk.answer().await).await.unwrap();
-    let task = Place { task: Some(before.task), ..Place::default() };
+    let task = Place {
+        task: Some(before.task),
+        ..Place::default()
+    };
     let spent = disk.store.look(task).await.unwrap().task.unwrap().cost;
     disk.fills().await;
     assert!(matches!(disk.begin("key").await, Err(Error::Full(_))));
     assert!(matches!(disk.store.refuses(), Some(Error::Full(_))));
-    assert_eq!(stands(&disk.store, "key").await, Standing::Open { attempt: 2, round: 0 });
-    assert_eq!(disk.store.look(task).await.unwrap().task.unwrap().cost, spent);
+    assert_eq!(
+        stands(&disk.store, "key").await,
+        Standing::Open {
+            attempt: 2,
+            round: 0
+        }
+    );
+    assert_eq!(
+        disk.store.look(task).await.unwrap().task.unwrap().cost,
+        spent
+    );
     disk.has_room_again().await;
     let again = disk.begin("key").await.unwrap();
     let answer = disk.answer().await;
     disk.end(&again, &answer).await.unwrap();
-    assert_eq!(stands(&disk.store, "key").await, Standing::Ended(answer.clone()));
-    assert_eq!(disk.stands_after_restart("key").await, Standing::Ended(answer));
+    assert_eq!(
+        stands(&disk.store, "key").await,
+        Standing::Ended(answer.clone())
+    );
+    assert_eq!(
+        disk.stands_after_restart("key").await,
+        Standing::Ended(answer)
+    );
 }
 
 /// It is queued and shown to nobody, and becomes durable when there is room.
@@ -94,21 +148,41 @@ async fn an_outcome_without_room_waits_for_it() {
     let begun = disk.begin("key").await.unwrap();
     disk.fills().await;
     let answer = disk.answer().await;
-    assert!(matches!(disk.end(&begun, &answer).await, Err(Error::Full(_))));
-    assert!(matches!(disk.store.look(looks_at("key")).await, Err(Error::Full(_))));
+    assert!(matches!(
+        disk.end(&begun, &answer).await,
+        Err(Error::Full(_))
+    ));
+    assert!(matches!(
+        disk.store.look(looks_at("key")).await,
+        Err(Error::Full(_))
+    ));
     disk.has_room_again().await;
-    assert_eq!(stands(&disk.store, "key").await, Standing::Ended(answer.clone()));
-    assert_eq!(disk.stands_after_restart("key").await, Standing::Ended(answer));
+    assert_eq!(
+        stands(&disk.store, "key").await,
+        Standing::Ended(answer.clone())
+    );
+    assert_eq!(
+        disk.stands_after_restart("key").await,
+        Standing::Ended(answer)
+    );
 }
 
-/// Reads that a budget counts go on as long as the queue has room for them, and leave some of it to outcomes.
+/// Reads that a budget counts go on as long as the queue has room for them, and leave some of it to
+/// outcomes.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_leave_room_in_the_queue_to_outcomes() {
     let disk = Disk::new(16);
     let begun = disk.begin("key").await.unwrap();
     disk.fills().await;
-    let price = Price { tool: begun.price.tool.clone(), cost: 0 };
-    let reserve = Command::Reserve(Reserve { task: begun.task, limits: Limits::default(), price });
+    let price = Price {
+        tool: begun.price.tool.clone(),
+        cost: 0,
+    };
+    let reserve = Command::Reserve(Reserve {
+        task: begun.task,
+        limits: Limits::default(),
+        price,
+    });
     let mut read = 0;
     while disk.store.run(reserve.clone(), None).await.is_ok() {
         read += 1;
@@ -116,8 +190,17 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
     }
     let answer = disk.answer().await;
     let ended = disk.end(&begun, &answer).await;
-    assert!(matches!(ended, Err(Error::Full(_))), "it waits for room: {ended:?}");
+    assert!(
+        matches!(ended, Err(Error::Full(_))),
+        "it waits for room: {ended:?}"
+    );
     disk.has_room_again().await;
-    assert_eq!(stands(&disk.store, "key").await, Standing::Ended(answer.clone()));
-    assert_eq!(disk.stands_after_restart("key").await, Standing::Ended(answer));
+    assert_eq!(
+        stands(&disk.store, "key").await,
+        Standing::Ended(answer.clone())
+    );
+    assert_eq!(
+        disk.stands_after_restart("key").await,
+        Standing::Ended(answer)
+    );
 }

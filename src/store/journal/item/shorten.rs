@@ -1,5 +1,5 @@
-//! Entries as they are written: no larger than 32 KiB (SECURITY §8). What an agent made too long is cut, never the
-//! entry left out: that would be a way to call without a trace.
+//! Entries as they are written: no larger than 32 KiB (SECURITY §8). What an agent made too long is
+//! cut, never the entry left out: that would be a way to call without a trace.
 
 use crate::model::entry::Entry;
 use serde_json::Value;
@@ -14,7 +14,11 @@ const MAX_LIST: usize = 16;
 /// Appends `entry` to `out` as JSON.
 pub(super) fn write(entry: &mut Entry, out: &mut Vec<u8>) {
     // JSON has no word for these; the entry could not be read back.
-    for number in [&mut entry.latency_ms, &mut entry.gate_ms, &mut entry.upstream_ms] {
+    for number in [
+        &mut entry.latency_ms,
+        &mut entry.gate_ms,
+        &mut entry.upstream_ms,
+    ] {
         if !number.is_finite() {
             *number = 0.0;
         }
@@ -46,8 +50,22 @@ fn shorten(entry: &mut Entry, size: usize) {
     entry.actions.truncate(MAX_LIST);
     entry.rewritten_by.truncate(MAX_LIST);
     entry.unasked.truncate(MAX_LIST);
-    let Entry { roles, actions, rewritten_by, unasked, tenant_id, session, schema_hash, aborted_reason, .. } = entry;
-    let lists = roles.iter_mut().chain(actions).chain(rewritten_by).chain(unasked);
+    let Entry {
+        roles,
+        actions,
+        rewritten_by,
+        unasked,
+        tenant_id,
+        session,
+        schema_hash,
+        aborted_reason,
+        ..
+    } = entry;
+    let lists = roles
+        .iter_mut()
+        .chain(actions)
+        .chain(rewritten_by)
+        .chain(unasked);
     let options = [
         tenant_id,
         session,
@@ -85,7 +103,11 @@ fn cut(text: &mut String) {
     let mut size = 0;
     let end = text.char_indices().find(|(_, letter)| {
         // As JSON writes it.
-        size += if letter.is_control() { 6 } else { letter.len_utf8() + usize::from(matches!(letter, '"' | '\\')) };
+        size += if letter.is_control() {
+            6
+        } else {
+            letter.len_utf8() + usize::from(matches!(letter, '"' | '\\'))
+        };
         size > MAX_TEXT
     });
     if let Some((end, _)) = end {

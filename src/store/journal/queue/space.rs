@@ -1,5 +1,5 @@
-//! A full disk, as those see it who record: nothing queued is lost, nothing is promised that is not kept, and it ends by itself
-//! (SECURITY §9).
+//! A full disk, as those see it who record: nothing queued is lost, nothing is promised that is not
+//! kept, and it ends by itself (SECURITY §9).
 
 use super::super::health::State;
 use super::super::item::Group;
@@ -29,7 +29,8 @@ impl Queue {
             Space::Ample => State::Writing,
             Space::Low(why) | Space::Gone(why) => State::Full(why.clone()),
         };
-        self.writing.store(state == State::Writing, Ordering::Release);
+        self.writing
+            .store(state == State::Writing, Ordering::Release);
         inside.health.state = state;
         inside.space = space.clone();
         let queued = inside.queued();
@@ -55,7 +56,10 @@ impl Queue {
     pub(in super::super) fn put_back(&self, mut frames: Vec<Frame>) {
         let mut inside = self.inside.lock();
         inside.at_work = (0, 0);
-        inside.gathered += frames.iter().map(|frame| frame.count() as usize).sum::<usize>();
+        inside.gathered += frames
+            .iter()
+            .map(|frame| frame.count() as usize)
+            .sum::<usize>();
         inside.bytes += frames.iter().map(Frame::payload).sum::<usize>();
         frames.append(&mut inside.frames);
         inside.frames = frames;
@@ -71,7 +75,11 @@ impl Inside {
 
     /// Numbers what was held.
     pub(super) fn release(&mut self) {
-        let count = self.held.iter().map(|frame| u64::from(frame.count())).sum::<u64>();
+        let count = self
+            .held
+            .iter()
+            .map(|frame| u64::from(frame.count()))
+            .sum::<u64>();
         self.gathered = self.queued();
         self.last += count;
         self.frames.append(&mut self.held);

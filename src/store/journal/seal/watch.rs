@@ -1,4 +1,5 @@
-//! Watches the seals of a journal from batch to batch: which key sealed what, and whether it was its turn.
+//! Watches the seals of a journal from batch to batch: which key sealed what, and whether it was
+//! its turn.
 
 use super::super::frame::{self, Batch, REKEYED};
 use super::super::segment;
@@ -25,7 +26,8 @@ pub struct Stretch {
 pub(in super::super) struct Watch<'a> {
     keys: &'a Keys,
     begun: bool,
-    /// Which key sealed the last batch; none where it was not sealed, or was to be the last one that is.
+    /// Which key sealed the last batch; none where it was not sealed, or was to be the last one
+    /// that is.
     pub(in super::super) last: Option<KeyId>,
     /// Keys whose time is over.
     replaced: Vec<KeyId>,
@@ -42,9 +44,13 @@ pub(in super::super) enum Wrong {
     Forged(KeyId),
     #[error("it is sealed with the key `{0}`, which is not given")]
     Unknown(KeyId),
-    #[error("it is sealed with the key `{0}`, which had been replaced before: someone who has that key wrote it")]
+    #[error(
+        "it is sealed with the key `{0}`, which had been replaced before: someone who has that key wrote it"
+    )]
     Replaced(KeyId),
-    #[error("it is not sealed, though what is before it is: someone without the key `{0}` wrote it")]
+    #[error(
+        "it is not sealed, though what is before it is: someone without the key `{0}` wrote it"
+    )]
     Bare(KeyId),
     #[error(
         "nothing here is sealed with the key `{0}`: toolgate has not run with it, or what it wrote since was removed or \
@@ -71,10 +77,17 @@ pub(in super::super) struct Rekeyed {
 
 impl<'a> Watch<'a> {
     pub(in super::super) fn new(keys: &'a Keys) -> Self {
-        Self { keys, begun: false, last: None, replaced: Vec::new(), stretches: Vec::new() }
+        Self {
+            keys,
+            begun: false,
+            last: None,
+            replaced: Vec::new(),
+            stretches: Vec::new(),
+        }
     }
 
-    /// A segment begins; what is before the first one is taken from its header, which the seals after it cover.
+    /// A segment begins; what is before the first one is taken from its header, which the seals
+    /// after it cover.
     pub(in super::super) fn segment(&mut self, header: &segment::Header) {
         if !std::mem::replace(&mut self.begun, true) {
             self.last = header.key;
@@ -88,7 +101,9 @@ impl<'a> Watch<'a> {
                 let checked = match self.keys.judge(seal) {
                     Judged::Good => true,
                     Judged::Forged => return Err(Wrong::Forged(seal.key)),
-                    Judged::Unknown if !self.keys.is_empty() => return Err(Wrong::Unknown(seal.key)),
+                    Judged::Unknown if !self.keys.is_empty() => {
+                        return Err(Wrong::Unknown(seal.key));
+                    }
                     Judged::Lost | Judged::Unknown => false,
                 };
                 if last != Some(seal.key) && self.replaced.contains(&seal.key) {
@@ -135,7 +150,10 @@ impl<'a> Watch<'a> {
 /// Whether `batch` says that nothing is sealed any more.
 fn ends(batch: &Batch) -> bool {
     frame::each(batch.payload.clone()).any(|(kind, words)| {
-        let text = (kind == REKEYED).then(|| std::str::from_utf8(&words).ok()).flatten();
-        text.and_then(|text| serde_json::from_str::<Rekeyed>(text).ok()).is_some_and(|rekeyed| rekeyed.key.is_none())
+        let text = (kind == REKEYED)
+            .then(|| std::str::from_utf8(&words).ok())
+            .flatten();
+        text.and_then(|text| serde_json::from_str::<Rekeyed>(text).ok())
+            .is_some_and(|rekeyed| rekeyed.key.is_none())
     })
 }

@@ -1,4 +1,5 @@
-//! SECURITY §3G, G6 and G7: what the journal does not need any more is moved, and proves there what it proved before.
+//! SECURITY §3G, G6 and G7: what the journal does not need any more is moved, and proves there what
+//! it proved before.
 
 use super::forger::{key, keys};
 use super::*;
@@ -9,13 +10,21 @@ type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Options under which a segment holds about three events.
 fn tiny() -> Options {
-    Options { segment_bytes: 600, ..small() }
+    Options {
+        segment_bytes: 600,
+        ..small()
+    }
 }
 
 async fn add(journal: &Journal, count: u64) {
     for _ in 0..count {
         let event = Item::Event(format!("event {}", journal.durable_seq() + 1).into_bytes());
-        journal.append(vec![event]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![event])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
 }
 
@@ -24,18 +33,31 @@ fn state() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
 }
 
 fn now(upto: u64, archive: &Path) -> Retention<'_> {
-    Retention { upto, age: Duration::ZERO, archive: Some(archive) }
+    Retention {
+        upto,
+        age: Duration::ZERO,
+        archive: Some(archive),
+    }
 }
 
 /// Every event of the journal and its archive.
 fn events(data: &Path, archive: &Path) -> Vec<String> {
-    let records = Reader::after_in(data, Some(archive), 0).unwrap().map(Result::unwrap);
-    let events = records.filter_map(|record| record.event().map(|words| (record.seq, words.clone())));
-    events.map(|(seq, words)| format!("{seq}: {}", String::from_utf8_lossy(&words))).collect()
+    let records = Reader::after_in(data, Some(archive), 0)
+        .unwrap()
+        .map(Result::unwrap);
+    let events =
+        records.filter_map(|record| record.event().map(|words| (record.seq, words.clone())));
+    events
+        .map(|(seq, words)| format!("{seq}: {}", String::from_utf8_lossy(&words)))
+        .collect()
 }
 
 fn against(keys: &Keys, archive: &Path) -> Against {
-    Against { keys: keys.clone(), archive: Some(archive.to_owned()), ..Against::default() }
+    Against {
+        keys: keys.clone(),
+        archive: Some(archive.to_owned()),
+        ..Against::default()
+    }
 }
 
 fn finds(data: &Path, against: &Against) -> Option<Problem> {
@@ -43,8 +65,12 @@ fn finds(data: &Path, against: &Against) -> Option<Problem> {
 }
 
 fn files(dir: &Path) -> Files {
-    let all = fs::read_dir(dir).into_iter().flatten().map(|file| file.unwrap().path());
-    all.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+    let all = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .map(|file| file.unwrap().path());
+    all.map(|path| (path.clone(), fs::read(&path).unwrap()))
+        .collect()
 }
 
 fn set(dir: &Path, to: &Files) {
@@ -56,7 +82,8 @@ fn set(dir: &Path, to: &Files) {
     }
 }
 
-// Again and again, over restarts: nothing is lost, all of it verifies, and what is there is for its owner.
+// Again and again, over restarts: nothing is lost, all of it verifies, and what is there is for its
+// owner.
 #[tokio::test]
 async fn what_is_archived_still_verifies() {
     for keys in [Keys::default(), keys("k")] {
@@ -69,20 +96,44 @@ async fn what_is_archived_still_verifies() {
                 add(&journal, 1).await;
                 heads.push(journal.health().head);
             }
-            let dropped = journal.compact(now(journal.durable_seq(), &archive), state()).await.unwrap().unwrap();
+            let dropped = journal
+                .compact(now(journal.durable_seq(), &archive), state())
+                .await
+                .unwrap()
+                .unwrap();
             assert!(dropped.segments > 0);
             journal.close().await.unwrap();
         }
-        let found = check(&data, &Against { heads: heads.clone(), ..against(&keys, &archive) }).unwrap();
+        let found = check(
+            &data,
+            &Against {
+                heads: heads.clone(),
+                ..against(&keys, &archive)
+            },
+        )
+        .unwrap();
         assert_eq!((found.problem, found.met, found.passed_over), (None, 36, 0));
         let events = events(&data, &archive);
         assert_eq!(events.len(), 36);
         assert!(
-            events.iter().all(|event| event.split_once(": event ").is_some_and(|(seq, named)| seq == named)),
+            events.iter().all(|event| event
+                .split_once(": event ")
+                .is_some_and(|(seq, named)| seq == named)),
             "{events:?}"
         );
-        let alone = check(&data, &Against { keys, heads, ..Against::default() }).unwrap();
-        assert!(alone.problem.is_none() && alone.passed_over > 10, "the summary stands for it");
+        let alone = check(
+            &data,
+            &Against {
+                keys,
+                heads,
+                ..Against::default()
+            },
+        )
+        .unwrap();
+        assert!(
+            alone.problem.is_none() && alone.passed_over > 10,
+            "the summary stands for it"
+        );
         assert_eq!(mode(&archive), 0o700);
         assert!(files(&archive).keys().all(|file| mode(file) == 0o600));
         // The index is made from what is left, with or without an archive.
@@ -90,23 +141,35 @@ async fn what_is_archived_still_verifies() {
     }
 }
 
-// The lane of what is archived: each byte of a segment, and each segment missing, exchanged or another's.
+// The lane of what is archived: each byte of a segment, and each segment missing, exchanged or
+// another's.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "how many cases there were is of interest")]
+#[expect(
+    clippy::print_stderr,
+    reason = "how many cases there were is of interest"
+)]
 async fn a_forged_archive_is_found() {
     let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let keys = keys("k");
     for place in [&temp, &other] {
-        let journal = Journal::open_sealed(&place.path().join("data"), tiny(), keys.clone()).unwrap();
+        let journal =
+            Journal::open_sealed(&place.path().join("data"), tiny(), keys.clone()).unwrap();
         add(&journal, 16).await;
-        journal.compact(now(12, &place.path().join("archive")), state()).await.unwrap().unwrap();
+        journal
+            .compact(now(12, &place.path().join("archive")), state())
+            .await
+            .unwrap()
+            .unwrap();
         journal.close().await.unwrap();
     }
     let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
     let (sound, theirs) = (files(&archive), files(&other.path().join("archive")));
     assert!(sound.len() >= 3);
     let mut cases = 0;
-    for checked in [against(&keys, &archive), against(&Keys::default(), &archive)] {
+    for checked in [
+        against(&keys, &archive),
+        against(&Keys::default(), &archive),
+    ] {
         assert_eq!(finds(&data, &checked), None);
         for (path, bytes) in &sound {
             let name = path.file_name().unwrap();
@@ -114,13 +177,25 @@ async fn a_forged_archive_is_found() {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 1 << (at % 8);
                 fs::write(path, flipped).unwrap();
-                assert!(finds(&data, &checked).is_some(), "byte {at} of {}", path.display());
+                assert!(
+                    finds(&data, &checked).is_some(),
+                    "byte {at} of {}",
+                    path.display()
+                );
                 cases += 1;
             }
             fs::remove_file(path).unwrap();
-            assert!(finds(&data, &checked).is_some(), "without {}", path.display());
+            assert!(
+                finds(&data, &checked).is_some(),
+                "without {}",
+                path.display()
+            );
             fs::write(path, &theirs[&other.path().join("archive").join(name)]).unwrap();
-            assert!(finds(&data, &checked).is_some(), "another's {}", path.display());
+            assert!(
+                finds(&data, &checked).is_some(),
+                "another's {}",
+                path.display()
+            );
             fs::write(path, bytes).unwrap();
             cases += 2;
         }
@@ -138,18 +213,25 @@ async fn a_forged_archive_is_found() {
     assert!(cases > 2000, "{cases}");
 }
 
-// A kill between any two steps: copied in part, copied, summary written, vouched for, named, removed in part. Nothing is lost, and the
-// next time it is done.
+// A kill between any two steps: copied in part, copied, summary written, vouched for, named,
+// removed in part. Nothing is lost, and the next time it is done.
 #[tokio::test]
 async fn a_crash_between_two_steps_loses_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
     let dir = data.join("journal");
-    let keys = Keys { current: Some(key("k")), ..Keys::default() };
+    let keys = Keys {
+        current: Some(key("k")),
+        ..Keys::default()
+    };
     let journal = Journal::open_sealed(&data, tiny(), keys.clone()).unwrap();
     add(&journal, 16).await;
     let before = files(&dir);
-    journal.compact(now(12, &archive), state()).await.unwrap().unwrap();
+    journal
+        .compact(now(12, &archive), state())
+        .await
+        .unwrap()
+        .unwrap();
     journal.close().await.unwrap();
     let (after, stored) = (files(&dir), files(&archive));
     let all = events(&data, &archive);
@@ -157,20 +239,37 @@ async fn a_crash_between_two_steps_loses_nothing() {
     let mut states: Vec<(Files, Files)> = Vec::new();
     // Of the copies: some, with one that was only begun.
     for count in 0..=stored.len() {
-        let mut some: BTreeMap<_, _> =
-            stored.iter().take(count).map(|(path, bytes)| (path.clone(), bytes.clone())).collect();
+        let mut some: BTreeMap<_, _> = stored
+            .iter()
+            .take(count)
+            .map(|(path, bytes)| (path.clone(), bytes.clone()))
+            .collect();
         if let Some((path, bytes)) = stored.iter().nth(count) {
-            some.insert(path.with_extension("new"), bytes[..bytes.len() / 2].to_vec());
+            some.insert(
+                path.with_extension("new"),
+                bytes[..bytes.len() / 2].to_vec(),
+            );
         }
         states.push((before.clone(), some));
     }
-    // The record that vouches was written, the summary has its name or not, and what it stands for is removed one by one.
-    let summary = after.keys().find(|path| path.extension().is_some_and(|end| end == "summary")).unwrap();
-    let gone: Vec<_> = before.iter().filter(|(path, _)| !after.contains_key(*path)).collect();
+    // The record that vouches was written, the summary has its name or not, and what it stands for
+    // is removed one by one.
+    let summary = after
+        .keys()
+        .find(|path| path.extension().is_some_and(|end| end == "summary"))
+        .unwrap();
+    let gone: Vec<_> = before
+        .iter()
+        .filter(|(path, _)| !after.contains_key(*path))
+        .collect();
     assert!(gone.len() >= 3);
     for left in 0..=gone.len() {
         let mut some = after.clone();
-        some.extend(gone.iter().skip(left).map(|(path, bytes)| ((*path).clone(), (*bytes).clone())));
+        some.extend(
+            gone.iter()
+                .skip(left)
+                .map(|(path, bytes)| ((*path).clone(), (*bytes).clone())),
+        );
         states.push((some.clone(), stored.clone()));
         if left == 0 {
             let bytes = some.remove(summary).unwrap();
@@ -187,8 +286,16 @@ async fn a_crash_between_two_steps_loses_nothing() {
         journal.compact(now(12, &archive), state()).await.unwrap();
         journal.close().await.unwrap();
         assert_eq!(events(&data, &archive), all, "state {nth}, gone on with");
-        assert_eq!(finds(&data, &against(&keys, &archive)), None, "state {nth}, gone on with");
-        assert_eq!(files(&archive), stored, "state {nth}: the copies are whole, and nothing else is there");
+        assert_eq!(
+            finds(&data, &against(&keys, &archive)),
+            None,
+            "state {nth}, gone on with"
+        );
+        assert_eq!(
+            files(&archive),
+            stored,
+            "state {nth}: the copies are whole, and nothing else is there"
+        );
     }
     assert!(states.len() >= 8);
 }
@@ -209,21 +316,44 @@ async fn an_archive_is_not_written_over() {
         } else {
             fs::write(&squatter, "something else").unwrap();
         }
-        let error = journal.compact(now(12, &archive), state()).await.unwrap_err();
+        let error = journal
+            .compact(now(12, &archive), state())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("archive"), "{error}");
         assert_eq!(read(&data).unwrap().len(), 16);
     }
     fs::remove_file(&squatter).unwrap();
-    journal.compact(now(12, &archive), state()).await.unwrap().unwrap();
+    journal
+        .compact(now(12, &archive), state())
+        .await
+        .unwrap()
+        .unwrap();
     // Without an archive for once, what is archived later does not follow on what was before.
     add(&journal, 8).await;
-    journal.compact(Retention { archive: None, ..now(20, &archive) }, state()).await.unwrap().unwrap();
+    journal
+        .compact(
+            Retention {
+                archive: None,
+                ..now(20, &archive)
+            },
+            state(),
+        )
+        .await
+        .unwrap()
+        .unwrap();
     journal.close().await.unwrap();
     assert_eq!(finds(&data, &Against::default()), None);
-    assert!(finds(&data, &against(&Keys::default(), &archive)).unwrap().what.contains("missing"));
+    assert!(
+        finds(&data, &against(&Keys::default(), &archive))
+            .unwrap()
+            .what
+            .contains("missing")
+    );
 }
 
-/// An archive that cannot be written is found out before anything is read: a segment that is damaged, too, says nothing yet.
+/// An archive that cannot be written is found out before anything is read: a segment that is
+/// damaged, too, says nothing yet.
 #[tokio::test]
 async fn an_archive_that_cannot_be_written_costs_nothing() {
     let temp = tempfile::tempdir().unwrap();
@@ -236,10 +366,20 @@ async fn an_archive_that_cannot_be_written_costs_nothing() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(&first, bytes).unwrap();
-    let failed = journal.compact(now(20, &archive), state()).await.unwrap_err();
+    let failed = journal
+        .compact(now(20, &archive), state())
+        .await
+        .unwrap_err();
     assert!(failed.to_string().contains("archive"), "{failed}");
     fs::remove_file(&archive).unwrap();
-    let failed = journal.compact(now(20, &archive), state()).await.unwrap_err();
+    let failed = journal
+        .compact(now(20, &archive), state())
+        .await
+        .unwrap_err();
     assert!(matches!(failed, Error::Damaged(_)), "{failed}");
-    assert_eq!(fs::read_dir(&archive).unwrap().count(), 0, "nothing of the trial is left");
+    assert_eq!(
+        fs::read_dir(&archive).unwrap().count(),
+        0,
+        "nothing of the trial is left"
+    );
 }

@@ -1,4 +1,5 @@
-//! SECURITY §3G, G7: the journal does not grow for ever; what is dropped leaves a seal, and the chain stays whole across it.
+//! SECURITY §3G, G7: the journal does not grow for ever; what is dropped leaves a seal, and the
+//! chain stays whole across it.
 
 use super::*;
 use crate::store::journal::summary::Summary;
@@ -13,15 +14,31 @@ fn none() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
 }
 
 fn now(upto: u64) -> Retention<'static> {
-    Retention { upto, age: Duration::ZERO, archive: None }
+    Retention {
+        upto,
+        age: Duration::ZERO,
+        archive: None,
+    }
 }
 
 /// A journal of 24 events in several segments, compacted up to record 12 or a little before.
 async fn compacted(data: &Path) -> (Dropped, Head) {
-    let journal = Journal::open(data, Options { segment_bytes: 400, ..small() }).unwrap();
+    let journal = Journal::open(
+        data,
+        Options {
+            segment_bytes: 400,
+            ..small()
+        },
+    )
+    .unwrap();
     for n in 1..=24 {
         let event = Item::Event(format!("event {n}").into_bytes());
-        journal.append(vec![event]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![event])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
     let dropped = journal.compact(now(12), state(12)).await.unwrap().unwrap();
     (dropped, journal.close().await.unwrap())
@@ -30,17 +47,33 @@ async fn compacted(data: &Path) -> (Dropped, Head) {
 fn words(data: &Path, after: u64) -> (bool, Vec<(u64, String)>) {
     let reader = Reader::replay(data, after).unwrap();
     let anew = reader.is_anew();
-    let records = reader.map(Result::unwrap).filter(|record| record.event().is_some());
-    (anew, records.map(|record| (record.seq, String::from_utf8_lossy(&record.bytes).into_owned())).collect())
+    let records = reader
+        .map(Result::unwrap)
+        .filter(|record| record.event().is_some());
+    (
+        anew,
+        records
+            .map(|record| {
+                (
+                    record.seq,
+                    String::from_utf8_lossy(&record.bytes).into_owned(),
+                )
+            })
+            .collect(),
+    )
 }
 
 fn files(data: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(data.join("journal")).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(data.join("journal"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
     files
 }
 
-/// What is missing is not begun anew: a journal that lacks a segment or its summary is not opened, compacted or not.
+/// What is missing is not begun anew: a journal that lacks a segment or its summary is not opened,
+/// compacted or not.
 #[tokio::test]
 async fn a_journal_that_lacks_a_part_is_not_opened() {
     let mut cases = 0;
@@ -49,20 +82,39 @@ async fn a_journal_that_lacks_a_part_is_not_opened() {
         if is_compacted {
             compacted(temp.path()).await;
         } else {
-            written(temp.path(), Options { segment_bytes: 400, ..small() }, 12, 1).await;
+            written(
+                temp.path(),
+                Options {
+                    segment_bytes: 400,
+                    ..small()
+                },
+                12,
+                1,
+            )
+            .await;
         }
         let parts = files(temp.path());
-        let is_part = |file: &&PathBuf| file.extension().is_some_and(|kind| kind == "journal" || kind == "summary");
+        let is_part = |file: &&PathBuf| {
+            file.extension()
+                .is_some_and(|kind| kind == "journal" || kind == "summary")
+        };
         let newest = segments(temp.path()).pop().unwrap();
         for part in parts.iter().filter(is_part).filter(|part| **part != newest) {
             let bytes = fs::read(part).unwrap();
             fs::remove_file(part).unwrap();
-            let error = Journal::open(temp.path(), small()).err().map(|error| error.to_string()).unwrap_or_default();
+            let error = Journal::open(temp.path(), small())
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
             assert!(error.contains("are missing"), "{}: {error}", part.display());
             fs::write(part, bytes).unwrap();
             cases += 1;
         }
-        Journal::open(temp.path(), small()).unwrap().close().await.unwrap();
+        Journal::open(temp.path(), small())
+            .unwrap()
+            .close()
+            .await
+            .unwrap();
     }
     assert!(cases >= 5, "{cases}");
 }
@@ -71,7 +123,10 @@ async fn a_journal_that_lacks_a_part_is_not_opened() {
 async fn what_is_dropped_is_carried() {
     let temp = tempfile::tempdir().unwrap();
     let (dropped, head) = compacted(temp.path()).await;
-    assert!((5..=12).contains(&dropped.last) && dropped.segments >= 2 && dropped.bytes > 500, "{dropped:?}");
+    assert!(
+        (5..=12).contains(&dropped.last) && dropped.segments >= 2 && dropped.bytes > 500,
+        "{dropped:?}"
+    );
     let report = verify(temp.path(), Some(head)).unwrap();
     assert_eq!((report.problem, report.dropped), (None, dropped.last));
     // Who reads the history finds what is left of it; who wants the state gets it whole.
@@ -79,8 +134,14 @@ async fn what_is_dropped_is_carried() {
     assert_eq!(first, dropped.last + 1);
     let after = |seq: u64| (seq + 1..=24).map(|n| (n, format!("event {n}")));
     let carried = state(12).map(|event| (12, String::from_utf8(event.unwrap()).unwrap()));
-    assert_eq!(words(temp.path(), 0), (true, carried.chain(after(12)).collect()));
-    assert_eq!(words(temp.path(), dropped.last), (false, after(dropped.last).collect()));
+    assert_eq!(
+        words(temp.path(), 0),
+        (true, carried.chain(after(12)).collect())
+    );
+    assert_eq!(
+        words(temp.path(), dropped.last),
+        (false, after(dropped.last).collect())
+    );
     assert_eq!(words(temp.path(), 20), (false, after(20).collect()));
     assert!(files(temp.path()).iter().all(|file| mode(file) == 0o600));
 }
@@ -91,34 +152,84 @@ async fn a_summary_takes_in_the_one_before() {
     let temp = tempfile::tempdir().unwrap();
     let mut last = 0;
     for round in 1..=4_u64 {
-        let journal = Journal::open(temp.path(), Options { segment_bytes: 400, ..small() }).unwrap();
+        let journal = Journal::open(
+            temp.path(),
+            Options {
+                segment_bytes: 400,
+                ..small()
+            },
+        )
+        .unwrap();
         for n in 1..=12_u8 {
-            journal.append(vec![Item::Event(vec![n; 40])]).unwrap().durable().await.unwrap();
+            journal
+                .append(vec![Item::Event(vec![n; 40])])
+                .unwrap()
+                .durable()
+                .await
+                .unwrap();
         }
         let upto = journal.durable_seq();
-        let dropped = journal.compact(now(upto), state(upto)).await.unwrap().unwrap();
+        let dropped = journal
+            .compact(now(upto), state(upto))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(dropped.last > last);
         last = dropped.last;
-        assert_eq!(journal.compact(now(last), none()).await.unwrap(), None, "round {round}");
+        assert_eq!(
+            journal.compact(now(last), none()).await.unwrap(),
+            None,
+            "round {round}"
+        );
         let head = journal.close().await.unwrap();
         assert_eq!(verify(temp.path(), Some(head)).unwrap().problem, None);
         assert_eq!(summary::list(&temp.path().join("journal")).unwrap(), [last]);
-        assert_eq!(words(temp.path(), 0).1[0], (upto, format!("state 0 after {upto}")));
+        assert_eq!(
+            words(temp.path(), 0).1[0],
+            (upto, format!("state 0 after {upto}"))
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_needed_is_kept() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options { segment_bytes: 400, ..small() }).unwrap();
+    let journal = Journal::open(
+        temp.path(),
+        Options {
+            segment_bytes: 400,
+            ..small()
+        },
+    )
+    .unwrap();
     for n in 1..=12 {
-        journal.append(vec![Item::Event(vec![n; 40])]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![Item::Event(vec![n; 40])])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
-    let young = Retention { upto: 12, age: Duration::from_hours(1), archive: None };
-    assert_eq!(journal.compact(young, none()).await.unwrap(), None, "all of it is young");
-    assert_eq!(journal.compact(now(1), none()).await.unwrap(), None, "all of it is needed");
+    let young = Retention {
+        upto: 12,
+        age: Duration::from_hours(1),
+        archive: None,
+    };
+    assert_eq!(
+        journal.compact(young, none()).await.unwrap(),
+        None,
+        "all of it is young"
+    );
+    assert_eq!(
+        journal.compact(now(1), none()).await.unwrap(),
+        None,
+        "all of it is needed"
+    );
     let large = std::iter::once(Ok(vec![0; MAX_EVENT + 1]));
-    assert!(matches!(journal.compact(now(12), large).await, Err(Error::TooLarge { .. })));
+    assert!(matches!(
+        journal.compact(now(12), large).await,
+        Err(Error::TooLarge { .. })
+    ));
     assert_eq!(read(temp.path()).unwrap().len(), 12);
     // A damaged segment is evidence.
     let segment = segments(temp.path()).remove(0);
@@ -126,7 +237,10 @@ async fn what_is_needed_is_kept() {
     let mut bytes = sound.clone();
     bytes[200] ^= 1;
     fs::write(&segment, bytes).unwrap();
-    assert!(matches!(journal.compact(now(12), none()).await, Err(Error::Damaged(_))));
+    assert!(matches!(
+        journal.compact(now(12), none()).await,
+        Err(Error::Damaged(_))
+    ));
     fs::write(&segment, sound).unwrap();
     assert!(journal.compact(now(12), none()).await.unwrap().is_some());
     journal.close().await.unwrap();
@@ -146,11 +260,18 @@ async fn any_flipped_byte_is_found_across_a_summary() {
             fs::write(&file, bytes).unwrap();
             let problem = walk::without_pauses(|| verify(temp.path(), Some(head)).unwrap().problem);
             let problem = problem.unwrap_or_else(|| panic!("byte {at} of {}", file.display()));
-            assert_eq!(problem.segment, file.file_name().unwrap().to_str().unwrap(), "byte {at}: {problem}");
+            assert_eq!(
+                problem.segment,
+                file.file_name().unwrap().to_str().unwrap(),
+                "byte {at}: {problem}"
+            );
         }
         for cut in [0, 1, sound.len() / 2, sound.len() - 1] {
             fs::write(&file, &sound[..cut]).unwrap();
-            assert!(walk::without_pauses(|| verify(temp.path(), Some(head)).unwrap().problem).is_some(), "{cut}");
+            assert!(
+                walk::without_pauses(|| verify(temp.path(), Some(head)).unwrap().problem).is_some(),
+                "{cut}"
+            );
         }
         fs::write(&file, sound).unwrap();
     }
@@ -160,7 +281,8 @@ async fn any_flipped_byte_is_found_across_a_summary() {
 // G3: a summary of another journal, an older head, a removed segment, a removed end.
 #[tokio::test]
 async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
-    let look = |data: &Path, head| walk::without_pauses(|| verify(data, head).unwrap().problem.unwrap());
+    let look =
+        |data: &Path, head| walk::without_pauses(|| verify(data, head).unwrap().problem.unwrap());
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (dropped, head) = compacted(one.path()).await;
     compacted(other.path()).await;
@@ -168,14 +290,30 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
     assert!(problem.what.contains("were dropped"), "{problem}");
     let summary = one.path().join("journal").join(summary::name(dropped.last));
     let sound = fs::read(&summary).unwrap();
-    fs::copy(other.path().join("journal").join(summary::name(dropped.last)), &summary).unwrap();
+    fs::copy(
+        other
+            .path()
+            .join("journal")
+            .join(summary::name(dropped.last)),
+        &summary,
+    )
+    .unwrap();
     look(one.path(), None);
     // One that fits, and carries something else.
     let header = Summary::open(&one.path().join("journal")).map(|found| found.unwrap().header);
     fs::write(&summary, &sound).unwrap();
-    let own = Summary::open(&one.path().join("journal")).unwrap().unwrap().header;
+    let own = Summary::open(&one.path().join("journal"))
+        .unwrap()
+        .unwrap()
+        .header;
     assert_ne!(header.unwrap().after, own.after);
-    summary::prepare(&one.path().join("journal"), &own, None, std::iter::once(Ok(b"forged".to_vec()))).unwrap();
+    summary::prepare(
+        &one.path().join("journal"),
+        &own,
+        None,
+        std::iter::once(Ok(b"forged".to_vec())),
+    )
+    .unwrap();
     summary::publish(&one.path().join("journal"), &own).unwrap();
     let problem = look(one.path(), None);
     assert!(problem.what.contains("vouches"), "{problem}");
@@ -191,7 +329,10 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
     for segment in &segments {
         fs::remove_file(segment).unwrap();
     }
-    assert!(matches!(Journal::open(one.path(), small()), Err(Error::Damaged(_))), "it does not begin anew");
+    assert!(
+        matches!(Journal::open(one.path(), small()), Err(Error::Damaged(_))),
+        "it does not begin anew"
+    );
 }
 
 // A crash in the middle leaves the old state or the new one, and the next start tidies up.
@@ -201,9 +342,21 @@ async fn a_crash_leaves_the_old_or_the_new() {
     let data = temp.path();
     let before = tempfile::tempdir().unwrap();
     {
-        let journal = Journal::open(data, Options { segment_bytes: 400, ..small() }).unwrap();
+        let journal = Journal::open(
+            data,
+            Options {
+                segment_bytes: 400,
+                ..small()
+            },
+        )
+        .unwrap();
         for n in 1..=12 {
-            journal.append(vec![Item::Event(vec![n; 40])]).unwrap().durable().await.unwrap();
+            journal
+                .append(vec![Item::Event(vec![n; 40])])
+                .unwrap()
+                .durable()
+                .await
+                .unwrap();
         }
         for file in files(data) {
             fs::copy(&file, before.path().join(file.file_name().unwrap())).unwrap();
@@ -211,20 +364,32 @@ async fn a_crash_leaves_the_old_or_the_new() {
         journal.compact(now(12), state(12)).await.unwrap().unwrap();
         journal.close().await.unwrap();
     }
-    let summary = files(data).into_iter().find(|file| file.extension().unwrap() == "summary").unwrap();
+    let summary = files(data)
+        .into_iter()
+        .find(|file| file.extension().unwrap() == "summary")
+        .unwrap();
     let new: Vec<_> = read(data).unwrap();
     // It had its name; what it stands for was not removed, or in part.
-    let old: Vec<_> = fs::read_dir(before.path()).unwrap().map(|file| file.unwrap().path()).collect();
+    let old: Vec<_> = fs::read_dir(before.path())
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     for file in &old {
         let back = data.join("journal").join(file.file_name().unwrap());
         if !back.exists() {
             fs::copy(file, &back).unwrap();
         }
-        assert_eq!((read(data).unwrap(), verify(data, None).unwrap().problem), (new.clone(), None));
+        assert_eq!(
+            (read(data).unwrap(), verify(data, None).unwrap().problem),
+            (new.clone(), None)
+        );
     }
     written(data, small(), 0, 0).await;
     assert!(files(data).len() < old.len(), "what was left is removed");
-    assert_eq!((read(data).unwrap(), verify(data, None).unwrap().problem), (new, None));
+    assert_eq!(
+        (read(data).unwrap(), verify(data, None).unwrap().problem),
+        (new, None)
+    );
     // It did not have its name yet.
     for file in &old {
         let back = data.join("journal").join(file.file_name().unwrap());
@@ -237,58 +402,124 @@ async fn a_crash_leaves_the_old_or_the_new() {
     written(data, small(), 0, 0).await;
     assert!(!summary.with_extension("new").exists());
     let records = read(data).unwrap();
-    assert_eq!((records[0].seq, verify(data, None).unwrap().problem), (1, None));
+    assert_eq!(
+        (records[0].seq, verify(data, None).unwrap().problem),
+        (1, None)
+    );
 }
 
-/// Without a size nothing goes, however large it is, and what makes no promise is summed up from some size on.
+/// Without a size nothing goes, however large it is, and what makes no promise is summed up from
+/// some size on.
 #[tokio::test]
 async fn without_a_size_nothing_is_too_much() {
     let temp = tempfile::tempdir().unwrap();
-    let options =
-        Options { segment_bytes: 400, reserve_bytes: 0, sizes: Sizes { lean: 2_000, ..Sizes::ANY }, ..small() };
+    let options = Options {
+        segment_bytes: 400,
+        reserve_bytes: 0,
+        sizes: Sizes {
+            lean: 2_000,
+            ..Sizes::ANY
+        },
+        ..small()
+    };
     let journal = Journal::open(temp.path(), options).unwrap();
     assert_eq!(journal.measure().unwrap(), Extent::Within);
     for n in 1..=40 {
-        journal.append(vec![Item::Event(vec![n; 80])]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![Item::Event(vec![n; 80])])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
     assert_eq!(journal.measure().unwrap(), Extent::Lean);
-    let young = Retention { upto: 40, age: Duration::from_hours(1), archive: None };
+    let young = Retention {
+        upto: 40,
+        age: Duration::from_hours(1),
+        archive: None,
+    };
     assert_eq!(journal.compact(young, none()).await.unwrap(), None);
 }
 
-/// From seven eighths of its size on a journal is lean, beyond it and a quarter beyond it more than that.
+/// From seven eighths of its size on a journal is lean, beyond it and a quarter beyond it more than
+/// that.
 #[test]
 fn a_journal_is_lean_before_anything_goes() {
-    let sizes = Sizes { lean: 3_500, most: 4_000 };
+    let sizes = Sizes {
+        lean: 3_500,
+        most: 4_000,
+    };
     let found = [3_499, 3_500, 4_000, 4_001, 5_000, 5_001].map(|bytes| Extent::of(bytes, sizes));
     let [before, lean, full, more, most, far] = found;
-    assert_eq!((before, lean, full), (Extent::Within, Extent::Lean, Extent::Lean));
-    assert_eq!((more, most, far), (Extent::Beyond, Extent::Beyond, Extent::FarBeyond));
-    assert_eq!(Extent::of(u64::MAX - 1, Sizes { lean: 1, ..Sizes::ANY }), Extent::Lean);
+    assert_eq!(
+        (before, lean, full),
+        (Extent::Within, Extent::Lean, Extent::Lean)
+    );
+    assert_eq!(
+        (more, most, far),
+        (Extent::Beyond, Extent::Beyond, Extent::FarBeyond)
+    );
+    assert_eq!(
+        Extent::of(
+            u64::MAX - 1,
+            Sizes {
+                lean: 1,
+                ..Sizes::ANY
+            }
+        ),
+        Extent::Lean
+    );
 }
 
-/// SECURITY §3G G7: beyond its size the journal drops its oldest segments, however young, and no more than it has to; what
-/// cannot be dropped is known.
+/// SECURITY §3G G7: beyond its size the journal drops its oldest segments, however young, and no
+/// more than it has to; what cannot be dropped is known.
 #[tokio::test]
 async fn what_is_too_much_is_dropped_however_young() {
     let temp = tempfile::tempdir().unwrap();
     let most = 4_000;
-    let options =
-        Options { segment_bytes: 400, reserve_bytes: 0, sizes: Sizes { lean: most - most / 8, most }, ..small() };
+    let options = Options {
+        segment_bytes: 400,
+        reserve_bytes: 0,
+        sizes: Sizes {
+            lean: most - most / 8,
+            most,
+        },
+        ..small()
+    };
     let journal = Journal::open(temp.path(), options).unwrap();
-    let young = |upto| Retention { upto, age: Duration::from_hours(1), archive: None };
+    let young = |upto| Retention {
+        upto,
+        age: Duration::from_hours(1),
+        archive: None,
+    };
     for n in 1..=40 {
-        journal.append(vec![Item::Event(vec![n; 80])]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![Item::Event(vec![n; 80])])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
     let before = journal.measure().unwrap();
     assert_eq!((before, journal.extent()), (Extent::FarBeyond, before));
-    assert_eq!(journal.compact(young(0), none()).await.unwrap(), None, "all of it is needed");
+    assert_eq!(
+        journal.compact(young(0), none()).await.unwrap(),
+        None,
+        "all of it is needed"
+    );
     assert_eq!(journal.measure().unwrap(), Extent::FarBeyond);
     let dropped = journal.compact(young(40), none()).await.unwrap().unwrap();
     assert!(dropped.last < 39, "{dropped:?}");
-    assert!(dropped.early == dropped.last && journal.health().dropped_early == dropped.early, "{dropped:?}");
+    assert!(
+        dropped.early == dropped.last && journal.health().dropped_early == dropped.early,
+        "{dropped:?}"
+    );
     assert!(journal.measure().unwrap() <= Extent::Lean);
-    assert_eq!(journal.compact(young(40), none()).await.unwrap(), None, "no more than has to be");
+    assert_eq!(
+        journal.compact(young(40), none()).await.unwrap(),
+        None,
+        "no more than has to be"
+    );
     journal.close().await.unwrap();
     assert_eq!(verify(temp.path(), None).unwrap().problem, None);
 }

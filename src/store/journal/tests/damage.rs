@@ -1,4 +1,5 @@
-//! SECURITY §3G, G2 and G3: whatever is changed in the files afterwards shows, and a torn end does no harm.
+//! SECURITY §3G, G2 and G3: whatever is changed in the files afterwards shows, and a torn end does
+//! no harm.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +9,13 @@ fn copy(from: &Path) -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     fs::create_dir(temp.path().join("journal")).unwrap();
     for segment in segments(from) {
-        fs::copy(&segment, temp.path().join("journal").join(segment.file_name().unwrap())).unwrap();
+        fs::copy(
+            &segment,
+            temp.path()
+                .join("journal")
+                .join(segment.file_name().unwrap()),
+        )
+        .unwrap();
     }
     temp
 }
@@ -30,12 +37,25 @@ fn frames(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-// G2: one flipped byte anywhere, in headers, checksums, hashes, records or ends, and verify fails and says where.
+// G2: one flipped byte anywhere, in headers, checksums, hashes, records or ends, and verify fails
+// and says where.
 #[tokio::test]
 async fn any_flipped_byte_is_found() {
     let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), Options { segment_bytes: 1000, ..small() }, 3, 1).await;
-    assert!(segments(temp.path()).len() > 1, "a closed segment is part of this");
+    written(
+        temp.path(),
+        Options {
+            segment_bytes: 1000,
+            ..small()
+        },
+        3,
+        1,
+    )
+    .await;
+    assert!(
+        segments(temp.path()).len() > 1,
+        "a closed segment is part of this"
+    );
     let work = copy(temp.path());
     let mut flipped = 0;
     for segment in segments(work.path()) {
@@ -45,8 +65,17 @@ async fn any_flipped_byte_is_found() {
             fs::write(&segment, &sound).unwrap();
             flip(&segment, at, 1 << (at % 8));
             let problem = look(work.path()).expect("a flipped byte was not found");
-            let begins = starts.iter().rev().find(|start| **start <= at).copied().unwrap_or(0);
-            assert_eq!(problem.segment, segment.file_name().unwrap().to_str().unwrap(), "byte {at}: {problem}");
+            let begins = starts
+                .iter()
+                .rev()
+                .find(|start| **start <= at)
+                .copied()
+                .unwrap_or(0);
+            assert_eq!(
+                problem.segment,
+                segment.file_name().unwrap().to_str().unwrap(),
+                "byte {at}: {problem}"
+            );
             assert_eq!(problem.offset, begins as u64, "byte {at}: {problem}");
             flipped += 1;
         }
@@ -61,8 +90,8 @@ fn look(data: &Path) -> Option<Problem> {
     walk::without_pauses(|| verify(data, None).unwrap().problem)
 }
 
-// A writer killed at any byte of its last batch, with reserved space behind it or not: what was there before stays, the
-// rest is cut, and the chain goes on.
+// A writer killed at any byte of its last batch, with reserved space behind it or not: what was
+// there before stays, the rest is cut, and the chain goes on.
 #[tokio::test]
 async fn a_torn_batch_is_cut_and_the_chain_goes_on() {
     let temp = tempfile::tempdir().unwrap();
@@ -76,39 +105,75 @@ async fn a_torn_batch_is_cut_and_the_chain_goes_on() {
         torn.resize(length + reserved, 0);
         fs::write(&segment, torn).unwrap();
         let report = verify(work.path(), None).unwrap();
-        assert_eq!((report.problem, report.records), (None, 1), "{length} bytes");
+        assert_eq!(
+            (report.problem, report.records),
+            (None, 1),
+            "{length} bytes"
+        );
         let begun = report.unfinished.map(|begun| begun.offset);
-        assert_eq!(begun, (length > last).then_some(last as u64), "{length} bytes");
+        assert_eq!(
+            begun,
+            (length > last).then_some(last as u64),
+            "{length} bytes"
+        );
         assert_eq!(read(work.path()).unwrap().len(), 1);
         if length % 97 == 0 || length + 2 > whole.len() {
             let head = written(work.path(), small(), 1, 1).await;
-            assert_eq!((head.seq, verify(work.path(), Some(head)).unwrap().problem), (2, None));
+            assert_eq!(
+                (head.seq, verify(work.path(), Some(head)).unwrap().problem),
+                (2, None)
+            );
             let kept = segment.with_extension(format!("cut-{last}"));
-            assert_eq!(fs::remove_file(kept).is_ok(), length > last, "what was cut is kept");
+            assert_eq!(
+                fs::remove_file(kept).is_ok(),
+                length > last,
+                "what was cut is kept"
+            );
         }
     }
 }
 
-// A batch that was synced and then damaged is no torn batch: what follows it must not be thrown away.
+// A batch that was synced and then damaged is no torn batch: what follows it must not be thrown
+// away.
 #[tokio::test]
 async fn a_damaged_journal_is_not_written_to() {
     let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 3, 2).await;
+    written(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        3,
+        2,
+    )
+    .await;
     let segment = segments(temp.path()).remove(0);
     let sound = fs::read(&segment).unwrap();
     flip(&segment, frames(&sound)[1] + 200, 0x10);
     let damaged = fs::read(&segment).unwrap();
-    let error = Journal::open(temp.path(), small()).err().unwrap().to_string();
-    assert!(error.contains("record 3") && error.contains("toolgate ledger verify"), "{error}");
+    let error = Journal::open(temp.path(), small())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("record 3") && error.contains("toolgate ledger verify"),
+        "{error}"
+    );
     assert_eq!(fs::read(&segment).unwrap(), damaged, "nothing was touched");
 }
 
-// Without a sync between them, a later batch may reach the disk and an earlier one not. Nobody was told of either.
+// Without a sync between them, a later batch may reach the disk and an earlier one not. Nobody was
+// told of either.
 #[tokio::test]
 async fn unsynced_batches_that_arrived_out_of_order_are_cut() {
     let temp = tempfile::tempdir().unwrap();
     let never = Duration::from_hours(1);
-    let options = Options { sync_every: never, gather: Duration::ZERO, ..small() };
+    let options = Options {
+        sync_every: never,
+        gather: Duration::ZERO,
+        ..small()
+    };
     let journal = Journal::open(temp.path(), options).unwrap();
     for n in 1..=3 {
         journal.record(entry(n)).unwrap();
@@ -125,7 +190,11 @@ async fn unsynced_batches_that_arrived_out_of_order_are_cut() {
     bytes[starts[1]..starts[2]].fill(0);
     fs::write(&segment, bytes).unwrap();
     let problem = verify(temp.path(), None).unwrap().problem.unwrap();
-    assert_eq!((problem.seq, problem.offset), (2, starts[1] as u64), "before it is cut, it shows");
+    assert_eq!(
+        (problem.seq, problem.offset),
+        (2, starts[1] as u64),
+        "before it is cut, it shows"
+    );
     let head = written(temp.path(), small(), 1, 1).await;
     assert_eq!((head.seq, look(temp.path())), (2, None));
 }
@@ -134,16 +203,41 @@ async fn unsynced_batches_that_arrived_out_of_order_are_cut() {
 #[tokio::test]
 async fn a_removed_tail_is_found_with_the_head_kept_elsewhere() {
     let temp = tempfile::tempdir().unwrap();
-    let early = written(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 2, 2).await;
-    let head = written(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 2, 2).await;
-    assert_eq!(verify(temp.path(), Some(early)).unwrap().problem, None, "an old head is still in the chain");
+    let early = written(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        2,
+        2,
+    )
+    .await;
+    let head = written(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        2,
+        2,
+    )
+    .await;
+    assert_eq!(
+        verify(temp.path(), Some(early)).unwrap().problem,
+        None,
+        "an old head is still in the chain"
+    );
     let segment = segments(temp.path()).remove(0);
     let bytes = fs::read(&segment).unwrap();
     fs::write(&segment, &bytes[..frames(&bytes)[3]]).unwrap();
     assert_eq!(look(temp.path()), None);
     let problem = verify(temp.path(), Some(head)).unwrap().problem.unwrap();
     assert_eq!(problem.seq, 7);
-    assert!(problem.what.contains("records 7 to 8 were removed"), "{problem}");
+    assert!(
+        problem.what.contains("records 7 to 8 were removed"),
+        "{problem}"
+    );
 }
 
 // G3: whole files replaced by those of another journal, or by ones written anew.
@@ -153,24 +247,52 @@ async fn a_replaced_journal_is_found_with_the_head_kept_elsewhere() {
     let head = written(one.path(), small(), 2, 2).await;
     written(other.path(), small(), 3, 2).await;
     let problem = verify(other.path(), Some(head)).unwrap().problem.unwrap();
-    assert!(problem.what.contains("the expected head is not in this journal"), "{problem}");
+    assert!(
+        problem
+            .what
+            .contains("the expected head is not in this journal"),
+        "{problem}"
+    );
 }
 
 // G2: batches exchanged or left out, each whole in itself.
 #[tokio::test]
 async fn reordered_and_removed_batches_are_found() {
     let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 4, 1).await;
+    written(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        4,
+        1,
+    )
+    .await;
     let segment = segments(temp.path()).remove(0);
     let sound = fs::read(&segment).unwrap();
     let at = frames(&sound);
-    let exchanged = [&sound[..at[1]], &sound[at[2]..at[3]], &sound[at[1]..at[2]], &sound[at[3]..]].concat();
+    let exchanged = [
+        &sound[..at[1]],
+        &sound[at[2]..at[3]],
+        &sound[at[1]..at[2]],
+        &sound[at[3]..],
+    ]
+    .concat();
     let removed = [&sound[..at[1]], &sound[at[2]..]].concat();
     let doubled = [&sound[..at[2]], &sound[at[1]..at[2]], &sound[at[2]..]].concat();
-    for (bytes, seq, offset) in [(exchanged, 2, at[1]), (removed, 2, at[1]), (doubled, 3, at[2])] {
+    for (bytes, seq, offset) in [
+        (exchanged, 2, at[1]),
+        (removed, 2, at[1]),
+        (doubled, 3, at[2]),
+    ] {
         fs::write(&segment, bytes).unwrap();
         let problem = look(temp.path()).unwrap();
-        assert_eq!((problem.seq, problem.offset), (seq, offset as u64), "{problem}");
+        assert_eq!(
+            (problem.seq, problem.offset),
+            (seq, offset as u64),
+            "{problem}"
+        );
     }
 }
 
@@ -178,12 +300,26 @@ async fn reordered_and_removed_batches_are_found() {
 #[tokio::test]
 async fn a_changed_record_with_mended_checksums_breaks_the_chain() {
     let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 2, 1).await;
+    written(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        2,
+        1,
+    )
+    .await;
     let segment = segments(temp.path()).remove(0);
     let mut bytes = fs::read(&segment).unwrap();
     let (start, end) = (frames(&bytes)[0], frames(&bytes)[1]);
     let text = String::from_utf8_lossy(&bytes[start + 76..end]).into_owned();
-    let name = start + 76 + bytes[start + 76..end].windows(13).position(|part| part == b"billing-agent").unwrap();
+    let name = start
+        + 76
+        + bytes[start + 76..end]
+            .windows(13)
+            .position(|part| part == b"billing-agent")
+            .unwrap();
     assert!(text.contains("billing-agent"));
     bytes[name..name + 13].copy_from_slice(b"somebody-else");
     let crc = crc32c::crc32c(&bytes[start + 76..end - 1]).to_le_bytes();
@@ -199,7 +335,16 @@ async fn a_changed_record_with_mended_checksums_breaks_the_chain() {
 #[tokio::test]
 async fn missing_segments_are_found() {
     let temp = tempfile::tempdir().unwrap();
-    written(temp.path(), Options { segment_bytes: 1000, ..small() }, 6, 1).await;
+    written(
+        temp.path(),
+        Options {
+            segment_bytes: 1000,
+            ..small()
+        },
+        6,
+        1,
+    )
+    .await;
     let count = segments(temp.path()).len();
     assert!(count >= 3);
     for missing in 0..count - 1 {

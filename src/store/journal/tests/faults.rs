@@ -1,4 +1,5 @@
-//! SECURITY §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at once and ever after.
+//! SECURITY §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at
+//! once and ever after.
 
 use super::*;
 use crate::store::journal::medium::Medium;
@@ -8,7 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A medium with room for so many bytes in each file; a write that goes beyond is done as far as there is room.
+/// A medium with room for so many bytes in each file; a write that goes beyond is done as far as
+/// there is room.
 struct Small(File, Arc<AtomicU64>);
 
 impl Small {
@@ -19,13 +21,23 @@ impl Small {
 
 impl Medium for Small {
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let room = usize::try_from(self.room().saturating_sub(at)).unwrap().min(bytes.len());
+        let room = usize::try_from(self.room().saturating_sub(at))
+            .unwrap()
+            .min(bytes.len());
         self.0.write_all_at(&bytes[..room], at)?;
-        if room < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if room < bytes.len() {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn reserve(&self, length: u64) -> io::Result<()> {
-        if length > self.room() { Err(io::ErrorKind::StorageFull.into()) } else { self.0.set_len(length) }
+        if length > self.room() {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.0.set_len(length)
+        }
     }
 
     fn cut(&self, length: u64) -> io::Result<()> {
@@ -38,12 +50,22 @@ impl Medium for Small {
 }
 
 /// A journal on files of at most `room` bytes.
-pub(in crate::store) fn on_small(data: &Path, options: Options, room: u64) -> (Journal, Arc<AtomicU64>) {
+pub(in crate::store) fn on_small(
+    data: &Path,
+    options: Options,
+    room: u64,
+) -> (Journal, Arc<AtomicU64>) {
     let room = Arc::new(AtomicU64::new(room));
     let of = Arc::clone(&room);
     let wrap = Box::new(move |file| -> Box<dyn Medium> { Box::new(Small(file, Arc::clone(&of))) });
-    let options = Options { look_every: Duration::from_millis(1), ..options };
-    (Journal::open_on(data, (options, Keys::default()), wrap).unwrap(), room)
+    let options = Options {
+        look_every: Duration::from_millis(1),
+        ..options
+    };
+    (
+        Journal::open_on(data, (options, Keys::default()), wrap).unwrap(),
+        room,
+    )
 }
 
 /// A medium that takes everything and never syncs.
@@ -72,12 +94,20 @@ fn event(n: u64) -> Item {
     Item::Event(format!("event {n}").into_bytes())
 }
 
-// The disk fills: what was acknowledged is there, what was queued waits in order, nothing more may run, who waits is told;
-// and when there is space, everything goes on without a restart (SECURITY §9).
+// The disk fills: what was acknowledged is there, what was queued waits in order, nothing more may
+// run, who waits is told; and when there is space, everything goes on without a restart (SECURITY
+// §9).
 #[tokio::test]
 async fn a_full_disk_recovers_by_itself() {
     let temp = tempfile::tempdir().unwrap();
-    let (journal, room) = on_small(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 4000);
+    let (journal, room) = on_small(
+        temp.path(),
+        Options {
+            segment_bytes: 1 << 20,
+            ..small()
+        },
+        4000,
+    );
     let (mut synced, mut queued) = (0, 0);
     let error = loop {
         queued += 1;
@@ -89,7 +119,11 @@ async fn a_full_disk_recovers_by_itself() {
     assert_eq!((synced, journal.is_writing()), (queued - 1, false));
     assert!(matches!(error, Error::NoSpace(_)), "{error}");
     assert!(matches!(journal.health().state, State::Full(_)));
-    assert_eq!(verify(temp.path(), None).unwrap().problem, None, "no half batch is left");
+    assert_eq!(
+        verify(temp.path(), None).unwrap().problem,
+        None,
+        "no half batch is left"
+    );
     let report = verify(temp.path(), None).unwrap();
     assert_eq!((report.records, report.unfinished), (synced, None));
     for _ in 0..5 {
@@ -105,40 +139,64 @@ async fn a_full_disk_recovers_by_itself() {
     assert!(journal.is_writing());
     assert_eq!(journal.until(queued).await.unwrap().seq, queued);
     let head = journal.flush().await.unwrap();
-    assert_eq!((head.seq, journal.health().lost), (queued + 1, 0), "the entry came last");
+    assert_eq!(
+        (head.seq, journal.health().lost),
+        (queued + 1, 0),
+        "the entry came last"
+    );
     journal.close().await.unwrap();
     let records = read(temp.path()).unwrap();
     assert!(
         records
             .iter()
             .take_while(|record| record.seq <= queued)
-            .all(|record| { record.event().unwrap() == format!("event {}", record.seq).as_bytes() })
+            .all(|record| {
+                record.event().unwrap() == format!("event {}", record.seq).as_bytes()
+            })
     );
     assert_eq!(records.last().unwrap().entry().unwrap().unwrap(), entry(1));
     assert_eq!(verify(temp.path(), Some(head)).unwrap().problem, None);
 }
 
-// When no more can be reserved, nothing new may run, but what runs is still recorded in what is reserved already; what
-// nobody waits for leaves that to the others.
+// When no more can be reserved, nothing new may run, but what runs is still recorded in what is
+// reserved already; what nobody waits for leaves that to the others.
 #[tokio::test]
 async fn outcomes_fit_into_what_is_reserved() {
     let temp = tempfile::tempdir().unwrap();
-    let options = Options { segment_bytes: 20_000, reserve_bytes: 16_000, ..small() };
+    let options = Options {
+        segment_bytes: 20_000,
+        reserve_bytes: 16_000,
+        ..small()
+    };
     let (journal, room) = on_small(temp.path(), options, 17_000);
     let mut seq = 0;
     while journal.is_writing() {
-        seq = journal.append(vec![event(1)]).unwrap().durable().await.unwrap().seq;
+        seq = journal
+            .append(vec![event(1)])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap()
+            .seq;
     }
     for n in 1..=40 {
         journal.record(entry(n)).unwrap();
-        let head = journal.append(vec![event(2)]).unwrap().durable().await.unwrap();
+        let head = journal
+            .append(vec![event(2)])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
         assert_eq!(head.seq, seq + n, "the entries are held back");
     }
     room.store(1 << 20, Ordering::SeqCst);
     journal.writable().await.unwrap();
     journal.flush().await.unwrap();
     let head = journal.close().await.unwrap();
-    assert_eq!((head.seq, verify(temp.path(), Some(head)).unwrap().problem), (seq + 80, None));
+    assert_eq!(
+        (head.seq, verify(temp.path(), Some(head)).unwrap().problem),
+        (seq + 80, None)
+    );
 }
 
 // Closed on a full disk, it says so, and the next start goes on after what was acknowledged.
@@ -151,18 +209,37 @@ async fn closing_on_a_full_disk_says_what_is_lost() {
     let ticket = journal.append(vec![Item::Event(vec![1; 2000])]).unwrap();
     assert!(matches!(ticket.durable().await, Err(Error::NoSpace(_))));
     assert!(matches!(journal.close().await, Err(Error::Poisoned(_))));
-    assert!(matches!(journal.append(vec![event(3)]), Err(Error::Poisoned(_))));
+    assert!(matches!(
+        journal.append(vec![event(3)]),
+        Err(Error::Poisoned(_))
+    ));
     assert_eq!((journal.health().head.seq, journal.health().lost), (1, 1));
     let head = written(temp.path(), small(), 1, 1).await;
-    assert_eq!((head.seq, verify(temp.path(), Some(head)).unwrap().problem), (2, None));
+    assert_eq!(
+        (head.seq, verify(temp.path(), Some(head)).unwrap().problem),
+        (2, None)
+    );
 }
 
 // What waits in memory is bounded.
 #[tokio::test]
 async fn a_full_disk_does_not_fill_the_memory() {
     let temp = tempfile::tempdir().unwrap();
-    let (journal, _) = on_small(temp.path(), Options { queue_bytes: 1 << 20, ..small() }, 200);
-    let taken = (0..100).take_while(|_| journal.append(vec![Item::Event(vec![1; MAX_EVENT])]).is_ok()).count();
+    let (journal, _) = on_small(
+        temp.path(),
+        Options {
+            queue_bytes: 1 << 20,
+            ..small()
+        },
+        200,
+    );
+    let taken = (0..100)
+        .take_while(|_| {
+            journal
+                .append(vec![Item::Event(vec![1; MAX_EVENT])])
+                .is_ok()
+        })
+        .count();
     assert_eq!(taken, 15);
     drop(journal);
 }
@@ -170,31 +247,57 @@ async fn a_full_disk_does_not_fill_the_memory() {
 #[tokio::test]
 async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
-    let journal =
-        Journal::open_on(temp.path(), (small(), Keys::default()), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
+    let journal = Journal::open_on(
+        temp.path(),
+        (small(), Keys::default()),
+        Box::new(|file| Box::new(Unsyncable(file))),
+    )
+    .unwrap();
     journal.record(entry(1)).unwrap();
     for _ in 0..2 {
         let error = journal.flush().await.unwrap_err();
-        assert!(error.to_string().contains("the disk is gone") && error.to_string().contains("restart"), "{error}");
+        assert!(
+            error.to_string().contains("the disk is gone") && error.to_string().contains("restart"),
+            "{error}"
+        );
     }
     assert_eq!((journal.health().syncs, journal.health().head.seq), (0, 0));
     // Who waited is told, who comes now is refused, and the process has what it needs to end.
     let temp = tempfile::tempdir().unwrap();
-    let journal =
-        Journal::open_on(temp.path(), (small(), Keys::default()), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
-    let tickets: Vec<_> = (0..3).map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap()).collect();
+    let journal = Journal::open_on(
+        temp.path(),
+        (small(), Keys::default()),
+        Box::new(|file| Box::new(Unsyncable(file))),
+    )
+    .unwrap();
+    let tickets: Vec<_> = (0..3)
+        .map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap())
+        .collect();
     for ticket in tickets {
         assert!(matches!(ticket.durable().await, Err(Error::Poisoned(_))));
     }
     assert!(matches!(journal.failed().await, Error::Poisoned(_)));
-    assert!(matches!(journal.append(vec![Item::Event(vec![1])]), Err(Error::Poisoned(_))));
+    assert!(matches!(
+        journal.append(vec![Item::Event(vec![1])]),
+        Err(Error::Poisoned(_))
+    ));
     assert!(!journal.is_writing());
 }
 
-// A full queue is refused at once, callers that wait are not held up, and what was taken is written.
+// A full queue is refused at once, callers that wait are not held up, and what was taken is
+// written.
 #[tokio::test]
 async fn a_full_queue_is_refused_not_waited_for() {
-    let queue = Queue::new(&Options { queue: 4, ..small() }, Head { seq: 0, hash: [0; 32] });
+    let queue = Queue::new(
+        &Options {
+            queue: 4,
+            ..small()
+        },
+        Head {
+            seq: 0,
+            hash: [0; 32],
+        },
+    );
     for n in 1..=3 {
         queue.push_behind(&Group::entry(entry(n))).unwrap();
     }
@@ -202,12 +305,30 @@ async fn a_full_queue_is_refused_not_waited_for() {
         matches!(queue.push_behind(&Group::entry(entry(4))), Err(Error::Full)),
         "the rest is for what is waited for"
     );
-    assert_eq!(queue.push(&Group::entry(entry(4)), true).unwrap(), 4, "what was refused has no number");
-    assert!(matches!(queue.push(&Group::entry(entry(5)), true), Err(Error::Full)));
+    assert_eq!(
+        queue.push(&Group::entry(entry(4)), true).unwrap(),
+        4,
+        "what was refused has no number"
+    );
+    assert!(matches!(
+        queue.push(&Group::entry(entry(5)), true),
+        Err(Error::Full)
+    ));
     assert_eq!((queue.health().queued, queue.health().refused), (4, 2));
-    assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [4]);
+    assert_eq!(
+        queue
+            .take(None, None)
+            .frames
+            .iter()
+            .map(frame::Frame::count)
+            .collect::<Vec<_>>(),
+        [4]
+    );
     let more = queue.push(&Group::entry(entry(5)), true);
-    assert!(matches!(more, Err(Error::Full)), "what the writer is at comes back when it does not fit");
+    assert!(
+        matches!(more, Err(Error::Full)),
+        "what the writer is at comes back when it does not fit"
+    );
     // It was written: the writer asks for more.
     queue.take(Some(Duration::ZERO), None);
     queue.push(&Group::entry(entry(5)), true).unwrap();
@@ -227,11 +348,20 @@ async fn a_full_file_system_is_said_and_survived() {
     }
     let (data, ballast) = (temp.path().join("data"), temp.path().join("ballast"));
     fs::write(&ballast, vec![1; 64 << 10]).unwrap();
-    let options = Options { reserve_bytes: 64 << 10, look_every: Duration::from_millis(1), ..Options::default() };
+    let options = Options {
+        reserve_bytes: 64 << 10,
+        look_every: Duration::from_millis(1),
+        ..Options::default()
+    };
     let journal = Journal::open(&data, options).unwrap();
     let mut synced = 0;
     let error = loop {
-        match journal.append(vec![entry(synced + 1).into()]).unwrap().durable().await {
+        match journal
+            .append(vec![entry(synced + 1).into()])
+            .unwrap()
+            .durable()
+            .await
+        {
             Ok(head) => synced = head.seq,
             Err(error) => break error,
         }
@@ -245,17 +375,30 @@ async fn a_full_file_system_is_said_and_survived() {
     drop(journal);
     let report = verify(&data, None).unwrap();
     assert_eq!((report.problem, report.records), (None, synced + 1));
-    assert!(std::process::Command::new("umount").arg(temp.path()).status().unwrap().success());
+    assert!(
+        std::process::Command::new("umount")
+            .arg(temp.path())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 const CHILD: &str = "TOOLGATE_TEST_JOURNAL";
 
-/// What the process that is killed does: records and says what is synced. Does nothing unless it is that process.
+/// What the process that is killed does: records and says what is synced. Does nothing unless it is
+/// that process.
 #[tokio::test]
 async fn child_that_is_killed() {
     use std::io::Write;
-    let Some(data) = std::env::var_os(CHILD) else { return };
-    let options = Options { segment_bytes: 64 << 10, reserve_bytes: 16 << 10, ..small() };
+    let Some(data) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let options = Options {
+        segment_bytes: 64 << 10,
+        reserve_bytes: 16 << 10,
+        ..small()
+    };
     let journal = Journal::open(Path::new(&data), options).unwrap();
     for n in journal.health().head.seq + 1.. {
         journal.record(entry(n)).unwrap();
@@ -267,7 +410,8 @@ async fn child_that_is_killed() {
     }
 }
 
-// A killed process loses nothing that was synced, another process is refused while it lives, and the next goes on.
+// A killed process loses nothing that was synced, another process is refused while it lives, and
+// the next goes on.
 #[test]
 fn a_killed_process_loses_nothing_that_was_synced() {
     use std::io::BufRead;
@@ -275,22 +419,37 @@ fn a_killed_process_loses_nothing_that_was_synced() {
     let mut before = 0;
     for round in 0..5 {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "store::journal::tests::faults::child_that_is_killed"])
+            .args([
+                "--exact",
+                "--nocapture",
+                "store::journal::tests::faults::child_that_is_killed",
+            ])
             .env(CHILD, temp.path())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let lines = io::BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut heads = lines.filter_map(|line| line.unwrap().rsplit_once("synced ")?.1.parse::<u64>().ok());
+        let mut heads =
+            lines.filter_map(|line| line.unwrap().rsplit_once("synced ")?.1.parse::<u64>().ok());
         let synced = heads.by_ref().nth(20 + round * 7).unwrap();
-        let refusal = Journal::open(temp.path(), small()).err().unwrap().to_string();
-        assert!(refusal.contains(&format!("in use by process {};", child.id())), "{refusal}");
+        let refusal = Journal::open(temp.path(), small())
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            refusal.contains(&format!("in use by process {};", child.id())),
+            "{refusal}"
+        );
         child.kill().unwrap();
         child.wait().unwrap();
         let synced = heads.last().unwrap_or(synced);
         let report = verify(temp.path(), None).unwrap();
         assert_eq!(report.problem, None);
-        assert!(synced > before && report.records >= synced, "{synced} synced, {} there", report.records);
+        assert!(
+            synced > before && report.records >= synced,
+            "{synced} synced, {} there",
+            report.records
+        );
         for record in read(temp.path()).unwrap() {
             assert_eq!(record.entry().unwrap().unwrap(), entry(record.seq));
         }

@@ -1,5 +1,5 @@
-//! A forger who can write the data directory: takes journals apart, and puts them together with checksums and chain
-//! made anew. Not with the code that is under test.
+//! A forger who can write the data directory: takes journals apart, and puts them together with
+//! checksums and chain made anew. Not with the code that is under test.
 
 use super::*;
 use crate::model::secret::Secret;
@@ -12,7 +12,10 @@ pub(super) fn key(text: &str) -> Key {
 }
 
 pub(super) fn keys(current: &str) -> Keys {
-    Keys { current: Some(key(current)), ..Keys::default() }
+    Keys {
+        current: Some(key(current)),
+        ..Keys::default()
+    }
 }
 
 /// A batch, taken apart.
@@ -50,7 +53,13 @@ pub(super) enum Hand {
     /// Makes those from the forgery on with a key of his own.
     ResealsRest,
 }
-pub(super) const HANDS: [Hand; 5] = [Hand::Leaves, Hand::Strips, Hand::StripsRest, Hand::Reseals, Hand::ResealsRest];
+pub(super) const HANDS: [Hand; 5] = [
+    Hand::Leaves,
+    Hand::Strips,
+    Hand::StripsRest,
+    Hand::Reseals,
+    Hand::ResealsRest,
+];
 
 pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
     let mut walk = Walk::begin(data).unwrap();
@@ -59,13 +68,37 @@ pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
         match walk.step().unwrap() {
             Step::Segment(header) => {
                 let key = header.key.map_or([0; 8], |key| key.0);
-                let segment::Header { epoch, chain, sealed, .. } = header;
-                pieces.push(Piece { epoch, chain, sealed, key, parts: Vec::new() });
+                let segment::Header {
+                    epoch,
+                    chain,
+                    sealed,
+                    ..
+                } = header;
+                pieces.push(Piece {
+                    epoch,
+                    chain,
+                    sealed,
+                    key,
+                    parts: Vec::new(),
+                });
             }
             Step::Batch(batch) => {
-                let trailer = batch.seal.map(|seal| [seal.key.0.as_slice(), &seal.mac].concat());
-                let frame::Header { count, epoch, synced, .. } = batch.header;
-                let part = Part { payload: batch.payload.to_vec(), count, epoch, synced, trailer };
+                let trailer = batch
+                    .seal
+                    .map(|seal| [seal.key.0.as_slice(), &seal.mac].concat());
+                let frame::Header {
+                    count,
+                    epoch,
+                    synced,
+                    ..
+                } = batch.header;
+                let part = Part {
+                    payload: batch.payload.to_vec(),
+                    count,
+                    epoch,
+                    synced,
+                    trailer,
+                };
                 pieces.last_mut().unwrap().parts.push(part);
             }
             Step::End { .. } => return pieces,
@@ -73,7 +106,8 @@ pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
     }
 }
 
-/// Writes what was taken apart as a journal whose checksums and chain are right. Not with the code that is under test.
+/// Writes what was taken apart as a journal whose checksums and chain are right. Not with the code
+/// that is under test.
 pub(super) fn put_together(data: &Path, pieces: &[Piece], hand: Hand, from: usize) {
     let dir = data.join("journal");
     for file in fs::read_dir(&dir).unwrap() {
@@ -106,7 +140,12 @@ pub(super) fn put_together(data: &Path, pieces: &[Piece], hand: Hand, from: usiz
     }
 }
 
-pub(super) fn frame_of(part: &Part, (seq, chain): (u64, Hash), hand: Hand, is_after: bool) -> Vec<u8> {
+pub(super) fn frame_of(
+    part: &Part,
+    (seq, chain): (u64, Hash),
+    hand: Hand,
+    is_after: bool,
+) -> Vec<u8> {
     let own = key("forger");
     let (strips, reseals) = match hand {
         Hand::Leaves => (false, false),

@@ -1,6 +1,6 @@
-//! FINDINGS F12, SECURITY §3G G2 and G3: a forger who can write the data directory changes the record and makes the
-//! chain anew. Every forgery is found by who has the key or kept heads, or it is one of those that [`Unproven`] lists
-//! and the README names.
+//! FINDINGS F12, SECURITY §3G G2 and G3: a forger who can write the data directory changes the
+//! record and makes the chain anew. Every forgery is found by who has the key or kept heads, or it
+//! is one of those that [`Unproven`] lists and the README names.
 
 use super::forger::*;
 use super::*;
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 enum Unproven {
     /// Without a key and without heads: the chain was made anew after the change.
     ChainMadeAnew,
-    /// Without heads: the end was cut off at a batch, or the whole is an older copy of itself, which is the same.
+    /// Without heads: the end was cut off at a batch, or the whole is an older copy of itself,
+    /// which is the same.
     EndCutOff,
     /// With heads alone: something was added after the last of them.
     AfterTheLastHead,
@@ -22,13 +23,19 @@ enum Unproven {
     AnotherJournal,
 }
 
-/// One change of what was taken apart: its name, the first batch it touches, and what becomes of the whole.
+/// One change of what was taken apart: its name, the first batch it touches, and what becomes of
+/// the whole.
 type Forgery = (String, usize, Vec<Piece>);
 
 fn replaced(payload: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let at = payload.windows(from.len()).position(|part| part == from).unwrap();
+    let at = payload
+        .windows(from.len())
+        .position(|part| part == from)
+        .unwrap();
     let mut bytes = [&payload[..at], to, &payload[at + from.len()..]].concat();
-    let grown = u32::try_from(to.len()).unwrap().wrapping_sub(u32::try_from(from.len()).unwrap());
+    let grown = u32::try_from(to.len())
+        .unwrap()
+        .wrapping_sub(u32::try_from(from.len()).unwrap());
     // The record that it stands in is the first of its batch.
     let length = u32::from_le_bytes(bytes[1..5].try_into().unwrap()).wrapping_add(grown);
     bytes[1..5].copy_from_slice(&length.to_le_bytes());
@@ -45,12 +52,21 @@ fn forgeries(pieces: &[Piece]) -> Vec<Forgery> {
                 act(&mut forged[index].parts);
                 all.push((format!("{name} {nth}"), nth, forged));
             };
-            if part.payload.windows(13).any(|text| text == b"billing-agent") {
+            if part
+                .payload
+                .windows(13)
+                .any(|text| text == b"billing-agent")
+            {
                 forge("rewrite", &|parts| {
-                    parts[at].payload = replaced(&parts[at].payload, b"billing-agent", b"somebody-else");
+                    parts[at].payload =
+                        replaced(&parts[at].payload, b"billing-agent", b"somebody-else");
                 });
                 forge("rewrite longer", &|parts| {
-                    parts[at].payload = replaced(&parts[at].payload, b"billing-agent", b"the agent of somebody else");
+                    parts[at].payload = replaced(
+                        &parts[at].payload,
+                        b"billing-agent",
+                        b"the agent of somebody else",
+                    );
                 });
                 forge("delete a record", &|parts| {
                     let first = frame::record_size(&parts[at].payload).unwrap();
@@ -60,7 +76,9 @@ fn forgeries(pieces: &[Piece]) -> Vec<Forgery> {
             }
             forge("another kind", &|parts| parts[at].payload[0] = 9);
             forge("another epoch", &|parts| parts[at].epoch += 1);
-            forge("insert before", &|parts| parts.insert(at, parts[parts.len() - 1].clone()));
+            forge("insert before", &|parts| {
+                parts.insert(at, parts[parts.len() - 1].clone());
+            });
             forge("double", &|parts| parts.insert(at, parts[at].clone()));
             if piece.parts.len() > 1 {
                 forge("delete a batch", &|parts| drop(parts.remove(at)));
@@ -120,9 +138,28 @@ fn checks(keys: &Keys, heads: &[Head]) -> Vec<(&'static str, Against)> {
     let (none, heads) = (Against::default(), heads.to_vec());
     vec![
         ("nothing", none.clone()),
-        ("key", Against { keys: keys.clone(), ..none.clone() }),
-        ("heads", Against { heads: heads.clone(), ..none.clone() }),
-        ("key and heads", Against { keys: keys.clone(), heads, ..none }),
+        (
+            "key",
+            Against {
+                keys: keys.clone(),
+                ..none.clone()
+            },
+        ),
+        (
+            "heads",
+            Against {
+                heads: heads.clone(),
+                ..none.clone()
+            },
+        ),
+        (
+            "key and heads",
+            Against {
+                keys: keys.clone(),
+                heads,
+                ..none
+            },
+        ),
     ]
 }
 
@@ -140,7 +177,10 @@ fn heads(data: &Path) -> Vec<Head> {
 }
 
 async fn sealed(data: &Path, keys: &Keys) -> Head {
-    let options = Options { segment_bytes: 2600, ..small() };
+    let options = Options {
+        segment_bytes: 2600,
+        ..small()
+    };
     let journal = Journal::open_sealed(data, options, keys.clone()).unwrap();
     for batch in 0..7 {
         for n in 1..=2 {
@@ -155,7 +195,8 @@ fn finds(data: &Path, against: &Against) -> Option<Problem> {
     walk::without_pauses(|| check(data, against).unwrap().problem)
 }
 
-/// Tries a forged journal with everything there is to check it with; gives how many cases that were, and what was not found.
+/// Tries a forged journal with everything there is to check it with; gives how many cases that
+/// were, and what was not found.
 fn tried(
     data: &Path,
     name: &str,
@@ -165,12 +206,19 @@ fn tried(
 ) {
     for (with, against) in checks {
         let (problem, expected) = (finds(data, against), expected(with));
-        assert_eq!(problem.is_none(), expected.is_some(), "{name}, with {with}: {problem:?}, expected {expected:?}");
+        assert_eq!(
+            problem.is_none(),
+            expected.is_some(),
+            "{name}, with {with}: {problem:?}, expected {expected:?}"
+        );
         *counted.entry(expected).or_default() += 1;
     }
 }
 
-#[expect(clippy::print_stderr, reason = "how many cases there were is of interest")]
+#[expect(
+    clippy::print_stderr,
+    reason = "how many cases there were is of interest"
+)]
 fn said(lane: &str, counted: &BTreeMap<Option<Unproven>, u64>) {
     let all: u64 = counted.values().sum();
     eprintln!("{lane}: {all} cases; found and not provable: {counted:?}");
@@ -188,20 +236,32 @@ async fn every_forgery_is_found_or_known_to_be_unprovable() {
     let mut counted = BTreeMap::new();
     put_together(temp.path(), &pieces, Hand::Leaves, usize::MAX);
     for (with, against) in &checks {
-        assert_eq!(finds(temp.path(), against), None, "nothing was changed; {with}");
+        assert_eq!(
+            finds(temp.path(), against),
+            None,
+            "nothing was changed; {with}"
+        );
     }
     for (name, first, forged) in forgeries(&pieces) {
         for hand in HANDS {
             put_together(temp.path(), &forged, hand, first);
-            // Half a journal without seals shows by itself, and so does a segment that says that there were seals before it.
-            let shows = matches!(hand, Hand::StripsRest) && (first > 0 || name.contains(" segment"));
+            // Half a journal without seals shows by itself, and so does a segment that says that
+            // there were seals before it.
+            let shows =
+                matches!(hand, Hand::StripsRest) && (first > 0 || name.contains(" segment"));
             let grown = matches!(hand, Hand::Leaves) && only_grows(&pieces, &forged);
             let unproven = |with: &str| match with {
                 "nothing" if !shows => Some(Unproven::ChainMadeAnew),
                 "heads" if grown => Some(Unproven::AfterTheLastHead),
                 _ => None,
             };
-            tried(temp.path(), &format!("{name}, {hand:?}"), &checks, unproven, &mut counted);
+            tried(
+                temp.path(),
+                &format!("{name}, {hand:?}"),
+                &checks,
+                unproven,
+                &mut counted,
+            );
         }
     }
     for (name, _, forged) in cut(&pieces) {
@@ -213,7 +273,8 @@ async fn every_forgery_is_found_or_known_to_be_unprovable() {
     assert!(counted[&None] > 1000 && counted.len() == 4, "{counted:?}");
 }
 
-// G3: the whole exchanged for an older copy, for another journal of the same key, of another key, or of none.
+// G3: the whole exchanged for an older copy, for another journal of the same key, of another key,
+// or of none.
 #[tokio::test]
 async fn whole_journals_are_not_exchanged_unseen() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -226,39 +287,79 @@ async fn whole_journals_are_not_exchanged_unseen() {
     let checks = checks(&keys, &heads(one.path()));
     let mut counted = BTreeMap::new();
     put_together(one.path(), &older, Hand::Leaves, usize::MAX);
-    let unheaded = |unproven: Unproven| move |with: &str| (!with.contains("heads")).then_some(unproven);
-    tried(one.path(), "an older copy", &checks, unheaded(Unproven::EndCutOff), &mut counted);
+    let unheaded =
+        |unproven: Unproven| move |with: &str| (!with.contains("heads")).then_some(unproven);
+    tried(
+        one.path(),
+        "an older copy",
+        &checks,
+        unheaded(Unproven::EndCutOff),
+        &mut counted,
+    );
     sealed(other.path(), &keys).await;
-    tried(other.path(), "another's, same key", &checks, unheaded(Unproven::AnotherJournal), &mut counted);
+    tried(
+        other.path(),
+        "another's, same key",
+        &checks,
+        unheaded(Unproven::AnotherJournal),
+        &mut counted,
+    );
     let without_key = |with: &str| (with == "nothing").then_some(Unproven::AnotherJournal);
     for other_keys in [Keys::default(), super::forger::keys("x")] {
         let other = tempfile::tempdir().unwrap();
         sealed(other.path(), &other_keys).await;
-        tried(other.path(), "another's, other key", &checks, without_key, &mut counted);
+        tried(
+            other.path(),
+            "another's, other key",
+            &checks,
+            without_key,
+            &mut counted,
+        );
     }
     said("exchanged journals", &counted);
 }
 
 async fn compacted(data: &Path, keys: &Keys, archive: Option<&Path>) -> (Dropped, Head) {
-    let journal = Journal::open_sealed(data, Options { segment_bytes: 600, ..small() }, keys.clone()).unwrap();
+    let journal = Journal::open_sealed(
+        data,
+        Options {
+            segment_bytes: 600,
+            ..small()
+        },
+        keys.clone(),
+    )
+    .unwrap();
     for n in 1..=24 {
         let event = Item::Event(format!("event {n}").into_bytes());
-        journal.append(vec![event]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![event])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
-    let retention = Retention { upto: 16, age: Duration::ZERO, archive };
+    let retention = Retention {
+        upto: 16,
+        age: Duration::ZERO,
+        archive,
+    };
     let state = (0..3).map(|n| Ok(format!("state {n}").into_bytes()));
     let dropped = journal.compact(retention, state).await.unwrap().unwrap();
     (dropped, journal.close().await.unwrap())
 }
 
-// A summary is vouched for by a sealed record, and sealed itself: neither a forged one nor the record alone is taken.
+// A summary is vouched for by a sealed record, and sealed itself: neither a forged one nor the
+// record alone is taken.
 #[tokio::test]
 async fn a_forged_summary_is_found() {
     let temp = tempfile::tempdir().unwrap();
     let keys = keys("k");
     let (dropped, _) = compacted(temp.path(), &keys, None).await;
     let dir = temp.path().join("journal");
-    let against = Against { keys: keys.clone(), ..Against::default() };
+    let against = Against {
+        keys: keys.clone(),
+        ..Against::default()
+    };
     assert_eq!(finds(temp.path(), &against), None);
     let own = Summary::open(&dir).unwrap().unwrap().header;
     assert!(own.sealed && own.last == dropped.last);
@@ -272,7 +373,13 @@ async fn a_forged_summary_is_found() {
                 let file = file.unwrap();
                 fs::copy(file.path(), to.join(file.file_name())).unwrap();
             }
-            let seal = summary::prepare(&to, &own, forger.as_ref(), std::iter::once(Ok(b"forged".to_vec()))).unwrap();
+            let seal = summary::prepare(
+                &to,
+                &own,
+                forger.as_ref(),
+                std::iter::once(Ok(b"forged".to_vec())),
+            )
+            .unwrap();
             summary::publish(&to, &own).unwrap();
             if with_record {
                 // The forger appends the record that vouches for it, in a batch of his.
@@ -297,7 +404,10 @@ async fn a_forged_summary_is_found() {
                 }
             }
             let problem = finds(work.path(), &against).expect("a forged summary");
-            assert!(problem.what.contains("vouches") || problem.what.contains("seal"), "{problem}");
+            assert!(
+                problem.what.contains("vouches") || problem.what.contains("seal"),
+                "{problem}"
+            );
             cases += 1;
         }
     }
@@ -312,17 +422,33 @@ async fn a_forged_end_is_not_written_to() {
     sealed(temp.path(), &keys).await;
     let pieces = take_apart(temp.path());
     let last = pieces.iter().map(|piece| piece.parts.len()).sum::<usize>() - 1;
-    let forgery = forgeries(&pieces).into_iter().find(|(name, ..)| *name == format!("another epoch {last}")).unwrap();
+    let forgery = forgeries(&pieces)
+        .into_iter()
+        .find(|(name, ..)| *name == format!("another epoch {last}"))
+        .unwrap();
     for hand in HANDS {
         put_together(temp.path(), &forgery.2, hand, last);
         let opened = Journal::open_sealed(temp.path(), small(), keys.clone());
         match hand {
             // What it finds is a journal that nobody ever sealed.
             Hand::Strips => {
-                assert!(finds(temp.path(), &Against { keys: keys.clone(), ..Against::default() }).is_none());
+                assert!(
+                    finds(
+                        temp.path(),
+                        &Against {
+                            keys: keys.clone(),
+                            ..Against::default()
+                        }
+                    )
+                    .is_none()
+                );
             }
-            Hand::Reseals | Hand::ResealsRest => assert!(matches!(opened, Err(Error::KeyMissing { .. })), "{hand:?}"),
-            Hand::Leaves | Hand::StripsRest => assert!(matches!(opened, Err(Error::Damaged(_))), "{hand:?}"),
+            Hand::Reseals | Hand::ResealsRest => {
+                assert!(matches!(opened, Err(Error::KeyMissing { .. })), "{hand:?}");
+            }
+            Hand::Leaves | Hand::StripsRest => {
+                assert!(matches!(opened, Err(Error::Damaged(_))), "{hand:?}");
+            }
         }
         drop(opened);
     }

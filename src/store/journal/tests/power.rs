@@ -1,5 +1,6 @@
-//! SEMANTICS §8, SECURITY §12: the machine loses power at any moment. What was not synced is there, not there, or there in
-//! part, sector by sector; what `durable` resolved for is there, in order, and nothing is there that was never appended.
+//! SEMANTICS §8, SECURITY §12: the machine loses power at any moment. What was not synced is there,
+//! not there, or there in part, sector by sector; what `durable` resolved for is there, in order,
+//! and nothing is there that was never appended.
 
 use super::*;
 use crate::store::journal::medium::Medium;
@@ -52,17 +53,26 @@ impl Disk {
         if let Some(files) = files.as_mut() {
             files.push((file.try_clone().unwrap(), whole(&file)));
         }
-        Box::new(OnDisk { file, number, disk: self.clone() })
+        Box::new(OnDisk {
+            file,
+            number,
+            disk: self.clone(),
+        })
     }
 
-    /// The power goes: every sector that was written since the last sync is as it was or as it became.
+    /// The power goes: every sector that was written since the last sync is as it was or as it
+    /// became.
     fn lose_power(&self, dice: &mut Dice) {
         let files = self.0.lock().take().unwrap();
         // All, none, or each sector by itself.
         let how = dice.roll(3);
         for (file, synced) in files {
             let written = whole(&file);
-            let mut left = if dice.roll(2) == 0 { synced.clone() } else { written.clone() };
+            let mut left = if dice.roll(2) == 0 {
+                synced.clone()
+            } else {
+                written.clone()
+            };
             let length = left.len();
             left.resize(synced.len().max(written.len()), 0);
             for at in (0..left.len()).step_by(SECTOR) {
@@ -72,7 +82,14 @@ impl Disk {
                     left[byte] = of.get(byte).copied().unwrap_or_default();
                 }
             }
-            left.truncate(length.max(synced.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)));
+            left.truncate(
+                length.max(
+                    synced
+                        .iter()
+                        .rposition(|byte| *byte != 0)
+                        .map_or(0, |last| last + 1),
+                ),
+            );
             file.set_len(0).unwrap();
             file.write_all_at(&left, 0).unwrap();
         }
@@ -88,7 +105,11 @@ struct OnDisk {
 impl OnDisk {
     /// Does it while there is power.
     fn powered(&self, act: impl FnOnce(&mut Files) -> io::Result<()>) -> io::Result<()> {
-        self.disk.0.lock().as_mut().map_or_else(|| Err(io::Error::other("no power")), act)
+        self.disk
+            .0
+            .lock()
+            .as_mut()
+            .map_or_else(|| Err(io::Error::other("no power")), act)
     }
 }
 
@@ -116,21 +137,37 @@ impl Medium for OnDisk {
 /// The bytes of record `seq` in round `round`: of any length, and no other's.
 fn words(seed: u64, seq: u64) -> Vec<u8> {
     let mut words = format!("{seed} {seq} ").into_bytes();
-    words.resize(words.len() + usize::try_from(Dice(seed ^ seq).roll(1500)).unwrap(), b'.');
+    words.resize(
+        words.len() + usize::try_from(Dice(seed ^ seq).roll(1500)).unwrap(),
+        b'.',
+    );
     words
 }
 
-/// Appends at random until the power goes; gives the last record that was acknowledged, and the last that was appended.
+/// Appends at random until the power goes; gives the last record that was acknowledged, and the
+/// last that was appended.
 async fn until_power_loss(data: &Path, seed: u64, dice: &mut Dice) -> (u64, u64) {
     let disk = Disk::new();
     let on = disk.clone();
-    let options = Options { segment_bytes: 8192, reserve_bytes: 4096, gather: Duration::ZERO, ..Options::default() };
-    let journal = Journal::open_on(data, (options, Keys::default()), Box::new(move |file| on.medium(file))).unwrap();
+    let options = Options {
+        segment_bytes: 8192,
+        reserve_bytes: 4096,
+        gather: Duration::ZERO,
+        ..Options::default()
+    };
+    let journal = Journal::open_on(
+        data,
+        (options, Keys::default()),
+        Box::new(move |file| on.medium(file)),
+    )
+    .unwrap();
     let mut last = journal.health().head.seq;
     let mut durable = last;
     let mut tickets = Vec::new();
     for _ in 0..dice.roll(40) {
-        let group: Vec<_> = (1..=1 + dice.roll(4)).map(|n| Item::Event(words(seed, last + n))).collect();
+        let group: Vec<_> = (1..=1 + dice.roll(4))
+            .map(|n| Item::Event(words(seed, last + n)))
+            .collect();
         let ticket = journal.append(group).unwrap();
         last = ticket.seq();
         tickets.push(ticket);

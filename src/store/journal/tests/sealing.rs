@@ -15,18 +15,40 @@ fn finds(data: &Path, against: &Against) -> Option<Problem> {
 fn a_seal_is_good_for_one_thing() {
     let (keys, digest) = (keys("k"), [7; 32]);
     let own = keys.current.clone().unwrap();
-    let seal = Seal { key: own.id(), mac: own.seal(&digest), digest };
+    let seal = Seal {
+        key: own.id(),
+        mac: own.seal(&digest),
+        digest,
+    };
     assert_eq!(keys.judge(&seal), seal::Judged::Good);
     for wrong in [
-        Seal { digest: [8; 32], ..seal },
-        Seal { mac: own.seal_head(std::str::from_utf8(&digest).unwrap()), ..seal },
-        Seal { mac: key("x").seal(&digest), ..seal },
+        Seal {
+            digest: [8; 32],
+            ..seal
+        },
+        Seal {
+            mac: own.seal_head(std::str::from_utf8(&digest).unwrap()),
+            ..seal
+        },
+        Seal {
+            mac: key("x").seal(&digest),
+            ..seal
+        },
     ] {
         assert_eq!(keys.judge(&wrong), seal::Judged::Forged);
     }
-    assert_eq!(keys.judge(&Seal { key: key("x").id(), ..seal }), seal::Judged::Unknown);
+    assert_eq!(
+        keys.judge(&Seal {
+            key: key("x").id(),
+            ..seal
+        }),
+        seal::Judged::Unknown
+    );
     assert!(Key::new(&Secret::new("k".repeat(31))).is_err());
-    assert_ne!(key("k").id(), Key::new(&Secret::new("k".repeat(33))).unwrap().id());
+    assert_ne!(
+        key("k").id(),
+        Key::new(&Secret::new("k".repeat(33))).unwrap().id()
+    );
     let long = |last: &str| Key::new(&Secret::new("k".repeat(100) + last)).unwrap().id();
     assert_ne!(long("a"), long("b"), "all of a long key counts");
     assert_eq!(own.id().to_string().parse(), Ok(own.id()));
@@ -40,14 +62,25 @@ fn seals_are_plain_hmac() {
     let mut block =
         *b"0123456789abcdef0123456789abcdef\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let padded = |block: &[u8; 64], pad: u8| block.map(|byte| byte ^ pad);
-    let inner = Sha256::digest([padded(&block, 0x36).as_slice(), b"toolgate batch 1\0", &[7; 32]].concat());
+    let inner = Sha256::digest(
+        [
+            padded(&block, 0x36).as_slice(),
+            b"toolgate batch 1\0",
+            &[7; 32],
+        ]
+        .concat(),
+    );
     let outer = Sha256::digest([padded(&block, 0x5c).as_slice(), &inner].concat());
     assert_eq!(own.seal(&[7; 32]).as_slice(), outer.as_slice());
     block[0] ^= 1;
-    assert_ne!(own.seal(&[7; 32]).as_slice(), Sha256::digest(padded(&block, 0x36)).as_slice());
+    assert_ne!(
+        own.seal(&[7; 32]).as_slice(),
+        Sha256::digest(padded(&block, 0x36)).as_slice()
+    );
 }
 
-// Rotation: what an old key sealed is checked with it, the change is in the record, and a key that was replaced seals no more.
+// Rotation: what an old key sealed is checked with it, the change is in the record, and a key that
+// was replaced seals no more.
 #[tokio::test]
 async fn keys_are_rotated_lost_and_given_up() {
     let temp = tempfile::tempdir().unwrap();
@@ -65,35 +98,84 @@ async fn keys_are_rotated_lost_and_given_up() {
         journal.close().await
     };
     let stretches = |keys: Keys| {
-        let report = check(data, &Against { keys, ..Against::default() }).unwrap();
+        let report = check(
+            data,
+            &Against {
+                keys,
+                ..Against::default()
+            },
+        )
+        .unwrap();
         let named = |stretch: &Stretch| (stretch.key, stretch.first, stretch.last, stretch.checked);
-        (report.problem.map(|problem| problem.what), report.stretches.iter().map(named).collect::<Vec<_>>())
+        (
+            report.problem.map(|problem| problem.what),
+            report.stretches.iter().map(named).collect::<Vec<_>>(),
+        )
     };
     // Not with a key that it does not know.
     let only_a = of(Some(&a), &[], &[]);
-    assert!(stretches(only_a.clone()).0.unwrap().contains("nothing here is sealed"), "it has not run with the key");
+    assert!(
+        stretches(only_a.clone())
+            .0
+            .unwrap()
+            .contains("nothing here is sealed"),
+        "it has not run with the key"
+    );
     run(only_a.clone()).await.unwrap();
-    assert_eq!(stretches(only_a.clone()), (None, vec![(None, 1, 2, false), (Some(a.id()), 3, 4, true)]));
-    for wrong in [Keys::default(), of(Some(&b), &[], &[]), of(None, &[&b], &[]), of(None, &[], &[a.id()])] {
+    assert_eq!(
+        stretches(only_a.clone()),
+        (None, vec![(None, 1, 2, false), (Some(a.id()), 3, 4, true)])
+    );
+    for wrong in [
+        Keys::default(),
+        of(Some(&b), &[], &[]),
+        of(None, &[&b], &[]),
+        of(None, &[], &[a.id()]),
+    ] {
         let error = run(wrong).await.unwrap_err();
-        assert!(matches!(error, Error::KeyMissing { key, .. } if key == a.id()), "{error}");
+        assert!(
+            matches!(error, Error::KeyMissing { key, .. } if key == a.id()),
+            "{error}"
+        );
     }
     let rotated = of(Some(&b), &[&a], &[]);
-    assert!(stretches(rotated.clone()).0.unwrap().contains("has not run with that one"));
+    assert!(
+        stretches(rotated.clone())
+            .0
+            .unwrap()
+            .contains("has not run with that one")
+    );
     run(rotated.clone()).await.unwrap();
     run(rotated.clone()).await.unwrap();
-    let three = vec![(None, 1, 2, false), (Some(a.id()), 3, 4, true), (Some(b.id()), 5, 7, true)];
+    let three = vec![
+        (None, 1, 2, false),
+        (Some(a.id()), 3, 4, true),
+        (Some(b.id()), 5, 7, true),
+    ];
     assert_eq!(stretches(rotated), (None, three.clone()));
     // Nobody has the old key any more: what the new one sealed vouches for it all the same.
     let mut unchecked = three;
     unchecked[1].3 = false;
     assert_eq!(stretches(of(Some(&b), &[], &[a.id()])), (None, unchecked));
-    assert!(stretches(of(Some(&b), &[], &[])).0.unwrap().contains("which is not given"));
-    let record = read(data).unwrap().into_iter().find(|record| record.seq == 5).unwrap();
+    assert!(
+        stretches(of(Some(&b), &[], &[]))
+            .0
+            .unwrap()
+            .contains("which is not given")
+    );
+    let record = read(data)
+        .unwrap()
+        .into_iter()
+        .find(|record| record.seq == 5)
+        .unwrap();
     let words: serde_json::Value = String::from_utf8_lossy(&record.bytes).parse().unwrap();
     assert_eq!(
         (record.kind, &words["key"], &words["previous"]),
-        (REKEYED, &json!(b.id().to_string()), &json!(a.id().to_string()))
+        (
+            REKEYED,
+            &json!(b.id().to_string()),
+            &json!(a.id().to_string())
+        )
     );
     // Given up, and that is sealed, too; and then a third one.
     run(of(None, &[&b, &a], &[])).await.unwrap();
@@ -102,7 +184,13 @@ async fn keys_are_rotated_lost_and_given_up() {
     run(of(Some(&key("c")), &[&b, &a], &[])).await.unwrap();
     let (problem, found) = stretches(of(Some(&key("c")), &[&b, &a], &[]));
     assert_eq!(
-        (problem, found.iter().map(|found| found.0.is_some()).collect::<Vec<_>>()),
+        (
+            problem,
+            found
+                .iter()
+                .map(|found| found.0.is_some())
+                .collect::<Vec<_>>()
+        ),
         (None, vec![false, true, true, false, true])
     );
 }
@@ -114,28 +202,49 @@ async fn a_key_that_comes_back_seals_nothing() {
     let (data, [a, b, c]) = (temp.path(), ["a", "b", "c"].map(key));
     let run = async |current: Option<&Key>| {
         let previous = vec![a.clone(), b.clone(), c.clone()];
-        let keys = Keys { current: current.cloned(), previous, ..Keys::default() };
+        let keys = Keys {
+            current: current.cloned(),
+            previous,
+            ..Keys::default()
+        };
         let journal = Journal::open_sealed(data, small(), keys.clone())?;
         journal.record(entry(1)).unwrap();
         journal.close().await?;
-        let report = check(data, &Against { keys, ..Against::default() }).unwrap();
+        let report = check(
+            data,
+            &Against {
+                keys,
+                ..Against::default()
+            },
+        )
+        .unwrap();
         assert_eq!(report.problem, None);
         Ok::<(), Error>(())
     };
     run(Some(&a)).await.unwrap();
     run(Some(&b)).await.unwrap();
-    let replaced =
-        async |key: &Key| matches!(run(Some(key)).await, Err(Error::KeyReplaced { key: told }) if told == key.id());
+    let replaced = async |key: &Key| matches!(run(Some(key)).await, Err(Error::KeyReplaced { key: told }) if told == key.id());
     assert!(replaced(&a).await, "after another");
     run(None).await.unwrap();
     assert!(replaced(&a).await && replaced(&b).await, "after none");
     run(Some(&c)).await.unwrap();
 }
 
-// An older journal is opened with a key, whatever stands at its end, and a crash in the middle of that does no harm.
+// An older journal is opened with a key, whatever stands at its end, and a crash in the middle of
+// that does no harm.
 #[tokio::test]
 async fn a_journal_that_was_never_sealed_goes_on_sealed() {
-    for (batches, options) in [(0, small()), (1, small()), (6, Options { segment_bytes: 1000, ..small() })] {
+    for (batches, options) in [
+        (0, small()),
+        (1, small()),
+        (
+            6,
+            Options {
+                segment_bytes: 1000,
+                ..small()
+            },
+        ),
+    ] {
         let temp = tempfile::tempdir().unwrap();
         let before = written(temp.path(), options, batches, 1).await;
         let keys = keys("k");
@@ -144,31 +253,63 @@ async fn a_journal_that_was_never_sealed_goes_on_sealed() {
             let journal = Journal::open_sealed(temp.path(), options, keys.clone()).unwrap();
             journal.record(entry(1)).unwrap();
             let head = journal.close().await.unwrap();
-            let against = Against { keys: keys.clone(), expected: Some(head), heads: vec![before], archive: None };
+            let against = Against {
+                keys: keys.clone(),
+                expected: Some(head),
+                heads: vec![before],
+                archive: None,
+            };
             let report = check(temp.path(), &against).unwrap();
-            assert_eq!((report.problem, report.met), (None, 2), "{batches} batches, round {round}");
+            assert_eq!(
+                (report.problem, report.met),
+                (None, 2),
+                "{batches} batches, round {round}"
+            );
         }
         // The segment that may be sealed had its name, and nothing was in it yet.
         let made = segments(temp.path()).len();
         assert!(made > old, "sealed batches stand in segments of their own");
         let last = segments(temp.path()).pop().unwrap();
-        fs::File::options().write(true).open(&last).unwrap().set_len(96).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&last)
+            .unwrap()
+            .set_len(96)
+            .unwrap();
         let journal = Journal::open_sealed(temp.path(), options, keys.clone()).unwrap();
         journal.close().await.unwrap();
         assert_eq!(segments(temp.path()).len(), made);
-        assert_eq!(finds(temp.path(), &Against { keys, ..Against::default() }), None);
+        assert_eq!(
+            finds(
+                temp.path(),
+                &Against {
+                    keys,
+                    ..Against::default()
+                }
+            ),
+            None
+        );
     }
 }
 
-// A sealed batch is one write as any other: torn, it is cut, and any flipped byte of it shows without the key.
+// A sealed batch is one write as any other: torn, it is cut, and any flipped byte of it shows
+// without the key.
 #[tokio::test]
 async fn sealed_batches_are_torn_and_flipped_like_others() {
     let temp = tempfile::tempdir().unwrap();
     let keys = keys("k");
-    let options = Options { segment_bytes: 1 << 20, ..small() };
+    let options = Options {
+        segment_bytes: 1 << 20,
+        ..small()
+    };
     let journal = Journal::open_sealed(temp.path(), options, keys.clone()).unwrap();
     for n in 1..=2 {
-        journal.append(vec![Item::Event(vec![n; 20])]).unwrap().durable().await.unwrap();
+        journal
+            .append(vec![Item::Event(vec![n; 20])])
+            .unwrap()
+            .durable()
+            .await
+            .unwrap();
     }
     journal.close().await.unwrap();
     let segment = segments(temp.path()).remove(0);
@@ -179,12 +320,22 @@ async fn sealed_batches_are_torn_and_flipped_like_others() {
         let mut bytes = sound.clone();
         bytes[at] ^= 1 << (at % 8);
         fs::write(&segment, bytes).unwrap();
-        assert!(finds(temp.path(), &Against::default()).is_some(), "byte {at}");
+        assert!(
+            finds(temp.path(), &Against::default()).is_some(),
+            "byte {at}"
+        );
         cases += 1;
     }
     for length in begun..sound.len() {
         fs::write(&segment, &sound[..length]).unwrap();
-        let report = check(temp.path(), &Against { keys: keys.clone(), ..Against::default() }).unwrap();
+        let report = check(
+            temp.path(),
+            &Against {
+                keys: keys.clone(),
+                ..Against::default()
+            },
+        )
+        .unwrap();
         assert_eq!(
             (report.problem, report.head.seq, report.unfinished.is_some()),
             (None, 2, length > begun),

@@ -3,17 +3,30 @@
 use super::*;
 use crate::model::clock::Clock;
 
-#[expect(clippy::print_stderr, reason = "the numbers are of interest when asked for")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the numbers are of interest when asked for"
+)]
 #[tokio::test]
 async fn a_hundred_thousand_entries_stream() {
     const RECORDS: u64 = 100_000;
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options { segment_bytes: 16 << 20, ..Options::default() }).unwrap();
+    let journal = Journal::open(
+        temp.path(),
+        Options {
+            segment_bytes: 16 << 20,
+            ..Options::default()
+        },
+    )
+    .unwrap();
     let sample = entry(1);
     let mut spent = Duration::ZERO;
     let start = Clock.steady();
     for n in 1..=RECORDS {
-        let next = Entry { request_id: n.to_string(), ..sample.clone() };
+        let next = Entry {
+            request_id: n.to_string(),
+            ..sample.clone()
+        };
         let before = Clock.steady();
         let taken = journal.record(next);
         spent += Clock.steady().saturating_sub(before);
@@ -31,7 +44,10 @@ async fn a_hundred_thousand_entries_stream() {
         let record = record.unwrap();
         assert_eq!(record.seq, next);
         if next % 1000 == 0 {
-            assert_eq!(record.entry().unwrap().unwrap().request_id, next.to_string());
+            assert_eq!(
+                record.entry().unwrap().unwrap().request_id,
+                next.to_string()
+            );
         }
         next += 1;
     }

@@ -37,7 +37,10 @@ fn stands(view: &View, now: Millis) -> Stand {
 }
 
 fn denied() -> Stand {
-    Stand::Denied { who: "ann".to_owned(), why: "because".to_owned() }
+    Stand::Denied {
+        who: "ann".to_owned(),
+        why: "because".to_owned(),
+    }
 }
 
 /// Every deadline: a moment before it, and at it (`now == deadline` is expired).
@@ -45,70 +48,152 @@ fn denied() -> Stand {
 fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     let ask = ask("key");
     let used = |mut view: View| {
-        begin(&mut view, &Intent { hold: Some(ask.key), ..intent("call", 1) }, START).unwrap();
+        begin(
+            &mut view,
+            &Intent {
+                hold: Some(ask.key),
+                ..intent("call", 1)
+            },
+            START,
+        )
+        .unwrap();
         view
     };
     let pending = || held(&ask, &[]);
     for (view, at, before, after) in [
         (pending(), APPROVE, Stand::Pending, Stand::TimedOut),
         (pending(), APPROVE + GRACE, Stand::TimedOut, Stand::Absent),
-        (held(&ask, &[("ann", true)]), EXECUTE, Stand::Allowed, Stand::Absent),
-        (held(&ask, &[("ann", false)]), APPROVE, denied(), Stand::Absent),
-        (used(held(&ask, &[("ann", true)])), 1, Stand::Absent, Stand::Absent),
+        (
+            held(&ask, &[("ann", true)]),
+            EXECUTE,
+            Stand::Allowed,
+            Stand::Absent,
+        ),
+        (
+            held(&ask, &[("ann", false)]),
+            APPROVE,
+            denied(),
+            Stand::Absent,
+        ),
+        (
+            used(held(&ask, &[("ann", true)])),
+            1,
+            Stand::Absent,
+            Stand::Absent,
+        ),
     ] {
         assert_eq!(stands(&view, START + at - 1), before, "{at}");
         assert_eq!(stands(&view, START + at), after, "{at}");
         assert_eq!(stands(&view, Millis::MAX), Stand::Absent, "{at}");
-        assert_eq!(stands(&view, 0), stands(&view, START), "no clock that was set back revives or ends it");
+        assert_eq!(
+            stands(&view, 0),
+            stands(&view, START),
+            "no clock that was set back revives or ends it"
+        );
     }
     assert_eq!(stand(None, START), Stand::Absent);
 }
 
-/// A call that asks is held once: what stands is told, what is over is asked anew, under its own id.
+/// A call that asks is held once: what stands is told, what is over is asked anew, under its own
+/// id.
 #[test]
 fn what_is_held_is_not_asked_again() {
     let first = ask("key");
-    let again = Ask { id: ActionId::generate(), ..first.clone() };
-    for (said, until) in [(vec![], APPROVE + GRACE), (vec![("ann", true)], EXECUTE), (vec![("ann", false)], APPROVE)] {
+    let again = Ask {
+        id: ActionId::generate(),
+        ..first.clone()
+    };
+    for (said, until) in [
+        (vec![], APPROVE + GRACE),
+        (vec![("ann", true)], EXECUTE),
+        (vec![("ann", false)], APPROVE),
+    ] {
         let mut view = held(&first, &said);
         let last = START + until - 1;
-        assert_eq!(hold(&mut view, &again, last), Err(Refused::Held(stands(&view, last))));
+        assert_eq!(
+            hold(&mut view, &again, last),
+            Err(Refused::Held(stands(&view, last)))
+        );
         hold(&mut view, &again, last + 1).unwrap();
         let anew = view.hold.clone().unwrap();
-        assert_eq!((anew.id, anew.asked, anew.decisions.len(), &anew.phase), (again.id, last + 1, 0, &Held::Pending));
-        assert_eq!(say(&mut view, word(&first, "ann", true), last + 1), undecided(Undecided::Gone), "the old id");
+        assert_eq!(
+            (anew.id, anew.asked, anew.decisions.len(), &anew.phase),
+            (again.id, last + 1, 0, &Held::Pending)
+        );
+        assert_eq!(
+            say(&mut view, word(&first, "ann", true), last + 1),
+            undecided(Undecided::Gone),
+            "the old id"
+        );
     }
 }
 
 /// SECURITY §8: no more are held than operators can look at.
 #[test]
 fn only_so_many_wait() {
-    for (all, agent, fits) in [(4, 1, true), (5, 1, false), (4, 2, false), (5, 2, false), (0, 0, true)] {
-        let mut view = View { waiting: Waiting { all, agent }, ..View::default() };
-        let asked = hold(&mut view, &Ask { bounds: (5, 2), ..ask("key") }, START);
+    for (all, agent, fits) in [
+        (4, 1, true),
+        (5, 1, false),
+        (4, 2, false),
+        (5, 2, false),
+        (0, 0, true),
+    ] {
+        let mut view = View {
+            waiting: Waiting { all, agent },
+            ..View::default()
+        };
+        let asked = hold(
+            &mut view,
+            &Ask {
+                bounds: (5, 2),
+                ..ask("key")
+            },
+            START,
+        );
         assert_eq!(asked.is_ok(), fits, "{all} of 5, {agent} of 2");
         assert!(fits || asked == Err(Refused::TooManyHolds));
     }
 }
 
-/// Only the roles that the rule asks for, never the agent itself; any denial ends it; the first decision stands.
+/// Only the roles that the rule asks for, never the agent itself; any denial ends it; the first
+/// decision stands.
 #[test]
 fn operators_decide_within_their_roles() {
     use Undecided::{Gone, NotYours, Other, Same};
     let one = ask("key");
-    let own = Ask { self_approval: true, ..one.clone() };
-    let two = Ask { needed: 2, ..one.clone() };
-    let nobody = Ask { roles: Vec::new(), ..one.clone() };
+    let own = Ask {
+        self_approval: true,
+        ..one.clone()
+    };
+    let two = Ask {
+        needed: 2,
+        ..one.clone()
+    };
+    let nobody = Ask {
+        roles: Vec::new(),
+        ..one.clone()
+    };
     let (ann, bob, itself) = ("ann", "bob", "billing-agent");
-    let stranger = |ask: &Ask| Decide { roles: vec!["teller".to_owned()], ..word(ask, "eve", true) };
-    let roleless = Decide { roles: Vec::new(), ..word(&one, "eve", false) };
+    let stranger = |ask: &Ask| Decide {
+        roles: vec!["teller".to_owned()],
+        ..word(ask, "eve", true)
+    };
+    let roleless = Decide {
+        roles: Vec::new(),
+        ..word(&one, "eve", false)
+    };
     for (ask, before, said, after) in [
         (&one, vec![], word(&one, ann, true), Ok(Held::Allowed)),
         (&one, vec![], word(&one, ann, false), Ok(Held::Denied)),
         (&one, vec![], stranger(&one), Err(NotYours)),
         (&one, vec![(ann, true)], stranger(&one), Err(NotYours)),
         (&one, vec![], roleless, Err(NotYours)),
-        (&one, vec![], word(&one, "Billing-Agent", true), Err(NotYours)),
+        (
+            &one,
+            vec![],
+            word(&one, "Billing-Agent", true),
+            Err(NotYours),
+        ),
         (&two, vec![(ann, true)], word(&two, "Ann", true), Err(Same)),
         (&nobody, vec![], word(&nobody, ann, true), Err(NotYours)),
         (&one, vec![], word(&one, itself, true), Err(NotYours)),
@@ -116,15 +201,53 @@ fn operators_decide_within_their_roles() {
         (&own, vec![], word(&own, itself, true), Ok(Held::Allowed)),
         (&two, vec![], word(&two, ann, true), Ok(Held::Pending)),
         (&two, vec![(ann, true)], word(&two, ann, true), Err(Same)),
-        (&two, vec![(ann, true)], word(&two, bob, true), Ok(Held::Allowed)),
-        (&two, vec![(ann, true)], word(&two, bob, false), Ok(Held::Denied)),
-        (&two, vec![(ann, true)], word(&two, ann, false), Ok(Held::Denied)),
+        (
+            &two,
+            vec![(ann, true)],
+            word(&two, bob, true),
+            Ok(Held::Allowed),
+        ),
+        (
+            &two,
+            vec![(ann, true)],
+            word(&two, bob, false),
+            Ok(Held::Denied),
+        ),
+        (
+            &two,
+            vec![(ann, true)],
+            word(&two, ann, false),
+            Ok(Held::Denied),
+        ),
         (&one, vec![(ann, true)], word(&one, bob, true), Err(Same)),
-        (&one, vec![(ann, true)], word(&one, bob, false), Err(Other { allowed: true })),
-        (&one, vec![(ann, true)], word(&one, ann, false), Err(Other { allowed: true })),
+        (
+            &one,
+            vec![(ann, true)],
+            word(&one, bob, false),
+            Err(Other { allowed: true }),
+        ),
+        (
+            &one,
+            vec![(ann, true)],
+            word(&one, ann, false),
+            Err(Other { allowed: true }),
+        ),
         (&one, vec![(ann, false)], word(&one, bob, false), Err(Same)),
-        (&one, vec![(ann, false)], word(&one, bob, true), Err(Other { allowed: false })),
-        (&one, vec![], Decide { id: ActionId::generate(), ..word(&one, ann, true) }, Err(Gone)),
+        (
+            &one,
+            vec![(ann, false)],
+            word(&one, bob, true),
+            Err(Other { allowed: false }),
+        ),
+        (
+            &one,
+            vec![],
+            Decide {
+                id: ActionId::generate(),
+                ..word(&one, ann, true)
+            },
+            Err(Gone),
+        ),
     ] {
         let mut view = held(ask, &before);
         let was = view.clone();
@@ -133,21 +256,36 @@ fn operators_decide_within_their_roles() {
             Ok(phase) => {
                 told.unwrap();
                 let hold = view.hold.unwrap();
-                assert_eq!((hold.phase, hold.decisions.len()), (phase, before.len() + 1), "{before:?}, {said:?}");
+                assert_eq!(
+                    (hold.phase, hold.decisions.len()),
+                    (phase, before.len() + 1),
+                    "{before:?}, {said:?}"
+                );
             }
             Err(why) => {
-                assert_eq!((told, &view), (undecided(why), &was), "{before:?}, {said:?}");
+                assert_eq!(
+                    (told, &view),
+                    (undecided(why), &was),
+                    "{before:?}, {said:?}"
+                );
             }
         }
     }
-    assert_eq!(say(&mut View::default(), word(&one, ann, true), START), undecided(Gone));
+    assert_eq!(
+        say(&mut View::default(), word(&one, ann, true), START),
+        undecided(Gone)
+    );
 }
 
 /// Decided too late is not decided, whichever operator says it; what was used cannot be taken back.
 #[test]
 fn nobody_decides_after_the_deadline() {
     let ask = ask("key");
-    for (said, at) in [(vec![], APPROVE), (vec![("ann", true)], EXECUTE), (vec![("ann", false)], APPROVE)] {
+    for (said, at) in [
+        (vec![], APPROVE),
+        (vec![("ann", true)], EXECUTE),
+        (vec![("ann", false)], APPROVE),
+    ] {
         for allow in [true, false] {
             let mut view = held(&ask, &said);
             let told = say(&mut view, word(&ask, "bob", allow), START + at);
@@ -156,34 +294,83 @@ fn nobody_decides_after_the_deadline() {
     }
     let mut view = held(&ask, &[]);
     say(&mut view, word(&ask, "ann", true), START + APPROVE - 1).unwrap();
-    assert_eq!(stands(&view, START + APPROVE + EXECUTE - 2), Stand::Allowed, "counted from the decision");
-    begin(&mut view, &Intent { hold: Some(ask.key), ..intent("call", 1) }, START + APPROVE).unwrap();
+    assert_eq!(
+        stands(&view, START + APPROVE + EXECUTE - 2),
+        Stand::Allowed,
+        "counted from the decision"
+    );
+    begin(
+        &mut view,
+        &Intent {
+            hold: Some(ask.key),
+            ..intent("call", 1)
+        },
+        START + APPROVE,
+    )
+    .unwrap();
     let told = say(&mut view, word(&ask, "bob", false), START + APPROVE);
     assert_eq!(told, undecided(Undecided::Gone));
 }
 
-/// SEMANTICS §2, step 12: it is used up with the intent, and refused behind the budget and before the fence.
+/// SEMANTICS §2, step 12: it is used up with the intent, and refused behind the budget and before
+/// the fence.
 #[test]
 fn what_was_allowed_is_used_up_by_one_intent() {
     let ask = ask("key");
-    let call = |key: &str, fence| Intent { hold: Some(ask.key), ..intent(key, fence) };
-    for (view, stands) in
-        [(View::default(), Stand::Absent), (held(&ask, &[]), Stand::Pending), (held(&ask, &[("ann", false)]), denied())]
-    {
-        let mut view = View { session: Some(Session { token: 9, at: START }), ..view };
+    let call = |key: &str, fence| Intent {
+        hold: Some(ask.key),
+        ..intent(key, fence)
+    };
+    for (view, stands) in [
+        (View::default(), Stand::Absent),
+        (held(&ask, &[]), Stand::Pending),
+        (held(&ask, &[("ann", false)]), denied()),
+    ] {
+        let mut view = View {
+            session: Some(Session {
+                token: 9,
+                at: START,
+            }),
+            ..view
+        };
         let was = view.clone();
         let refused = begin(&mut view, &call("call", 5), START);
-        assert_eq!((refused, &view), (Err(Refused::Held(stands)), &was), "before the fence");
-        let broke = Intent { limits: Limits { steps: Some(0), ..Limits::default() }, ..call("call", 5) };
-        assert!(matches!(begin(&mut view, &broke, START), Err(Refused::Budget(_))), "the budget comes first");
+        assert_eq!(
+            (refused, &view),
+            (Err(Refused::Held(stands)), &was),
+            "before the fence"
+        );
+        let broke = Intent {
+            limits: Limits {
+                steps: Some(0),
+                ..Limits::default()
+            },
+            ..call("call", 5)
+        };
+        assert!(
+            matches!(begin(&mut view, &broke, START), Err(Refused::Budget(_))),
+            "the budget comes first"
+        );
     }
     let mut view = held(&ask, &[("ann", true)]);
-    assert_eq!(begin(&mut view.clone(), &call("late", 1), START + EXECUTE), Err(Refused::Held(Stand::Absent)));
+    assert_eq!(
+        begin(&mut view.clone(), &call("late", 1), START + EXECUTE),
+        Err(Refused::Held(Stand::Absent))
+    );
     let first = call("call", 1);
     begin(&mut view, &first, START + 1).unwrap();
-    assert_eq!(view.hold.as_ref().unwrap().phase, Held::Used { action: first.action, at: START + 1 });
+    assert_eq!(
+        view.hold.as_ref().unwrap().phase,
+        Held::Used {
+            action: first.action,
+            at: START + 1
+        }
+    );
     view.claim = None;
-    assert_eq!(begin(&mut view, &call("other", 2), START + 1), Err(Refused::Held(Stand::Absent)));
+    assert_eq!(
+        begin(&mut view, &call("other", 2), START + 1),
+        Err(Refused::Held(Stand::Absent))
+    );
     // A call that needs nobody uses nothing.
     let mut view = held(&ask, &[("ann", true)]);
     begin(&mut view, &intent("free", 3), START).unwrap();
@@ -196,26 +383,43 @@ fn an_older_intent_is_read() {
     let mut view = View::default();
     let event = begin(&mut view, &intent("key", 1), START).unwrap();
     let text = String::from_utf8(event.encode().unwrap()).unwrap();
-    assert!(!text.contains("\"hold\""), "an intent of a call that was not held is written as it always was: {text}");
+    assert!(
+        !text.contains("\"hold\""),
+        "an intent of a call that was not held is written as it always was: {text}"
+    );
     assert_eq!(Event::decode(&Bytes::from(text)).unwrap(), event);
 }
 
-/// SEMANTICS §8: the largest that can be held is a value that the index syncs, and an event of the journal.
+/// SEMANTICS §8: the largest that can be held is a value that the index syncs, and an event of the
+/// journal.
 #[test]
 fn the_largest_hold_has_room() {
     let long = |bytes: usize| "\"".repeat(bytes / 2);
-    let mut largest = Ask { needed: 5, ..ask("key") };
+    let mut largest = Ask {
+        needed: 5,
+        ..ask("key")
+    };
     largest.question.arguments = json!({ "text": long(super::super::hold::ARGUMENTS - 16) });
-    assert_eq!(serde_json::to_vec(&largest.question.arguments).unwrap().len(), super::super::hold::ARGUMENTS - 5);
+    assert_eq!(
+        serde_json::to_vec(&largest.question.arguments)
+            .unwrap()
+            .len(),
+        super::super::hold::ARGUMENTS - 5
+    );
     largest.question.purpose = "p".repeat(2000);
     largest.question.not_for = Some("n".repeat(2000));
     let mut view = held(&largest, &[]);
     for who in ["ann", "bob", "cyd", "dan", "eve"] {
-        let said = Decide { why: "\"".repeat(super::super::hold::WHY), ..word(&largest, who, true) };
+        let said = Decide {
+            why: "\"".repeat(super::super::hold::WHY),
+            ..word(&largest, who, true)
+        };
         say(&mut view, said, START).unwrap();
     }
     assert_eq!(stands(&view, START), Stand::Allowed);
-    let carried = Event::Carried(Carried::Hold(largest.key, Box::new(view.hold.unwrap()))).encode().unwrap();
+    let carried = Event::Carried(Carried::Hold(largest.key, Box::new(view.hold.unwrap())))
+        .encode()
+        .unwrap();
     assert!(carried.len() <= 32 << 10, "{} bytes", carried.len());
     let head = carried.split(|byte| *byte == b'\n').next().unwrap();
     assert!(head.len() < 16 << 10, "who reads events reads no arguments");
@@ -225,8 +429,14 @@ fn the_largest_hold_has_room() {
 #[derive(Debug, Clone)]
 enum Step {
     Ask(u32),
-    Say { who: usize, allow: bool, teller: bool },
-    Begin { key: u8 },
+    Say {
+        who: usize,
+        allow: bool,
+        teller: bool,
+    },
+    Begin {
+        key: u8,
+    },
     Wait(u64),
 }
 

@@ -1,5 +1,5 @@
-//! What holds after any commands at any times, by the events alone: a book of its own is kept beside the state machine and
-//! compared with it. SEMANTICS §1, 003-27, 004-13, 004-25, 004-28.
+//! What holds after any commands at any times, by the events alone: a book of its own is kept
+//! beside the state machine and compared with it. SEMANTICS §1, 003-27, 004-13, 004-25, 004-28.
 
 use super::super::budget::Rate;
 use super::super::claim::standing;
@@ -49,8 +49,15 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let begin =
-        (0..3_u8, 0..8_u8, prop::option::weighted(0.3, 0..3_u8), (0..2_u8, 0..2_u8), 0..10_u8, 0..2_usize, 0..4_u64);
+    let begin = (
+        0..3_u8,
+        0..8_u8,
+        prop::option::weighted(0.3, 0..3_u8),
+        (0..2_u8, 0..2_u8),
+        0..10_u8,
+        0..2_usize,
+        0..4_u64,
+    );
     prop_oneof![
         4 => begin.prop_map(|(key, fingerprint, round, place, stale, tool, cost)| Step::Begin {
             key, fingerprint: fingerprint / 7, round, place, stale: stale == 0, tool, cost, keep: key == 0,
@@ -68,16 +75,21 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn limits() -> impl Strategy<Value = Limits> {
     let some = |most: u64| prop::option::of(0..most);
-    (some(30), some(20), some(40), some(12), prop::option::of((1..5_u64, 1..300_u64))).prop_map(
-        |(steps, tool_calls, cost, calls_per_tool, rate)| Limits {
+    (
+        some(30),
+        some(20),
+        some(40),
+        some(12),
+        prop::option::of((1..5_u64, 1..300_u64)),
+    )
+        .prop_map(|(steps, tool_calls, cost, calls_per_tool, rate)| Limits {
             steps,
             tool_calls,
             cost,
             calls_per_tool,
             rate: rate.map(|(calls, per)| Rate { calls, per }),
             ..Limits::default()
-        },
-    )
+        })
 }
 
 /// Everything known, by its key.
@@ -94,7 +106,9 @@ impl World {
         View {
             claim: place.call.and_then(|key| self.claims.get(&key).cloned()),
             task: place.task.and_then(|key| self.tasks.get(&key).cloned()),
-            session: place.session.and_then(|key| self.sessions.get(&key).copied()),
+            session: place
+                .session
+                .and_then(|key| self.sessions.get(&key).copied()),
             hold: place.hold.and_then(|key| self.holds.get(&key).cloned()),
             waiting: Waiting::default(),
         }
@@ -172,7 +186,11 @@ impl Book {
         }
         let view = self.world.view(place);
         let event = decide(command, &view, self.now)?;
-        assert_eq!(decide(command, &view, self.now).as_ref(), Ok(&event), "decisions are repeatable");
+        assert_eq!(
+            decide(command, &view, self.now).as_ref(),
+            Ok(&event),
+            "decisions are repeatable"
+        );
         self.world.apply(&event);
         self.events.push(event.clone());
         Ok(event)
@@ -186,29 +204,60 @@ impl Book {
     fn take(&mut self, step: &Step) {
         match *step {
             Step::Begin { .. } => self.begin(step),
-            Step::Settle { key, stranger, phase, word, cost } => self.settle((key, stranger), phase, word, cost),
+            Step::Settle {
+                key,
+                stranger,
+                phase,
+                word,
+                cost,
+            } => self.settle((key, stranger), phase, word, cost),
             Step::Reserve { task, tool, cost } => {
-                let price = Price { tool: ToolName::new(TOOLS[tool]), cost };
+                let price = Price {
+                    tool: ToolName::new(TOOLS[tool]),
+                    cost,
+                };
                 let task = Digest::of(&[b't', task]);
-                let reserve = Reserve { task, limits: self.limits.clone(), price };
+                let reserve = Reserve {
+                    task,
+                    limits: self.limits.clone(),
+                    price,
+                };
                 if self.run(&Command::Reserve(reserve)).is_ok() {
                     self.open.push(self.paid.len());
                     self.pay(task, TOOLS[tool], cost);
                 }
             }
-            Step::Spend { which, charge, failed } if !self.open.is_empty() => {
+            Step::Spend {
+                which,
+                charge,
+                failed,
+            } if !self.open.is_empty() => {
                 let index = self.open.swap_remove(which.index(self.open.len()));
                 let paid = self.paid[index];
-                let charge = [Charge::Release, Charge::Hold, Charge::Settle(paid.reserved / 2)][usize::from(charge)];
+                let charge = [
+                    Charge::Release,
+                    Charge::Hold,
+                    Charge::Settle(paid.reserved / 2),
+                ][usize::from(charge)];
                 let tool = ToolName::new(paid.tool);
-                let spend = Spend { task: paid.task, tool, charge: Some((paid.reserved, charge)), failed, seen: None };
+                let spend = Spend {
+                    task: paid.task,
+                    tool,
+                    charge: Some((paid.reserved, charge)),
+                    failed,
+                    seen: None,
+                };
                 self.run(&Command::Spend(spend)).unwrap();
                 self.charge(index, charge, failed);
             }
             Step::Spend { .. } => {}
             Step::Fence { session, stale } => {
                 let (session, token) = (Digest::of(&[b's', session]), self.token(stale));
-                let newest = self.world.sessions.get(&session).map(|session| session.token);
+                let newest = self
+                    .world
+                    .sessions
+                    .get(&session)
+                    .map(|session| session.token);
                 let fenced = self.run(&Command::Fence { session, token });
                 assert_eq!(fenced.is_ok(), newest.is_none_or(|newest| token > newest));
             }
@@ -217,7 +266,19 @@ impl Book {
     }
 
     fn begin(&mut self, step: &Step) {
-        let Step::Begin { key, fingerprint, round, place, stale, tool, cost, keep } = *step else { return };
+        let Step::Begin {
+            key,
+            fingerprint,
+            round,
+            place,
+            stale,
+            tool,
+            cost,
+            keep,
+        } = *step
+        else {
+            return;
+        };
         let (task, session) = (Digest::of(&[b't', place.0]), Digest::of(&[b's', place.1]));
         let intent = Intent {
             key: Digest::of(&[b'k', key]),
@@ -228,29 +289,59 @@ impl Book {
             task,
             session,
             limits: self.limits.clone(),
-            price: Price { tool: ToolName::new(TOOLS[tool]), cost },
+            price: Price {
+                tool: ToolName::new(TOOLS[tool]),
+                cost,
+            },
             entry: entry(TOOLS[tool]),
             ..intent("", self.token(stale))
         };
-        let newest = self.world.sessions.get(&session).map(|session| session.token);
-        let may = self.keys.get(&intent.key).map_or(May::Begin, |known| known.0);
-        let Ok(event) = self.run(&Command::Begin(Box::new(intent.clone()))) else { return };
-        let Event::Intended(intended) = event else { panic!("{event:?}") };
-        assert!(newest.is_none_or(|newest| intended.fence > newest), "a token that is not newer began something");
+        let newest = self
+            .world
+            .sessions
+            .get(&session)
+            .map(|session| session.token);
+        let may = self
+            .keys
+            .get(&intent.key)
+            .map_or(May::Begin, |known| known.0);
+        let Ok(event) = self.run(&Command::Begin(Box::new(intent.clone()))) else {
+            return;
+        };
+        let Event::Intended(intended) = event else {
+            panic!("{event:?}")
+        };
+        assert!(
+            newest.is_none_or(|newest| intended.fence > newest),
+            "a token that is not newer began something"
+        );
         let (answered, forgotten) = self.answered.entry(intent.key).or_default();
         if self.now >= *forgotten {
             answered.clear();
         }
-        assert!(!answered.contains(&intended.brought), "a round that was answered is sent again: {intended:?}");
+        assert!(
+            !answered.contains(&intended.brought),
+            "a round that was answered is sent again: {intended:?}"
+        );
         match may {
             May::Begin => assert_eq!(intended.round, 0),
-            May::From(time) => assert!(self.now >= time && intended.round == 0, "too early: {intended:?}"),
+            May::From(time) => assert!(
+                self.now >= time && intended.round == 0,
+                "too early: {intended:?}"
+            ),
             May::Round(before) => {
-                assert!(intended.round > 0 && intended.brought.is_some() && intended.brought != before, "{intended:?}");
+                assert!(
+                    intended.round > 0 && intended.brought.is_some() && intended.brought != before,
+                    "{intended:?}"
+                );
             }
             May::Nothing => panic!("sent twice without a proof that nothing ran: {intended:?}"),
         }
-        let paid = self.keys.get(&intent.key).map(|known| known.1).filter(|_| intended.round > 0);
+        let paid = self
+            .keys
+            .get(&intent.key)
+            .map(|known| known.1)
+            .filter(|_| intended.round > 0);
         let paid = paid.unwrap_or_else(|| {
             self.pay(task, TOOLS[tool], cost);
             self.paid.len() - 1
@@ -258,23 +349,56 @@ impl Book {
         self.keys.insert(intent.key, (May::Nothing, paid, intent));
     }
 
-    fn settle(&mut self, (key, stranger): (u8, bool), phase: usize, word: usize, cost: Option<u64>) {
+    fn settle(
+        &mut self,
+        (key, stranger): (u8, bool),
+        phase: usize,
+        word: usize,
+        cost: Option<u64>,
+    ) {
         let key = Digest::of(&[b'k', key]);
-        let Some((_, paid, intent)) = self.keys.get(&key).cloned() else { return };
-        let evidence = [Evidence::Late, Evidence::UpstreamKey, Evidence::Restart, Evidence::Probe, operator()];
-        let evidence = evidence.into_iter().nth(word % WORDS).unwrap_or(Evidence::Exchange);
+        let Some((_, paid, intent)) = self.keys.get(&key).cloned() else {
+            return;
+        };
+        let evidence = [
+            Evidence::Late,
+            Evidence::UpstreamKey,
+            Evidence::Restart,
+            Evidence::Probe,
+            operator(),
+        ];
+        let evidence = evidence
+            .into_iter()
+            .nth(word % WORDS)
+            .unwrap_or(Evidence::Exchange);
         let phase = match phases().swap_remove(phase) {
             Some(Phase::AwaitingInput { asked, .. }) => {
-                let rounds = self.events.iter().filter(|event| matches!(event, Event::Settled(_))).count();
-                Phase::AwaitingInput { round: u32::try_from(rounds).unwrap() + 1, asked }
+                let rounds = self
+                    .events
+                    .iter()
+                    .filter(|event| matches!(event, Event::Settled(_)))
+                    .count();
+                Phase::AwaitingInput {
+                    round: u32::try_from(rounds).unwrap() + 1,
+                    asked,
+                }
             }
             phase => phase.unwrap_or(Phase::Dispatching),
         };
         let cost = cost.map(|cost| cost.min(self.paid[paid].reserved));
-        let action = if stranger { ActionId::generate() } else { intent.action };
+        let action = if stranger {
+            ActionId::generate()
+        } else {
+            intent.action
+        };
         let was_unknown = matches!(self.world.claims[&key].phase, Phase::Unknown { .. });
         let is_operator = matches!(evidence, Evidence::Operator { .. });
-        let settle = Settle { action, evidence, cost, ..settle(&intent, phase.clone()) };
+        let settle = Settle {
+            action,
+            evidence,
+            cost,
+            ..settle(&intent, phase.clone())
+        };
         let failed = settle.failed && !was_unknown;
         if self.run(&Command::Settle(settle)).is_err() {
             return;
@@ -282,7 +406,11 @@ impl Book {
         assert!(!stranger, "a stranger settled a claim");
         let ended = self.now + intent.ttl + intent.keep;
         let (answered, forgotten) = self.answered.entry(key).or_default();
-        *forgotten = if phase.is_final() && phase != Phase::Abandoned { ended } else { Millis::MAX };
+        *forgotten = if phase.is_final() && phase != Phase::Abandoned {
+            ended
+        } else {
+            Millis::MAX
+        };
         if matches!(phase, Phase::AwaitingInput { .. }) {
             answered.push(intent.round);
         }
@@ -291,12 +419,21 @@ impl Book {
         }
         let (may, charge) = match &phase {
             Phase::NotSent => (May::Begin, Charge::Release),
-            Phase::Failed { answer, again } if *again || answer.is_none() => (May::Begin, Charge::Release),
+            Phase::Failed { answer, again } if *again || answer.is_none() => {
+                (May::Begin, Charge::Release)
+            }
             Phase::Failed { .. } => (May::From(ended), Charge::Release),
             Phase::Completed(_) | Phase::Abandoned => {
                 // Time is no proof of what an operator abandoned.
-                let may = if phase == Phase::Abandoned { May::Nothing } else { May::From(ended) };
-                (may, Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)))
+                let may = if phase == Phase::Abandoned {
+                    May::Nothing
+                } else {
+                    May::From(ended)
+                };
+                (
+                    may,
+                    Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)),
+                )
             }
             Phase::AwaitingInput { .. } => (May::Round(intent.round), Charge::Hold),
             Phase::Unknown { .. } | Phase::Dispatching => (May::Nothing, Charge::Hold),
@@ -306,7 +443,14 @@ impl Book {
     }
 
     fn pay(&mut self, task: Digest, tool: &'static str, cost: u64) {
-        self.paid.push(Paid { task, tool, reserved: cost, cost, is_released: false, at: self.now });
+        self.paid.push(Paid {
+            task,
+            tool,
+            reserved: cost,
+            cost,
+            is_released: false,
+            at: self.now,
+        });
     }
 
     fn charge(&mut self, index: usize, charge: Charge, failed: bool) {
@@ -319,7 +463,8 @@ impl Book {
         *self.failures.entry(paid.task).or_default() += u64::from(failed);
     }
 
-    /// I6 and 003-27: counters are the sums of their reservations, and never above what was allowed.
+    /// I6 and 003-27: counters are the sums of their reservations, and never above what was
+    /// allowed.
     fn check(&self) {
         let within = |used: u64, limit: Option<u64>| limit.is_none_or(|limit| used <= limit);
         for (name, task) in &self.world.tasks {
@@ -328,27 +473,40 @@ impl Book {
             assert_eq!(task.steps, mine.len() as u64);
             assert_eq!(task.calls, mine.iter().filter(held).count() as u64);
             assert_eq!(task.cost, mine.iter().map(|paid| paid.cost).sum::<u64>());
-            assert_eq!(task.failures, self.failures.get(name).copied().unwrap_or_default());
-            assert!(within(task.steps, self.limits.steps) && within(task.calls, self.limits.tool_calls));
+            assert_eq!(
+                task.failures,
+                self.failures.get(name).copied().unwrap_or_default()
+            );
+            assert!(
+                within(task.steps, self.limits.steps) && within(task.calls, self.limits.tool_calls)
+            );
             assert!(within(task.cost, self.limits.cost));
             for tool in TOOLS {
                 let of_tool: Vec<&&Paid> = mine.iter().filter(|paid| paid.tool == tool).collect();
                 let calls = of_tool.iter().filter(|paid| !paid.is_released).count() as u64;
                 assert_eq!(task.used(&ToolName::new(tool)).calls, calls);
                 assert!(within(calls, self.limits.calls_per_tool));
-                let Some(rate) = self.limits.rate else { continue };
+                let Some(rate) = self.limits.rate else {
+                    continue;
+                };
                 let times: Vec<u64> = of_tool.iter().map(|paid| paid.at).collect();
                 for (first, from) in times.iter().enumerate() {
                     for (last, to) in times.iter().enumerate().skip(first) {
                         let most = rate.calls + (to - from) * rate.calls / rate.per;
-                        assert!((last - first) as u64 <= most, "{} calls in {} ms", last - first + 1, to - from);
+                        assert!(
+                            (last - first) as u64 <= most,
+                            "{} calls in {} ms",
+                            last - first + 1,
+                            to - from
+                        );
                     }
                 }
             }
         }
     }
 
-    /// Whatever was written can be read, and gives the same again (SEMANTICS §8: the journal is the truth).
+    /// Whatever was written can be read, and gives the same again (SEMANTICS §8: the journal is the
+    /// truth).
     fn replay(&self) {
         let mut world = World::default();
         for event in &self.events {
@@ -363,9 +521,13 @@ impl Book {
         for claim in self.world.claims.values() {
             let stands = standing(Some(claim), &claim.fingerprint, None, Millis::MAX);
             match &claim.phase {
-                Phase::Unknown { .. } | Phase::Abandoned => assert_eq!(stands, Standing::Unknown(claim.action)),
+                Phase::Unknown { .. } | Phase::Abandoned => {
+                    assert_eq!(stands, Standing::Unknown(claim.action));
+                }
                 Phase::Dispatching => assert_eq!(stands, Standing::InFlight(claim.action)),
-                Phase::AwaitingInput { asked, .. } => assert_eq!(stands, Standing::Asked(asked.clone())),
+                Phase::AwaitingInput { asked, .. } => {
+                    assert_eq!(stands, Standing::Asked(asked.clone()));
+                }
                 Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent => {
                     assert!(matches!(stands, Standing::Open { .. }), "{stands:?}");
                 }

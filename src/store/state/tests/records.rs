@@ -5,8 +5,12 @@ use super::*;
 use proptest::prelude::*;
 
 fn phase() -> impl Strategy<Value = Phase> {
-    let stored =
-        (any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(file, error, body)| {
+    let stored = (
+        any::<bool>(),
+        any::<bool>(),
+        prop::collection::vec(any::<u8>(), 0..200),
+    )
+        .prop_map(|(file, error, body)| {
             if file {
                 Stored::in_file(error, Digest::of(&body), body.len() as u64)
             } else {
@@ -15,7 +19,8 @@ fn phase() -> impl Strategy<Value = Phase> {
         });
     let none = Just(None::<Stored>);
     prop_oneof![
-        (any::<u32>(), stored.clone()).prop_map(|(round, asked)| Phase::AwaitingInput { round, asked }),
+        (any::<u32>(), stored.clone())
+            .prop_map(|(round, asked)| Phase::AwaitingInput { round, asked }),
         stored.clone().prop_map(Phase::Completed),
         (prop_oneof![none, stored.prop_map(Some)], any::<bool>())
             .prop_map(|(answer, again)| Phase::Failed { answer, again }),
@@ -26,21 +31,40 @@ fn phase() -> impl Strategy<Value = Phase> {
 }
 
 fn charge() -> impl Strategy<Value = Charge> {
-    prop_oneof![Just(Charge::Release), Just(Charge::Hold), any::<u64>().prop_map(Charge::Settle)]
+    prop_oneof![
+        Just(Charge::Release),
+        Just(Charge::Hold),
+        any::<u64>().prop_map(Charge::Settle)
+    ]
 }
 
 fn holding() -> impl Strategy<Value = Event> {
     (".*", ".*", any::<bool>(), any::<u64>(), 0..3_u8).prop_map(|(who, why, allow, at, which)| {
         let key = named(&who);
         let mut held = hold::held(&ask("key"), None, Waiting::default(), at).unwrap();
-        held.hold.question.arguments = json!({ "text": who, "why": [why, at, null, { "x": allow }] });
+        held.hold.question.arguments =
+            json!({ "text": who, "why": [why, at, null, { "x": allow }] });
         held.hold.question.answers = allow.then(|| json!({ "requestState": why }));
-        held.hold.question.beside = (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
-        let decision = hold::Decision { who, allow, why, at };
-        let phase = hold::Phase::Used { action: ActionId::generate(), at };
+        held.hold.question.beside =
+            (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
+        let decision = hold::Decision {
+            who,
+            allow,
+            why,
+            at,
+        };
+        let phase = hold::Phase::Used {
+            action: ActionId::generate(),
+            at,
+        };
         match which {
             0 => Event::Held(Box::new(held)),
-            1 => Event::Decided(event::Decided { key, id: ActionId::generate(), decision, phase }),
+            1 => Event::Decided(event::Decided {
+                key,
+                id: ActionId::generate(),
+                decision,
+                phase,
+            }),
             _ => {
                 held.hold.decisions.push(decision);
                 Event::Carried(Carried::Hold(key, Box::new(held.hold)))
@@ -50,60 +74,92 @@ fn holding() -> impl Strategy<Value = Event> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(|(phase, charge, who, why, numbers)| {
-        Event::Settled(Settled {
-            key: named("key"),
-            action: ActionId::generate(),
-            task: named(&who),
-            session: named(&why),
-            at: numbers[0],
-            phase,
-            evidence: Evidence::Operator { who, why },
-            charge,
-            failed: numbers[1] % 2 == 0,
-            seen: (numbers[1] % 3 == 0).then_some(budget::Seen {
-                call: numbers[2],
-                outcome: numbers[3],
-                refused: true,
-            }),
-        })
-    });
-    let intended = (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
-        Event::Intended(Box::new(Intended {
-            key: named("key"),
-            fingerprint: named(&tool),
-            action: ActionId::generate(),
-            attempt: 3,
-            round: 0,
-            brought: brings.then(|| named("input")),
-            at: n[0],
-            ttl: n[1],
-            keep: n[2],
-            task: named("task"),
-            session: named("session"),
-            fence: n[3],
-            hold: (n[3] % 2 == 0).then(|| named("hold")),
-            cost: n[4],
-            rate: n[5],
-            counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
-            entry: Entry { user_id: agent, ..entry(&tool) },
-        }))
-    });
-    let spent = (".*", prop::option::of((any::<u64>(), charge())), any::<u64>()).prop_map(|(tool, charge, at)| {
-        let tool = ToolName::new(&tool);
-        Event::Spent(Spent { task: named("task"), tool, charge, failed: true, seen: None, at })
-    });
+    let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
+        |(phase, charge, who, why, numbers)| {
+            Event::Settled(Settled {
+                key: named("key"),
+                action: ActionId::generate(),
+                task: named(&who),
+                session: named(&why),
+                at: numbers[0],
+                phase,
+                evidence: Evidence::Operator { who, why },
+                charge,
+                failed: numbers[1] % 2 == 0,
+                seen: (numbers[1] % 3 == 0).then_some(budget::Seen {
+                    call: numbers[2],
+                    outcome: numbers[3],
+                    refused: true,
+                }),
+            })
+        },
+    );
+    let intended =
+        (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
+            Event::Intended(Box::new(Intended {
+                key: named("key"),
+                fingerprint: named(&tool),
+                action: ActionId::generate(),
+                attempt: 3,
+                round: 0,
+                brought: brings.then(|| named("input")),
+                at: n[0],
+                ttl: n[1],
+                keep: n[2],
+                task: named("task"),
+                session: named("session"),
+                fence: n[3],
+                hold: (n[3] % 2 == 0).then(|| named("hold")),
+                cost: n[4],
+                rate: n[5],
+                counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
+                entry: Entry {
+                    user_id: agent,
+                    ..entry(&tool)
+                },
+            }))
+        });
+    let spent = (
+        ".*",
+        prop::option::of((any::<u64>(), charge())),
+        any::<u64>(),
+    )
+        .prop_map(|(tool, charge, at)| {
+            let tool = ToolName::new(&tool);
+            Event::Spent(Spent {
+                task: named("task"),
+                tool,
+                charge,
+                failed: true,
+                seen: None,
+                at,
+            })
+        });
     prop_oneof![
         settled,
         intended,
         spent,
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
-            Event::Reserved(Reserved { task: named("task"), tool: ToolName::new("t"), cost, rate, at })
+            Event::Reserved(Reserved {
+                task: named("task"),
+                tool: ToolName::new("t"),
+                cost,
+                rate,
+                at,
+            })
         }),
         (0..4_usize, any::<u64>()).prop_map(|(state, at)| {
-            Event::Entered { task: named("task"), state: crate::model::task::State::ALL[state], at }
+            Event::Entered {
+                task: named("task"),
+                state: crate::model::task::State::ALL[state],
+                at,
+            }
         }),
-        any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced { session: named("session"), token, at }),
+        any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced {
+            session: named("session"),
+            token,
+            at
+        }),
         holding(),
     ]
 }
@@ -140,13 +196,30 @@ proptest! {
 
 #[test]
 fn a_body_may_be_anything() {
-    let megabyte: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[usize::from(n.is_multiple_of(3))]).collect();
-    for body in [&b""[..], b"\n", b"\n\n{}\n", b"{\"completed\":1}\n", &[0, 255, 10, 13], &megabyte] {
+    let megabyte: Vec<u8> = (0..1 << 20)
+        .map(|n: u32| n.to_le_bytes()[usize::from(n.is_multiple_of(3))])
+        .collect();
+    for body in [
+        &b""[..],
+        b"\n",
+        b"\n\n{}\n",
+        b"{\"completed\":1}\n",
+        &[0, 255, 10, 13],
+        &megabyte,
+    ] {
         let call = intent("key", 1);
         let mut view = after(&call, None);
         let stored = Stored::inline(false, Bytes::copy_from_slice(body));
-        let event = run(&mut view, &Command::Settle(settle(&call, Phase::Completed(stored))), START).unwrap();
-        let Event::Settled(read) = Event::decode(&Bytes::from(event.encode().unwrap())).unwrap() else { panic!("no") };
+        let event = run(
+            &mut view,
+            &Command::Settle(settle(&call, Phase::Completed(stored))),
+            START,
+        )
+        .unwrap();
+        let Event::Settled(read) = Event::decode(&Bytes::from(event.encode().unwrap())).unwrap()
+        else {
+            panic!("no")
+        };
         assert_eq!(&read.phase.stored().unwrap().body[..], body);
     }
 }
@@ -155,9 +228,19 @@ fn a_body_may_be_anything() {
 fn digests_are_read_back_and_parts_do_not_run_into_each_other() {
     let digest = named("key");
     assert_eq!(Digest::from_hex(&digest.to_string()), Some(digest));
-    assert_eq!(digest.to_string(), "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683");
+    assert_eq!(
+        digest.to_string(),
+        "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"
+    );
     assert_eq!(digest.short(), 0x2c70_e12b_7a06_46f9);
-    for wrong in ["", "2c", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65), &"é".repeat(32)] {
+    for wrong in [
+        "",
+        "2c",
+        &"g".repeat(64),
+        &"0".repeat(63),
+        &"0".repeat(65),
+        &"é".repeat(32),
+    ] {
         assert_eq!(Digest::from_hex(wrong), None, "{wrong}");
     }
     let of = |parts: &[&[u8]]| Digest::of_parts("purpose", parts);

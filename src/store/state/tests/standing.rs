@@ -1,5 +1,5 @@
-//! SEMANTICS §4 as far as the state machine decides it: how a key stands for the call that names it. 004-18, 004-24,
-//! 004-30, 004-35, 004-37, 004-43, 004-45.
+//! SEMANTICS §4 as far as the state machine decides it: how a key stands for the call that names
+//! it. 004-18, 004-24, 004-30, 004-35, 004-37, 004-43, 004-45.
 
 use super::super::claim::standing;
 use super::*;
@@ -18,28 +18,76 @@ fn word(standing: Standing) -> String {
 }
 
 fn stands(view: &View, fingerprint: &str, now: Millis) -> String {
-    word(standing(view.claim.as_ref(), &named(fingerprint), None, now))
+    word(standing(
+        view.claim.as_ref(),
+        &named(fingerprint),
+        None,
+        now,
+    ))
 }
 
 #[test]
 fn a_key_stands_as_its_call_ended_and_as_long_ago() {
     let failed = |answer, again| Some(Phase::Failed { answer, again });
-    let asked = Some(Phase::AwaitingInput { round: 1, asked: result("which?") });
+    let asked = Some(Phase::AwaitingInput {
+        round: 1,
+        asked: result("which?"),
+    });
     let done = Some(Phase::Completed(result("paid")));
-    // Phase; at once; at once with other arguments; the last moment of its life; a tombstone; forgotten.
+    // Phase; at once; at once with other arguments; the last moment of its life; a tombstone;
+    // forgotten.
     for (phase, expected) in [
-        (None, ["in flight", "conflict", "in flight", "in flight", "in flight"]),
-        (asked, ["asked which?", "conflict", "asked which?", "asked which?", "asked which?"]),
-        (done, ["ended paid", "conflict", "ended paid", "expired", "open 1.0"]),
-        (failed(Some(result("no")), false), ["ended no", "conflict", "ended no", "expired", "open 1.0"]),
+        (
+            None,
+            [
+                "in flight",
+                "conflict",
+                "in flight",
+                "in flight",
+                "in flight",
+            ],
+        ),
+        (
+            asked,
+            [
+                "asked which?",
+                "conflict",
+                "asked which?",
+                "asked which?",
+                "asked which?",
+            ],
+        ),
+        (
+            done,
+            [
+                "ended paid",
+                "conflict",
+                "ended paid",
+                "expired",
+                "open 1.0",
+            ],
+        ),
+        (
+            failed(Some(result("no")), false),
+            ["ended no", "conflict", "ended no", "expired", "open 1.0"],
+        ),
         (failed(Some(result("busy")), true), ["open 2.0"; 5]),
         (failed(None, true), ["open 2.0"; 5]),
         (failed(None, false), ["open 2.0"; 5]),
         (Some(Phase::NotSent), ["open 2.0"; 5]),
-        (Some(unknown()), ["unknown", "conflict", "unknown", "unknown", "unknown"]),
-        (Some(Phase::Abandoned), ["unknown", "conflict", "unknown", "unknown", "unknown"]),
+        (
+            Some(unknown()),
+            ["unknown", "conflict", "unknown", "unknown", "unknown"],
+        ),
+        (
+            Some(Phase::Abandoned),
+            ["unknown", "conflict", "unknown", "unknown", "unknown"],
+        ),
     ] {
-        let explicit = Intent { keep: 10 * HOUR, ..intent("key", 1) };
+        let explicit = Intent {
+            keep: 10 * HOUR,
+            ..intent("key", 1)
+        };
         let view = after(&explicit, phase.clone());
         let seen = [
             stands(&view, "fingerprint", START),
@@ -59,22 +107,46 @@ fn a_key_stands_as_its_call_ended_and_as_long_ago() {
 
 #[test]
 fn a_tombstone_says_nothing_of_the_arguments() {
-    let view = after(&Intent { keep: HOUR, ..intent("key", 1) }, Some(Phase::Completed(result("paid"))));
+    let view = after(
+        &Intent {
+            keep: HOUR,
+            ..intent("key", 1)
+        },
+        Some(Phase::Completed(result("paid"))),
+    );
     assert_eq!(stands(&view, "other", START + HOUR), "expired");
 }
 
-/// 004-45: a call that takes longer than the time to live is still one call, and is replayed for all of it afterwards.
+/// 004-45: a call that takes longer than the time to live is still one call, and is replayed for
+/// all of it afterwards.
 #[test]
 fn time_to_live_counts_from_the_end() {
     let call = intent("key", 1);
     let mut view = after(&call, None);
     assert_eq!(stands(&view, "fingerprint", START + 9 * HOUR), "in flight");
-    run(&mut view, &Command::Settle(settle(&call, unknown())), START + 10 * HOUR).unwrap();
-    assert_eq!(stands(&view, "fingerprint", START + 90_000 * HOUR), "unknown");
-    let late = Settle { evidence: Evidence::Late, ..settle(&call, Phase::Completed(result("paid"))) };
+    run(
+        &mut view,
+        &Command::Settle(settle(&call, unknown())),
+        START + 10 * HOUR,
+    )
+    .unwrap();
+    assert_eq!(
+        stands(&view, "fingerprint", START + 90_000 * HOUR),
+        "unknown"
+    );
+    let late = Settle {
+        evidence: Evidence::Late,
+        ..settle(&call, Phase::Completed(result("paid")))
+    };
     run(&mut view, &Command::Settle(late), START + 90_000 * HOUR).unwrap();
-    assert_eq!(stands(&view, "fingerprint", START + 90_001 * HOUR - 1), "ended paid");
-    assert_eq!(stands(&view, "fingerprint", START + 90_001 * HOUR), "open 1.0");
+    assert_eq!(
+        stands(&view, "fingerprint", START + 90_001 * HOUR - 1),
+        "ended paid"
+    );
+    assert_eq!(
+        stands(&view, "fingerprint", START + 90_001 * HOUR),
+        "open 1.0"
+    );
 }
 
 #[test]
@@ -82,42 +154,101 @@ fn an_attempt_follows_a_proof_that_nothing_ran() {
     let mut view = View::default();
     for attempt in 1..=4 {
         let call = intent("key", u64::from(attempt));
-        let Event::Intended(intended) = begin(&mut view, &call, START).unwrap() else { panic!("not an intent") };
+        let Event::Intended(intended) = begin(&mut view, &call, START).unwrap() else {
+            panic!("not an intent")
+        };
         assert_eq!(intended.attempt, attempt);
-        assert!(matches!(begin(&mut view, &intent("key", 99), START), Err(Refused::Taken(Standing::InFlight(_)))));
-        run(&mut view, &Command::Settle(settle(&call, Phase::NotSent)), START).unwrap();
+        assert!(matches!(
+            begin(&mut view, &intent("key", 99), START),
+            Err(Refused::Taken(Standing::InFlight(_)))
+        ));
+        run(
+            &mut view,
+            &Command::Settle(settle(&call, Phase::NotSent)),
+            START,
+        )
+        .unwrap();
     }
     assert_eq!(view.task.unwrap().calls, 0);
 }
 
-/// SEMANTICS §4, `input_required`: each round is sent once, base arguments match, and one reservation pays for all.
+/// SEMANTICS §4, `input_required`: each round is sent once, base arguments match, and one
+/// reservation pays for all.
 #[test]
 fn each_round_of_input_is_sent_once() {
-    let first = Intent { price: Price { tool: ToolName::new("bank__pay"), cost: 7 }, ..intent("key", 1) };
-    let asks = |round, text| Phase::AwaitingInput { round, asked: result(text) };
+    let first = Intent {
+        price: Price {
+            tool: ToolName::new("bank__pay"),
+            cost: 7,
+        },
+        ..intent("key", 1)
+    };
+    let asks = |round, text| Phase::AwaitingInput {
+        round,
+        asked: result(text),
+    };
     let mut view = after(&first, Some(asks(1, "which account?")));
-    let round = |brought: &str, fence| Intent { round: Some(named(brought)), fence, ..intent("key", fence) };
+    let round = |brought: &str, fence| Intent {
+        round: Some(named(brought)),
+        fence,
+        ..intent("key", fence)
+    };
     let stands = |view: &View, brought: Option<&str>| {
         let brought = brought.map(named);
-        word(standing(view.claim.as_ref(), &named("fingerprint"), brought.as_ref(), START))
+        word(standing(
+            view.claim.as_ref(),
+            &named("fingerprint"),
+            brought.as_ref(),
+            START,
+        ))
     };
     assert_eq!(stands(&view, None), "asked which account?");
     assert_eq!(stands(&view, Some("savings")), "open 1.1");
-    let changed = Intent { fingerprint: named("other"), ..round("savings", 2) };
-    assert_eq!(begin(&mut view, &changed, START), Err(Refused::Taken(Standing::Conflict)));
+    let changed = Intent {
+        fingerprint: named("other"),
+        ..round("savings", 2)
+    };
+    assert_eq!(
+        begin(&mut view, &changed, START),
+        Err(Refused::Taken(Standing::Conflict))
+    );
 
     // The round comes from another task; the first one goes on paying.
     let elsewhere = named("elsewhere");
-    let second =
-        Intent { task: elsewhere, limits: Limits { steps: Some(0), ..Limits::default() }, ..round("savings", 2) };
+    let second = Intent {
+        task: elsewhere,
+        limits: Limits {
+            steps: Some(0),
+            ..Limits::default()
+        },
+        ..round("savings", 2)
+    };
     let paying = view.task.take();
     begin(&mut view, &second, START).unwrap();
     assert_eq!(view.task, None, "nothing is paid twice");
     view.task = paying;
-    assert_eq!((view.claim.as_ref().unwrap().task, view.claim.as_ref().unwrap().reserved), (named("task"), 7));
+    assert_eq!(
+        (
+            view.claim.as_ref().unwrap().task,
+            view.claim.as_ref().unwrap().reserved
+        ),
+        (named("task"), 7)
+    );
     assert_eq!(stands(&view, Some("savings")), "in flight");
-    assert_eq!(run(&mut view, &Command::Settle(settle(&first, Phase::NotSent)), START), Err(Refused::Settled));
-    run(&mut view, &Command::Settle(settle(&second, asks(2, "sure?"))), START).unwrap();
+    assert_eq!(
+        run(
+            &mut view,
+            &Command::Settle(settle(&first, Phase::NotSent)),
+            START
+        ),
+        Err(Refused::Settled)
+    );
+    run(
+        &mut view,
+        &Command::Settle(settle(&second, asks(2, "sure?"))),
+        START,
+    )
+    .unwrap();
 
     // The same answers again get the question they got; new ones are a new round.
     assert_eq!(stands(&view, Some("savings")), "asked sure?");
@@ -125,42 +256,98 @@ fn each_round_of_input_is_sent_once() {
     // A retry of an earlier round that comes late gets the question, too: its answers were taken.
     let third = round("yes", 3);
     begin(&mut view, &third, START).unwrap();
-    run(&mut view, &Command::Settle(settle(&third, asks(3, "really?"))), START).unwrap();
+    run(
+        &mut view,
+        &Command::Settle(settle(&third, asks(3, "really?"))),
+        START,
+    )
+    .unwrap();
     for brought in [None, Some("savings"), Some("yes")] {
         assert_eq!(stands(&view, brought), "asked really?", "{brought:?}");
     }
     // A round that did not run says nothing of those before it.
     let fourth = round("no", 4);
     begin(&mut view, &fourth, START).unwrap();
-    run(&mut view, &Command::Settle(settle(&fourth, Phase::NotSent)), START).unwrap();
+    run(
+        &mut view,
+        &Command::Settle(settle(&fourth, Phase::NotSent)),
+        START,
+    )
+    .unwrap();
     for brought in [None, Some("savings"), Some("yes")] {
         assert_eq!(stands(&view, brought), "unknown", "{brought:?}");
     }
     assert_eq!(stands(&view, Some("no")), "open 2.0");
-    let other = Intent { fingerprint: named("other"), ..round("no", 5) };
-    assert_eq!(begin(&mut view, &other, START), Err(Refused::Taken(Standing::Conflict)));
+    let other = Intent {
+        fingerprint: named("other"),
+        ..round("no", 5)
+    };
+    assert_eq!(
+        begin(&mut view, &other, START),
+        Err(Refused::Taken(Standing::Conflict))
+    );
 
     let last = round("maybe", 6);
     begin(&mut view, &last, START).unwrap();
-    run(&mut view, &Command::Settle(settle(&last, Phase::Completed(result("paid")))), START).unwrap();
+    run(
+        &mut view,
+        &Command::Settle(settle(&last, Phase::Completed(result("paid")))),
+        START,
+    )
+    .unwrap();
     for brought in [None, Some("savings"), Some("yes"), Some("maybe")] {
         assert_eq!(stands(&view, brought), "ended paid", "{brought:?}");
     }
     let task = view.task.unwrap();
-    assert_eq!((task.steps, task.calls), (2, 1), "a round that did not run was a step, too");
+    assert_eq!(
+        (task.steps, task.calls),
+        (2, 1),
+        "a round that did not run was a step, too"
+    );
 }
 
-/// An operator speaks of the call: once it did not run, none of its rounds did. A server that says so speaks of the round.
+/// An operator speaks of the call: once it did not run, none of its rounds did. A server that says
+/// so speaks of the round.
 #[test]
 fn an_operator_frees_all_rounds() {
     for (evidence, expected) in [(operator(), "open 2.0"), (Evidence::UpstreamKey, "unknown")] {
         let first = intent("key", 1);
-        let mut view = after(&first, Some(Phase::AwaitingInput { round: 1, asked: result("which account?") }));
-        let second = Intent { round: Some(named("savings")), ..intent("key", 2) };
+        let mut view = after(
+            &first,
+            Some(Phase::AwaitingInput {
+                round: 1,
+                asked: result("which account?"),
+            }),
+        );
+        let second = Intent {
+            round: Some(named("savings")),
+            ..intent("key", 2)
+        };
         begin(&mut view, &second, START).unwrap();
-        run(&mut view, &Command::Settle(settle(&second, unknown())), START).unwrap();
-        run(&mut view, &Command::Settle(Settle { evidence, ..settle(&second, Phase::NotSent) }), START).unwrap();
-        assert_eq!(word(standing(view.claim.as_ref(), &named("fingerprint"), None, START)), expected);
+        run(
+            &mut view,
+            &Command::Settle(settle(&second, unknown())),
+            START,
+        )
+        .unwrap();
+        run(
+            &mut view,
+            &Command::Settle(Settle {
+                evidence,
+                ..settle(&second, Phase::NotSent)
+            }),
+            START,
+        )
+        .unwrap();
+        assert_eq!(
+            word(standing(
+                view.claim.as_ref(),
+                &named("fingerprint"),
+                None,
+                START
+            )),
+            expected
+        );
     }
 }
 
@@ -168,15 +355,38 @@ fn an_operator_frees_all_rounds() {
 #[test]
 fn the_earlier_step_wins() {
     let done = after(&intent("key", 5), Some(Phase::Completed(result("paid"))));
-    let nothing = Limits { steps: Some(1), ..Limits::default() };
-    let wrong = Intent { limits: nothing, ..intent("key", 5) };
-    let refused =
-        |view: &View, intent: &Intent| decide(&Command::Begin(Box::new(intent.clone())), view, START).unwrap_err();
-    assert!(matches!(refused(&done, &wrong), Refused::Taken(Standing::Ended(_))), "step 8");
-    let free = View { claim: None, ..done };
-    assert!(matches!(refused(&free, &wrong), Refused::Budget(_)), "step 9");
-    let within = Intent { limits: Limits::default(), ..wrong };
-    assert_eq!(refused(&free, &within), Refused::Fenced { current: 5 }, "step 11");
+    let nothing = Limits {
+        steps: Some(1),
+        ..Limits::default()
+    };
+    let wrong = Intent {
+        limits: nothing,
+        ..intent("key", 5)
+    };
+    let refused = |view: &View, intent: &Intent| {
+        decide(&Command::Begin(Box::new(intent.clone())), view, START).unwrap_err()
+    };
+    assert!(
+        matches!(refused(&done, &wrong), Refused::Taken(Standing::Ended(_))),
+        "step 8"
+    );
+    let free = View {
+        claim: None,
+        ..done
+    };
+    assert!(
+        matches!(refused(&free, &wrong), Refused::Budget(_)),
+        "step 9"
+    );
+    let within = Intent {
+        limits: Limits::default(),
+        ..wrong
+    };
+    assert_eq!(
+        refused(&free, &within),
+        Refused::Fenced { current: 5 },
+        "step 11"
+    );
 }
 
 /// 004-17, 004-25: only a newer token begins anything, and fencing makes older ones stale.
@@ -184,11 +394,23 @@ fn the_earlier_step_wins() {
 fn a_stale_token_begins_nothing() {
     let mut view = after(&intent("key", 5), Some(Phase::NotSent));
     for stale in [0, 4, 5] {
-        assert_eq!(begin(&mut view, &intent("key", stale), START), Err(Refused::Fenced { current: 5 }));
+        assert_eq!(
+            begin(&mut view, &intent("key", stale), START),
+            Err(Refused::Fenced { current: 5 })
+        );
     }
-    let fence = |token| Command::Fence { session: named("session"), token };
-    assert_eq!(run(&mut view, &fence(5), START), Err(Refused::Fenced { current: 5 }));
+    let fence = |token| Command::Fence {
+        session: named("session"),
+        token,
+    };
+    assert_eq!(
+        run(&mut view, &fence(5), START),
+        Err(Refused::Fenced { current: 5 })
+    );
     run(&mut view, &fence(8), START).unwrap();
-    assert_eq!(begin(&mut view, &intent("key", 8), START), Err(Refused::Fenced { current: 8 }));
+    assert_eq!(
+        begin(&mut view, &intent("key", 8), START),
+        Err(Refused::Fenced { current: 8 })
+    );
     begin(&mut view, &intent("key", 9), START).unwrap();
 }

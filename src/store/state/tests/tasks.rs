@@ -5,7 +5,14 @@ use super::*;
 use crate::model::task::State::{self, Collect, Execute, Plan, Summarize};
 
 fn enter(view: &mut View, state: State) -> Result<Event, Refused> {
-    run(view, &Command::Enter { task: named("task"), state }, START)
+    run(
+        view,
+        &Command::Enter {
+            task: named("task"),
+            state,
+        },
+        START,
+    )
 }
 
 /// A task that is there; none: it has not begun.
@@ -13,7 +20,13 @@ fn at(state: Option<State>) -> View {
     let mut view = View::default();
     if state.is_some() {
         apply(
-            &Event::Reserved(Reserved { task: named("task"), tool: ToolName::new("t"), cost: 0, rate: 0, at: START }),
+            &Event::Reserved(Reserved {
+                task: named("task"),
+                tool: ToolName::new("t"),
+                cost: 0,
+                rate: 0,
+                at: START,
+            }),
             &mut view,
         );
         view.task.as_mut().unwrap().state = state;
@@ -34,12 +47,24 @@ fn a_task_goes_where_it_may_only() {
         for state in State::ALL {
             let mut view = at(before);
             let entered = enter(&mut view, state);
-            assert_eq!(entered.is_ok(), may.contains(&state), "{before:?} to {state:?}");
+            assert_eq!(
+                entered.is_ok(),
+                may.contains(&state),
+                "{before:?} to {state:?}"
+            );
             if let Err(refused) = entered {
                 assert_eq!(refused, Refused::State { before });
             }
             let now = view.task.and_then(|task| task.state);
-            assert_eq!(now, if may.contains(&state) { Some(state) } else { before }, "{before:?} to {state:?}");
+            assert_eq!(
+                now,
+                if may.contains(&state) {
+                    Some(state)
+                } else {
+                    before
+                },
+                "{before:?} to {state:?}"
+            );
             assert_eq!(State::read(state.word()), Some(state));
         }
     }
@@ -52,7 +77,10 @@ fn what_is_done_is_executed() {
     for (word, after) in [("execute", Execute), ("collect", Summarize)] {
         let mut view = at(Some(Summarize));
         let call = intent("a", 1);
-        let entry = Entry { state: word.to_owned(), ..call.entry.clone() };
+        let entry = Entry {
+            state: word.to_owned(),
+            ..call.entry.clone()
+        };
         begin(&mut view, &Intent { entry, ..call }, START).unwrap();
         assert_eq!(view.task.unwrap().state, Some(after), "{word}");
     }
@@ -64,12 +92,22 @@ fn a_task_knows_what_it_has_done() {
     for phase in phases() {
         let call = intent("a", 1);
         let view = after(&call, phase.clone());
-        let counts = matches!(phase, Some(Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned));
-        assert_eq!(view.task.unwrap().evidence, if counts { vec![call.action] } else { vec![] }, "{phase:?}");
+        let counts = matches!(
+            phase,
+            Some(Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned)
+        );
+        assert_eq!(
+            view.task.unwrap().evidence,
+            if counts { vec![call.action] } else { vec![] },
+            "{phase:?}"
+        );
     }
     let call = intent("a", 1);
     let mut view = after(&call, Some(unknown()));
-    let not_sent = Settle { evidence: operator(), ..settle(&call, Phase::NotSent) };
+    let not_sent = Settle {
+        evidence: operator(),
+        ..settle(&call, Phase::NotSent)
+    };
     run(&mut view, &Command::Settle(not_sent), START).unwrap();
     assert_eq!(view.task.as_ref().unwrap().evidence, []);
     let mut done = Vec::new();
@@ -77,7 +115,12 @@ fn a_task_knows_what_it_has_done() {
         let call = intent(&number.to_string(), 1);
         (view.claim, view.session) = (None, None);
         begin(&mut view, &call, START).unwrap();
-        run(&mut view, &Command::Settle(settle(&call, Phase::Completed(result("paid")))), START).unwrap();
+        run(
+            &mut view,
+            &Command::Settle(settle(&call, Phase::Completed(result("paid")))),
+            START,
+        )
+        .unwrap();
         done.push(call.action);
     }
     assert_eq!(view.task.unwrap().evidence, done[5..]);

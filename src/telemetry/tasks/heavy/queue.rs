@@ -1,5 +1,5 @@
-//! The queue for the pool. Each agent waits behind its own work: the pool takes from all agents in turn, however much one of
-//! them brings (SECURITY §3I).
+//! The queue for the pool. Each agent waits behind its own work: the pool takes from all agents in
+//! turn, however much one of them brings (SECURITY §3I).
 
 use crate::model::ids::AgentId;
 use parking_lot::Mutex;
@@ -13,7 +13,8 @@ pub(super) const PLACES: usize = 64;
 pub(super) const PLACES_OF_ONE: usize = 32;
 
 /// The pool: half of the processors, so that the other half serves.
-pub(super) static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(threads())));
+pub(super) static THREADS: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(threads())));
 static QUEUE: LazyLock<Mutex<Queue>> = LazyLock::new(Mutex::default);
 
 fn threads() -> usize {
@@ -30,7 +31,8 @@ struct Queue {
 /// One agent's part of the queue.
 struct Line {
     places: usize,
-    /// Lets through what competes with other agents' for a thread: half of the threads, one at least.
+    /// Lets through what competes with other agents' for a thread: half of the threads, one at
+    /// least.
     turn: Arc<Semaphore>,
 }
 
@@ -58,9 +60,15 @@ impl Place {
         }
         queue.all += 1;
         let turn = || Arc::new(Semaphore::new((threads() / 2).max(1)));
-        let line = queue.agents.entry(agent.clone()).or_insert_with(|| Line { places: 0, turn: turn() });
+        let line = queue.agents.entry(agent.clone()).or_insert_with(|| Line {
+            places: 0,
+            turn: turn(),
+        });
         line.places += 1;
-        Some(Self { agent: agent.clone(), turn: line.turn.clone() })
+        Some(Self {
+            agent: agent.clone(),
+            turn: line.turn.clone(),
+        })
     }
 
     /// Waits for a thread.
@@ -68,7 +76,11 @@ impl Place {
         let never_closed = "nobody closes the queue's semaphores";
         let turn = self.turn.clone().acquire_owned().await.expect(never_closed);
         let permit = THREADS.clone().acquire_owned().await.expect(never_closed);
-        Thread { _turn: turn, _permit: permit, _place: self }
+        Thread {
+            _turn: turn,
+            _permit: permit,
+            _place: self,
+        }
     }
 }
 

@@ -19,27 +19,48 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 fn to(url: &str) -> OnRuntime {
-    let endpoint = Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned()));
+    let endpoint =
+        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned()));
     let client = client(&endpoint.unwrap().unwrap()).unwrap();
-    OnRuntime { client, runtime: Handle::current(), reachable: AtomicBool::new(true) }
+    OnRuntime {
+        client,
+        runtime: Handle::current(),
+        reachable: AtomicBool::new(true),
+    }
 }
 
 async fn send(client: &OnRuntime, url: &str) -> bool {
-    let request = Request::post(format!("{url}/v1/traces")).body(Bytes::from_static(b"spans")).unwrap();
-    client.send_bytes(request).await.is_ok_and(|response| response.status().is_success())
+    let request = Request::post(format!("{url}/v1/traces"))
+        .body(Bytes::from_static(b"spans"))
+        .unwrap();
+    client
+        .send_bytes(request)
+        .await
+        .is_ok_and(|response| response.status().is_success())
 }
 
 #[tokio::test]
 async fn an_outage_is_said_once_and_its_end_too() {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .await
+        .unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let down = Arc::new(AtomicBool::new(true));
     let seen = Arc::clone(&down);
-    let take =
-        post(async move || if seen.load(Ordering::Relaxed) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK });
-    tasks::spawn("collector", async move { axum::serve(listener, Router::new().route("/v1/traces", take)).await });
+    let take = post(async move || {
+        if seen.load(Ordering::Relaxed) {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::OK
+        }
+    });
+    tasks::spawn("collector", async move {
+        axum::serve(listener, Router::new().route("/v1/traces", take)).await
+    });
     let paper = Paper::default();
-    let lines = registry().with(level("info").unwrap()).with(layer(Shape::Json, paper.writer()));
+    let lines = registry()
+        .with(level("info").unwrap())
+        .with(layer(Shape::Json, paper.writer()));
     let _heard = tracing::subscriber::set_default(lines);
     let client = to(&url);
     assert!(!send(&client, &url).await && !send(&client, &url).await);
@@ -47,20 +68,32 @@ async fn an_outage_is_said_once_and_its_end_too() {
     assert!(send(&client, &url).await && send(&client, &url).await);
     let text = paper.text();
     assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.contains("it answered 503") && text.contains("the collector takes traces again"), "{text}");
+    assert!(
+        text.contains("it answered 503") && text.contains("the collector takes traces again"),
+        "{text}"
+    );
 }
 
 /// A collector that speaks no TLS gets no spans in the clear, and the log says why.
 #[tokio::test]
 async fn https_is_never_plain() {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .await
+        .unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let take = post(async || StatusCode::OK);
-    tasks::spawn("collector", async move { axum::serve(listener, Router::new().route("/v1/traces", take)).await });
+    tasks::spawn("collector", async move {
+        axum::serve(listener, Router::new().route("/v1/traces", take)).await
+    });
     let paper = Paper::default();
-    let lines = registry().with(level("info").unwrap()).with(layer(Shape::Json, paper.writer()));
+    let lines = registry()
+        .with(level("info").unwrap())
+        .with(layer(Shape::Json, paper.writer()));
     let _heard = tracing::subscriber::set_default(lines);
     assert!(!send(&to(&url), &url).await);
     let text = paper.text();
-    assert!(text.contains("traces cannot be sent") && text.contains("InvalidContentType"), "{text}");
+    assert!(
+        text.contains("traces cannot be sent") && text.contains("InvalidContentType"),
+        "{text}"
+    );
 }

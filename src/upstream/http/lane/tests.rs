@@ -1,5 +1,5 @@
-//! What a lane promises: one request at a time on a connection, each sent once, and nothing is said of it that is not
-//! proven (SEMANTICS §4; SECURITY §3B, §8).
+//! What a lane promises: one request at a time on a connection, each sent once, and nothing is said
+//! of it that is not proven (SEMANTICS §4; SECURITY §3B, §8).
 
 use super::super::payload::payload;
 use super::*;
@@ -48,7 +48,12 @@ impl Peer {
             head.push(byte[0]);
         }
         let head = String::from_utf8(head).unwrap();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .unwrap()
+            .parse()
+            .unwrap();
         self.stream.read_exact(&mut vec![0; length]).await.ok()?;
         let path = head.split(' ').nth(1).unwrap().to_owned();
         self.seen.lock().requests.push(path.clone());
@@ -71,13 +76,21 @@ async fn lane<S: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(Peer) -> S + Send + 'static,
 ) -> (Arc<Lane>, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
     let seen = Seen::default();
     let tally = seen.clone();
     tasks::spawn("server", async move {
         while let Ok((stream, _)) = listener.accept().await {
             tally.lock().opened += 1;
-            tasks::spawn("connection", serve(Peer { stream, seen: tally.clone() }));
+            tasks::spawn(
+                "connection",
+                serve(Peer {
+                    stream,
+                    seen: tally.clone(),
+                }),
+            );
         }
     });
     (Lane::new(HttpConnector::new(), address), seen)
@@ -92,14 +105,20 @@ fn post(path: &str, length: usize) -> Request<Payload> {
 
 /// Sends one request and reads the whole answer: its body, or what is proven of the request.
 async fn ask(lane: &Arc<Lane>, path: &str) -> Result<String, Sent> {
-    let response = in_time(lane.send(post(path, 4))).await.map_err(|fault| fault.sent)?;
+    let response = in_time(lane.send(post(path, 4)))
+        .await
+        .map_err(|fault| fault.sent)?;
     // Once the head of an answer has come, the request has left.
-    let body = in_time(response.into_body().collect()).await.map_err(|_| Sent::Maybe)?;
+    let body = in_time(response.into_body().collect())
+        .await
+        .map_err(|_| Sent::Maybe)?;
     Ok(String::from_utf8(body.to_bytes().to_vec()).unwrap())
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONGEST, future).await.expect("it ends in time")
+    tokio::time::timeout(LONGEST, future)
+        .await
+        .expect("it ends in time")
 }
 
 async fn until(mut is_so: impl FnMut() -> bool) {
@@ -112,21 +131,45 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 fn answer(path: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len())
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}",
+        path.len()
+    )
 }
 
-/// Which answers leave a connection to use again, and that each request gets its own answer: what a server says without
-/// being asked is no answer to the next request.
+/// Which answers leave a connection to use again, and that each request gets its own answer: what a
+/// server says without being asked is no answer to the next request.
 #[tokio::test]
 async fn a_connection_is_used_again_after_a_whole_answer() {
-    // The head's end and the body; whether the server closes then; how many connections three requests take.
+    // The head's end and the body; whether the server closes then; how many connections three
+    // requests take.
     let rows: [(&str, &'static str, bool, usize); 7] = [
         ("a length", "Content-Length: 4\r\n\r\nPATH", false, 1),
-        ("chunks", "Transfer-Encoding: chunked\r\n\r\n4\r\nPATH\r\n0\r\n\r\n", false, 1),
-        ("keep-alive off", "Connection: close\r\nContent-Length: 4\r\n\r\nPATH", false, 3),
-        ("keep-alive off, no length", "Connection: close\r\n\r\nPATH", true, 3),
+        (
+            "chunks",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nPATH\r\n0\r\n\r\n",
+            false,
+            1,
+        ),
+        (
+            "keep-alive off",
+            "Connection: close\r\nContent-Length: 4\r\n\r\nPATH",
+            false,
+            3,
+        ),
+        (
+            "keep-alive off, no length",
+            "Connection: close\r\n\r\nPATH",
+            true,
+            3,
+        ),
         ("no length", "\r\nPATH", true, 3),
-        ("a byte too many", "Content-Length: 4\r\n\r\nPATHx", false, 3),
+        (
+            "a byte too many",
+            "Content-Length: 4\r\n\r\nPATHx",
+            false,
+            3,
+        ),
         (
             "an answer too many",
             "Content-Length: 4\r\n\r\nPATHHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
@@ -137,7 +180,11 @@ async fn a_connection_is_used_again_after_a_whole_answer() {
     for (name, says, closes, connections) in rows {
         let (lane, seen) = lane(move |mut peer| async move {
             while let Some(path) = peer.request().await {
-                peer.says(&format!("HTTP/1.1 200 OK\r\n{}", says.replace("PATH", &path))).await;
+                peer.says(&format!(
+                    "HTTP/1.1 200 OK\r\n{}",
+                    says.replace("PATH", &path)
+                ))
+                .await;
                 if closes {
                     return;
                 }
@@ -148,7 +195,11 @@ async fn a_connection_is_used_again_after_a_whole_answer() {
             assert_eq!(ask(&lane, path).await.as_deref(), Ok(path), "{name}");
         }
         let seen = seen.lock();
-        assert_eq!((seen.opened, seen.requests.len()), (connections, 3), "{name}");
+        assert_eq!(
+            (seen.opened, seen.requests.len()),
+            (connections, 3),
+            "{name}"
+        );
     }
 }
 
@@ -163,14 +214,20 @@ async fn a_connection_that_was_closed_meanwhile_is_not_used() {
     .await;
     for path in ["/one", "/two", "/three"] {
         assert_eq!(ask(&lane, path).await.as_deref(), Ok(path));
-        until(|| lane.unused.lock().iter_mut().all(|(_, line)| !line.is_ready())).await;
+        until(|| {
+            lane.unused
+                .lock()
+                .iter_mut()
+                .all(|(_, line)| !line.is_ready())
+        })
+        .await;
     }
     let seen = seen.lock();
     assert_eq!((seen.opened, seen.requests.len()), (3, 3));
 }
 
-/// A server that closes each connection at the moment at which the next request may come: whatever is said of a request,
-/// no two copies of it were sent, and none of what is called not sent.
+/// A server that closes each connection at the moment at which the next request may come: whatever
+/// is said of a request, no two copies of it were sent, and none of what is called not sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_meets_the_end_of_a_connection_is_sent_once() {
     let (lane, seen) = lane(|mut peer| async move {
@@ -191,24 +248,36 @@ async fn a_request_that_meets_the_end_of_a_connection_is_sent_once() {
     lane.forget(Clock.steady() + IDLE);
     until(|| seen.lock().all_ended()).await;
     for (outcome, path) in said {
-        let times = seen.lock().requests.iter().filter(|seen| **seen == path).count();
+        let times = seen
+            .lock()
+            .requests
+            .iter()
+            .filter(|seen| **seen == path)
+            .count();
         let right = match outcome {
             Ok(_) => times == 1,
             Err(Sent::Nothing) => times == 0,
             Err(Sent::Maybe | Sent::Answered) => times <= 1,
         };
-        assert!(right, "{path} was seen {times} times, and {outcome:?} was said");
+        assert!(
+            right,
+            "{path} was seen {times} times, and {outcome:?} was said"
+        );
     }
 }
 
 /// A connection that has ended gives a request back as it was; only then it is called not sent.
 #[tokio::test]
 async fn an_ended_connection_gives_the_request_back() {
-    let (lane, seen) = lane(|mut peer| async move { while peer.request().await.is_some() {} }).await;
+    let (lane, seen) =
+        lane(|mut peer| async move { while peer.request().await.is_some() {} }).await;
     let mut ended = lane.open().await.unwrap();
     ended.connection = None;
     let (fault, back) = ended.send(post("/one", 4)).await.unwrap_err();
-    assert_eq!((fault.sent, back.map(|request| request.uri().to_string())), (Sent::Nothing, Some("/one".to_owned())));
+    assert_eq!(
+        (fault.sent, back.map(|request| request.uri().to_string())),
+        (Sent::Nothing, Some("/one".to_owned()))
+    );
     drop(ended);
     until(|| seen.lock().ended == 1).await;
     assert_eq!(seen.lock().requests.len(), 0);
@@ -220,7 +289,11 @@ async fn what_breaks_after_a_byte_has_left_may_have_been_sent() {
     let rows: [(&str, usize, Option<&'static str>); 4] = [
         ("the server reads a part and goes", LARGE, None),
         ("the server reads it and goes", 4, Some("")),
-        ("the head of the answer is cut off", 4, Some("HTTP/1.1 200 OK\r\nConte")),
+        (
+            "the head of the answer is cut off",
+            4,
+            Some("HTTP/1.1 200 OK\r\nConte"),
+        ),
         ("the answer is no HTTP", 4, Some("hello\r\n\r\n")),
     ];
     for (name, length, says) in rows {
@@ -230,17 +303,29 @@ async fn what_breaks_after_a_byte_has_left_may_have_been_sent() {
                     let path = peer.request().await.unwrap();
                     peer.says(&answer(&path)).await;
                 }
-                let Some(text) = says else { return drop(peer.stream.read(&mut [0; 1024]).await) };
+                let Some(text) = says else {
+                    return drop(peer.stream.read(&mut [0; 1024]).await);
+                };
                 peer.request().await;
                 peer.says(text).await;
             })
             .await;
             if again {
-                assert_eq!(ask(&lane, "/first").await.as_deref(), Ok("/first"), "{name}");
+                assert_eq!(
+                    ask(&lane, "/first").await.as_deref(),
+                    Ok("/first"),
+                    "{name}"
+                );
             }
-            let fault = in_time(lane.send(post("/second", length))).await.unwrap_err();
+            let fault = in_time(lane.send(post("/second", length)))
+                .await
+                .unwrap_err();
             let left = (fault.sent, lane.unused.lock().len(), seen.lock().opened);
-            assert_eq!(left, (Sent::Maybe, 0, 1), "{name}; on a connection used before: {again}");
+            assert_eq!(
+                left,
+                (Sent::Maybe, 0, 1),
+                "{name}; on a connection used before: {again}"
+            );
         }
     }
 }
@@ -255,7 +340,11 @@ async fn a_cut_answer_is_not_whole() {
     ] {
         let (lane, seen) = lane(move |mut peer| async move {
             let path = peer.request().await.unwrap();
-            let said = if path == "/cut" { format!("HTTP/1.1 200 OK\r\n{cut}") } else { answer(&path) };
+            let said = if path == "/cut" {
+                format!("HTTP/1.1 200 OK\r\n{cut}")
+            } else {
+                answer(&path)
+            };
             peer.says(&said).await;
         })
         .await;
@@ -266,24 +355,31 @@ async fn a_cut_answer_is_not_whole() {
     }
 }
 
-/// An answer that comes before the request was written whole is the answer; what is left of that request would be the
-/// beginning of the next one, so its connection is not used again.
+/// An answer that comes before the request was written whole is the answer; what is left of that
+/// request would be the beginning of the next one, so its connection is not used again.
 #[tokio::test]
 async fn an_early_answer_ends_its_connection() {
     let (lane, _) = lane(|mut peer| async move {
         let _ = peer.stream.read(&mut [0; 1024]).await;
-        peer.says("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno").await;
+        peer.says("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+            .await;
         std::future::pending::<()>().await;
     })
     .await;
     let response = in_time(lane.send(post("/large", LARGE))).await.unwrap();
     assert_eq!(response.status(), 413);
-    assert_eq!(in_time(response.into_body().collect()).await.unwrap().to_bytes(), "no");
+    assert_eq!(
+        in_time(response.into_body().collect())
+            .await
+            .unwrap()
+            .to_bytes(),
+        "no"
+    );
     assert_eq!(lane.unused.lock().len(), 0);
 }
 
-/// A caller that gives up a request or its answer closes the connection, which is how a modern server hears of it
-/// (PROTOCOL §1.7).
+/// A caller that gives up a request or its answer closes the connection, which is how a modern
+/// server hears of it (PROTOCOL §1.7).
 #[tokio::test]
 async fn what_is_given_up_closes_its_connection() {
     for begun in [false, true] {
@@ -293,9 +389,12 @@ async fn what_is_given_up_closes_its_connection() {
             async move {
                 peer.request().await;
                 if begun {
-                    peer.says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n").await;
+                    peer.says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+                        .await;
                 }
-                ends.send(peer.stream.read(&mut [0]).await.unwrap_or(0)).await.unwrap();
+                ends.send(peer.stream.read(&mut [0]).await.unwrap_or(0))
+                    .await
+                    .unwrap();
             }
         })
         .await;
@@ -306,7 +405,11 @@ async fn what_is_given_up_closes_its_connection() {
         assert_eq!(response.is_some(), begun);
         drop(response);
         let left = in_time(ended.recv()).await;
-        assert_eq!((left, lane.unused.lock().len()), (Some(0), 0), "the answer had begun: {begun}");
+        assert_eq!(
+            (left, lane.unused.lock().len()),
+            (Some(0), 0),
+            "the answer had begun: {begun}"
+        );
     }
 }
 
@@ -317,7 +420,9 @@ async fn unused_connections_are_few_and_young() {
     let (lane, seen) = lane(move |mut peer| {
         let all = all.clone();
         async move {
-            let Some(path) = peer.request().await else { return };
+            let Some(path) = peer.request().await else {
+                return;
+            };
             all.wait().await;
             peer.says(&answer(&path)).await;
             peer.request().await;
@@ -325,8 +430,16 @@ async fn unused_connections_are_few_and_young() {
     })
     .await;
     let asking = (0..=UNUSED).map(|_| ask(&lane, "/one"));
-    assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
-    assert_eq!((lane.unused.lock().len(), seen.lock().opened), (UNUSED, UNUSED + 1));
+    assert!(
+        futures_util::future::join_all(asking)
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
+    assert_eq!(
+        (lane.unused.lock().len(), seen.lock().opened),
+        (UNUSED, UNUSED + 1)
+    );
     let ages: Vec<_> = lane.unused.lock().iter().map(|(since, _)| *since).collect();
     lane.forget(ages[0]);
     assert_eq!(lane.unused.lock().len(), UNUSED);

@@ -10,11 +10,16 @@ use tokio::net::{TcpListener, TcpStream};
 fn the_same_seed_breaks_the_same() {
     let plans = |seed| {
         let mut dice = Dice::new(seed);
-        (0..1000).map(|_| Plan::draw(&mut dice, 30)).collect::<Vec<_>>()
+        (0..1000)
+            .map(|_| Plan::draw(&mut dice, 30))
+            .collect::<Vec<_>>()
     };
     assert_eq!(plans(7), plans(7));
     assert_ne!(plans(7), plans(8));
-    let broken = plans(7).iter().filter(|plan| matches!(plan, Plan::Swallow(_) | Plan::Cut { .. })).count();
+    let broken = plans(7)
+        .iter()
+        .filter(|plan| matches!(plan, Plan::Swallow(_) | Plan::Cut { .. }))
+        .count();
     assert!((250..350).contains(&broken), "{broken} of 1000 broke");
 }
 
@@ -37,7 +42,9 @@ async fn echo() -> std::net::SocketAddr {
 async fn what_is_not_broken_arrives_and_what_is_does_not() {
     let target = Arc::new(Mutex::new(echo().await));
     for (percent, expected) in [(0, 50), (100, 0)] {
-        let proxy = Proxy::start(target.clone(), Dice::new(1), percent).await.unwrap();
+        let proxy = Proxy::start(target.clone(), Dice::new(1), percent)
+            .await
+            .unwrap();
         let mut whole = 0;
         for _ in 0..50 {
             let mut stream = TcpStream::connect(proxy.address).await.unwrap();
@@ -47,6 +54,13 @@ async fn what_is_not_broken_arrives_and_what_is_does_not() {
         }
         assert_eq!(whole, expected, "{percent} of 100 break");
         let breaks = proxy.breaks().len();
-        assert!(if percent == 0 { breaks == 0 } else { breaks >= 50 }, "{breaks} breaks");
+        assert!(
+            if percent == 0 {
+                breaks == 0
+            } else {
+                breaks >= 50
+            },
+            "{breaks} breaks"
+        );
     }
 }

@@ -54,10 +54,18 @@ pub enum Behaviour {
 
 impl Behaviour {
     /// Answers `message`. None: the connection is over.
-    pub(super) async fn answer(&self, shared: &Shared, message: &Value, to: &mut OwnedWriteHalf) -> Option<()> {
+    pub(super) async fn answer(
+        &self,
+        shared: &Shared,
+        message: &Value,
+        to: &mut OwnedWriteHalf,
+    ) -> Option<()> {
         let right = done(message).to_string();
         let events = |parts: &[&str]| {
-            let body: Vec<String> = parts.iter().map(|part| format!("data: {part}\n\n")).collect();
+            let body: Vec<String> = parts
+                .iter()
+                .map(|part| format!("data: {part}\n\n"))
+                .collect();
             plain("200 OK", "text/event-stream", &body.concat())
         };
         let bytes = match self {
@@ -66,27 +74,34 @@ impl Behaviour {
                 shared.hold().await?;
                 json_answer(&right)
             }
-            Self::Says(result) => {
-                json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string())
-            }
+            Self::Says(result) => json_answer(
+                &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
+            ),
             Self::SaysOnceReleased(result) => {
                 shared.hold().await?;
-                json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string())
+                json_answer(
+                    &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
+                )
             }
             Self::Never => return std::future::pending().await,
             Self::Garbage => json_answer("this is no JSON {"),
             Self::NoMessage => json_answer("{\"answer\":42}"),
             Self::Twice => events(&[&right, &right]),
-            Self::ForeignId => json_answer(&json!({ "jsonrpc": "2.0", "id": 987_654, "result": {} }).to_string()),
+            Self::ForeignId => {
+                json_answer(&json!({ "jsonrpc": "2.0", "id": 987_654, "result": {} }).to_string())
+            }
             Self::Cut => json_answer(&right)[..right.len()].to_vec(),
             Self::HangsUp => return None,
             Self::Error(code) => {
                 let error = json!({ "code": code, "message": "told to" });
-                json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string())
+                json_answer(
+                    &json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string(),
+                )
             }
             Self::EndsWithoutAnswer => events(&[]),
             Self::Redirects(location) => {
-                format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+                format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
+                    .into_bytes()
             }
             Self::Gzip => with_header("Content-Encoding: gzip", &right),
             Self::Giant => json_answer(&format!("\"{}\"", "x".repeat(5 << 20))),
@@ -95,12 +110,16 @@ impl Behaviour {
                 events(&[&request.to_string(), &right])
             }
             Self::Html => plain("200 OK", "text/html", "<h1>done</h1>"),
-            Self::Status(status) => format!("{}Content-Length: 0\r\n\r\n", status_line(*status)).into_bytes(),
+            Self::Status(status) => {
+                format!("{}Content-Length: 0\r\n\r\n", status_line(*status)).into_bytes()
+            }
             Self::SlowEvents => {
                 let note = json!({ "jsonrpc": "2.0", "method": "notifications/message",
                     "params": { "level": "info", "data": "working" } });
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-                to.write_all(format!("{head}: one\n\n: two\n\ndata: {note}\n\n").as_bytes()).await.ok()?;
+                to.write_all(format!("{head}: one\n\n: two\n\ndata: {note}\n\n").as_bytes())
+                    .await
+                    .ok()?;
                 shared.held.acquire().await.ok()?.forget();
                 format!("data: {right}\n\n").into_bytes()
             }
@@ -112,7 +131,8 @@ impl Behaviour {
 
 fn plain(status: &str, kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
 }
 
 fn with_header(header: &str, body: &str) -> Vec<u8> {

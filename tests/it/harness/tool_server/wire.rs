@@ -1,4 +1,5 @@
-//! The oracle's connections: HTTP/1.1 by hand, so that nothing stands between a scenario and the bytes.
+//! The oracle's connections: HTTP/1.1 by hand, so that nothing stands between a scenario and the
+//! bytes.
 
 use super::super::folding;
 use super::script::{Eras, answer, execution, is_modern};
@@ -20,7 +21,9 @@ struct Request {
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
         connections.spawn(connection(stream, shared.clone()));
     }
 }
@@ -43,26 +46,46 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 
 async fn read(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
     let mut line = String::new();
-    reader.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+    reader
+        .read_line(&mut line)
+        .await
+        .ok()
+        .filter(|read| *read > 0)?;
     let method = line.split(' ').next()?.to_owned();
     let mut headers = Map::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).await.ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
         headers.insert(name.to_ascii_lowercase(), json!(value.trim()));
     }
-    let length = headers.get("content-length").and_then(|length| length.as_str()?.parse().ok()).unwrap_or(0);
+    let length = headers
+        .get("content-length")
+        .and_then(|length| length.as_str()?.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).await.ok()?;
-    Some(Request { method, headers, body: String::from_utf8(body).ok()? })
+    Some(Request {
+        method,
+        headers,
+        body: String::from_utf8(body).ok()?,
+    })
 }
 
 async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) -> Option<()> {
     folding::reads(&request.body);
     let message = serde_json::from_str::<Value>(&request.body);
-    let method = message.as_ref().ok().and_then(|message| message["method"].as_str());
-    shared.requests.lock().unwrap().push(method.unwrap_or(&request.method).to_owned());
+    let method = message
+        .as_ref()
+        .ok()
+        .and_then(|message| message["method"].as_str());
+    shared
+        .requests
+        .lock()
+        .unwrap()
+        .push(method.unwrap_or(&request.method).to_owned());
     let Ok(message) = message else {
         let status = if request.method == "DELETE" { 200 } else { 405 };
         return bare(status, to).await;
@@ -79,10 +102,18 @@ async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) ->
         line["headers"] = json!(request.headers);
         line["body"] = json!(request.body);
         shared.log.note(&line).unwrap();
-        let found = shared.script.behaviours.iter().find(|(name, _)| name == tool);
-        return found.map_or(&Behaviour::Answers, |(_, behaviour)| behaviour).answer(shared, &message, to).await;
+        let found = shared
+            .script
+            .behaviours
+            .iter()
+            .find(|(name, _)| name == tool);
+        return found
+            .map_or(&Behaviour::Answers, |(_, behaviour)| behaviour)
+            .answer(shared, &message, to)
+            .await;
     }
-    let mut bytes = json_answer(&answer(&message, &shared.script.tools, shared.script.eras).to_string());
+    let mut bytes =
+        json_answer(&answer(&message, &shared.script.tools, shared.script.eras).to_string());
     if message["method"] == "initialize" {
         let at = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
         bytes.splice(at..at, *b"Mcp-Session-Id: oracle-session\r\n");
@@ -91,7 +122,9 @@ async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) ->
 }
 
 async fn bare(status: u16, to: &mut OwnedWriteHalf) -> Option<()> {
-    to.write_all(format!("{}Content-Length: 0\r\n\r\n", status_line(status)).as_bytes()).await.ok()
+    to.write_all(format!("{}Content-Length: 0\r\n\r\n", status_line(status)).as_bytes())
+        .await
+        .ok()
 }
 
 /// The first line of an answer.
