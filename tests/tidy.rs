@@ -497,9 +497,9 @@ fn names_are_of_the_glossary() {
 }
 
 #[test]
-fn readme_lists_the_refusal_codes() {
-    let readme = read("README.md");
-    let (_, table) = readme
+fn refusals_lists_the_codes() {
+    let chapter = read("docs/refusals.md");
+    let (_, table) = chapter
         .split_once("| code | meaning | what an agent can do |\n|---|---|---|\n")
         .unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));
@@ -518,7 +518,16 @@ fn readme_lists_the_refusal_codes() {
         .collect();
     assert_eq!(
         listed, expected,
-        "README's table and model::refusal::CODES say the same"
+        "the table of docs/refusals.md and model::refusal::CODES say the same"
+    );
+    let explained: BTreeSet<&str> = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
+        .collect();
+    let codes: BTreeSet<&str> = CODES.iter().map(|(code, ..)| *code).collect();
+    assert_eq!(
+        explained, codes,
+        "docs/refusals.md explains each code under a heading"
     );
 }
 
@@ -540,16 +549,35 @@ fn metrics() -> BTreeSet<String> {
 }
 
 #[test]
-fn readme_lists_the_metrics() {
+fn metrics_chapter_lists_the_metrics() {
+    let exist = metrics();
     let word = Regex::new(r"\btoolgate_[a-z_]+").unwrap();
-    let listed: BTreeSet<String> = word
-        .find_iter(&read("README.md"))
-        .map(|name| name.as_str().to_owned())
-        .collect();
+    // What a query reads of a histogram is the histogram's.
+    let whole = |name: &str| {
+        let part = ["_bucket", "_count", "_sum"]
+            .iter()
+            .find_map(|part| name.strip_suffix(part))
+            .filter(|base| exist.contains(*base));
+        part.unwrap_or(name).to_owned()
+    };
+    let named = |document: &str| -> BTreeSet<String> {
+        word.find_iter(&read(document))
+            .map(|name| whole(name.as_str()))
+            .collect()
+    };
     assert_eq!(
-        listed,
-        metrics(),
-        "README's table and the metrics there are"
+        named("docs/metrics.md"),
+        exist,
+        "the table of docs/metrics.md and the metrics there are"
+    );
+    let elsewhere = ["README.md", "docs/refusals.md", "docs/operations.md"];
+    report(
+        "a document names a metric that is not there",
+        elsewhere
+            .into_iter()
+            .flat_map(named)
+            .filter(|name| !exist.contains(name))
+            .collect(),
     );
 }
 
