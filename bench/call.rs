@@ -29,27 +29,27 @@ use toolgate::gate::telling::Hooks;
 use toolgate::gate::toolbox::{Tool, Toolbox};
 use toolgate::gate::trail::Trail;
 use toolgate::gate::{Gate, list::Listings};
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
-use toolgate::mcp::round::{KEY, Seal};
+use toolgate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use toolgate::mcp::tools::Definition;
 use toolgate::model::approvers::Approvers;
-use toolgate::model::call::{Said, ToolCall};
+use toolgate::model::call::{CallMeta, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
 use toolgate::model::ids::{ActionId, ServerName, ToolName};
 use toolgate::model::scope::Scope;
-use toolgate::policy::live::Live;
+use toolgate::policy::live::LivePolicy;
 use toolgate::schema::validate::Schema;
-use toolgate::side::{Sides, sums::Sums};
-use toolgate::store::journal::{Journal, Options};
-use toolgate::store::memory::Memory;
+use toolgate::side::{Sides, sums::LedgerSums};
+use toolgate::store::journal::{Journal, JournalOptions};
+use toolgate::store::memory::MemoryStore;
 use toolgate::telemetry::metrics::Metrics;
 use toolgate::upstream::http::connections;
 use toolgate::upstream::leftovers::Leftovers;
 use toolgate::upstream::links::Links;
-use toolgate::upstream::server::{Settings, Surroundings, Transport};
+use toolgate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
 use toolgate::upstream::servers::Servers;
 
 const TOKEN: &str = "a-token-for-the-benchmark-only";
@@ -165,7 +165,7 @@ impl Stand {
         let file = directory.path().join("toolgate.yaml");
         let loaded = config::load(&file);
         let again = move || config::load(&file).reading;
-        let policy = Live::start(loaded.reading, again).expect("the policy is valid");
+        let policy = LivePolicy::start(loaded.reading, again).expect("the policy is valid");
         let caller = policy
             .current()
             .identity
@@ -179,20 +179,20 @@ impl Stand {
         let tool = tool(&servers, "create_invoice");
         let more = (0..more).map(|number| self::tool(&servers, &format!("tool_{number:03}")));
         let tools = std::iter::once(tool.clone()).chain(more).collect();
-        let options = Options {
+        let options = JournalOptions {
             queue: 1 << 16,
-            ..Options::default()
+            ..JournalOptions::default()
         };
         let journal = Arc::new(Journal::open(directory.path(), options).unwrap());
         let metrics = Arc::new(Metrics::new());
-        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
+        let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let gate = Arc::new(Gate {
             sides: Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone())),
             sums,
             policy,
             tools: Arc::new(Toolbox::of(tools)),
             journal,
-            effects: Effects::new(Arc::new(Memory::new(Clock))),
+            effects: Effects::new(Arc::new(MemoryStore::new(Clock))),
             metrics,
             clock: Clock,
             listings: Listings::default(),
@@ -200,7 +200,7 @@ impl Stand {
             rows: toolgate::gate::rows::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
             approvers: Approvers::default(),
-            seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
+            seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
         });
         let links = Arc::new(Links::shared(servers));
@@ -229,7 +229,7 @@ impl Stand {
             key_taken: false,
             rewritten: None,
             arrived: Clock.steady(),
-            said: Said::default(),
+            said: CallMeta::default(),
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
         let waiting = message
@@ -260,7 +260,7 @@ impl Stand {
 }
 
 fn servers() -> Arc<Servers> {
-    let transport = Transport::Http {
+    let transport = ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
     };
@@ -268,7 +268,7 @@ fn servers() -> Arc<Servers> {
     let (timeout, start_timeout, refresh, ping_after, not_executed) =
         (time, time, time, time, Arc::default());
     let name = ServerName::new("billing");
-    let settings = Settings {
+    let settings = UpstreamServerSettings {
         name,
         transport,
         timeout,
@@ -356,20 +356,20 @@ fn result(bytes: usize) -> Bytes {
 
 fn reader(criterion: &mut Criterion<ThreadTime>) {
     let mut group = criterion.benchmark_group("read");
-    let read = |bytes: &Bytes, limits: &Limits| {
+    let read = |bytes: &Bytes, limits: &JsonLimits| {
         Message::parse(&Text::read(bytes.clone(), limits).unwrap()).unwrap()
     };
     for (name, bytes, limits) in [
-        ("call", call(), &FROM_AGENT),
-        ("list 47 KB", list(), &FROM_SERVER),
-        ("result 1 MiB", result(1 << 20), &FROM_SERVER),
+        ("call", call(), &AGENT_JSON_LIMITS),
+        ("list 47 KB", list(), &SERVER_JSON_LIMITS),
+        ("result 1 MiB", result(1 << 20), &SERVER_JSON_LIMITS),
     ] {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.bench_function(name, |bencher| {
             bencher.iter(|| read(black_box(&bytes), limits));
         });
     }
-    let message = read(&call(), &FROM_AGENT);
+    let message = read(&call(), &AGENT_JSON_LIMITS);
     group.bench_function("encode call", |bencher| {
         bencher.iter(|| black_box(&message).encode());
     });
@@ -528,7 +528,7 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
         bencher.iter(|| params_hash(black_box(&arguments)));
     });
     let policy = stand.gate.policy.current();
-    let message = Message::parse(&Text::read(call(), &FROM_AGENT).unwrap()).unwrap();
+    let message = Message::parse(&Text::read(call(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
     let call = stand.call(message, mpsc::channel(1).0);
     let trail = Trail::new(stand.gate.metrics.clone(), Clock, Clock.steady());
     group.bench_function("record", |bencher| {
@@ -548,7 +548,8 @@ fn pipeline(criterion: &mut Criterion<ThreadTime>) {
     criterion.bench_function("pipeline", |bencher| {
         bencher.iter(|| {
             stand.rest();
-            let message = Message::parse(&Text::read(bytes.clone(), &FROM_AGENT).unwrap()).unwrap();
+            let message =
+                Message::parse(&Text::read(bytes.clone(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
             let (outlet, mut inlet) = mpsc::channel(8);
             let call = stand.call(message, outlet);
             stand.runtime.block_on(stand.gate.clone().call_tool(call));

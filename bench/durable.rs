@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use toolgate::model::clock::Clock;
-use toolgate::store::embedded::Embedded;
-use toolgate::store::journal::{Journal, Options};
+use toolgate::store::embedded::EmbeddedStore;
+use toolgate::store::journal::{Journal, JournalOptions};
 use toolgate::telemetry::tasks;
 
 /// Bytes that one call leaves in the journal, measured: both events and its entry.
@@ -226,8 +226,8 @@ async fn naive(data: &Path, callers: u64, time: Duration) -> Measured {
 
 async fn store(data: &Path, callers: u64, time: Duration) -> Measured {
     let directory = tempfile::tempdir_in(data).unwrap();
-    let journal = Journal::open(directory.path(), Options::default()).unwrap();
-    let store = Arc::new(Embedded::open(directory.path(), journal, Clock).unwrap());
+    let journal = Journal::open(directory.path(), JournalOptions::default()).unwrap();
+    let store = Arc::new(EmbeddedStore::open(directory.path(), journal, Clock).unwrap());
     measure(callers, time, move |caller, call| {
         let store = store.clone();
         async move {

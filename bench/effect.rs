@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use toolgate::model::entry::Entry;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store;
-use toolgate::store::state::budget::{Limits, Price};
-use toolgate::store::state::claim::{Phase, Stored};
-use toolgate::store::state::command::{Command, Intent, Settle};
+use toolgate::store::state::budget::{BudgetLimits, Price};
+use toolgate::store::state::claim::{ClaimPhase, Stored};
+use toolgate::store::state::command::{Intent, Settle, StoreCommand};
 use toolgate::store::state::digest::Digest;
 use toolgate::store::state::event::Evidence;
 
@@ -30,7 +30,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         session,
         fence: store.token(),
         hold: None,
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         price: Price {
             tool: ToolName::new("billing__create_invoice"),
             cost: 1,
@@ -38,7 +38,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         entry: entry(&action, "dispatching"),
     };
     store
-        .run(Command::Begin(Box::new(intent)), None)
+        .run(StoreCommand::Begin(Box::new(intent)), None)
         .await
         .unwrap()
         .unwrap();
@@ -49,14 +49,17 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
     let settle = Settle {
         key,
         action,
-        phase: Phase::Completed(Stored::inline(false, body)),
+        phase: ClaimPhase::Completed(Stored::inline(false, body)),
         evidence: Evidence::Exchange,
         cost: None,
         failed: false,
         seen: None,
     };
     store
-        .run(Command::Settle(settle), Some(entry(&action, "answered")))
+        .run(
+            StoreCommand::Settle(settle),
+            Some(entry(&action, "answered")),
+        )
         .await
         .unwrap()
         .unwrap();

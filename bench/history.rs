@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use toolgate::model::clock::Clock;
-use toolgate::store::embedded::Embedded;
-use toolgate::store::journal::{Journal, Options};
+use toolgate::store::embedded::EmbeddedStore;
+use toolgate::store::journal::{Journal, JournalOptions};
 
 /// Callers at once, each a session of its own.
 const CALLERS: u64 = 256;
@@ -99,8 +99,8 @@ fn make(directory: &Path, calls: u64) {
         .enable_all()
         .build()
         .unwrap();
-    let journal = Journal::open(directory, Options::default()).unwrap();
-    let store = Arc::new(Embedded::open(directory, journal, Clock).unwrap());
+    let journal = Journal::open(directory, JournalOptions::default()).unwrap();
+    let store = Arc::new(EmbeddedStore::open(directory, journal, Clock).unwrap());
     let (made, began) = (Arc::new(AtomicU64::new(0)), Clock.steady());
     println!("{:>9} calls: {:>6} KiB resident", 0, resident());
     let callers: Vec<_> = (0..CALLERS)
@@ -131,9 +131,9 @@ fn make(directory: &Path, calls: u64) {
 /// Opens the store, says how long that took, and waits to be killed.
 fn reopen(directory: &Path) {
     let began = Clock.steady();
-    let journal = Journal::open(directory, Options::default()).unwrap();
+    let journal = Journal::open(directory, JournalOptions::default()).unwrap();
     let opened = since(began);
-    let _store = Embedded::open(directory, journal, Clock).unwrap();
+    let _store = EmbeddedStore::open(directory, journal, Clock).unwrap();
     println!(
         "{:.2} s, {:.2} s of it the journal; {} KiB resident",
         since(began).as_secs_f64(),

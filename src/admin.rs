@@ -15,7 +15,7 @@ pub mod quarantine;
 mod tests;
 pub mod tools;
 
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::policy::shape::AsWritten;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -23,7 +23,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use health::Status;
+use health::ProcessStatus;
 use operators::Operators;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ use std::time::Duration;
 use tools::Switches;
 
 /// How long a request's body may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The names under which the listener may be called: the loopback names with its port, and what the
 /// configuration adds, each as written and, if written without a port, also with the listener's.
@@ -63,7 +63,7 @@ fn has_port(host: &str) -> bool {
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see
 /// [`hosts`].
 pub fn router(
-    status: Arc<dyn Status>,
+    status: Arc<dyn ProcessStatus>,
     (switches, operators): (Switches, Operators),
     hosts: Vec<String>,
 ) -> Router {
@@ -130,7 +130,7 @@ pub fn holder<B>(
             .ok()
             .map(|known| known.name);
     }
-    health::PATHS
+    health::PUBLIC_PATHS
         .contains(&request.uri().path())
         .then(String::new)
 }
@@ -187,7 +187,7 @@ async fn json_body(
             hint,
         )));
     }
-    let Ok(arrived) = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await else {
+    let Ok(arrived) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, bytes)).await else {
         return Ok(None);
     };
     // One that is cut off is nobody's to answer.
@@ -199,11 +199,11 @@ async fn json_body(
             "shorten it; of a long result, say what matters",
         ))
     })?;
-    Ok(Text::read(body, &FROM_AGENT).ok())
+    Ok(Text::read(body, &AGENT_JSON_LIMITS).ok())
 }
 
 /// What a body says, where it is all that one of this kind has to say, and nothing else (002-07).
-fn said<T: AsWritten>(body: Option<&Text>) -> Option<T> {
+fn parse_body<T: AsWritten>(body: Option<&Text>) -> Option<T> {
     // A list would be read as members without names.
     body.filter(|body| body.is_object())?.parse().ok()
 }

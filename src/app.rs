@@ -2,13 +2,13 @@
 //! reverse one.
 
 use crate::admin;
-use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
-use crate::admin::operators::{Known, Operators};
+use crate::admin::health::{LedgerStatus, PolicyStatus, ProcessStatus, Readiness, ServerStatus};
+use crate::admin::operators::{OperatorIdentity, Operators};
 use crate::admin::quarantine::Quarantined;
 use crate::admin::tools::Switches;
 use crate::config::Config;
-use crate::downstream::crowd::{Crowd, Guest};
-use crate::downstream::{Door, accept, room::Room, session::Sessions};
+use crate::downstream::connection_limit::{ConnectionLimit, Guest};
+use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
@@ -17,26 +17,26 @@ use crate::gate::{
     Gate, list::Listings, rows::Rows, slots::Slots, telling::Hooks, toolbox::Toolbox, vault::Vault,
 };
 use crate::model::clock::Clock;
-use crate::model::ids::{SEPARATOR, ToolName};
-use crate::policy::live::Live;
+use crate::model::ids::{NAME_SEPARATOR, ToolName};
+use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
-use crate::side::{Sides, sums::Sums};
+use crate::side::{Sides, sums::LedgerSums};
 use crate::store::disabling::Disabling;
-use crate::store::embedded::Keeping;
+use crate::store::embedded::SegmentRetention;
 use crate::store::journal::{self, Journal};
-use crate::store::operator::MOST;
+use crate::store::operator::MAX_CLAIMS_LISTED;
 use crate::store::round_key;
-use crate::store::state::claim::Phase;
+use crate::store::state::claim::ClaimPhase;
 use crate::telemetry::metrics::{Metrics, Synced};
 use crate::telemetry::tasks;
 use crate::upstream::http::connections;
-use crate::upstream::keeper::Keeper;
+use crate::upstream::keeper::ServerMessagePolicy;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::links::Links;
-use crate::upstream::server::{Server, State, Surroundings};
+use crate::upstream::server::{ServerState, Surroundings, UpstreamServer};
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
-use heads::Exporter;
+use head_export::Exporter;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,24 +45,24 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-mod heads;
+mod head_export;
 pub mod ledger;
 mod reach;
 
 /// How long calls in flight may take to end when the process is asked to.
-const FAREWELL: Duration = Duration::from_secs(30);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// How long they may take when nothing of them can be recorded any more.
-const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
+const UNRECORDED_SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// How long after-hooks may take then to hear of the last calls.
-const FAREWELL_HOOKS: Duration = Duration::from_secs(2);
+const HOOKS_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted at once; one more waits a second to ask anew.
-const BACKLOG: u32 = 1024;
+const LISTEN_BACKLOG: u32 = 1024;
 /// How often unused sessions are looked for.
-const SWEEP: Duration = Duration::from_mins(1);
+const SESSION_SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// Withheld tools of one server that operators are told of at once.
-const MOST_WITHHELD: usize = 64;
+const MAX_WITHHELD_LISTED: usize = 64;
 /// How often unknown outcomes are counted.
-const LOOK: Duration = Duration::from_secs(5);
+const UNKNOWN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running toolgate.
 pub struct App {
@@ -78,8 +78,12 @@ pub struct App {
 
 impl App {
     /// Builds everything and connects the tool servers.
-    pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
-        let keeping = Keeping {
+    pub fn start(
+        config: &Config,
+        policy: &Arc<LivePolicy>,
+        journal: Journal,
+    ) -> anyhow::Result<Self> {
+        let keeping = SegmentRetention {
             age: config.ledger.keep,
             archive: config.ledger.archive.clone(),
         };
@@ -87,15 +91,19 @@ impl App {
     }
 
     /// As `start`, for who only looks: nothing of the ledger is dropped.
-    pub fn look(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+    pub fn look(
+        config: &Config,
+        policy: &Arc<LivePolicy>,
+        journal: Journal,
+    ) -> anyhow::Result<Self> {
         Self::build(config, policy, journal, None)
     }
 
     fn build(
         config: &Config,
-        policy: &Arc<Live>,
+        policy: &Arc<LivePolicy>,
         journal: Journal,
-        keeping: Option<Keeping>,
+        keeping: Option<SegmentRetention>,
     ) -> anyhow::Result<Self> {
         let (data, journal) = (&config.data, Arc::new(journal));
         let leftovers = Leftovers::open(Some(data))
@@ -112,7 +120,7 @@ impl App {
         let disabling =
             Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
         let metrics = Arc::new(Metrics::new());
-        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
+        let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
         let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
@@ -155,17 +163,17 @@ impl App {
             policy: policy.clone(),
             links: Arc::new(Links::shared(servers.clone())),
             servers,
-            sessions: Sessions::default(),
-            room: Room::default(),
+            sessions: AgentSessions::default(),
+            room: MessageRoom::default(),
             metrics,
             clock: Clock,
             running: TaskTracker::new(),
             hosts: admin::hosts(config.listen, &config.allowed_hosts),
             origins: config.allowed_origins.clone(),
         });
-        let exporter = heads::start(config, (&journal, &door.metrics), &stop)?;
+        let exporter = head_export::start(config, (&journal, &door.metrics), &stop)?;
         let operators = config.admin.tokens.iter().map(|operator| {
-            let known = Known {
+            let known = OperatorIdentity {
                 name: operator.name.clone(),
                 roles: operator.roles.clone(),
             };
@@ -196,7 +204,7 @@ impl App {
             "agents",
             accept::serve(
                 agents,
-                Crowd::of_agents(),
+                ConnectionLimit::of_agents(),
                 move |request, guest| door.clone().http(request, guest),
                 closing.clone(),
             ),
@@ -205,7 +213,7 @@ impl App {
             .local_addr()
             .map(|listen| admin::hosts(listen, &[]))
             .unwrap_or_default();
-        let view = Arc::new(View {
+        let view = Arc::new(OperatorView {
             door: self.door.clone(),
             journal: self.journal.clone(),
         });
@@ -217,14 +225,19 @@ impl App {
         };
         tasks::spawn(
             "operators",
-            accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()),
+            accept::serve(
+                operators,
+                ConnectionLimit::of_operators(),
+                answer,
+                self.stop.clone(),
+            ),
         );
         let sweeping = self.door.clone();
         let sweeper = tasks::spawn("session sweep", async move {
             let mut policies = sweeping.policy.changes();
             loop {
                 // An error says that there will be no other policy, and toolgate ends.
-                let _ = tokio::time::timeout(SWEEP, policies.changed()).await;
+                let _ = tokio::time::timeout(SESSION_SWEEP_INTERVAL, policies.changed()).await;
                 sweeping
                     .sessions
                     .keep(sweeping.policy.current().identity.callers())
@@ -241,11 +254,14 @@ impl App {
         self.door.relay.close();
         self.door.gate.effects.ending.cancel();
         self.door.running.close();
-        let recorded = !matches!(self.journal.health().state, journal::State::Poisoned(_));
+        let recorded = !matches!(
+            self.journal.health().state,
+            journal::JournalState::Poisoned(_)
+        );
         let farewell = if recorded {
-            FAREWELL
+            SHUTDOWN_GRACE
         } else {
-            FAREWELL_UNRECORDED
+            UNRECORDED_SHUTDOWN_GRACE
         };
         let ended = tokio::time::timeout(farewell, self.door.running.wait()).await;
         if ended.is_err() {
@@ -264,7 +280,7 @@ impl App {
             let (contract, listed) = (door.policy.current(), door.gate.tools.current());
             let server = door.servers.all().iter().find(|server| {
                 let own = tool.as_str().strip_prefix(server.settings.name.as_str());
-                own.and_then(|rest| rest.strip_prefix(SEPARATOR))
+                own.and_then(|rest| rest.strip_prefix(NAME_SEPARATOR))
                     .is_some_and(|own| !own.is_empty())
             });
             let is_away = server.is_some_and(|server| server.up().is_none());
@@ -289,11 +305,11 @@ impl App {
 
     /// Ends the tool servers and closes the ledger. An error when not all of it could be written.
     pub async fn stop(self) -> anyhow::Result<()> {
-        self.door.gate.hooks.ended(FAREWELL_HOOKS).await;
+        self.door.gate.hooks.ended(HOOKS_SHUTDOWN_GRACE).await;
         self.door.sessions.sweep(true).await;
         self.stop.cancel();
         self.servers_running.close();
-        let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.servers_running.wait()).await;
         self.door.gate.sums.write(true);
         self.journal
             .close()
@@ -301,7 +317,7 @@ impl App {
             .context("the ledger could not be closed in good order")?;
         if let Some(exporter) = &self.exporter {
             // The last head leaves when nothing more can be written.
-            let _ = tokio::time::timeout(FAREWELL_HOOKS, exporter.tell()).await;
+            let _ = tokio::time::timeout(HOOKS_SHUTDOWN_GRACE, exporter.tell()).await;
         }
         Ok(())
     }
@@ -378,10 +394,10 @@ async fn learn_secrets(gate: &Gate) {
 async fn count_unknown(gate: Arc<Gate>) {
     loop {
         let store = &gate.effects.store;
-        if let Ok(open) = store.unsettled(MOST).await {
+        if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
             let unknown = open
                 .iter()
-                .filter(|(_, claim)| matches!(claim.phase, Phase::Unknown { .. }));
+                .filter(|(_, claim)| matches!(claim.phase, ClaimPhase::Unknown { .. }));
             let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
             let oldest = since
                 .iter()
@@ -390,23 +406,23 @@ async fn count_unknown(gate: Arc<Gate>) {
             gate.metrics
                 .unknown(since.len(), Duration::from_millis(oldest));
         }
-        if let Ok(holds) = store.holds(MOST).await {
+        if let Ok(holds) = store.holds(MAX_CLAIMS_LISTED).await {
             let now = store.now();
-            gate.metrics.held(
+            gate.metrics.set_held_calls(
                 holds
                     .iter()
                     .filter(|(_, hold)| hold.is_waiting(now))
                     .count(),
             );
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(UNKNOWN_COUNT_INTERVAL).await;
     }
 }
 
 /// The journal's syncs as metrics show them.
 #[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
-fn syncs(health: &journal::Health) -> Synced {
-    let bounds = journal::SYNC_BOUNDS
+fn syncs(health: &journal::JournalHealth) -> Synced {
+    let bounds = journal::SYNC_BOUNDS_MICROS
         .iter()
         .map(|micros| *micros as f64 / 1e6)
         .chain([f64::INFINITY]);
@@ -426,7 +442,7 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
         }?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        socket.listen(LISTEN_BACKLOG)
     };
     listen().with_context(|| {
         format!("{address} cannot be listened on for {whose}; is another toolgate running? change `listen` or stop it")
@@ -437,7 +453,7 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
 pub fn servers(
     config: &Config,
     leftovers: Leftovers,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn ServerMessagePolicy>,
 ) -> anyhow::Result<Arc<Servers>> {
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
@@ -458,7 +474,7 @@ pub fn servers(
 /// Rises when the tools or the policy change: either can change what a caller may list.
 fn either_changed(
     tools: &Toolbox,
-    policy: &Live,
+    policy: &LivePolicy,
     stop: &CancellationToken,
 ) -> watch::Receiver<u64> {
     let (mut tools, mut policy) = (tools.changed(), policy.changes());
@@ -478,16 +494,16 @@ fn either_changed(
 }
 
 /// What operators see.
-struct View {
+struct OperatorView {
     door: Arc<Door>,
     journal: Arc<Journal>,
 }
 
-impl Status for View {
+impl ProcessStatus for OperatorView {
     fn ready(&self) -> Readiness {
         let status = self.door.policy.status();
         let health = self.journal.health();
-        let writable = matches!(health.state, journal::State::Writing);
+        let writable = matches!(health.state, journal::JournalState::Writing);
         let mut reasons = Vec::new();
         if !self.door.gate.tools.current().settled(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
@@ -517,8 +533,10 @@ impl Status for View {
                 entries: health.head.seq,
                 dropped: health.lost + health.refused,
                 last_fault: match health.state {
-                    journal::State::Full(why) | journal::State::Poisoned(why) => Some(why),
-                    journal::State::Writing | journal::State::Closed => None,
+                    journal::JournalState::Full(why) | journal::JournalState::Poisoned(why) => {
+                        Some(why)
+                    }
+                    journal::JournalState::Writing | journal::JournalState::Closed => None,
                 },
             },
         }
@@ -576,8 +594,8 @@ impl Status for View {
     }
 }
 
-impl View {
-    fn server_status(&self, server: &Server) -> ServerStatus {
+impl OperatorView {
+    fn server_status(&self, server: &UpstreamServer) -> ServerStatus {
         let name = &server.settings.name;
         let tools = self.door.gate.tools.current();
         let quarantined = tools
@@ -596,12 +614,12 @@ impl View {
         let withheld = quarantined
             .chain(unfit)
             .chain(unpinned)
-            .take(MOST_WITHHELD)
+            .take(MAX_WITHHELD_LISTED)
             .collect();
         let (state, era, tools, last_fault) = match &*server.state().borrow() {
-            State::Starting => ("starting", None, 0, None),
-            State::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
-            State::Down(why) => ("down", None, 0, Some(why.clone())),
+            ServerState::Starting => ("starting", None, 0, None),
+            ServerState::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
+            ServerState::Down(why) => ("down", None, 0, Some(why.clone())),
         };
         ServerStatus {
             name: name.to_string(),

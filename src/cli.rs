@@ -13,7 +13,7 @@ pub mod guard;
 pub mod import;
 pub mod init;
 pub mod ledger;
-mod listed;
+mod listed_tools;
 pub mod pins;
 pub mod report;
 pub mod schema;
@@ -36,12 +36,12 @@ pub struct Cli {
     pub log: Option<String>,
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: CliVerb,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum CliVerb {
     /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
@@ -97,23 +97,23 @@ pub struct LedgerArgs {
 /// Runs a verb; the number is the exit code.
 pub fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
-        Verb::Serve(args) => serve::run(&args, cli.log),
-        Verb::Stdio(args) => stdio::run(&args, cli.log),
-        Verb::Init(args) => init::run(&args),
-        Verb::Check(args) => check::run(&args),
-        Verb::Import(args) => import::run(&args),
-        Verb::Test(args) => test::run(&args),
-        Verb::Explain(args) => explain::run(&args),
-        Verb::Calls(args) => calls::run(&args),
-        Verb::Approvals(args) => approvals::run(&args),
-        Verb::Disable(args) => disable::disable(&args),
-        Verb::Enable(args) => disable::enable(&args),
-        Verb::Ledger(args) => ledger::run(&args.ledger, args.config.as_deref()),
-        Verb::Report(args) => report::run(&args),
-        Verb::Pins(args) => pins::run(&args),
-        Verb::Schema(args) => schema::run(&args),
-        Verb::Doctor(args) => doctor::run(&args),
-        Verb::Completions(args) => completions::run(&args),
+        CliVerb::Serve(args) => serve::run(&args, cli.log),
+        CliVerb::Stdio(args) => stdio::run(&args, cli.log),
+        CliVerb::Init(args) => init::run(&args),
+        CliVerb::Check(args) => check::run(&args),
+        CliVerb::Import(args) => import::run(&args),
+        CliVerb::Test(args) => test::run(&args),
+        CliVerb::Explain(args) => explain::run(&args),
+        CliVerb::Calls(args) => calls::run(&args),
+        CliVerb::Approvals(args) => approvals::run(&args),
+        CliVerb::Disable(args) => disable::disable(&args),
+        CliVerb::Enable(args) => disable::enable(&args),
+        CliVerb::Ledger(args) => ledger::run(&args.ledger, args.config.as_deref()),
+        CliVerb::Report(args) => report::run(&args),
+        CliVerb::Pins(args) => pins::run(&args),
+        CliVerb::Schema(args) => schema::run(&args),
+        CliVerb::Doctor(args) => doctor::run(&args),
+        CliVerb::Completions(args) => completions::run(&args),
     }
 }
 

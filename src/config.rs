@@ -3,20 +3,20 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
-use crate::guards::allowlist::written::Kind;
+use crate::guards::allowlist::written::LayerKind;
 use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, Section, hooks, identity};
 use crate::model::approvers::{Approver, Approvers};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
-use crate::model::verbs::Verbs;
-use crate::policy::compile::bound::Bound;
-use crate::policy::compile::{self, Basis, Compiled};
+use crate::model::verbs::OperatorVerbs;
+use crate::policy::compile::secret_bindings::BoundArgument;
+use crate::policy::compile::{self, CompileInput, CompileResult};
 use crate::policy::layers::Assigned;
-use crate::policy::live::Reading;
-use crate::policy::locate::{self, Document};
-use crate::policy::pins::Source;
+use crate::policy::live::LoadResult;
+use crate::policy::locate::{self, YamlDocument};
+use crate::policy::pins::PinSource;
 use crate::policy::{Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -32,9 +32,9 @@ mod servers;
 mod settings;
 mod variables;
 
-pub use ledger::{Heads, Ledger, Seal};
-pub use servers::{Server, Transport};
-pub use settings::Settings;
+pub use ledger::{HeadsConfig, Ledger, SealConfig};
+pub use servers::{ServerConfig, TransportConfig};
+pub use settings::ConfigSettings;
 
 /// The file's name in every place where it is looked for.
 pub const FILE_NAME: &str = "toolgate.yaml";
@@ -49,13 +49,13 @@ pub struct Config {
     /// The directory of the embedded store.
     pub data: PathBuf,
     /// The tool servers.
-    pub servers: BTreeMap<ServerName, Server>,
+    pub servers: BTreeMap<ServerName, ServerConfig>,
     /// Values of `Host` that are taken besides those of `listen`.
     pub allowed_hosts: Vec<String>,
     /// Values of `Origin` that are taken besides those of `listen`.
     pub allowed_origins: Vec<String>,
     /// Where the approved definitions of tools are.
-    pub pins: Option<Source>,
+    pub pins: Option<PinSource>,
     /// How the record of calls is kept.
     pub ledger: Ledger,
     startup: BTreeMap<&'static str, [u8; 32]>,
@@ -69,7 +69,7 @@ pub struct Admin {
     /// Who may use it.
     pub tokens: Vec<Operator>,
     /// For what.
-    pub verbs: Verbs,
+    pub verbs: OperatorVerbs,
 }
 
 impl Admin {
@@ -100,11 +100,11 @@ pub struct Loaded {
     /// The process settings; none if there is an error.
     pub config: Option<Config>,
     /// The policy, with all diagnostics of configuration and policies.
-    pub reading: Reading,
+    pub reading: LoadResult,
 }
 
 /// The keys that only a restart applies.
-const STARTUP: &[&str] = &[
+const RESTART_KEYS: &[&str] = &[
     "listen",
     "unencrypted",
     "admin",
@@ -151,10 +151,10 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut watched = BTreeSet::from([(watchable(directory), false)]);
     let mut files = BTreeSet::from([path.to_path_buf()]);
-    let document = match Document::read(path) {
+    let document = match YamlDocument::read(path) {
         Ok(document) => document,
         Err(unreadable) => {
-            let reading = Reading {
+            let reading = LoadResult {
                 policy: None,
                 diagnostics: vec![unreadable],
                 fingerprint: [0; 32],
@@ -175,7 +175,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     let open = locate::too_open(path);
     let opened = [u8::from(!open.is_empty())];
     diagnostics.extend(open);
-    let Some(Judged { config, mut basis }) = judged else {
+    let Some(CheckedConfig { config, mut basis }) = judged else {
         compile::sort(&mut diagnostics);
         let fingerprint = Sha256::new_with_prefix(opened)
             .chain_update(document.text())
@@ -183,7 +183,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
             .into();
         return Loaded {
             config: None,
-            reading: Reading {
+            reading: LoadResult {
                 policy: None,
                 diagnostics,
                 fingerprint,
@@ -207,7 +207,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
         .map(|(path, _)| path.clone())
         .collect();
     watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
-    let Compiled {
+    let CompileResult {
         policy,
         diagnostics,
         fingerprint,
@@ -219,7 +219,7 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     let config = config.filter(|_| policy.is_some());
     Loaded {
         config,
-        reading: Reading {
+        reading: LoadResult {
             policy,
             diagnostics,
             fingerprint,
@@ -235,7 +235,7 @@ pub fn process(path: &Path) -> Option<Config> {
     if !locate::too_open(path).is_empty() {
         return None;
     }
-    let document = Document::read(path).ok()?;
+    let document = YamlDocument::read(path).ok()?;
     let directory = path.parent().unwrap_or(Path::new(""));
     judge(&document, directory, &|name| std::env::var(name).ok())
         .0?
@@ -244,7 +244,7 @@ pub fn process(path: &Path) -> Option<Config> {
 
 /// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart
 /// applies is a warning.
-pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + Sync + 'static {
+pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> LoadResult + Send + Sync + 'static {
     let startup = running.startup.clone();
     move || {
         let Loaded {
@@ -252,7 +252,7 @@ pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + 
             mut reading,
         } = load(&path);
         let now = config.map(|config| config.startup).unwrap_or_default();
-        let changed = STARTUP
+        let changed = RESTART_KEYS
             .iter()
             .filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
         reading.diagnostics.extend(changed.map(|key| Diagnostic {
@@ -268,9 +268,9 @@ pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + 
 }
 
 /// Without a file: one server, observed, for everybody on this machine.
-pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
+pub fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadResult) {
     let servers = BTreeMap::from([(server.name.clone(), server)]);
-    let basis = Basis {
+    let basis = CompileInput {
         mode,
         servers: servers.keys().cloned().collect(),
         disabled: Vec::new(),
@@ -278,7 +278,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
             .iter()
             .map(|(name, server)| (name.clone(), server.timeout))
             .collect(),
-        agents: vec![AgentId::new(identity::ANONYMOUS)],
+        agents: vec![AgentId::new(identity::ANONYMOUS_AGENT)],
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
         bound: Vec::new(),
@@ -293,13 +293,13 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         written: Value::Null,
     };
     let config = Config {
-        listen: doors::LISTEN,
+        listen: doors::DEFAULT_LISTEN,
         admin: Admin {
-            listen: doors::ADMIN_LISTEN,
+            listen: doors::DEFAULT_ADMIN_LISTEN,
             tokens: Vec::new(),
-            verbs: Verbs::default(),
+            verbs: OperatorVerbs::default(),
         },
-        data: PathBuf::from(settings::DATA),
+        data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
         servers,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
@@ -307,14 +307,14 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         ledger: Ledger::default(),
         startup: BTreeMap::new(),
     };
-    let Compiled {
+    let CompileResult {
         policy,
         diagnostics,
         fingerprint,
     } = compile::compile(basis, Vec::new());
     (
         config,
-        Reading {
+        LoadResult {
             policy,
             diagnostics,
             fingerprint,
@@ -326,13 +326,13 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
 
 /// The names that policies may use: also those of entries that are wrong otherwise, so that one
 /// flaw is one problem.
-struct Named {
+struct DeclaredNames {
     servers: Vec<ServerName>,
     agents: Vec<AgentId>,
     open: bool,
 }
 
-impl Named {
+impl DeclaredNames {
     fn in_tree(tree: &Value) -> Self {
         let servers = tree["servers"]
             .as_object()
@@ -347,7 +347,7 @@ impl Named {
                 .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
         };
         let open = !wanted("callers") && !wanted("front_ends");
-        let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS));
+        let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS_AGENT));
         Self {
             servers: servers.map(|name| ServerName::new(name)).collect(),
             agents: agents.chain(anonymous).collect(),
@@ -356,27 +356,27 @@ impl Named {
     }
 }
 
-struct Judged {
+struct CheckedConfig {
     config: Option<Config>,
-    basis: Basis,
+    basis: CompileInput,
 }
 
 fn judge(
-    document: &Document,
+    document: &YamlDocument,
     directory: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> (Option<Judged>, Vec<Diagnostic>) {
+) -> (Option<CheckedConfig>, Vec<Diagnostic>) {
     let mut missing = Problems::default();
     let mut tree = document.tree().clone();
     variables::replace(&mut tree, variable, &mut missing);
     let missing: Vec<Problem> = missing.into_found();
-    let startup = STARTUP
+    let startup = RESTART_KEYS
         .iter()
         .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
         .collect();
     let mut problems = Problems::default();
-    let named = Named::in_tree(&tree);
-    let settings = shape::read::<Settings>(tree, &mut problems);
+    let named = DeclaredNames::in_tree(&tree);
+    let settings = shape::read::<ConfigSettings>(tree, &mut problems);
     let judged = settings.map(|mut settings| {
         let ledger = std::mem::take(&mut settings.ledger);
         let data = directory.join(&settings.data);
@@ -408,8 +408,13 @@ fn judge(
     (judged, diagnostics)
 }
 
-fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Problems) -> Judged {
-    let Settings {
+fn build(
+    settings: ConfigSettings,
+    named: DeclaredNames,
+    directory: &Path,
+    problems: &mut Problems,
+) -> CheckedConfig {
+    let ConfigSettings {
         listen,
         unencrypted,
         admin,
@@ -454,7 +459,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     });
     let pins = pins
         .and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
-    let basis = Basis {
+    let basis = CompileInput {
         mode,
         servers: named.servers,
         disabled: servers
@@ -484,16 +489,16 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let config = listen
         .zip(admin)
         .map(|doors| of_process(doors, data, servers, allowed, pins));
-    Judged { config, basis }
+    CheckedConfig { config, basis }
 }
 
 /// The process settings, but for the ledger and what a restart is needed for.
 fn of_process(
     (listen, admin): (SocketAddr, Admin),
     data: PathBuf,
-    servers: BTreeMap<ServerName, Server>,
+    servers: BTreeMap<ServerName, ServerConfig>,
     (allowed_hosts, allowed_origins): (Vec<String>, Vec<String>),
-    pins: Option<Source>,
+    pins: Option<PinSource>,
 ) -> Config {
     let (ledger, startup) = (Ledger::default(), BTreeMap::new());
     Config {
@@ -510,12 +515,12 @@ fn of_process(
 }
 
 /// The layers that callers are given by name, and where.
-fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
+fn assigned(identity: &identity::Rule, document: &YamlDocument) -> Vec<Assigned> {
     let mut assigned = Vec::new();
     for (index, caller) in identity.callers().iter().enumerate() {
         for (kind, name) in [
-            (Kind::Profile, &caller.profile),
-            (Kind::Environment, &caller.environment),
+            (LayerKind::Profile, &caller.profile),
+            (LayerKind::Environment, &caller.environment),
         ] {
             let Some(name) = name.clone() else { continue };
             let path = vec![
@@ -540,7 +545,7 @@ fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
 }
 
 /// The arguments that secrets may go to, and where that is written.
-fn bound(secrets: &Bindings, document: &Document) -> Vec<Bound> {
+fn bound(secrets: &Bindings, document: &YamlDocument) -> Vec<BoundArgument> {
     let places = secrets.0.values().flat_map(|binding| {
         binding.places.iter().enumerate().map(|(index, place)| {
             let path = ["secrets", &binding.name, "for"]
@@ -554,7 +559,7 @@ fn bound(secrets: &Bindings, document: &Document) -> Vec<Bound> {
                 message,
                 hint: None,
             });
-            Bound {
+            BoundArgument {
                 place: place.clone(),
                 at,
             }

@@ -5,18 +5,18 @@ pub mod accept;
 mod alike;
 mod body;
 mod checks;
-pub mod crowd;
+pub mod connection_limit;
 mod handshake;
-mod heads;
+mod head_guard;
 pub mod http;
 mod legacy;
 mod modern;
 mod neighbour;
 mod peers;
+mod replay_budget;
 pub mod room;
 mod route;
 pub mod session;
-mod shelf;
 pub mod stdio;
 mod stream;
 
@@ -24,20 +24,20 @@ use crate::gate::Gate;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::policy::Policy;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::links::Links;
 use crate::upstream::servers::Servers;
-use room::Room;
-use session::Sessions;
+use room::MessageRoom;
+use session::AgentSessions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 /// Who sent a message, and the policy that says so. The message is judged by that one as a whole:
 /// what another policy allows this caller, or another caller by this policy, is nobody's to have.
 #[derive(Clone)]
-struct Known {
+struct Authenticated {
     caller: Arc<Caller>,
     policy: Arc<Policy>,
 }
@@ -49,15 +49,15 @@ pub struct Door {
     /// Where everything else goes.
     pub relay: Arc<Relay>,
     /// The policy, as it stands.
-    pub policy: Arc<Live>,
+    pub policy: Arc<LivePolicy>,
     /// The servers behind.
     pub servers: Arc<Servers>,
     /// The shared modern links.
     pub links: Arc<Links>,
     /// Legacy sessions.
-    pub sessions: Sessions,
+    pub sessions: AgentSessions,
     /// Room for messages that are still arriving.
-    pub room: Room,
+    pub room: MessageRoom,
     /// What operators count.
     pub metrics: Arc<Metrics>,
     /// The time.

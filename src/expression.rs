@@ -7,40 +7,41 @@
 mod judge;
 mod values;
 
-pub use values::Seen;
+pub use values::LazyCaller;
 
 use crate::model::diagnostic::Problems;
 use crate::model::work;
 use cel::{Context, Env, IdedExpr};
-use judge::{Effort, Expression, Patterns, RE, Reads, Wanted};
+use judge::{ArgumentsRead, Expression, ExpressionCost, ExpressionReads, RE_FUNCTION, RegexTable};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The language: CEL's own functions and macros, without optional values.
-static LANGUAGE: LazyLock<Arc<Env>> =
+static CEL_LANGUAGE: LazyLock<Arc<Env>> =
     LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
 
 /// What a call reads whose arguments are longer than expressions may read.
-pub const TOO_LONG: &str = "at most 64 KiB in the arguments that the contract's rules read";
+pub const ARGUMENTS_TOO_LONG_MESSAGE: &str =
+    "at most 64 KiB in the arguments that the contract's rules read";
 
 /// Expressions that are run on the same call, and what they read of it: nothing else is converted.
 #[derive(Default)]
-pub struct Reading {
-    wanted: Wanted,
+pub struct ExpressionSet {
+    wanted: ArgumentsRead,
     reads_caller: bool,
-    patterns: Patterns,
+    patterns: RegexTable,
 }
 
 /// An expression that was judged at load. Of many tools few are called, so its tree is grown for
 /// the first call: it takes twenty times the room of its text.
-pub struct Compiled {
+pub struct CompiledExpression {
     source: Box<str>,
-    effort: Effort,
+    effort: ExpressionCost,
     tree: OnceLock<Option<IdedExpr>>,
 }
 
 /// A call, as expressions see it.
-pub struct Sight<'v> {
+pub struct ExpressionInput<'v> {
     seen: Context<'v, 'v>,
     arguments: &'v Value,
     /// Values that are read, with 16 bytes of text for one.
@@ -48,22 +49,26 @@ pub struct Sight<'v> {
 }
 
 /// What one part of an expression takes, and one value that it reads or copies, in units of work.
-const PART: u64 = 8;
-const VALUE: u64 = 4;
+const PART_WORK_UNITS: u64 = 8;
+const VALUE_WORK_UNITS: u64 = 4;
 
 /// Takes expressions in, to be run together.
 #[derive(Default)]
-pub struct Gathering {
-    reads: Reads,
-    patterns: Patterns,
+pub struct ExpressionSetBuilder {
+    reads: ExpressionReads,
+    patterns: RegexTable,
 }
 
 // === impl Gathering ===
 
-impl Gathering {
+impl ExpressionSetBuilder {
     /// Reads and judges one more; notes every problem with its column. Its tree is for the caller
     /// to look at now.
-    pub fn read(&mut self, source: &str, problems: &mut Problems) -> Option<(IdedExpr, Compiled)> {
+    pub fn read(
+        &mut self,
+        source: &str,
+        problems: &mut Problems,
+    ) -> Option<(IdedExpr, CompiledExpression)> {
         let Expression {
             tree,
             reads,
@@ -74,7 +79,7 @@ impl Gathering {
         self.patterns.extend(patterns);
         Some((
             tree,
-            Compiled {
+            CompiledExpression {
                 source: source.into(),
                 effort,
                 tree: OnceLock::new(),
@@ -83,9 +88,9 @@ impl Gathering {
     }
 
     /// What all of them need, and the arguments that they name, as paths from the root.
-    pub fn finish(self) -> (Reading, Vec<Vec<String>>) {
+    pub fn finish(self) -> (ExpressionSet, Vec<Vec<String>>) {
         let Self { reads, patterns } = self;
-        let reading = Reading {
+        let reading = ExpressionSet {
             wanted: reads.wanted(),
             reads_caller: reads.caller,
             patterns,
@@ -96,10 +101,14 @@ impl Gathering {
 
 // === impl Reading ===
 
-impl Reading {
+impl ExpressionSet {
     /// The call as these expressions see it. None when what they read is longer than 64 KiB.
-    pub fn sight<'v>(&self, seen: &'v Seen<'_>, arguments: &'v Value) -> Option<Sight<'v>> {
-        let mut context = Context::with_env(LANGUAGE.clone());
+    pub fn sight<'v>(
+        &self,
+        seen: &'v LazyCaller<'_>,
+        arguments: &'v Value,
+    ) -> Option<ExpressionInput<'v>> {
+        let mut context = Context::with_env(CEL_LANGUAGE.clone());
         if self.reads_caller {
             context.set_variable_resolver(seen);
         }
@@ -109,9 +118,9 @@ impl Reading {
             let matches =
                 move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
             // The language has no `re`, so this cannot clash.
-            drop(context.add_function(RE, matches));
+            drop(context.add_function(RE_FUNCTION, matches));
         }
-        Some(Sight {
+        Some(ExpressionInput {
             seen: context,
             arguments,
             read: self.wanted.size(arguments),
@@ -121,7 +130,7 @@ impl Reading {
 
 // === impl Compiled ===
 
-impl Compiled {
+impl CompiledExpression {
     /// None if it cannot be read, which was ruled out at load.
     fn tree(&self) -> Option<&IdedExpr> {
         let read = || {
@@ -134,15 +143,17 @@ impl Compiled {
 
 // === impl Sight ===
 
-impl Sight<'_> {
-    fn resolve(&self, expression: &Compiled) -> Option<cel::Value> {
+impl ExpressionInput<'_> {
+    fn resolve(&self, expression: &CompiledExpression) -> Option<cel::Value> {
         work::spend(self.units(&expression.effort));
         self.seen.resolve(expression.tree()?).ok()
     }
 
     /// What an expression can take: nobody can look into its evaluation.
-    fn units(&self, effort: &Effort) -> u64 {
-        let once = effort.parts.saturating_mul(PART + VALUE * self.read);
+    fn units(&self, effort: &ExpressionCost) -> u64 {
+        let once = effort
+            .parts
+            .saturating_mul(PART_WORK_UNITS + VALUE_WORK_UNITS * self.read);
         if !effort.loops {
             return once;
         }
@@ -156,17 +167,18 @@ impl Sight<'_> {
             .filter_map(at)
             .map(values::size)
             .fold(0, u64::saturating_add);
-        let each = (effort.parts * PART).saturating_add(looked_at.saturating_mul(2 * VALUE));
+        let each = (effort.parts * PART_WORK_UNITS)
+            .saturating_add(looked_at.saturating_mul(2 * VALUE_WORK_UNITS));
         once.saturating_add(each.saturating_mul(self.read + effort.parts))
     }
 
     /// Whether `expression` is plainly false; not when it is true, fails, or says something else.
-    pub fn is_false(&self, expression: &Compiled) -> bool {
+    pub fn is_false(&self, expression: &CompiledExpression) -> bool {
         matches!(self.resolve(expression), Some(cel::Value::Bool(false)))
     }
 
     /// What `expression` says, as JSON; none when it fails, or says what JSON cannot.
-    pub fn value(&self, expression: &Compiled) -> Option<Value> {
+    pub fn value(&self, expression: &CompiledExpression) -> Option<Value> {
         let said = self.resolve(expression)?;
         let is_number_of_json = !matches!(said, cel::Value::Float(number) if !number.is_finite());
         said.json().ok().filter(|_| is_number_of_json)

@@ -37,13 +37,13 @@ pub mod toolbox;
 pub mod trail;
 pub mod vault;
 
-use crate::mcp::round::Seal;
+use crate::mcp::round::RoundSeal;
 use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
 use crate::model::ids::{AgentId, ToolName};
 use crate::model::refusal::Refusal;
-use crate::policy::live::Live;
-use crate::side::{Sides, sums::Sums};
+use crate::policy::live::LivePolicy;
+use crate::side::{Sides, sums::LedgerSums};
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use effects::Effects;
@@ -58,7 +58,7 @@ mod tests;
 /// What a call needs beside itself.
 pub struct Gate {
     /// The policy, as it stands.
-    pub policy: Arc<Live>,
+    pub policy: Arc<LivePolicy>,
     /// The tools of all servers, as they stand.
     pub tools: Arc<Toolbox>,
     /// Where every judged call is recorded.
@@ -82,9 +82,9 @@ pub struct Gate {
     /// Calls of tasks that were refused last.
     pub rows: rows::Rows,
     /// What makes no promise, on its way into the ledger.
-    pub sums: Arc<Sums>,
+    pub sums: Arc<LedgerSums>,
     /// For what a tool server wants back with the answers to its questions.
-    pub seal: Arc<Seal>,
+    pub seal: Arc<RoundSeal>,
     /// Room for calls.
     pub slots: Slots,
 }

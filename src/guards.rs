@@ -68,7 +68,7 @@ pub struct ToolRules {
     /// Which part of the contract this is, where an argument chooses between several (002-32).
     pub variant: Option<String>,
     /// The arguments that decide what a call may do, or that are changed, those of all variants.
-    pub needs: Vec<Needed>,
+    pub needs: Vec<RequiredArgument>,
     /// The parts of the contract between which an argument chooses.
     pub variants: Option<variants::Rule>,
     /// Only owners see the tool (001-04).
@@ -104,7 +104,7 @@ pub struct ToolRules {
 /// An argument that decides what a call may do, or that is changed: a tool without it cannot be
 /// held to its contract (002-05, 002-11).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Needed {
+pub struct RequiredArgument {
     /// Where the contract names it, such as `["permission", "tenant"]`.
     pub key: Vec<String>,
     /// The argument, as a path from the root.
@@ -113,7 +113,7 @@ pub struct Needed {
 
 impl ToolRules {
     /// The first of the needed arguments that `schema` cannot have: it names others in that place.
-    pub fn lacks(&self, schema: &Schema) -> Option<&Needed> {
+    pub fn lacks(&self, schema: &Schema) -> Option<&RequiredArgument> {
         self.needs
             .iter()
             .find(|needed| schema.names().lack(&needed.path))

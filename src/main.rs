@@ -9,7 +9,7 @@ use toolgate::owners;
 pub(crate) fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next() {
-        Some(verb) if verb == guard::VERB => return guard::run(arguments),
+        Some(verb) if verb == guard::GUARD_VERB => return guard::run(arguments),
         Some(verb) if verb == guard::CONFINE_VERB => return guard::confine(arguments),
         Some(_) | None => {}
     }

@@ -19,17 +19,17 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Links that are followed on one way, as many as the kernel follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// The bits of a mode that let others than the owner write.
-const OTHERS_WRITE: u32 = 0o022;
+const OTHERS_WRITE_BITS: u32 = 0o022;
 /// The bit of a directory's mode that keeps what is in it from others than its owner.
-const STICKY: u32 = 0o1000;
+const STICKY_BIT: u32 = 0o1000;
 /// Who owns what an account owns that a user namespace does not know.
-const NOBODY_KNOWN: u32 = 65_534;
+const OVERFLOW_UID: u32 = 65_534;
 
 /// What is on the way to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PathKind {
     /// The file itself.
     File,
     /// A directory, of which one name is on the way.
@@ -40,7 +40,7 @@ pub enum Kind {
 
 /// Why it can be changed by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum ExposureReason {
     /// Its mode lets them.
     Writable(u32),
     /// It belongs to another account than root or ours.
@@ -49,28 +49,28 @@ pub enum Why {
 
 /// Something on the way to a file that others can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exposed {
+pub struct ExposedPath {
     /// What it is called.
     pub path: PathBuf,
     /// What it is.
-    pub kind: Kind,
+    pub kind: PathKind,
     /// Why.
-    pub why: Why,
+    pub why: ExposureReason,
 }
 
-impl Exposed {
+impl ExposedPath {
     /// What is wrong, in words.
     pub fn message(&self) -> String {
         match (self.why, self.kind) {
-            (Why::Writable(_), Kind::Directory) => {
+            (ExposureReason::Writable(_), PathKind::Directory) => {
                 "others than its owner may change what is in this directory, and so what the files say".to_owned()
             }
-            (Why::Writable(_), Kind::File | Kind::Link) => "others than its owner may write this file".to_owned(),
-            (Why::Foreign(owner), kind) => {
+            (ExposureReason::Writable(_), PathKind::File | PathKind::Link) => "others than its owner may write this file".to_owned(),
+            (ExposureReason::Foreign(owner), kind) => {
                 let what = match kind {
-                    Kind::File => "file",
-                    Kind::Directory => "directory",
-                    Kind::Link => "link",
+                    PathKind::File => "file",
+                    PathKind::Directory => "directory",
+                    PathKind::Link => "link",
                 };
                 let own = geteuid().as_raw();
                 format!(
@@ -84,9 +84,13 @@ impl Exposed {
     pub fn hint(&self) -> String {
         let shown = self.path.display();
         match self.why {
-            Why::Writable(mode) => format!("run `chmod {} {shown}`", taken_away(mode)),
-            Why::Foreign(_) => {
-                let option = if self.kind == Kind::Link { "-h " } else { "" };
+            ExposureReason::Writable(mode) => format!("run `chmod {} {shown}`", taken_away(mode)),
+            ExposureReason::Foreign(_) => {
+                let option = if self.kind == PathKind::Link {
+                    "-h "
+                } else {
+                    ""
+                };
                 let own = geteuid().as_raw();
                 format!(
                     "run `chown {option}{own} {shown}`, or keep it where only root and that account may write"
@@ -108,7 +112,7 @@ fn taken_away(mode: u32) -> &'static str {
 /// Everything on the way to `path`, itself included, that others than root and ourselves can
 /// change. What is not there, or cannot be looked at, ends the way without a word: who reads it
 /// says so.
-pub fn exposed(path: &Path) -> Vec<Exposed> {
+pub fn exposed(path: &Path) -> Vec<ExposedPath> {
     let mut found = Vec::new();
     let Ok(whole) = std::path::absolute(path) else {
         return found;
@@ -127,11 +131,11 @@ pub fn exposed(path: &Path) -> Vec<Exposed> {
             return found;
         };
         if known.is_symlink() {
-            judge_owner(&next, Kind::Link, &known, &mut found);
+            judge_owner(&next, PathKind::Link, &known, &mut found);
             links += 1;
             let Some(target) = std::fs::read_link(&next)
                 .ok()
-                .filter(|_| links <= MOST_LINKS)
+                .filter(|_| links <= MAX_LINKS)
             else {
                 return found;
             };
@@ -145,8 +149,8 @@ pub fn exposed(path: &Path) -> Vec<Exposed> {
         } else {
             // As it was named, where no link leads elsewhere.
             let shown = if links == 0 { path } else { &next };
-            judge_owner(shown, Kind::File, &known, &mut found);
-            judge_mode(shown, Kind::File, &known, &mut found);
+            judge_owner(shown, PathKind::File, &known, &mut found);
+            judge_mode(shown, PathKind::File, &known, &mut found);
         }
     }
     found
@@ -164,35 +168,35 @@ fn parts(path: &Path) -> Vec<OsString> {
     named
 }
 
-fn judge_directory(path: &Path, found: &mut Vec<Exposed>) {
+fn judge_directory(path: &Path, found: &mut Vec<ExposedPath>) {
     let Ok(known) = std::fs::symlink_metadata(path) else {
         return;
     };
-    if !(known.uid() == NOBODY_KNOWN && is_root_unknown()) {
-        judge_owner(path, Kind::Directory, &known, found);
+    if !(known.uid() == OVERFLOW_UID && is_root_unknown()) {
+        judge_owner(path, PathKind::Directory, &known, found);
     }
-    if known.mode() & STICKY == 0 {
-        judge_mode(path, Kind::Directory, &known, found);
+    if known.mode() & STICKY_BIT == 0 {
+        judge_mode(path, PathKind::Directory, &known, found);
     }
 }
 
-fn judge_owner(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
+fn judge_owner(path: &Path, kind: PathKind, known: &Metadata, found: &mut Vec<ExposedPath>) {
     let owner = known.uid();
     if owner != 0 && owner != geteuid().as_raw() {
-        found.push(Exposed {
+        found.push(ExposedPath {
             path: path.to_owned(),
             kind,
-            why: Why::Foreign(owner),
+            why: ExposureReason::Foreign(owner),
         });
     }
 }
 
-fn judge_mode(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
-    if known.mode() & OTHERS_WRITE != 0 && !is_read_only(path) {
-        found.push(Exposed {
+fn judge_mode(path: &Path, kind: PathKind, known: &Metadata, found: &mut Vec<ExposedPath>) {
+    if known.mode() & OTHERS_WRITE_BITS != 0 && !is_read_only(path) {
+        found.push(ExposedPath {
             path: path.to_owned(),
             kind,
-            why: Why::Writable(known.mode()),
+            why: ExposureReason::Writable(known.mode()),
         });
     }
 }
@@ -218,7 +222,7 @@ fn is_root_unknown() -> bool {
     };
     let is_given = ranges
         .iter()
-        .any(|(inside, _, count)| (*inside..inside + count).contains(&NOBODY_KNOWN.into()));
+        .any(|(inside, _, count)| (*inside..inside + count).contains(&OVERFLOW_UID.into()));
     !ranges.is_empty() && !knows(0) && !is_given
 }
 
@@ -240,17 +244,17 @@ pub fn fresh(path: &Path) -> io::Result<File> {
 }
 
 /// The umask that this process was started with, once [`keep_private`] has changed it.
-static STARTED_WITH: OnceLock<u32> = OnceLock::new();
+static INITIAL_UMASK: OnceLock<u32> = OnceLock::new();
 
 /// From now on what this process makes is for its owner alone, whatever makes it; tool servers are
 /// started with the umask that toolgate was started with.
 pub fn keep_private() {
-    STARTED_WITH.get_or_init(|| umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode());
+    INITIAL_UMASK.get_or_init(|| umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode());
 }
 
 /// The umask for programs that this one starts; none: ours.
 pub fn umask_of_others() -> Option<u32> {
-    STARTED_WITH.get().copied()
+    INITIAL_UMASK.get().copied()
 }
 
 /// Keeps tokens and arguments in this process's memory: no core dump, and no look into it by

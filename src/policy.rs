@@ -1,6 +1,6 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
-use crate::guards::budget::Tasks;
+use crate::guards::budget::TaskLimits;
 use crate::guards::pins::Instructions;
 use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
@@ -11,9 +11,9 @@ use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
 
 pub mod compile;
+pub mod contract_lint;
 pub mod exemptions;
 pub mod file;
-pub mod fit;
 pub mod layers;
 pub mod live;
 pub mod locate;
@@ -42,7 +42,7 @@ pub struct Policy {
     /// When does a task go in circles?
     pub repetition: repetition::Rule,
     /// What may tasks use?
-    pub tasks: Tasks,
+    pub tasks: TaskLimits,
     /// Who hears of calls?
     pub hooks: hooks::Rule,
     /// Which messages pass besides tool calls.
@@ -81,7 +81,7 @@ impl Policy {
     pub fn introduced(&self, server: &ServerName, said: &Text) -> Text {
         let approved = |one: &Instructions| {
             self.pins
-                .judge(server, guards::pins::INSTRUCTIONS, &one.digest)
+                .judge(server, guards::pins::INSTRUCTIONS_PIN_NAME, &one.digest)
                 .is_ok()
         };
         let shown = readable_words(said);

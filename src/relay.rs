@@ -7,25 +7,25 @@ mod feed;
 mod forward;
 mod listen;
 mod merge;
+mod subscription;
 mod tasks;
-mod wanted;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::{CANCELLED, INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::mcp::answer::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Era;
-use crate::mcp::round::Seal;
+use crate::mcp::round::RoundSeal;
 use crate::model::caller::Caller;
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::side::Sides;
-use crate::upstream::links::{Links, Waiting};
-use crate::upstream::server::Server;
+use crate::upstream::links::{Links, WaitingRequest};
+use crate::upstream::server::UpstreamServer;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -34,15 +34,15 @@ use tokio_util::sync::CancellationToken;
 /// What the relay needs.
 pub struct Relay {
     servers: Arc<Servers>,
-    policy: Arc<Live>,
+    policy: Arc<LivePolicy>,
     sides: Arc<Sides>,
-    seal: Arc<Seal>,
+    seal: Arc<RoundSeal>,
     tools_changed: watch::Receiver<u64>,
     closing: CancellationToken,
 }
 
 /// A request, who makes it, and the way back.
-pub struct Request {
+pub struct RelayRequest {
     /// Who asks.
     pub caller: Arc<Caller>,
     /// Which servers are reached.
@@ -60,12 +60,12 @@ pub struct Request {
     /// Where the agent reads.
     pub outlet: Outlet,
     /// Its place among the agent's requests that wait.
-    pub waiting: Waiting,
+    pub waiting: WaitingRequest,
 }
 
 /// Why a request got no answer from a server.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum RelayFailure {
     /// toolgate answers with this JSON-RPC error.
     Answer(i64, String),
     /// Something broke on the way.
@@ -74,7 +74,7 @@ pub(crate) enum Failed {
     Gone,
 }
 
-impl From<Fault> for Failed {
+impl From<Fault> for RelayFailure {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -86,7 +86,7 @@ impl Relay {
     pub fn new(
         servers: Arc<Servers>,
         sides: Arc<Sides>,
-        seal: Arc<Seal>,
+        seal: Arc<RoundSeal>,
         tools_changed: watch::Receiver<u64>,
     ) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Relay {
     }
 
     /// Carries a request to its end.
-    pub async fn request(&self, request: Request) {
+    pub async fn request(&self, request: RelayRequest) {
         let ended = match self.permitted(&request) {
             Ok(()) => self.answer(&request).await,
             Err(failed) => Err(failed),
@@ -121,13 +121,17 @@ impl Relay {
                 id,
                 ..answer.brief()
             },
-            Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None).brief(),
-            Err(Failed::Gone) if request.era == Era::Modern => return,
-            Err(Failed::Gone) => Message::error(id, CANCELLED, "the request was cancelled", None),
-            Err(Failed::Fault(fault)) => {
+            Err(RelayFailure::Answer(code, words)) => {
+                Message::error(id, code, &words, None).brief()
+            }
+            Err(RelayFailure::Gone) if request.era == Era::Modern => return,
+            Err(RelayFailure::Gone) => {
+                Message::error(id, REQUEST_CANCELLED, "the request was cancelled", None)
+            }
+            Err(RelayFailure::Fault(fault)) => {
                 tracing::warn!(method = %request.message.method.escape_debug(), %fault, "a request was not answered");
                 let words = "the tool server did not answer; toolgate's log says why";
-                Message::error(id, crate::mcp::answer::INTERNAL, words, None)
+                Message::error(id, crate::mcp::answer::INTERNAL_ERROR, words, None)
             }
         };
         let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;
@@ -135,12 +139,12 @@ impl Relay {
 
     /// Known methods travel unless the configuration denies them; unknown ones only in observe mode
     /// (SECURITY §3C C13).
-    fn permitted(&self, request: &Request) -> Result<(), Failed> {
+    fn permitted(&self, request: &RelayRequest) -> Result<(), RelayFailure> {
         let method = request.message.method.as_str();
         let policy = self.policy.current();
         let refuse = |why: &str| {
             let shown: String = method.chars().take(64).collect();
-            Err(Failed::Answer(
+            Err(RelayFailure::Answer(
                 METHOD_NOT_FOUND,
                 format!("method `{}` {why}", shown.escape_debug()),
             ))
@@ -161,7 +165,7 @@ impl Relay {
         }
     }
 
-    async fn answer(&self, request: &Request) -> Result<Message, Failed> {
+    async fn answer(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         let message = &request.message;
         match (message.method.as_str(), &request.scope) {
             ("server/discover", _) => self
@@ -192,7 +196,7 @@ impl Relay {
     }
 
     /// The servers reached that answer.
-    fn reached(&self, scope: &Scope) -> Vec<Arc<Server>> {
+    fn reached(&self, scope: &Scope) -> Vec<Arc<UpstreamServer>> {
         let reached = self
             .servers
             .all()
@@ -203,10 +207,10 @@ impl Relay {
 }
 
 /// The same whether there is none or it is not for the agent (SECURITY §5).
-fn no_such_resource() -> Failed {
-    Failed::Answer(INVALID_PARAMS, "there is no such resource".to_owned())
+fn no_such_resource() -> RelayFailure {
+    RelayFailure::Answer(INVALID_PARAMS, "there is no such resource".to_owned())
 }
 
-fn no_such_prompt() -> Failed {
-    Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned())
+fn no_such_prompt() -> RelayFailure {
+    RelayFailure::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned())
 }

@@ -15,6 +15,6 @@ mod survey;
 pub mod validate;
 mod weight;
 
-pub use names::Names;
+pub use names::PropertyNames;
 pub use preflight::Quarantine;
-pub use validate::{Schema, Violation, schema_hash};
+pub use validate::{Schema, SchemaViolation, schema_hash};

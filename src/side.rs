@@ -3,23 +3,23 @@
 //! (SECURITY §3C C3, C6, C7, C12, §5).
 
 use crate::guards::Mode;
-use crate::guards::allowlist::side::Wanted;
+use crate::guards::allowlist::side::SideTarget;
 use crate::mcp::answer::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::methods::is_server_notification;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::side::SideDoor;
 use crate::policy::Policy;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::telemetry::metrics::Metrics;
-use crate::upstream::keeper::{Keeper, Spoken, Unheard};
-use record::Recent;
+use crate::upstream::keeper::{ServerMessage, ServerMessagePolicy, Unheard};
+use record::RecentNotifications;
 use std::sync::Arc;
 use std::time::Duration;
-use sums::Sums;
+use sums::LedgerSums;
 
 pub mod capabilities;
 mod elicitation;
@@ -28,15 +28,15 @@ mod record;
 pub mod subject;
 pub mod sums;
 
-pub use record::Became;
+pub use record::MessageOutcome;
 
 /// Judges what goes through the side doors.
 pub struct Sides {
-    policy: Arc<Live>,
-    sums: Arc<Sums>,
+    policy: Arc<LivePolicy>,
+    sums: Arc<LedgerSums>,
     metrics: Arc<Metrics>,
     clock: Clock,
-    recent: Recent,
+    recent: RecentNotifications,
 }
 
 /// A message on its way through a side door.
@@ -56,7 +56,7 @@ pub struct Passing<'a> {
 
 /// What a message goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SideRoute {
     Door(SideDoor),
     /// It changes a task.
     Task,
@@ -64,7 +64,7 @@ enum Way {
     Unknown,
 }
 
-impl Way {
+impl SideRoute {
     /// Its word in metrics.
     fn word(self) -> &'static str {
         match self {
@@ -77,9 +77,9 @@ impl Way {
 
 /// A message that was judged.
 #[must_use]
-pub struct Judged<'a> {
+pub struct JudgedMessage<'a> {
     passing: Passing<'a>,
-    way: Way,
+    way: SideRoute,
     /// What it is about, as operators read it.
     subject: String,
     /// What decided.
@@ -89,7 +89,7 @@ pub struct Judged<'a> {
     began: Duration,
 }
 
-impl Judged<'_> {
+impl JudgedMessage<'_> {
     /// Is it not to travel?
     pub fn is_refused(&self) -> bool {
         self.refused && self.policy.mode == Mode::Enforce
@@ -98,18 +98,18 @@ impl Judged<'_> {
 
 impl Sides {
     /// Judges by the policy in force.
-    pub fn new(policy: Arc<Live>, sums: Arc<Sums>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(policy: Arc<LivePolicy>, sums: Arc<LedgerSums>, metrics: Arc<Metrics>) -> Self {
         Self {
             policy,
             sums,
             metrics,
             clock: Clock::default(),
-            recent: Recent::default(),
+            recent: RecentNotifications::default(),
         }
     }
 
     /// The policy, as it stands.
-    pub fn live(&self) -> Arc<Live> {
+    pub fn live(&self) -> Arc<LivePolicy> {
         self.policy.clone()
     }
 
@@ -119,7 +119,7 @@ impl Sides {
     }
 
     /// Judges a message; none when it goes through no side door.
-    pub fn judge<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
+    pub fn judge<'a>(&self, passing: Passing<'a>) -> Option<JudgedMessage<'a>> {
         let message = passing.message;
         let door = SideDoor::of_method(&message.method)?;
         let (wanted, subject) =
@@ -136,15 +136,15 @@ impl Sides {
         }
         // What names nothing is nothing that could be allowed.
         let (mut refused, mut by) = by.unwrap_or_else(|| (true, "it names nothing".to_owned()));
-        if let (false, SideDoor::Elicitation, Kind::Request) = (refused, door, message.kind)
+        if let (false, SideDoor::Elicitation, MessageKind::Request) = (refused, door, message.kind)
             && let Err(why) = elicitation::judge(message.body.as_ref())
         {
             (refused, by) = (true, format!("elicitation: {why}"));
         }
         let began = self.clock.steady();
-        Some(Judged {
+        Some(JudgedMessage {
             passing,
-            way: Way::Door(door),
+            way: SideRoute::Door(door),
             subject,
             by,
             refused,
@@ -155,10 +155,10 @@ impl Sides {
 
     /// Judges what a server tells by a method that no revision knows; none for other messages, and
     /// where `methods` allows it.
-    fn unknown<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
+    fn unknown<'a>(&self, passing: Passing<'a>) -> Option<JudgedMessage<'a>> {
         let Message { kind, method, .. } = passing.message;
         let policy = self.policy.current();
-        let is_of_interest = *kind == Kind::Notification && !is_server_notification(method);
+        let is_of_interest = *kind == MessageKind::Notification && !is_server_notification(method);
         if !is_of_interest || policy.methods.passes(method, false, Mode::Enforce) {
             return None;
         }
@@ -167,9 +167,9 @@ impl Sides {
             "methods".to_owned(),
             self.clock.steady(),
         );
-        Some(Judged {
+        Some(JudgedMessage {
             passing,
-            way: Way::Unknown,
+            way: SideRoute::Unknown,
             subject,
             by,
             refused: true,
@@ -185,15 +185,15 @@ impl Sides {
         passing: Passing<'a>,
         tool: &ToolName,
         is_unheld: bool,
-    ) -> Judged<'a> {
+    ) -> JudgedMessage<'a> {
         let by = if is_unheld { "approval" } else { "task" }.to_owned();
         let (way, subject, policy, began) = (
-            Way::Task,
+            SideRoute::Task,
             tool.to_string(),
             self.policy.current(),
             self.clock.steady(),
         );
-        Judged {
+        JudgedMessage {
             passing,
             way,
             subject,
@@ -210,7 +210,7 @@ impl Sides {
     }
 
     /// May this be reached? In observe mode all may.
-    pub fn reaches(&self, caller: &Caller, wanted: &Wanted) -> bool {
+    pub fn reaches(&self, caller: &Caller, wanted: &SideTarget) -> bool {
         let policy = self.policy.current();
         policy.mode == Mode::Observe || !policy.allowlist.side(caller, wanted).refuses()
     }
@@ -221,9 +221,9 @@ fn opens(policy: &Policy, caller: &Caller, door: SideDoor, server: &ServerName) 
     policy.mode == Mode::Observe || policy.allowlist.opens(caller, door, server)
 }
 
-impl Keeper for Sides {
-    fn lets_through(&self, spoken: &Spoken<'_>) -> Result<(), Unheard> {
-        let Spoken {
+impl ServerMessagePolicy for Sides {
+    fn lets_through(&self, spoken: &ServerMessage<'_>) -> Result<(), Unheard> {
+        let ServerMessage {
             caller,
             server,
             revision,
@@ -238,7 +238,7 @@ impl Keeper for Sides {
         };
         let Some(judged) = self.judge(passing).or_else(|| self.unknown(passing)) else {
             let is_known = message.method == "ping" || message.method.starts_with("tasks/");
-            let passes = message.kind != Kind::Request
+            let passes = message.kind != MessageKind::Request
                 || is_known
                 || self.policy.current().mode == Mode::Observe;
             return if passes {
@@ -248,7 +248,7 @@ impl Keeper for Sides {
             };
         };
         let unheard = judged.is_refused().then(|| words(judged.way));
-        self.tell(&judged, Became::Passed);
+        self.tell(&judged, MessageOutcome::Passed);
         unheard.map_or(Ok(()), |words| Err((METHOD_NOT_FOUND, words)))
     }
 
@@ -258,8 +258,8 @@ impl Keeper for Sides {
 }
 
 /// What a server reads that may not ask, and an agent whose request it asked for.
-fn words(way: Way) -> &'static str {
-    let Way::Door(door) = way else {
+fn words(way: SideRoute) -> &'static str {
+    let SideRoute::Door(door) = way else {
         return "nobody knows this notification";
     };
     match door {

@@ -1,20 +1,20 @@
 //! Floor 1: what operators see of a running toolgate.
 
+#[cfg(test)]
+mod captured_log;
 pub mod logs;
 pub mod metrics;
-#[cfg(test)]
-mod paper;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
 pub mod traces;
 
-use logs::Shape;
+use logs::LogFormat;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use traces::endpoint::{BadEndpoint, Endpoint};
+use traces::endpoint::{BadTracesEndpoint, TracesEndpoint};
 use tracing::Dispatch;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
@@ -22,20 +22,20 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 /// How long the last spans may take to reach the collector when toolgate stops.
-const FLUSH: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What an operator can choose.
 #[derive(Debug)]
-pub struct Settings {
+pub struct TelemetrySettings {
     /// Which log lines are written; see [`logs::level`].
     pub log: String,
     /// How they look.
-    pub shape: Shape,
+    pub shape: LogFormat,
     /// The collector for traces; none means no spans are made at all.
-    pub traces: Option<Endpoint>,
+    pub traces: Option<TracesEndpoint>,
 }
 
-impl Settings {
+impl TelemetrySettings {
     /// What the command line (`--log`) says, then the environment (`RUST_LOG`, `OTEL_…`), then:
     /// `info`, no traces.
     ///
@@ -50,8 +50,8 @@ impl Settings {
             .filter(|log| !log.trim().is_empty());
         Ok(Self {
             log: log.unwrap_or_else(|| "info".to_owned()),
-            shape: Shape::of_stderr(),
-            traces: Endpoint::read(variables)?,
+            shape: LogFormat::of_stderr(),
+            traces: TracesEndpoint::read(variables)?,
         })
     }
 }
@@ -64,7 +64,7 @@ pub enum StartError {
     Level(#[from] logs::BadLevel),
     /// The collector's address is wrong.
     #[error(transparent)]
-    Endpoint(#[from] BadEndpoint),
+    Endpoint(#[from] BadTracesEndpoint),
     /// Traces cannot be exported.
     #[error(transparent)]
     Traces(#[from] traces::NotStarted),
@@ -85,14 +85,14 @@ pub struct Telemetry {
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start(settings: &Settings, runtime: &Handle) -> Result<Telemetry, StartError> {
+pub fn start(settings: &TelemetrySettings, runtime: &Handle) -> Result<Telemetry, StartError> {
     let (dispatch, telemetry) = assemble(settings, runtime, std::io::stderr)?;
     tracing::dispatcher::set_global_default(dispatch)?;
     Ok(telemetry)
 }
 
 fn assemble<W>(
-    settings: &Settings,
+    settings: &TelemetrySettings,
     runtime: &Handle,
     writer: W,
 ) -> Result<(Dispatch, Telemetry), StartError>
@@ -133,7 +133,7 @@ where
         .with_tracked_inactivity(false)
         .with_context_activation(false)
         .with_filter(filter_fn(|metadata| {
-            metadata.is_span() && metadata.target() == traces::SPANS
+            metadata.is_span() && metadata.target() == traces::SPAN_TARGET
         }));
     Dispatch::new(
         Registry::default()
@@ -150,7 +150,8 @@ impl Telemetry {
         };
         // The library blocks while it flushes, and the requests need this runtime meanwhile.
         let flushed =
-            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH)).await;
+            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_TIMEOUT))
+                .await;
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("the last traces did not reach the collector");
         }

@@ -24,18 +24,18 @@ mod standalone;
 pub mod stdio;
 
 use crate::mcp::message::Message;
-use crate::mcp::sse::Comment;
+use crate::mcp::sse::SseComment;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
 
 /// Messages that wait to be read on one exchange or one link (SECURITY §8).
-pub const QUEUE: usize = 64;
+pub const INBOX_MESSAGES_MAX: usize = 64;
 
 /// What arrives on an exchange before and with its answer, or outside any.
 #[derive(Debug)]
 pub enum Inbound {
     /// A comment on the stream: the server is alive, and may say more.
-    Comment(Comment),
+    Comment(SseComment),
     /// A legacy server closed the stream and wants to be asked again after this many milliseconds
     /// (PROTOCOL §3.1).
     Interrupted(u64),
@@ -44,7 +44,7 @@ pub enum Inbound {
 }
 
 /// What a server says outside any request: messages and comments. At most [`QUEUE`] of them wait.
-pub type Unsolicited = mpsc::Receiver<Inbound>;
+pub type UnsolicitedReceiver = mpsc::Receiver<Inbound>;
 
 /// Where an exchange's messages come from when they don't come from a response body.
 pub type Inbox = mpsc::Receiver<Result<Inbound, Fault>>;

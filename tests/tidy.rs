@@ -10,7 +10,7 @@ use regex::Regex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use toolgate::model::refusal::CODES;
+use toolgate::model::refusal::REFUSAL_CODES;
 
 /// Lowest first. A module imports from lines above its own; neighbours on a line don't know each
 /// other.
@@ -510,7 +510,7 @@ fn refusals_lists_the_codes() {
             .collect::<Vec<_>>()
     };
     let listed: Vec<Vec<String>> = rows.map(cells).collect();
-    let expected: Vec<Vec<String>> = CODES
+    let expected: Vec<Vec<String>> = REFUSAL_CODES
         .iter()
         .map(|(code, meaning, remedy)| {
             vec![format!("`{code}`"), (*meaning).into(), (*remedy).into()]
@@ -524,7 +524,7 @@ fn refusals_lists_the_codes() {
         .lines()
         .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
         .collect();
-    let codes: BTreeSet<&str> = CODES.iter().map(|(code, ..)| *code).collect();
+    let codes: BTreeSet<&str> = REFUSAL_CODES.iter().map(|(code, ..)| *code).collect();
     assert_eq!(
         explained, codes,
         "docs/refusals.md explains each code under a heading"
@@ -614,7 +614,7 @@ fn alert_rules_name_metrics_and_codes_that_exist() {
     let unknown = codes
         .captures_iter(&rules)
         .flat_map(|found| found[1].split('|').map(str::to_owned).collect::<Vec<_>>());
-    let unknown = unknown.filter(|code| !CODES.iter().any(|(known, ..)| known == code));
+    let unknown = unknown.filter(|code| !REFUSAL_CODES.iter().any(|(known, ..)| known == code));
     report(
         "an alert rule names a code that is not there",
         unknown.collect(),

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use toolgate::model::entry::Entry;
 use toolgate::model::secret::Secret;
 use toolgate::store::journal::{
-    Against, Head, Journal, Key, Keys, Options, Reader, Retention, check,
+    Head, Journal, JournalOptions, JournalReader, Retention, SealingKey, SealingKeys,
+    VerifyOptions, check,
 };
 
 /// Calls in the journal.
@@ -24,18 +25,18 @@ struct Written {
     /// The files of the journal as they were written.
     files: Vec<(PathBuf, Vec<u8>)>,
     records: Vec<Bytes>,
-    against: Against,
+    against: VerifyOptions,
 }
 
 /// Not sealed; its head is known.
 static PLAIN: LazyLock<Written> = LazyLock::new(|| {
     let (data, runtime) = (directory(), runtime());
-    let head = runtime.block_on(half(data.path(), Keys::default(), (0..CALLS, false)));
+    let head = runtime.block_on(half(data.path(), SealingKeys::default(), (0..CALLS, false)));
     Written::of(
         data,
-        Against {
+        VerifyOptions {
             expected: Some(head),
-            ..Against::default()
+            ..VerifyOptions::default()
         },
     )
 });
@@ -43,15 +44,15 @@ static PLAIN: LazyLock<Written> = LazyLock::new(|| {
 /// Sealed by a key and, after a part of it was dropped, by the next one; no head is known.
 static SEALED: LazyLock<Written> = LazyLock::new(|| {
     let (data, runtime) = (directory(), runtime());
-    let key = |letter: &str| Key::new(&Secret::new(letter.repeat(32))).expect("long enough");
-    let before = Keys {
+    let key = |letter: &str| SealingKey::new(&Secret::new(letter.repeat(32))).expect("long enough");
+    let before = SealingKeys {
         current: Some(key("a")),
-        ..Keys::default()
+        ..SealingKeys::default()
     };
-    let keys = Keys {
+    let keys = SealingKeys {
         current: Some(key("b")),
         previous: vec![key("a")],
-        ..Keys::default()
+        ..SealingKeys::default()
     };
     runtime.block_on(async {
         half(data.path(), before, (0..CALLS / 2, true)).await;
@@ -59,15 +60,15 @@ static SEALED: LazyLock<Written> = LazyLock::new(|| {
     });
     Written::of(
         data,
-        Against {
+        VerifyOptions {
             keys,
-            ..Against::default()
+            ..VerifyOptions::default()
         },
     )
 });
 
 impl Written {
-    fn of(data: TempDir, against: Against) -> Self {
+    fn of(data: TempDir, against: VerifyOptions) -> Self {
         let mut files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(data.path().join("journal"))
             .expect("a directory")
             .map(|file| file.expect("a file").path())
@@ -105,11 +106,15 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Records `calls`, and `drops` the closed segments.
-async fn half(data: &Path, keys: Keys, (calls, drops): (std::ops::Range<u32>, bool)) -> Head {
-    let options = Options {
+async fn half(
+    data: &Path,
+    keys: SealingKeys,
+    (calls, drops): (std::ops::Range<u32>, bool),
+) -> Head {
+    let options = JournalOptions {
         segment_bytes: SEGMENT,
         reserve_bytes: 0,
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open_sealed(data, options, keys).expect("a journal");
     for call in calls {
@@ -202,10 +207,10 @@ fn tamper(files: &mut [Option<Vec<u8>>], step: &[u8]) {
 }
 
 fn records(data: &Path) -> Option<Vec<Bytes>> {
-    let text = |record: toolgate::store::journal::Record| {
+    let text = |record: toolgate::store::journal::JournalRecord| {
         record.text().ok().map(|text| text.map(|text| text.bytes()))
     };
-    let read: Option<Vec<_>> = Reader::open(data)
+    let read: Option<Vec<_>> = JournalReader::open(data)
         .ok()?
         .map(|record| record.ok().and_then(text))
         .collect();

@@ -5,15 +5,15 @@
 use bytes::Bytes;
 use serde_json::Value;
 use toolgate::mcp::canonical::{exact, form};
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 
 /// The first byte chooses who sent the value.
 pub fn run(data: &[u8]) {
     let (first, text) = super::led(data);
     let limits = if first & 1 == 0 {
-        &FROM_AGENT
+        &AGENT_JSON_LIMITS
     } else {
-        &FROM_SERVER
+        &SERVER_JSON_LIMITS
     };
     let Some(value) = read(text, limits) else {
         return;
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(form(&again), form(&value));
 }
 
-fn read(text: &[u8], limits: &Limits) -> Option<Value> {
+fn read(text: &[u8], limits: &JsonLimits) -> Option<Value> {
     Text::read(Bytes::copy_from_slice(text), limits)
         .ok()
         .map(|text| text.value())

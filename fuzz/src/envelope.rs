@@ -4,8 +4,8 @@
 
 use super::second::{Node, is_same};
 use bytes::Bytes;
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Text};
-use toolgate::mcp::message::{Kind, Message};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, SERVER_JSON_LIMITS, Text};
+use toolgate::mcp::message::{Message, MessageKind};
 
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
@@ -13,9 +13,9 @@ const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "err
 pub fn run(data: &[u8]) {
     let (first, text) = super::led(data);
     let limits = if first & 1 == 0 {
-        &FROM_AGENT
+        &AGENT_JSON_LIMITS
     } else {
-        &FROM_SERVER
+        &SERVER_JSON_LIMITS
     };
     let Ok(text) = Text::read(Bytes::copy_from_slice(text), limits) else {
         return;
@@ -40,9 +40,9 @@ pub fn run(data: &[u8]) {
         (value(&message.id), value(&message.body))
     );
     match message.kind {
-        Kind::Request => assert!(message.id.is_some() && !message.is_error),
-        Kind::Notification => assert!(message.id.is_none() && !message.is_error),
-        Kind::Response => assert!(message.method.is_empty() && message.body.is_some()),
+        MessageKind::Request => assert!(message.id.is_some() && !message.is_error),
+        MessageKind::Notification => assert!(message.id.is_none() && !message.is_error),
+        MessageKind::Response => assert!(message.method.is_empty() && message.body.is_some()),
     }
     folded(&Node::read(&encoded).expect("others read it"), &message);
 }
@@ -64,14 +64,14 @@ fn folded(sent: &Node, message: &Message) {
         let is_there = !found.is_empty();
         match name {
             "jsonrpc" => assert!(is_there),
-            "method" => assert_eq!(is_there, message.kind != Kind::Response),
+            "method" => assert_eq!(is_there, message.kind != MessageKind::Response),
             "result" => assert_eq!(
                 is_there,
-                message.kind == Kind::Response && !message.is_error
+                message.kind == MessageKind::Response && !message.is_error
             ),
             "error" => assert_eq!(is_there, message.is_error),
-            "id" => assert_eq!(is_there, message.kind != Kind::Notification),
-            _ => assert!(!is_there || message.kind != Kind::Response),
+            "id" => assert_eq!(is_there, message.kind != MessageKind::Notification),
+            _ => assert!(!is_there || message.kind != MessageKind::Response),
         }
     }
 }

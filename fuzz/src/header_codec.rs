@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 use toolgate::mcp::headers::{decode, encode, params_of};
-use toolgate::mcp::json::{FROM_SERVER, Text};
+use toolgate::mcp::json::{SERVER_JSON_LIMITS, Text};
 
 /// Text and header value; and, where a zero byte parts them, the schema of a tool and arguments for
 /// it.
@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn value(text: &[u8]) -> Option<Value> {
-    Text::read(Bytes::copy_from_slice(text), &FROM_SERVER)
+    Text::read(Bytes::copy_from_slice(text), &SERVER_JSON_LIMITS)
         .ok()
         .map(|text| text.value())
 }

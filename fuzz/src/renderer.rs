@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::pretty::{plain, pretty, readable};
 use toolgate::mcp::readable::{self as definitions, is_misleading};
 
@@ -11,9 +11,9 @@ use toolgate::mcp::readable::{self as definitions, is_misleading};
 pub fn run(data: &[u8]) {
     let (first, text) = super::led(data);
     let limits = if first & 1 == 0 {
-        &FROM_AGENT
+        &AGENT_JSON_LIMITS
     } else {
-        &FROM_SERVER
+        &SERVER_JSON_LIMITS
     };
     let read = Text::read(Bytes::copy_from_slice(text), limits)
         .ok()
@@ -53,7 +53,7 @@ fn described(definition: &Text) {
     for key in ["description", "title"] {
         let text = value[key].as_str().expect("a text");
         assert!(
-            text.len() <= definitions::LONGEST && !text.chars().any(is_misleading),
+            text.len() <= definitions::MAX_READABLE_BYTES && !text.chars().any(is_misleading),
             "{text:?}"
         );
     }

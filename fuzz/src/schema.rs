@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::model::clock::Clock;
 use toolgate::schema::Schema;
 
@@ -22,14 +22,14 @@ pub fn run(data: &[u8]) {
             .unwrap_or(data.len()),
     );
     let given = given.get(1..).unwrap_or_default();
-    let Some(schema) = read(schema, &FROM_SERVER) else {
+    let Some(schema) = read(schema, &SERVER_JSON_LIMITS) else {
         return;
     };
     let begun = Clock.steady();
     let Ok(compiled) = Schema::compile(&schema) else {
         return;
     };
-    let given = read(&given[..given.len().min(LONGEST_VALUE)], &FROM_AGENT);
+    let given = read(&given[..given.len().min(LONGEST_VALUE)], &AGENT_JSON_LIMITS);
     for value in given
         .iter()
         .chain(&[Value::Null, Value::Object(serde_json::Map::new())])
@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn read(text: &[u8], limits: &Limits) -> Option<Value> {
+fn read(text: &[u8], limits: &JsonLimits) -> Option<Value> {
     Text::read(Bytes::copy_from_slice(text), limits)
         .ok()
         .map(|text| text.value())

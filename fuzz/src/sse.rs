@@ -1,7 +1,7 @@
 //! An event stream is cut into the same blocks however its bytes arrive, and nothing in a block
 //! becomes another when it is said again (SECURITY §3B B10).
 
-use toolgate::mcp::sse::{Block, Framer, encode};
+use toolgate::mcp::sse::{Framer, SseBlock, encode};
 
 /// The first byte says how the rest is cut into chunks.
 pub fn run(data: &[u8]) {
@@ -12,7 +12,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(blocks(stream.chunks(1)), whole, "byte by byte");
     for block in whole {
         match block {
-            Block::Comment(comment) => {
+            SseBlock::Comment(comment) => {
                 let said = comment.encode();
                 let lines: Vec<_> = said
                     .strip_suffix(b"\n\n")
@@ -22,9 +22,9 @@ pub fn run(data: &[u8]) {
                 assert!(lines.iter().all(|line| line.starts_with(b":")), "{said:?}");
                 assert!(!said.contains(&b'\r') && !said.contains(&0));
                 let again = blocks([&said[..]].into_iter());
-                assert_eq!(again, [Block::Comment(comment)], "said again");
+                assert_eq!(again, [SseBlock::Comment(comment)], "said again");
             }
-            Block::Event(event) => {
+            SseBlock::Event(event) => {
                 let line: Vec<u8> = event
                     .data
                     .iter()
@@ -33,7 +33,7 @@ pub fn run(data: &[u8]) {
                 let said = encode(Some("7-1"), &line);
                 let again = blocks([&said[..]].into_iter());
                 assert!(
-                    matches!(&again[..], [Block::Event(again)] if again.data == line && again.id.as_deref() == Some("7-1")),
+                    matches!(&again[..], [SseBlock::Event(again)] if again.data == line && again.id.as_deref() == Some("7-1")),
                     "{again:?}"
                 );
             }
@@ -41,7 +41,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn blocks<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Block> {
+fn blocks<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<SseBlock> {
     let (mut framer, mut found) = (Framer::default(), Vec::new());
     for chunk in chunks {
         framer.push(chunk).expect("it is short");

@@ -4,7 +4,7 @@
 
 use super::second::{Node, is_same};
 use bytes::Bytes;
-use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Scalar, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Scalar, Text};
 
 /// The largest whole number that every reader takes for the same.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -15,14 +15,14 @@ pub fn run(data: &[u8]) {
     judge(
         text,
         if first & 1 == 0 {
-            &FROM_AGENT
+            &AGENT_JSON_LIMITS
         } else {
-            &FROM_SERVER
+            &SERVER_JSON_LIMITS
         },
     );
 }
 
-fn judge(bytes: &[u8], limits: &Limits) {
+fn judge(bytes: &[u8], limits: &JsonLimits) {
     let Ok(text) = Text::read(Bytes::copy_from_slice(bytes), limits) else {
         return;
     };
@@ -37,7 +37,7 @@ fn judge(bytes: &[u8], limits: &Limits) {
     second.each_object(&mut |members| keys(members, limits));
     for number in text
         .scalars()
-        .filter(|scalar| scalar.kind == toolgate::mcp::json::Kind::Number)
+        .filter(|scalar| scalar.kind == toolgate::mcp::json::ScalarKind::Number)
     {
         judge_number(&number, limits);
     }
@@ -50,7 +50,7 @@ fn judge(bytes: &[u8], limits: &Limits) {
     }
 }
 
-fn keys(members: &[(String, Node)], limits: &Limits) {
+fn keys(members: &[(String, Node)], limits: &JsonLimits) {
     for (index, (key, _)) in members.iter().enumerate() {
         assert!(
             !key.chars().any(char::is_control),
@@ -67,7 +67,7 @@ fn keys(members: &[(String, Node)], limits: &Limits) {
     }
 }
 
-fn judge_number(number: &Scalar<'_>, limits: &Limits) {
+fn judge_number(number: &Scalar<'_>, limits: &JsonLimits) {
     let written = number.value();
     let value: f64 = written.parse().expect("a number");
     assert!(value.is_finite(), "{written}");

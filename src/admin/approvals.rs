@@ -2,10 +2,12 @@
 //! decides is who the token names, never what a body says (SECURITY §3E E11). What a call says is
 //! shown to those who may decide about it, and to those who audit.
 
-use super::operators::{Known, Operators};
-use super::{json_answer, json_body, refusal, said, unfit};
+use super::operators::{OperatorIdentity, Operators};
+use super::{json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::ids::ActionId;
-use crate::store::approvals::{Changed, OpenHold, Said, Uncounted, decide, open_holds, show};
+use crate::store::approvals::{
+    DecisionError, DecisionOutcome, DecisionRequest, OpenHold, decide, open_holds, show,
+};
 use crate::store::claims::Store;
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
@@ -19,14 +21,14 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Bytes of a request's body.
-const BODY: usize = 16 << 10;
+const BODY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of held calls that are listed at once: agents choose how long their arguments are, and
 /// nobody is to be kept from reading the others by that.
-pub(super) const LISTED: usize = 1 << 20;
+pub(super) const LISTED_BYTES_MAX: usize = 1 << 20;
 
 /// The answer to `GET /api/approvals`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct ApprovalList {
     /// Calls that operators can decide, or that were allowed and have not run; the oldest first.
     pub approvals: Vec<OpenHold>,
     /// How many more there are, which are listed when these are decided or over.
@@ -35,12 +37,12 @@ pub struct Listed {
 
 /// The answer to a decision that was taken.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct DecisionReply {
     /// The approval.
     pub id: String,
     /// What came of it.
     #[serde(flatten)]
-    pub came: Changed,
+    pub came: DecisionOutcome,
     /// Who the ledger names.
     pub who: String,
 }
@@ -48,9 +50,9 @@ pub struct Taken {
 /// The body of a decision.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Word {
+struct DecisionBody {
     /// What the operator decides.
-    decision: Decision,
+    decision: ApprovalChoice,
     /// The operator's reason.
     why: String,
 }
@@ -59,14 +61,14 @@ struct Word {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Decision {
+enum ApprovalChoice {
     /// The call may run once, exactly as it is shown.
     Allow,
     /// It may not.
     Deny,
 }
 
-impl Decision {
+impl ApprovalChoice {
     /// The word in metrics.
     fn word(self) -> &'static str {
         match self {
@@ -77,15 +79,15 @@ impl Decision {
 }
 
 #[derive(Clone)]
-struct Desk {
+struct ApprovalsState {
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
     operators: Arc<Operators>,
 }
 
-impl Desk {
+impl ApprovalsState {
     /// The held call as `known` may see it.
-    fn shown(&self, hold: OpenHold, known: &Known) -> OpenHold {
+    fn shown(&self, hold: OpenHold, known: &OperatorIdentity) -> OpenHold {
         let sees = self.operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
         if sees { hold } else { hold.concealed() }
     }
@@ -98,14 +100,14 @@ pub(super) fn routes(
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
-        .with_state(Desk {
+        .with_state(ApprovalsState {
             store,
             metrics,
             operators,
         })
 }
 
-async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
+async fn list(State(desk): State<ApprovalsState>, headers: HeaderMap) -> Response {
     let known = match desk.operators.known(&headers) {
         Ok(known) => known,
         Err(refusal) => return *refusal,
@@ -124,19 +126,24 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
 }
 
 /// As many of them as fit into one answer.
-fn fitting(mut approvals: Vec<OpenHold>) -> Listed {
-    let bytes = |hold: &OpenHold| serde_json::to_vec(hold).map_or(LISTED, |text| text.len());
+fn fitting(mut approvals: Vec<OpenHold>) -> ApprovalList {
+    let bytes =
+        |hold: &OpenHold| serde_json::to_vec(hold).map_or(LISTED_BYTES_MAX, |text| text.len());
     let ends = approvals.iter().scan(0_usize, |sum, hold| {
         *sum = sum.saturating_add(bytes(hold));
         Some(*sum)
     });
-    let fits = ends.take_while(|end| *end <= LISTED).count();
+    let fits = ends.take_while(|end| *end <= LISTED_BYTES_MAX).count();
     let more = approvals.len() - fits;
     approvals.truncate(fits);
-    Listed { approvals, more }
+    ApprovalList { approvals, more }
 }
 
-async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn one(
+    State(desk): State<ApprovalsState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let known = match desk.operators.known(&headers) {
         Ok(known) => known,
         Err(refusal) => return *refusal,
@@ -146,37 +153,37 @@ async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMa
     };
     match show(&*desk.store, id).await {
         Ok(Some(hold)) => json_answer(StatusCode::OK, &desk.shown(hold, &known)),
-        Ok(None) => uncounted(&Uncounted::Gone(id)),
+        Ok(None) => uncounted(&DecisionError::Gone(id)),
         Err(error) => uncounted(&error.into()),
     }
 }
 
 async fn take(
-    State(desk): State<Desk>,
+    State(desk): State<ApprovalsState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let Known { name, roles } = match desk.operators.known(&headers) {
+    let OperatorIdentity { name, roles } = match desk.operators.known(&headers) {
         Ok(known) => known,
         Err(refusal) => return *refusal,
     };
-    let body = match json_body(&headers, body, BODY).await {
+    let body = match json_body(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
     let Ok(id) = id.parse::<ActionId>() else {
         return no_id();
     };
-    let Some(Word { decision, why }) = said(body.as_ref()) else {
+    let Some(DecisionBody { decision, why }) = parse_body(body.as_ref()) else {
         return unfit(
             "send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
         );
     };
-    let said = Said {
+    let said = DecisionRequest {
         who: name.clone(),
         roles,
-        allow: decision == Decision::Allow,
+        allow: decision == ApprovalChoice::Allow,
         why,
     };
     match decide(&*desk.store, id, said).await {
@@ -186,7 +193,7 @@ async fn take(
             }
             json_answer(
                 StatusCode::OK,
-                &Taken {
+                &DecisionReply {
                     id: id.to_string(),
                     came,
                     who: name,
@@ -201,22 +208,22 @@ fn no_id() -> Response {
     unfit("an approval's id is a UUID, as GET /api/approvals and the agent's answer have it")
 }
 
-fn uncounted(why: &Uncounted) -> Response {
+fn uncounted(why: &DecisionError) -> Response {
     let (status, hint) = match why {
-        Uncounted::Gone(_) => (
+        DecisionError::Gone(_) => (
             StatusCode::NOT_FOUND,
             "GET /api/approvals lists what can be decided",
         ),
-        Uncounted::NotYours { .. } => (
+        DecisionError::NotYours { .. } => (
             StatusCode::FORBIDDEN,
             "ask one who may; `admin.tokens` says who has which role",
         ),
-        Uncounted::Other { .. } => (
+        DecisionError::Other { .. } => (
             StatusCode::CONFLICT,
             "`toolgate disable` takes the whole tool away at once",
         ),
-        Uncounted::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Uncounted::Store(_) => (
+        DecisionError::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
+        DecisionError::Store(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "/readyz and the log say what is wrong",
         ),

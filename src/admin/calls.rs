@@ -1,14 +1,15 @@
 //! Calls that have not come to an end, and what operators say of them. For operators with the role
 //! for it only: who says that a call did not run makes the same call run again.
 
-use super::operators::{Known, Operators};
-use super::{json_answer, json_body, refusal, said, unfit};
+use super::operators::{OperatorIdentity, Operators};
+use super::{json_answer, json_body, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
-use crate::model::verbs::Verb;
+use crate::model::verbs::OperatorVerb;
 use crate::store::claims::Store;
 use crate::store::operator::{
-    OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve,
+    MAX_RESOLVED_RESULT_BYTES, OpenCall, OperatorFinding, Resolution, Unresolved, open_calls,
+    resolve,
 };
 use axum::Router;
 use axum::body::Body;
@@ -22,18 +23,18 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Bytes of a request's body.
-const BODY: usize = RESULT + (16 << 10);
+const BODY_BYTES_MAX: usize = MAX_RESOLVED_RESULT_BYTES + (16 << 10);
 
 /// The answer to `GET /api/calls`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct OpenCallList {
     /// Calls that have not come to an end, the oldest first.
     pub calls: Vec<OpenCall>,
 }
 
 /// The answer to a resolution that was taken.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolved {
+pub struct ResolveReply {
     /// The call.
     pub action_id: String,
     /// What it became.
@@ -45,9 +46,9 @@ pub struct Resolved {
 /// The body of a resolution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct ResolveRequest {
     /// What became of the call.
-    verdict: Word,
+    verdict: ResolveVerdict,
     /// How the operator knows.
     why: String,
     /// The result of the call, where it was applied.
@@ -59,7 +60,7 @@ struct Said {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Word {
+enum ResolveVerdict {
     /// It was carried out.
     Applied,
     /// It was not.
@@ -69,7 +70,7 @@ enum Word {
 }
 
 #[derive(Clone)]
-struct Desk {
+struct CallsState {
     store: Arc<dyn Store>,
     operators: Arc<Operators>,
 }
@@ -78,13 +79,13 @@ pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router
     Router::new()
         .route("/api/calls", get(list))
         .route("/api/calls/{action}/resolve", post(settle))
-        .with_state(Desk { store, operators })
+        .with_state(CallsState { store, operators })
 }
 
-async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
+async fn list(State(desk): State<CallsState>, headers: HeaderMap, uri: Uri) -> Response {
     if let Err(refusal) = desk.operators.may(
         &headers,
-        &[Verb::Resolve, Verb::Audit],
+        &[OperatorVerb::Resolve, OperatorVerb::Audit],
         "list calls that have not come to an end",
     ) {
         return *refusal;
@@ -98,25 +99,26 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Respons
         state = Some(value.into_owned());
     }
     match open_calls(&*desk.store, state.as_deref()).await {
-        Ok(calls) => json_answer(StatusCode::OK, &Listed { calls }),
+        Ok(calls) => json_answer(StatusCode::OK, &OpenCallList { calls }),
         Err(error) => refused(&error.into()),
     }
 }
 
 async fn settle(
-    State(desk): State<Desk>,
+    State(desk): State<CallsState>,
     Path(action): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let who = match desk
-        .operators
-        .may(&headers, &[Verb::Resolve], Verb::Resolve.words())
-    {
-        Ok(Known { name, .. }) => name,
+    let who = match desk.operators.may(
+        &headers,
+        &[OperatorVerb::Resolve],
+        OperatorVerb::Resolve.words(),
+    ) {
+        Ok(OperatorIdentity { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
-    let body = match json_body(&headers, body, BODY).await {
+    let body = match json_body(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
@@ -133,7 +135,7 @@ async fn settle(
     match resolve(&*desk.store, action, resolution).await {
         Ok(state) => json_answer(
             StatusCode::OK,
-            &Resolved {
+            &ResolveReply {
                 action_id: action.to_string(),
                 state: state.to_owned(),
                 who,
@@ -145,13 +147,13 @@ async fn settle(
 
 /// What the body says; none when it is not what it has to be.
 fn read(text: &Text, who: String) -> Option<Resolution> {
-    let Said { verdict, why, .. } = said(Some(text))?;
+    let ResolveRequest { verdict, why, .. } = parse_body(Some(text))?;
     // As it was written: it is what agents read.
     let verdict = match (verdict, text.get("result")) {
-        (Word::Applied, result) => Verdict::Applied(result),
-        (Word::NotApplied, None) => Verdict::NotApplied,
-        (Word::Abandon, None) => Verdict::Abandon,
-        (Word::NotApplied | Word::Abandon, Some(_)) => return None,
+        (ResolveVerdict::Applied, result) => OperatorFinding::Applied(result),
+        (ResolveVerdict::NotApplied, None) => OperatorFinding::NotApplied,
+        (ResolveVerdict::Abandon, None) => OperatorFinding::Abandon,
+        (ResolveVerdict::NotApplied | ResolveVerdict::Abandon, Some(_)) => return None,
     };
     Some(Resolution { verdict, who, why })
 }

@@ -5,7 +5,7 @@
 use super::json_answer;
 use super::operators::Operators;
 use super::quarantine::Quarantined;
-use crate::telemetry::metrics::CONTENT_TYPE;
+use crate::telemetry::metrics::METRICS_CONTENT_TYPE;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What this door asks of the rest of the process. All must answer at once, without waiting for a
 /// disk or a tool server.
-pub trait Status: Send + Sync {
+pub trait ProcessStatus: Send + Sync {
     /// Whether calls can be judged, and why not.
     fn ready(&self) -> Readiness;
     /// The tools that are not shown, to nobody or in some profile.
@@ -43,7 +43,7 @@ pub struct Readiness {
 
 /// What `/readyz` says without an operator's token.
 #[derive(Debug, Serialize)]
-struct Word {
+struct ReadyReply {
     status: &'static str,
     ready: bool,
 }
@@ -89,13 +89,13 @@ pub struct LedgerStatus {
     pub last_fault: Option<String>,
 }
 
-type Desk = (Arc<dyn Status>, Arc<Operators>);
+type HealthState = (Arc<dyn ProcessStatus>, Arc<Operators>);
 
 /// What this door answers without a token.
-pub(super) const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+pub(super) const PUBLIC_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
-    let [alive, ready_at, metrics_at] = PATHS;
+pub(super) fn routes(status: Arc<dyn ProcessStatus>, operators: Arc<Operators>) -> Router {
+    let [alive, ready_at, metrics_at] = PUBLIC_PATHS;
     Router::new()
         .route(alive, get(async || "ok"))
         .route(ready_at, get(ready))
@@ -103,7 +103,7 @@ pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Rout
         .with_state((status, operators))
 }
 
-async fn ready(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
+async fn ready(State((status, operators)): State<HealthState>, headers: HeaderMap) -> Response {
     let readiness = status.ready();
     let code = if readiness.ready {
         StatusCode::OK
@@ -121,7 +121,7 @@ async fn ready(State((status, operators)): State<Desk>, headers: HeaderMap) -> R
         };
         return json_answer(
             code,
-            &Word {
+            &ReadyReply {
                 status,
                 ready: readiness.ready,
             },
@@ -133,7 +133,10 @@ async fn ready(State((status, operators)): State<Desk>, headers: HeaderMap) -> R
     }
 }
 
-async fn metrics(State((status, _)): State<Desk>) -> Response {
-    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
+async fn metrics(State((status, _)): State<HealthState>) -> Response {
+    let headers = [(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(METRICS_CONTENT_TYPE),
+    )];
     (headers, status.metrics()).into_response()
 }

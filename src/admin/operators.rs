@@ -4,7 +4,7 @@
 
 use super::refusal;
 use crate::model::secret::Secret;
-use crate::model::verbs::{Verb, Verbs};
+use crate::model::verbs::{OperatorVerb, OperatorVerbs};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use sha2::{Digest, Sha256};
@@ -13,13 +13,13 @@ use subtle::ConstantTimeEq;
 /// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
 pub struct Operators {
-    known: Vec<([u8; 32], Known)>,
-    verbs: Verbs,
+    known: Vec<([u8; 32], OperatorIdentity)>,
+    verbs: OperatorVerbs,
 }
 
 /// One operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct OperatorIdentity {
     /// The name, for the ledger.
     pub name: String,
     /// The operator's roles.
@@ -28,7 +28,10 @@ pub struct Known {
 
 impl Operators {
     /// Operators, each with the token that proves it, and what their roles allow.
-    pub fn new<'a>(tokens: impl IntoIterator<Item = (Known, &'a Secret)>, verbs: Verbs) -> Self {
+    pub fn new<'a>(
+        tokens: impl IntoIterator<Item = (OperatorIdentity, &'a Secret)>,
+        verbs: OperatorVerbs,
+    ) -> Self {
         let known = tokens
             .into_iter()
             .map(|(known, token)| (hash(token.expose()), known));
@@ -48,9 +51,9 @@ impl Operators {
     pub(super) fn may(
         &self,
         headers: &HeaderMap,
-        verbs: &[Verb],
+        verbs: &[OperatorVerb],
         what: &str,
-    ) -> Result<Known, Box<Response>> {
+    ) -> Result<OperatorIdentity, Box<Response>> {
         let known = self.known(headers)?;
         if verbs
             .iter()
@@ -62,12 +65,12 @@ impl Operators {
     }
 
     /// Whether it is theirs to read what others are not shown.
-    pub(super) fn audits(&self, known: &Known) -> bool {
-        self.verbs.allow(Verb::Audit, &known.roles)
+    pub(super) fn audits(&self, known: &OperatorIdentity) -> bool {
+        self.verbs.allow(OperatorVerb::Audit, &known.roles)
     }
 
     /// The answer to one who is an operator, and has none of the roles.
-    fn lacking(&self, known: &Known, verbs: &[Verb], what: &str) -> Response {
+    fn lacking(&self, known: &OperatorIdentity, verbs: &[OperatorVerb], what: &str) -> Response {
         let mut roles: Vec<&str> = verbs
             .iter()
             .flat_map(|verb| self.verbs.roles(*verb))
@@ -99,7 +102,7 @@ impl Operators {
     }
 
     /// Who asks, or the answer that says how to prove it.
-    pub(super) fn known(&self, headers: &HeaderMap) -> Result<Known, Box<Response>> {
+    pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Box<Response>> {
         if self.known.is_empty() {
             let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` and start toolgate anew; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";

@@ -1,7 +1,7 @@
 //! Tools that nobody is shown, or nobody in some profile. For operators with a token only: the
 //! words name tools.
 
-use super::health::Status;
+use super::health::ProcessStatus;
 use super::json_answer;
 use super::operators::Operators;
 use axum::Router;
@@ -28,23 +28,23 @@ pub struct Quarantined {
 
 /// The answer to `GET /api/quarantined`.
 #[derive(Debug, Serialize)]
-struct Listed {
+struct QuarantineList {
     tools: Vec<Quarantined>,
 }
 
-type Desk = (Arc<dyn Status>, Arc<Operators>);
+type QuarantineState = (Arc<dyn ProcessStatus>, Arc<Operators>);
 
-pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
+pub(super) fn routes(status: Arc<dyn ProcessStatus>, operators: Arc<Operators>) -> Router {
     Router::new()
         .route("/api/quarantined", get(list))
         .with_state((status, operators))
 }
 
-async fn list(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
+async fn list(State((status, operators)): State<QuarantineState>, headers: HeaderMap) -> Response {
     match operators.known(&headers) {
         Ok(_) => json_answer(
             StatusCode::OK,
-            &Listed {
+            &QuarantineList {
                 tools: status.quarantined(),
             },
         ),

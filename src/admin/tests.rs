@@ -1,17 +1,17 @@
 //! The door as a probe, a scraper, and a hostile page find it.
 
-use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
-use super::operators::{Known, Operators};
+use super::health::{LedgerStatus, PolicyStatus, ProcessStatus, Readiness, ServerStatus};
+use super::operators::{OperatorIdentity, Operators};
 use super::quarantine::Quarantined;
 use super::tools::Switches;
 use super::{hosts, router};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
-use crate::model::verbs::Verbs;
+use crate::model::verbs::OperatorVerbs;
 use crate::store::disabling::Disabling;
-use crate::store::journal::{Journal, Options};
-use crate::store::memory::Memory;
-use crate::telemetry::metrics::{CONTENT_TYPE, Metrics};
+use crate::store::journal::{Journal, JournalOptions};
+use crate::store::memory::MemoryStore;
+use crate::telemetry::metrics::{METRICS_CONTENT_TYPE, Metrics};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -21,13 +21,13 @@ use tower::ServiceExt;
 
 mod approvals;
 
-const ANN: &str = "0123456789abcdef-ann";
+const ANN_TOKEN: &str = "0123456789abcdef-ann";
 
-struct Gate {
+struct FixedStatus {
     ready: bool,
 }
 
-impl Status for Gate {
+impl ProcessStatus for FixedStatus {
     fn ready(&self) -> Readiness {
         Readiness {
             ready: self.ready,
@@ -74,9 +74,9 @@ impl Status for Gate {
 }
 
 fn switches(data: &std::path::Path) -> Switches {
-    let journal = Journal::open(data, Options::default()).unwrap();
+    let journal = Journal::open(data, JournalOptions::default()).unwrap();
     let disabling = Arc::new(Disabling::open(data, journal, Arc::new(|_| ())).unwrap());
-    let (store, metrics) = (Arc::new(Memory::new(Clock)), Arc::new(Metrics::new()));
+    let (store, metrics) = (Arc::new(MemoryStore::new(Clock)), Arc::new(Metrics::new()));
     Switches {
         disabling,
         store,
@@ -85,8 +85,8 @@ fn switches(data: &std::path::Path) -> Switches {
     }
 }
 
-fn known(name: &str, roles: &[&str]) -> Known {
-    Known {
+fn known(name: &str, roles: &[&str]) -> OperatorIdentity {
+    OperatorIdentity {
         name: name.to_owned(),
         roles: roles.iter().map(ToString::to_string).collect(),
     }
@@ -98,10 +98,13 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
         &["toolgate.internal".into()],
     );
     let data = tempfile::tempdir().unwrap();
-    let token = Secret::new(ANN.to_owned());
-    let operators = Operators::new([(known("ann", &["switch"]), &token)], Verbs::default());
+    let token = Secret::new(ANN_TOKEN.to_owned());
+    let operators = Operators::new(
+        [(known("ann", &["switch"]), &token)],
+        OperatorVerbs::default(),
+    );
     let router = router(
-        Arc::new(Gate { ready }),
+        Arc::new(FixedStatus { ready }),
         (switches(data.path()), operators),
         names,
     );
@@ -149,7 +152,7 @@ async fn not_ready_says_why() {
         (status, text.parse::<Value>().unwrap()),
         (StatusCode::SERVICE_UNAVAILABLE, word)
     );
-    let bearer = format!("Bearer {ANN}");
+    let bearer = format!("Bearer {ANN_TOKEN}");
     let headers = |bearer| [("host", "127.0.0.1:7778"), ("authorization", bearer)];
     let (status, _, text) = ask(
         false,
@@ -189,7 +192,7 @@ async fn metrics_are_scraped_as_open_metrics() {
     let (status, answer, text) = ask(false, get("/metrics")).await;
     assert_eq!(
         (status, answer.headers()["content-type"].to_str().unwrap()),
-        (StatusCode::OK, CONTENT_TYPE)
+        (StatusCode::OK, METRICS_CONTENT_TYPE)
     );
     assert!(
         text.contains("toolgate_policy_stale 0\n") && text.ends_with("# EOF\n"),
@@ -329,7 +332,7 @@ fn the_names_of_a_listener() {
 /// 003-41: only an operator takes a tool away, only one that can exist, and only with a reason.
 #[tokio::test]
 async fn tools_are_taken_away_by_operators_with_a_reason() {
-    let bearer = format!("Bearer {ANN}");
+    let bearer = format!("Bearer {ANN_TOKEN}");
     let ask_as = async |token: Option<&str>, (tool, verb): (&str, &str), body: &str| {
         let mut headers = vec![
             ("host", "127.0.0.1:7778"),
@@ -388,10 +391,10 @@ async fn hidden_tools_are_listed_for_operators() {
     let data = tempfile::tempdir().unwrap();
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
     let router = router(
-        Arc::new(Gate { ready: true }),
+        Arc::new(FixedStatus { ready: true }),
         (
             switches(data.path()),
-            Operators::new([(known("ann", &[]), &secret)], Verbs::default()),
+            Operators::new([(known("ann", &[]), &secret)], OperatorVerbs::default()),
         ),
         names,
     );

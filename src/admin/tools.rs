@@ -1,13 +1,13 @@
 //! Tools that operators take away and give back (003-41). What is away is for operators with a
 //! token to read, and for those with the role for it to change.
 
-use super::operators::{Known, Operators};
-use super::{json_answer, json_body, refusal, said, unfit};
+use super::operators::{OperatorIdentity, Operators};
+use super::{json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
-use crate::model::verbs::Verb;
+use crate::model::verbs::OperatorVerb;
 use crate::store::claims::Store;
-use crate::store::disabling::{Change, Disabling, Unchanged};
+use crate::store::disabling::{Disabling, DisablingChange, DisablingError};
 use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Bytes of a request's body.
-const BODY: usize = 16 << 10;
+const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// What the door needs to take tools away.
 #[derive(Clone)]
@@ -37,14 +37,14 @@ pub struct Switches {
 
 /// The answer to `GET /api/tools/disabled`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct DisabledList {
     /// What is away, by name.
     pub disabled: Disabled,
 }
 
 /// The answer to a change that was made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct SwitchReply {
     /// `server__tool`.
     pub tool: ToolName,
     /// Is it away now?
@@ -56,13 +56,13 @@ pub struct Changed {
 /// The body of a change.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct SwitchRequest {
     /// The operator's reason.
     why: String,
 }
 
 #[derive(Clone)]
-struct Desk {
+struct ToolsState {
     switches: Switches,
     operators: Arc<Operators>,
 }
@@ -72,17 +72,17 @@ pub(super) fn routes(switches: Switches, operators: Arc<Operators>) -> Router {
         .route("/api/tools/disabled", get(list))
         .route("/api/tools/{tool}/disable", post(disable))
         .route("/api/tools/{tool}/enable", post(enable))
-        .with_state(Desk {
+        .with_state(ToolsState {
             switches,
             operators,
         })
 }
 
-async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
+async fn list(State(desk): State<ToolsState>, headers: HeaderMap) -> Response {
     match desk.operators.known(&headers) {
         Ok(_) => json_answer(
             StatusCode::OK,
-            &Listed {
+            &DisabledList {
                 disabled: desk.switches.disabling.disabled().await,
             },
         ),
@@ -91,7 +91,7 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
 }
 
 async fn disable(
-    State(desk): State<Desk>,
+    State(desk): State<ToolsState>,
     Path(tool): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -100,7 +100,7 @@ async fn disable(
 }
 
 async fn enable(
-    State(desk): State<Desk>,
+    State(desk): State<ToolsState>,
     Path(tool): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -109,23 +109,24 @@ async fn enable(
 }
 
 async fn change(
-    desk: &Desk,
+    desk: &ToolsState,
     (tool, disable): (&str, bool),
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
-    let who = match desk
-        .operators
-        .may(headers, &[Verb::Switch], Verb::Switch.words())
-    {
-        Ok(Known { name, .. }) => name,
+    let who = match desk.operators.may(
+        headers,
+        &[OperatorVerb::Switch],
+        OperatorVerb::Switch.words(),
+    ) {
+        Ok(OperatorIdentity { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
-    let body = match json_body(headers, body, BODY).await {
+    let body = match json_body(headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
-    let Some(Said { why }) = said(body.as_ref()) else {
+    let Some(SwitchRequest { why }) = parse_body(body.as_ref()) else {
         return unfit("send {\"why\": \"…\"}: it stands in the ledger for good");
     };
     let (tool, at) = (ToolName::new(tool), desk.switches.store.now());
@@ -136,7 +137,7 @@ async fn change(
     match desk
         .switches
         .disabling
-        .make(Change {
+        .make(DisablingChange {
             tool: tool.clone(),
             disable,
             who: who.clone(),
@@ -147,7 +148,7 @@ async fn change(
     {
         Ok(()) => json_answer(
             StatusCode::OK,
-            &Changed {
+            &SwitchReply {
                 tool,
                 disabled: disable,
                 who,
@@ -157,18 +158,18 @@ async fn change(
     }
 }
 
-fn refused(unchanged: &Unchanged) -> Response {
+fn refused(unchanged: &DisablingError) -> Response {
     let (status, hint) = match unchanged {
-        Unchanged::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
-        Unchanged::NotDisabled => (
+        DisablingError::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
+        DisablingError::NotDisabled => (
             StatusCode::NOT_FOUND,
             "GET /api/tools/disabled lists those that are",
         ),
-        Unchanged::TooMany => (
+        DisablingError::TooMany => (
             StatusCode::CONFLICT,
             "set `disabled: true` for the whole server in toolgate.yaml",
         ),
-        Unchanged::Store(_) | Unchanged::Unrecorded(_) => (
+        DisablingError::Store(_) | DisablingError::Unrecorded(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "/readyz and the log say what is wrong",
         ),

@@ -1,12 +1,12 @@
 //! Opens the ledger with the keys that seal it, wherever those come from, and the store on it.
 
-use crate::config::{Config, Ledger, Seal};
+use crate::config::{Config, Ledger, SealConfig};
 use crate::gate::vault;
-use crate::guards::secrets::Source;
+use crate::guards::secrets::SecretSource;
 use crate::model::clock::Clock;
 use crate::store::claims::Store;
-use crate::store::embedded::{Embedded, Keeping};
-use crate::store::journal::{Journal, Key, Keys, Options};
+use crate::store::embedded::{EmbeddedStore, SegmentRetention};
+use crate::store::journal::{Journal, JournalOptions, SealingKey, SealingKeys};
 use anyhow::Context as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 /// The ledger of `config`, open for writing and sealed as it says.
 pub async fn open(config: &Config) -> anyhow::Result<Journal> {
     let keys = keys(&config.ledger).await?;
-    let options = Options {
+    let options = JournalOptions {
         sizes: config.ledger.sizes(),
-        ..Options::default()
+        ..JournalOptions::default()
     };
     Ok(Journal::open_sealed(&config.data, options, keys)?)
 }
@@ -25,27 +25,27 @@ pub async fn open(config: &Config) -> anyhow::Result<Journal> {
 pub(super) fn store(
     data: &Path,
     journal: &Journal,
-    keeping: Option<Keeping>,
+    keeping: Option<SegmentRetention>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let (journal, clock) = (journal.clone(), Clock::default());
     let store = match keeping {
-        Some(keeping) => Embedded::keeping(data, journal, clock, keeping),
-        None => Embedded::open(data, journal, clock),
+        Some(keeping) => EmbeddedStore::keeping(data, journal, clock, keeping),
+        None => EmbeddedStore::open(data, journal, clock),
     };
     Ok(Arc::new(store.context("the store cannot be opened")?))
 }
 
 /// The keys that the configuration names. One that cannot be had is an error: without it, nothing
 /// could be sealed or checked.
-pub async fn keys(ledger: &Ledger) -> anyhow::Result<Keys> {
-    let Seal {
+pub async fn keys(ledger: &Ledger) -> anyhow::Result<SealingKeys> {
+    let SealConfig {
         key,
         previous,
         lost,
     } = &ledger.seal;
-    let mut keys = Keys {
+    let mut keys = SealingKeys {
         lost: lost.clone(),
-        ..Keys::default()
+        ..SealingKeys::default()
     };
     if let Some(source) = key {
         keys.current = Some(
@@ -64,6 +64,6 @@ pub async fn keys(ledger: &Ledger) -> anyhow::Result<Keys> {
 }
 
 /// The key that is there.
-pub async fn read(source: &Source) -> anyhow::Result<Key> {
-    Ok(Key::new(&*vault::get(source).await?)?)
+pub async fn read(source: &SecretSource) -> anyhow::Result<SealingKey> {
+    Ok(SealingKey::new(&*vault::get(source).await?)?)
 }

@@ -1,13 +1,13 @@
 //! How each tool server of the configuration is reached.
 
-use crate::config::{Server, Transport as Configured};
-use crate::upstream::child::Command;
-use crate::upstream::server::{Settings, Transport};
+use crate::config::{ServerConfig, TransportConfig as Configured};
+use crate::upstream::child::ChildCommand;
+use crate::upstream::server::{ServerTransport, UpstreamServerSettings};
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// What the link to `server` is opened with; an error where a header or the address cannot be sent.
-pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
+pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSettings> {
     let transport = match &server.transport {
         Configured::Http { url, headers } => {
             let mut map = HeaderMap::new();
@@ -20,7 +20,7 @@ pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
                 value.set_sensitive(true);
                 map.insert(name, value);
             }
-            Transport::Http {
+            ServerTransport::Http {
                 uri: url
                     .as_str()
                     .parse()
@@ -34,7 +34,7 @@ pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
             env,
             cwd,
             sandbox,
-        } => Transport::Child(Command {
+        } => ServerTransport::Child(ChildCommand {
             program: command.clone(),
             args: args.clone(),
             env: env
@@ -46,7 +46,7 @@ pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
             name: server.name.clone(),
         }),
     };
-    let crate::config::Server {
+    let crate::config::ServerConfig {
         timeout,
         start_timeout,
         refresh,
@@ -54,7 +54,7 @@ pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
         ..
     } = *server;
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
-    Ok(Settings {
+    Ok(UpstreamServerSettings {
         name,
         transport,
         timeout,

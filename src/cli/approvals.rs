@@ -5,7 +5,7 @@ use super::calls::{door, operator};
 use super::configured;
 use super::ledger::text::json;
 use super::serve::runtime;
-use crate::admin::approvals::{Listed, Taken};
+use crate::admin::approvals::{ApprovalList, DecisionReply};
 use crate::config::Config;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<ApprovalsVerb>,
     /// The configuration: its `admin` says where the running toolgate is and who you are [default:
     /// as for serve]
     #[arg(long, value_name = "FILE", global = true)]
@@ -36,27 +36,27 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum ApprovalsVerb {
     /// List the calls that wait for operators, or that were allowed and have not run, the oldest
     /// first; also without a verb
-    List(List),
+    List(ApprovalsListArgs),
     /// Show all of a held call: what it is for, and what exactly will run
-    Show(Show),
+    Show(ApprovalShowArgs),
     /// Let the call run once, exactly as it is shown
-    Allow(Word),
+    Allow(DecisionArgs),
     /// Refuse the call, and for a while the same call again
-    Deny(Word),
+    Deny(DecisionArgs),
 }
 
 #[derive(Debug, Default, clap::Args)]
-struct List {
+struct ApprovalsListArgs {
     /// One JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, clap::Args)]
-struct Show {
+struct ApprovalShowArgs {
     /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
     id: ActionId,
     /// One JSON object on a line
@@ -65,7 +65,7 @@ struct Show {
 }
 
 #[derive(Debug, clap::Args)]
-struct Word {
+struct DecisionArgs {
     /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
     id: ActionId,
     /// Why; stands in the ledger for good, with your name. The agent reads why it was denied
@@ -76,17 +76,17 @@ struct Word {
 /// Runs the verb; 0 when it was done, 1 when it was refused.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let config = configured::process(args.config.as_deref())?;
-    let listed = Verb::List(List::default());
+    let listed = ApprovalsVerb::List(ApprovalsListArgs::default());
     let verb = args.verb.as_ref().unwrap_or(&listed);
     let asked = match verb {
-        Verb::List(_) => (
+        ApprovalsVerb::List(_) => (
             Method::GET,
             "/api/approvals".to_owned(),
             Text::of(&json!(null)),
         ),
-        Verb::Show(show) => (Method::GET, path(show.id), Text::of(&json!(null))),
-        Verb::Allow(word) => (Method::POST, path(word.id), said("allow", word)),
-        Verb::Deny(word) => (Method::POST, path(word.id), said("deny", word)),
+        ApprovalsVerb::Show(show) => (Method::GET, path(show.id), Text::of(&json!(null))),
+        ApprovalsVerb::Allow(word) => (Method::POST, path(word.id), decision_body("allow", word)),
+        ApprovalsVerb::Deny(word) => (Method::POST, path(word.id), decision_body("deny", word)),
     };
     match runtime()?.block_on(ask(args, &config, asked))? {
         Ok(told) => shown(verb, &told).and_then(|text| say(&text)).map(|()| 0),
@@ -101,7 +101,7 @@ fn path(id: ActionId) -> String {
     format!("/api/approvals/{id}")
 }
 
-fn said(decision: &str, word: &Word) -> Text {
+fn decision_body(decision: &str, word: &DecisionArgs) -> Text {
     Text::of(&json!({ "decision": decision, "why": word.why }))
 }
 
@@ -119,10 +119,10 @@ async fn ask(
     door::request_of(address, token, asked, nobody).await
 }
 
-fn shown(verb: &Verb, told: &Text) -> anyhow::Result<String> {
+fn shown(verb: &ApprovalsVerb, told: &Text) -> anyhow::Result<String> {
     Ok(match verb {
-        Verb::List(list) => {
-            let Listed { approvals, more } = told.parse()?;
+        ApprovalsVerb::List(list) => {
+            let ApprovalList { approvals, more } = told.parse()?;
             if more > 0 {
                 configured::say(&format!(
                     "toolgate: {more} more are listed when some of these are decided or over"
@@ -130,13 +130,15 @@ fn shown(verb: &Verb, told: &Text) -> anyhow::Result<String> {
             }
             listed(list, &approvals)?
         }
-        Verb::Show(show) if show.json => json(&serde_json::to_string(&told.value())?) + "\n",
-        Verb::Show(_) => whole(&told.parse()?),
-        Verb::Allow(_) | Verb::Deny(_) => taken(&told.parse()?),
+        ApprovalsVerb::Show(show) if show.json => {
+            json(&serde_json::to_string(&told.value())?) + "\n"
+        }
+        ApprovalsVerb::Show(_) => whole(&told.parse()?),
+        ApprovalsVerb::Allow(_) | ApprovalsVerb::Deny(_) => taken(&told.parse()?),
     })
 }
 
-fn listed(list: &List, holds: &[OpenHold]) -> anyhow::Result<String> {
+fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String> {
     let mut out = String::new();
     if list.json {
         for hold in holds {
@@ -237,7 +239,7 @@ fn whole(hold: &OpenHold) -> String {
     out
 }
 
-fn taken(taken: &Taken) -> String {
+fn taken(taken: &DecisionReply) -> String {
     let (state, who) = (plain(&taken.came.state), plain(&taken.who));
     match (taken.came.changed, state.as_str()) {
         (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),

@@ -6,10 +6,10 @@ use super::configured;
 use super::ledger::text::plain;
 use super::serve::runtime;
 use crate::config::Config;
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
-use crate::store::journal::Reader;
-use crate::store::operator::{OpenCall, Resolution, Verdict};
+use crate::store::journal::JournalReader;
+use crate::store::operator::{OpenCall, OperatorFinding, Resolution};
 use anyhow::{Context as _, bail};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub(super) mod door;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CallsVerb,
     /// The configuration: its `data` holds the calls, its `admin` says where a running toolgate is
     /// and who you are [default: as for serve]
     #[arg(long, value_name = "FILE", global = true)]
@@ -37,16 +37,16 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum CallsVerb {
     /// List the calls that have not come to an end, the oldest first
-    List(List),
+    List(CallsListArgs),
     /// Say what became of a call whose outcome is unknown, or that waits for an answer which will
     /// not come
-    Resolve(Resolve),
+    Resolve(ResolveArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct CallsListArgs {
     /// Only calls in this state
     #[arg(long, value_parser = ["dispatching", "awaiting_input", "unknown"])]
     state: Option<String>,
@@ -57,7 +57,7 @@ struct List {
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true).args(["applied", "not_applied", "abandon"]))]
-struct Resolve {
+struct ResolveArgs {
     /// The call's action id, whole, as `toolgate calls list` has it
     action_id: ActionId,
     /// It was carried out: an agent that sends it again gets the result, and nothing runs
@@ -80,7 +80,7 @@ struct Resolve {
 }
 
 /// What is asked of a store, near or far.
-enum Asked {
+enum CallsQuery {
     List {
         state: Option<String>,
     },
@@ -91,7 +91,7 @@ enum Asked {
 }
 
 /// What came of it.
-enum Found {
+enum CallsReply {
     Calls(Vec<OpenCall>),
     Resolved {
         state: String,
@@ -103,10 +103,10 @@ enum Found {
 
 /// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let asked = asked(&args.verb)?;
+    let asked = query_of(&args.verb)?;
     let config = configured::config(args.config.as_deref())?;
     // Without a journal there is nothing to open, and nothing is to be made.
-    Reader::open(&config.data)?;
+    JournalReader::open(&config.data)?;
     let found = if let Some(journal) = direct::open(&config)? {
         runtime()?.block_on(direct::ask(&config.data, journal, asked))?
     } else {
@@ -117,30 +117,30 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     show(&args.verb, found)
 }
 
-fn asked(verb: &Verb) -> anyhow::Result<Asked> {
+fn query_of(verb: &CallsVerb) -> anyhow::Result<CallsQuery> {
     match verb {
-        Verb::List(List { state, .. }) => Ok(Asked::List {
+        CallsVerb::List(CallsListArgs { state, .. }) => Ok(CallsQuery::List {
             state: state.clone(),
         }),
-        Verb::Resolve(resolve) => {
+        CallsVerb::Resolve(resolve) => {
             let result = match &resolve.result {
                 Some(result) => Some(
-                    Text::read(result.clone().into(), &FROM_AGENT)
+                    Text::read(result.clone().into(), &AGENT_JSON_LIMITS)
                         .map_err(|error| anyhow::anyhow!("--result is not plain JSON: {error}"))?,
                 ),
                 None => None,
             };
             let verdict = match (resolve.applied, resolve.not_applied) {
-                (true, _) => Verdict::Applied(result),
-                (false, true) => Verdict::NotApplied,
-                (false, false) => Verdict::Abandon,
+                (true, _) => OperatorFinding::Applied(result),
+                (false, true) => OperatorFinding::NotApplied,
+                (false, false) => OperatorFinding::Abandon,
             };
             let resolution = Resolution {
                 verdict,
                 who: String::new(),
                 why: resolve.why.clone(),
             };
-            Ok(Asked::Resolve {
+            Ok(CallsQuery::Resolve {
                 action: resolve.action_id,
                 resolution,
             })
@@ -173,16 +173,16 @@ pub(super) fn operator<'a>(
     Ok(known.map(|operator| operator.token.expose()))
 }
 
-fn show(verb: &Verb, found: Found) -> anyhow::Result<u8> {
+fn show(verb: &CallsVerb, found: CallsReply) -> anyhow::Result<u8> {
     let mut out = io::stdout().lock();
     let written = match (verb, found) {
-        (_, Found::Refused(why)) => {
+        (_, CallsReply::Refused(why)) => {
             configured::say(&format!("toolgate: {}", plain(&why)));
             return Ok(1);
         }
-        (Verb::List(list), Found::Calls(calls)) => table(&mut out, list, &calls),
-        (_, Found::Calls(_)) => Ok(()),
-        (_, Found::Resolved { state, who }) => {
+        (CallsVerb::List(list), CallsReply::Calls(calls)) => table(&mut out, list, &calls),
+        (_, CallsReply::Calls(_)) => Ok(()),
+        (_, CallsReply::Resolved { state, who }) => {
             let next = match state.as_str() {
                 "not_sent" => "the same call may be sent again, and then runs",
                 "abandoned" => "the same call stays refused; it is no longer counted as unknown",
@@ -197,7 +197,7 @@ fn show(verb: &Verb, found: Found) -> anyhow::Result<u8> {
     }
 }
 
-fn table(out: &mut dyn Write, list: &List, calls: &[OpenCall]) -> io::Result<()> {
+fn table(out: &mut dyn Write, list: &CallsListArgs, calls: &[OpenCall]) -> io::Result<()> {
     if list.json {
         return calls
             .iter()

@@ -4,11 +4,11 @@
 mod connect;
 mod untested;
 
-use crate::config::{self, FILE_NAME, Server};
+use crate::config::{self, FILE_NAME, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
-use crate::policy::file::FILE_KEYS;
-use crate::policy::locate::Document;
+use crate::policy::file::POLICY_FILE_KEYS;
+use crate::policy::locate::YamlDocument;
 use crate::policy::{Policy, compile};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Characters of a line that are shown.
-const WIDTH: usize = 160;
+const SHOWN_LINE_CHARS: usize = 160;
 
 /// What to judge.
 #[derive(Debug, clap::Args)]
@@ -89,10 +89,11 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
             }
             good.extend(note);
         }
-        let servers: Vec<Server> = config
+        let servers: Vec<ServerConfig> = config
             .map(|config| config.servers.into_values().collect())
             .unwrap_or_default();
-        let servers: Vec<&Server> = servers.iter().filter(|server| !server.disabled).collect();
+        let servers: Vec<&ServerConfig> =
+            servers.iter().filter(|server| !server.disabled).collect();
         if servers.len() > 1 {
             good.push(format!("note: {}", together(servers.len())));
         }
@@ -138,7 +139,7 @@ fn together(servers: usize) -> String {
 }
 
 /// What the operator's word for a server means for its calls.
-fn vouched(server: &Server) -> Option<String> {
+fn vouched(server: &ServerConfig) -> Option<String> {
     let (last, others) = server.not_executed.split_last()?;
     let others: Vec<String> = others.iter().map(ToString::to_string).collect();
     let statuses = if others.is_empty() {
@@ -185,10 +186,13 @@ fn configuration_of(path: &Path) -> Option<PathBuf> {
             above(path)
         };
     }
-    let document = Document::read(path).ok();
-    let is_policy = |document: &Document| {
+    let document = YamlDocument::read(path).ok();
+    let is_policy = |document: &YamlDocument| {
         document.tree().as_object().is_some_and(|map| {
-            !map.is_empty() && map.keys().all(|key| FILE_KEYS.contains(&key.as_str()))
+            !map.is_empty()
+                && map
+                    .keys()
+                    .all(|key| POLICY_FILE_KEYS.contains(&key.as_str()))
         })
     };
     if document.as_ref().is_some_and(is_policy) {
@@ -207,14 +211,14 @@ fn above(path: &Path) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-struct Source {
+struct SourceLines {
     lines: Vec<String>,
     secret: Vec<u32>,
 }
 
-impl Source {
+impl SourceLines {
     fn read(file: &str) -> Option<Self> {
-        let document = Document::read(Path::new(file)).ok()?;
+        let document = YamlDocument::read(Path::new(file)).ok()?;
         let lines = document.text().lines().map(ToOwned::to_owned).collect();
         Some(Self {
             lines,
@@ -253,7 +257,7 @@ fn is_variable(text: &str) -> bool {
 }
 
 /// One problem, the line it is on, and a caret under the place.
-fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) -> String {
+fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<SourceLines>>) -> String {
     let Diagnostic {
         severity,
         file,
@@ -274,7 +278,7 @@ fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) 
     let mut text = format!("{severity}: {message}\n  --> {place}\n");
     let source = sources
         .entry(file.clone())
-        .or_insert_with(|| Source::read(file));
+        .or_insert_with(|| SourceLines::read(file));
     if let Some(written) = source.as_ref().and_then(|source| source.line(*line)) {
         let number = line.to_string();
         let gutter = " ".repeat(number.len());
@@ -300,17 +304,19 @@ fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) 
 /// As much of `line` as is shown, with the place in it, and what of that stands before the place.
 fn around(line: &str, place: usize) -> (String, String) {
     let letters: Vec<char> = line.chars().collect();
-    if letters.len() <= WIDTH {
+    if letters.len() <= SHOWN_LINE_CHARS {
         return (line.to_owned(), letters.iter().take(place).collect());
     }
-    let from = place.saturating_sub(WIDTH / 2).min(letters.len() - WIDTH);
+    let from = place
+        .saturating_sub(SHOWN_LINE_CHARS / 2)
+        .min(letters.len() - SHOWN_LINE_CHARS);
     let head = if from > 0 { "…" } else { "" };
-    let tail = if from + WIDTH < letters.len() {
+    let tail = if from + SHOWN_LINE_CHARS < letters.len() {
         "…"
     } else {
         ""
     };
-    let shown: String = letters.iter().skip(from).take(WIDTH).collect();
+    let shown: String = letters.iter().skip(from).take(SHOWN_LINE_CHARS).collect();
     let before: String = letters.iter().take(place).skip(from).collect();
     (format!("{head}{shown}{tail}"), format!("{head}{before}"))
 }

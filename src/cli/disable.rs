@@ -6,7 +6,7 @@ use super::calls::{direct, door, operator};
 use super::configured;
 use super::ledger::text::plain;
 use super::serve::runtime;
-use crate::admin::tools::{Changed, Listed};
+use crate::admin::tools::{DisabledList, SwitchReply};
 use crate::config::{self, Config};
 use crate::guards::Mode;
 use crate::mcp::json::Text;
@@ -16,8 +16,8 @@ use crate::model::ids::ToolName;
 use crate::policy::compile::server_of;
 use crate::policy::shape::suggest;
 use crate::store::claims::Store as _;
-use crate::store::disabling::{self, Change, Disabling, Unchanged};
-use crate::store::embedded::Embedded;
+use crate::store::disabling::{self, Disabling, DisablingChange, DisablingError};
+use crate::store::embedded::EmbeddedStore;
 use crate::store::journal::Journal;
 use anyhow::Context as _;
 use http::Method;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// Where toolgate is, and who asks: while it runs, an operator with the role `switch`.
 #[derive(Debug, clap::Args)]
-pub struct Door {
+pub struct AdminDoorArgs {
     /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate
     /// is and who you are [default: as for serve]
     #[arg(long, value_name = "FILE")]
@@ -53,7 +53,7 @@ pub struct Disable {
     #[arg(long, value_name = "TEXT", requires = "tool")]
     why: Option<String>,
     #[command(flatten)]
-    door: Door,
+    door: AdminDoorArgs,
 }
 
 /// A tool to give back.
@@ -65,11 +65,11 @@ pub struct Enable {
     #[arg(long, value_name = "TEXT")]
     why: String,
     #[command(flatten)]
-    door: Door,
+    door: AdminDoorArgs,
 }
 
 /// What is to become of a tool: which, away or not, and why.
-type Wish<'a> = (&'a str, bool, &'a str);
+type SwitchWish<'a> = (&'a str, bool, &'a str);
 
 /// Takes the tool away, or lists what is away; 0 when that was done, 1 when it was refused.
 pub fn disable(args: &Disable) -> anyhow::Result<u8> {
@@ -84,7 +84,7 @@ pub fn enable(args: &Enable) -> anyhow::Result<u8> {
     change(&args.door, (&args.tool, false, &args.why))
 }
 
-fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
+fn change(given: &AdminDoorArgs, wish: SwitchWish<'_>) -> anyhow::Result<u8> {
     let config = configured::process(given.config.as_deref())?;
     let changed = match direct::open(&config)? {
         Some(journal) => match unknown(given, &config, wish) {
@@ -94,7 +94,7 @@ fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
         None => runtime()?.block_on(through_the_door(&config, given, wish))?,
     };
     match changed {
-        Ok(Changed {
+        Ok(SwitchReply {
             tool,
             disabled,
             who,
@@ -116,9 +116,9 @@ fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
 
 async fn through_the_door(
     config: &Config,
-    given: &Door,
-    (tool, disable, why): Wish<'_>,
-) -> anyhow::Result<Result<Changed, String>> {
+    given: &AdminDoorArgs,
+    (tool, disable, why): SwitchWish<'_>,
+) -> anyhow::Result<Result<SwitchReply, String>> {
     let token = operator(config, given.operator.as_deref())?;
     let address = given.admin.unwrap_or(config.admin.listen);
     let tool: String = url::form_urlencoded::byte_serialize(tool.as_bytes()).collect();
@@ -137,7 +137,11 @@ async fn through_the_door(
 
 /// Why the tool cannot be taken away: with a typo, the tool that is meant would still be there.
 /// Where contracts do not say which tools there are, any of a declared server may be one.
-fn unknown(given: &Door, config: &Config, (tool, disable, _): Wish<'_>) -> Option<String> {
+fn unknown(
+    given: &AdminDoorArgs,
+    config: &Config,
+    (tool, disable, _): SwitchWish<'_>,
+) -> Option<String> {
     if !disable {
         return None;
     }
@@ -169,13 +173,13 @@ fn unknown(given: &Door, config: &Config, (tool, disable, _): Wish<'_>) -> Optio
 async fn on_disk(
     config: &Config,
     journal: Journal,
-    (tool, disable, why): Wish<'_>,
-) -> anyhow::Result<Result<Changed, String>> {
-    let store = Embedded::open(&config.data, journal.clone(), Clock)
+    (tool, disable, why): SwitchWish<'_>,
+) -> anyhow::Result<Result<SwitchReply, String>> {
+    let store = EmbeddedStore::open(&config.data, journal.clone(), Clock)
         .context("the store cannot be opened")?;
     let disabling = Disabling::open(&config.data, journal.clone(), Arc::new(|_| ()))?;
     let (tool, who) = (ToolName::new(tool), direct::system_user());
-    let wish = Change {
+    let wish = DisablingChange {
         tool: tool.clone(),
         disable,
         who: who.clone(),
@@ -189,17 +193,17 @@ async fn on_disk(
         .await
         .context("the ledger could not be closed in good order")?;
     match made {
-        Ok(()) => Ok(Ok(Changed {
+        Ok(()) => Ok(Ok(SwitchReply {
             tool,
             disabled: disable,
             who,
         })),
-        Err(Unchanged::Store(error)) => Err(error.into()),
+        Err(DisablingError::Store(error)) => Err(error.into()),
         Err(unchanged) => Ok(Err(unchanged.to_string())),
     }
 }
 
-fn list(given: &Door) -> anyhow::Result<u8> {
+fn list(given: &AdminDoorArgs) -> anyhow::Result<u8> {
     let config = configured::process(given.config.as_deref())?;
     let disabled = match disabling::read(&config.data) {
         Ok(disabled) => disabled,
@@ -225,7 +229,7 @@ fn list(given: &Door) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-async fn asked(config: &Config, given: &Door) -> anyhow::Result<Result<Disabled, String>> {
+async fn asked(config: &Config, given: &AdminDoorArgs) -> anyhow::Result<Result<Disabled, String>> {
     let token = operator(config, given.operator.as_deref())?;
     let address = given.admin.unwrap_or(config.admin.listen);
     let wish = (
@@ -234,7 +238,7 @@ async fn asked(config: &Config, given: &Door) -> anyhow::Result<Result<Disabled,
         Text::of(&json!(null)),
     );
     Ok(match door::request(address, token, wish).await? {
-        Ok(text) => Ok(text.parse::<Listed>()?.disabled),
+        Ok(text) => Ok(text.parse::<DisabledList>()?.disabled),
         Err(why) => Err(why),
     })
 }

@@ -6,7 +6,7 @@
 use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind, ledger};
-use crate::config::{Config, Loaded, Transport};
+use crate::config::{Config, Loaded, TransportConfig};
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
@@ -14,9 +14,9 @@ use crate::guards::Mode;
 use crate::model::counted::counted;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::upstream::child::sandbox;
-use crate::upstream::server::State;
+use crate::upstream::server::ServerState;
 use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     keep_private();
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
     let mut config = config.context("the configuration cannot be used")?;
-    let mut found = Found::default();
+    let mut found = DoctorFindings::default();
     found.fine(&format!(
         "configuration {} and its policies can be used",
         path.display()
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
                 Err(error) => found.wrong(&format!("{error:#}")),
             }
         }
-        let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
+        let policy = LivePolicy::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         record::judge(&config, &mut found).await;
         let own = record::Scratch::of(&mut config)?;
         let started = ledger::open(&config).await;
@@ -73,12 +73,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         drop(own);
         anyhow::Ok(())
     })?;
-    let Found { report, wrong } = found;
+    let DoctorFindings { report, wrong } = found;
     let _ = std::io::stdout().write_all(report.as_bytes());
     Ok(u8::from(wrong > 0))
 }
 
-async fn secrets(app: &App, found: &mut Found) {
+async fn secrets(app: &App, found: &mut DoctorFindings) {
     let gate = &app.door.gate;
     let secrets = gate.policy.current().secrets.clone();
     let failures = gate.vault.learn(&secrets, gate.clock).await;
@@ -94,14 +94,14 @@ async fn secrets(app: &App, found: &mut Found) {
     }
 }
 
-async fn servers(app: &App, config: &Config, found: &mut Found) {
+async fn servers(app: &App, config: &Config, found: &mut DoctorFindings) {
     for name in config.servers.keys() {
         app.door.gate.tools.settled(name).await;
         let Some(server) = app.door.servers.get(name.as_str()) else {
             continue;
         };
         match &*server.state().borrow() {
-            State::Up(up) => {
+            ServerState::Up(up) => {
                 let tools = counted(up.catalog.tools.len(), "tool");
                 found.fine(&format!(
                     "tool server `{name}` answers: {}, {tools}",
@@ -120,10 +120,10 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
                     ));
                 }
             }
-            State::Starting => found.wrong(&format!(
+            ServerState::Starting => found.wrong(&format!(
                 "tool server `{name}` did not answer in its start_timeout"
             )),
-            State::Down(why) => {
+            ServerState::Down(why) => {
                 found.wrong(&format!("tool server `{name}` does not answer: {why}"));
             }
         }
@@ -161,8 +161,8 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
 }
 
 /// How a tool server that toolgate starts is confined.
-fn confined(name: &ServerName, transport: &Transport, found: &mut Found) {
-    let Transport::Child { sandbox, .. } = transport else {
+fn confined(name: &ServerName, transport: &TransportConfig, found: &mut DoctorFindings) {
+    let TransportConfig::Child { sandbox, .. } = transport else {
         return;
     };
     if sandbox.is_none() {
@@ -178,12 +178,12 @@ fn confined(name: &ServerName, transport: &Transport, found: &mut Found) {
 }
 
 #[derive(Default)]
-struct Found {
+struct DoctorFindings {
     report: String,
     wrong: usize,
 }
 
-impl Found {
+impl DoctorFindings {
     fn fine(&mut self, what: &str) {
         let _ = writeln!(self.report, "ok       {what}");
     }

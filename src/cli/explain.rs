@@ -6,15 +6,15 @@ use super::ledger::text::plain;
 use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
 use crate::gate::trail::Stage;
 use crate::guards::Mode;
-use crate::guards::hooks::On;
+use crate::guards::hooks::HookPhase;
 use crate::guards::pins::Unapproved;
-use crate::guards::rewrite::Changed;
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::guards::rewrite::ChangedArguments;
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::caller::Caller;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::policy::pack::Before;
+use crate::policy::pack::TaskBefore;
 use crate::policy::shape::suggest;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
@@ -28,7 +28,7 @@ mod side;
 
 /// The call to explain.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(WHAT))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(EXPLAINED_ARGS))]
 pub struct Args {
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
@@ -47,11 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     input_schema: Option<PathBuf>,
     #[command(flatten)]
-    side: side::Beside,
+    side: side::SideMessageArgs,
 }
 
 /// One of these is explained.
-const WHAT: [&str; 7] = [
+const EXPLAINED_ARGS: [&str; 7] = [
     "tool",
     "resource",
     "prompt",
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         let _ = writeln!(screen.out, "  budgets     limited  {line}");
     }
     // The task of a call that is only explained has no calls yet.
-    let (caller, before) = (&*caller, &Before::default());
+    let (caller, before) = (&*caller, &TaskBefore::default());
     let read = screen.read_back((caller, &tool), &schema, &arguments);
     let verdict = read.and_then(|arguments| {
         let question = Question {
@@ -169,7 +169,7 @@ impl Notes for Screen<'_> {
         verdict
     }
 
-    fn changed(&mut self, before: &Value, changed: &Changed) {
+    fn changed(&mut self, before: &Value, changed: &ChangedArguments) {
         let _ = writeln!(self.out, "  rewrite     changed  {}", changed.by.join(", "));
         for line in changed.describe(before) {
             let _ = writeln!(self.out, "              {line}");
@@ -251,7 +251,7 @@ impl Screen<'_> {
             secrets,
             ..
         } = judge(self.policy, question, self)?;
-        for hook in self.policy.hooks.of(On::Before, question.tool) {
+        for hook in self.policy.hooks.of(HookPhase::Before, question.tool) {
             let _ = writeln!(
                 self.out,
                 "  rewrite     unasked  hook {} could change or block it",
@@ -291,8 +291,8 @@ pub(super) fn schema(path: Option<&Path>) -> anyhow::Result<Schema> {
 
 /// A JSON object of the command line, or of a file that it names.
 pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<Value> {
-    let text =
-        Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
+    let text = Text::read(text, &AGENT_JSON_LIMITS)
+        .with_context(|| format!("{what} is not plain JSON"))?;
     if !text.is_object() {
         bail!("{what} must be a JSON object");
     }

@@ -20,18 +20,18 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use child::VERB;
-pub use sandbox::VERB as CONFINE_VERB;
+pub use child::GUARD_VERB;
+pub use sandbox::CONFINE_VERB;
 
 /// As shells say: found, but not executable.
-const NOT_EXECUTABLE: u8 = 126;
+const EXIT_NOT_EXECUTABLE: u8 = 126;
 /// As shells say: not found.
-const NOT_FOUND: u8 = 127;
+const EXIT_NOT_FOUND: u8 = 127;
 /// How long what is left below the guard may take to be gone once it was killed.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
+const KILLED_GONE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a guard is told, before the program.
-struct Told {
+struct ChildGuardArgs {
     /// Where it notes the processes.
     record: Option<PathBuf>,
     /// The umask of the program, where it is not toolgate's own.
@@ -44,7 +44,7 @@ struct Told {
 /// Runs `[--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT…]` and ends as the
 /// program ends: its status, or 128 and the number of the signal that ended it.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(Told {
+    let Some(ChildGuardArgs {
         record,
         umask,
         confine,
@@ -85,14 +85,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code(status))
 }
 
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Told> {
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<ChildGuardArgs> {
     let mut arguments = arguments.into_iter();
     let (mut record, mut umask, mut confine) = (None, None, None);
     loop {
         let argument = arguments.next()?;
         if argument == "--" {
             let command: Vec<OsString> = arguments.collect();
-            return (!command.is_empty()).then_some(Told {
+            return (!command.is_empty()).then_some(ChildGuardArgs {
                 record,
                 umask,
                 confine,
@@ -102,7 +102,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Told> {
         match argument.to_str()? {
             "--record" => record = Some(PathBuf::from(arguments.next()?)),
             "--umask" => umask = Some(u32::from_str_radix(arguments.next()?.to_str()?, 8).ok()?),
-            child::CONFINE => confine = Some(arguments.next()?),
+            child::CONFINE_FLAG => confine = Some(arguments.next()?),
             _ => return None,
         }
     }
@@ -134,7 +134,7 @@ fn start(confine: Option<OsString>, command: Vec<OsString>) -> Result<Pid, ExitC
         // This very program, whatever has become of its file.
         Some(told) => {
             let mut confined = Command::new("/proc/self/exe");
-            confined.arg(sandbox::VERB).arg(told).arg(&program);
+            confined.arg(sandbox::CONFINE_VERB).arg(told).arg(&program);
             confined
         }
         None => Command::new(&program),
@@ -150,9 +150,9 @@ fn start(confine: Option<OsString>, command: Vec<OsString>) -> Result<Pid, ExitC
             ));
             let found = error.kind() != std::io::ErrorKind::NotFound;
             Err(ExitCode::from(if found {
-                NOT_EXECUTABLE
+                EXIT_NOT_EXECUTABLE
             } else {
-                NOT_FOUND
+                EXIT_NOT_FOUND
             }))
         }
     }
@@ -173,7 +173,7 @@ pub fn confine(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "toolgate: cannot start {} confined: {unconfined}",
         Path::new(&program).display()
     ));
-    ExitCode::from(NOT_EXECUTABLE)
+    ExitCode::from(EXIT_NOT_EXECUTABLE)
 }
 
 fn note(record: &Path, program: Pid) {
@@ -220,7 +220,7 @@ fn end_everything() {
 fn end_descendants() {
     let pause = Duration::from_millis(2);
     let mut waited = Duration::ZERO;
-    while waited < GONE_WITHIN {
+    while waited < KILLED_GONE_TIMEOUT {
         if lineage::kill_descendants(getpid()) == 0 {
             return;
         }

@@ -3,7 +3,7 @@
 //! output.
 
 use super::configured;
-use crate::policy::locate::Document;
+use crate::policy::locate::YamlDocument;
 use openclaw::Imported;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub struct Args {
 /// Prints a policy file; 0 when everything that restricts is in it, 1 when something is not, which
 /// standard error names.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let document = match Document::read(&args.file) {
+    let document = match YamlDocument::read(&args.file) {
         Ok(document) => document,
         Err(unreadable) => {
             configured::say(&unreadable.to_string());

@@ -12,28 +12,28 @@ mod rewrite;
 mod source;
 mod undo;
 
-use super::listed::{Listed, listed};
+use super::listed_tools::{ListedTools, listed};
 use super::serve::runtime;
 use super::{configured, files};
 use crate::config::{self, FILE_NAME, Loaded};
 use crate::gate::toolbox::Tool;
-use crate::guards::pins::FILE_NAME as PINS;
+use crate::guards::pins::PIN_FILE_NAME as PINS;
 use crate::mcp::pretty::plain;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::ids::{ServerName, unguessable};
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
-use rewrite::Via;
-use source::{Agents, Found};
+use rewrite::AgentRoute;
+use source::{AgentConfig, FoundServers};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Rights of the directories and files.
-const OWN_DIRECTORY: u32 = 0o700;
-const OWN_FILE: u32 = 0o600;
+const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
+const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// Where to begin.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub struct Args {
     /// How the agent reaches toolgate then [default: stdio for Claude Desktop, http for all
     /// others]
     #[arg(long, requires = "rewrite_client")]
-    via: Option<Via>,
+    via: Option<AgentRoute>,
     /// Where the files are written
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -77,12 +77,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
     if args.undo {
-        return undo::undo(args.place(), &mut out);
+        return undo::undo(args.shown_directory(), &mut out);
     }
     let agents = args
         .from
         .as_deref()
-        .map(Agents::read)
+        .map(AgentConfig::read)
         .transpose()
         .map_err(anyhow::Error::msg)?;
     let found = begin(args, agents.as_ref());
@@ -90,8 +90,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         writeln!(out, "note     {note}")?;
     }
     judge(args, &found)?;
-    let place = args.place();
-    let draft = Draft::new(place, &found, agents.as_ref())?;
+    let place = args.shown_directory();
+    let draft = DraftFiles::new(place, &found, agents.as_ref())?;
     let listed = draft.connect(&found, &mut out)?;
     let mut files = draft.files(&found, &listed);
     let loaded = draft.check(&found, &files)?;
@@ -105,13 +105,13 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 impl Args {
     /// Where the files are written, as it is shown.
-    fn place(&self) -> &Path {
+    fn shown_directory(&self) -> &Path {
         self.dir.strip_prefix(".").unwrap_or(&self.dir)
     }
 }
 
-fn begin(args: &Args, agents: Option<&Agents>) -> Found {
-    let mut found = agents.map_or_else(Found::default, |agents| agents.servers(&args.skip));
+fn begin(args: &Args, agents: Option<&AgentConfig>) -> FoundServers {
+    let mut found = agents.map_or_else(FoundServers::default, |agents| agents.servers(&args.skip));
     for written in &args.upstream {
         source::upstream(written, &mut found);
     }
@@ -125,7 +125,7 @@ fn begin(args: &Args, agents: Option<&Agents>) -> Found {
 }
 
 /// All that speaks against it, before anything is started.
-fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
+fn judge(args: &Args, found: &FoundServers) -> anyhow::Result<()> {
     let mut problems = found.problems.clone();
     let names = found
         .servers
@@ -135,7 +135,7 @@ fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
     let files = [PathBuf::from(FILE_NAME), PathBuf::from(PINS), sides]
         .into_iter()
         .chain(names)
-        .map(|name| args.place().join(name));
+        .map(|name| args.shown_directory().join(name));
     for path in files {
         let backup = undo::backup_of(&path);
         if path.symlink_metadata().is_ok() && !args.force {
@@ -150,7 +150,12 @@ fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
             ));
         }
     }
-    if args.place().join(undo::RECORD).symlink_metadata().is_ok() {
+    if args
+        .shown_directory()
+        .join(undo::RECORD_FILE)
+        .symlink_metadata()
+        .is_ok()
+    {
         problems.push(format!(
             "an earlier init is in {}; `toolgate init --undo` takes it back",
             args.dir.display()
@@ -186,14 +191,18 @@ fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
 }
 
 /// The files as they will be, in a directory of their own until they are good.
-struct Draft {
+struct DraftFiles {
     directory: PathBuf,
     place: PathBuf,
     configuration: String,
 }
 
-impl Draft {
-    fn new(place: &Path, found: &Found, agents: Option<&Agents>) -> anyhow::Result<Self> {
+impl DraftFiles {
+    fn new(
+        place: &Path,
+        found: &FoundServers,
+        agents: Option<&AgentConfig>,
+    ) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         let name = agents
             .and_then(|agents| agents.path.file_name())
@@ -205,7 +214,7 @@ impl Draft {
         let directory = place.join(format!(".toolgate-init-{}", unguessable()));
         let made = fs::DirBuilder::new()
             .recursive(true)
-            .mode(OWN_DIRECTORY)
+            .mode(PRIVATE_DIRECTORY_MODE)
             .create(directory.join("policies"));
         made.with_context(|| format!("{} cannot be made", directory.display()))?;
         Ok(Self {
@@ -215,7 +224,7 @@ impl Draft {
         })
     }
 
-    fn load(&self, found: &Found, pinned: bool) -> Loaded {
+    fn load(&self, found: &FoundServers, pinned: bool) -> Loaded {
         let variable = |name: &str| {
             found
                 .variables
@@ -231,11 +240,11 @@ impl Draft {
     }
 
     /// What the servers list; an error unless all of them do.
-    fn connect(&self, found: &Found, out: &mut impl Write) -> anyhow::Result<Listed> {
+    fn connect(&self, found: &FoundServers, out: &mut impl Write) -> anyhow::Result<ListedTools> {
         files::replace(
             &self.directory.join(FILE_NAME),
             self.configuration.as_bytes(),
-            OWN_FILE,
+            PRIVATE_FILE_MODE,
         )?;
         let Loaded { config, reading } = self.load(found, false);
         let said: Vec<String> = reading
@@ -246,7 +255,7 @@ impl Draft {
         let config = config
             .with_context(|| format!("nothing was written: {}", self.shown(&said.join("\n"))))?;
         let again = config::reader(self.directory.join(FILE_NAME), &config);
-        let policy = Live::start(reading, again).context("the policy cannot be used")?;
+        let policy = LivePolicy::start(reading, again).context("the policy cannot be used")?;
         let names: Vec<&str> = config.servers.keys().map(ServerName::as_str).collect();
         writeln!(out, "connect  {}", names.join(", "))?;
         out.flush()?;
@@ -285,7 +294,7 @@ impl Draft {
     }
 
     /// Each file, and where it goes.
-    fn files(&self, found: &Found, listed: &Listed) -> Vec<(PathBuf, String)> {
+    fn files(&self, found: &FoundServers, listed: &ListedTools) -> Vec<(PathBuf, String)> {
         let mut files = vec![(self.place.join(FILE_NAME), self.configuration.clone())];
         for server in &found.servers {
             let own = |tool: &&Tool| tool.server.settings.name.as_str() == server.name;
@@ -310,10 +319,14 @@ impl Draft {
     }
 
     /// Judges the files as `toolgate check` does.
-    fn check(&self, found: &Found, files: &[(PathBuf, String)]) -> anyhow::Result<Loaded> {
+    fn check(&self, found: &FoundServers, files: &[(PathBuf, String)]) -> anyhow::Result<Loaded> {
         for (path, text) in files {
             let within = path.strip_prefix(&self.place).unwrap_or(path);
-            files::replace(&self.directory.join(within), text.as_bytes(), OWN_FILE)?;
+            files::replace(
+                &self.directory.join(within),
+                text.as_bytes(),
+                PRIVATE_FILE_MODE,
+            )?;
         }
         let loaded = self.load(found, true);
         let errors = loaded
@@ -336,7 +349,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftFiles {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.directory));
     }
@@ -344,20 +357,20 @@ impl Drop for Draft {
 
 fn rewritten(
     args: &Args,
-    agents: &Agents,
-    found: &Found,
+    agents: &AgentConfig,
+    found: &FoundServers,
     loaded: &Loaded,
 ) -> anyhow::Result<(PathBuf, String)> {
     let directory = std::path::absolute(&args.dir).context("the directory has no absolute path")?;
     let directory = directory.components().collect::<PathBuf>();
     let program = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let address = rewrite::address(loaded);
-    let place = rewrite::Place {
+    let place = rewrite::ToolgateLocation {
         program: &program,
         directory: &directory,
         address: &address,
     };
-    let via = args.via.unwrap_or_else(|| Via::of(agents));
+    let via = args.via.unwrap_or_else(|| AgentRoute::of(agents));
     let text = rewrite::rewritten(agents, &found.servers, via, &place);
     let text = text
         .map_err(|why| anyhow::anyhow!("nothing was written: {}: {why}", agents.path.display()))?;
@@ -367,7 +380,7 @@ fn rewritten(
 /// What there is now, and what to do next.
 fn report(
     args: &Args,
-    (found, listed): (&Found, &Listed),
+    (found, listed): (&FoundServers, &ListedTools),
     files: &[(PathBuf, String)],
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
@@ -407,7 +420,7 @@ fn report(
             "note     the agent's own configuration is as it was; --rewrite-client points it at toolgate"
         )?;
     }
-    let configuration = args.place().join(FILE_NAME);
+    let configuration = args.shown_directory().join(FILE_NAME);
     writeln!(
         out,
         "next     toolgate check {0}; toolgate serve --config {0}",

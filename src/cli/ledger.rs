@@ -4,10 +4,11 @@
 use super::configured;
 use crate::config::Ledger;
 use crate::store::journal::Head;
+use call_filter::CallFilter;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use wanted::Wanted;
 
+pub(super) mod call_filter;
 pub(super) mod calls;
 mod export;
 mod history;
@@ -17,13 +18,12 @@ mod replay;
 mod show;
 pub(super) mod text;
 mod verify;
-pub(super) mod wanted;
 
 /// Reads the ledger. toolgate may be running.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: LedgerVerb,
     /// The data directory, as in the configuration
     #[arg(long, value_name = "DIR", global = true)]
     pub data: Option<PathBuf>,
@@ -34,16 +34,16 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum LedgerVerb {
     /// List calls, the newest last
-    List(List),
+    List(LedgerListArgs),
     /// Show everything about one call: how it was judged, what became of it, and who asked again
-    Show(Show),
+    Show(LedgerShowArgs),
     /// Write every record as a line of JSON, with its number
-    Export(Export),
+    Export(ExportArgs),
     /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict,
     /// 1: another, or none
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged
     /// or forged
     ///
@@ -51,13 +51,13 @@ enum Verb {
     /// everything after it anew. With the key that seals the ledger, it proves that nobody
     /// without it has changed anything. That the end was not cut off, or all of it exchanged
     /// for an older copy, is proved only by heads that were kept elsewhere.
-    Verify(Verify),
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct LedgerListArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: CallFilter,
     /// Only the newest N calls that fit; 0 for all [default: 50 in a table, 0 with --json]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     limit: Option<u32>,
@@ -67,7 +67,7 @@ struct List {
 }
 
 #[derive(Debug, clap::Args)]
-struct Show {
+struct LedgerShowArgs {
     /// The call's action id, or as much of its beginning as no other call has
     action_id: String,
     /// One JSON object
@@ -76,9 +76,9 @@ struct Show {
 }
 
 #[derive(Debug, clap::Args)]
-struct Export {
+struct ExportArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: CallFilter,
     /// Only records after this number: where the last export ended
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
@@ -88,7 +88,7 @@ struct Export {
 }
 
 #[derive(Debug, clap::Args)]
-struct Verify {
+struct VerifyArgs {
     /// A head this ledger had before, as `verify` printed it: finds out whether anything up to it
     /// was removed or rewritten
     #[arg(long, value_name = "SEQ:HASH")]
@@ -103,7 +103,7 @@ struct Verify {
 }
 
 /// Which ledger is meant.
-struct Place<'a> {
+struct LedgerLocation<'a> {
     data: &'a Path,
     archive: Option<&'a Path>,
     /// The configuration that was named.
@@ -125,7 +125,7 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
             (configured::data(named.as_deref(), config)?, kept)
         }
     };
-    let place = Place {
+    let place = LedgerLocation {
         data: &data,
         archive: args.archive.as_deref(),
         config,
@@ -148,16 +148,16 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
 
 fn run_on(
     args: &Args,
-    place: &Place<'_>,
+    place: &LedgerLocation<'_>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     match &args.verb {
-        Verb::List(list) => list.run(place, out, err),
-        Verb::Show(show) => show.run(place, out, err),
-        Verb::Export(export) => export.run(place, out, err),
-        Verb::Replay(replay) => replay.run(place.data, place.config, out),
-        Verb::Verify(verify) => verify.run(place, out),
+        LedgerVerb::List(list) => list.run(place, out, err),
+        LedgerVerb::Show(show) => show.run(place, out, err),
+        LedgerVerb::Export(export) => export.run(place, out, err),
+        LedgerVerb::Replay(replay) => replay.run(place.data, place.config, out),
+        LedgerVerb::Verify(verify) => verify.run(place, out),
     }
 }
 

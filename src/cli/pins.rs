@@ -3,38 +3,38 @@
 //! D8).
 
 use super::configured;
-use super::listed::{Listed, listed};
+use super::listed_tools::{ListedTools, listed};
 use super::serve::runtime;
 use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;
 use crate::mcp::pretty::readable;
 use crate::model::counted::counted;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::policy::pins::{self, Pins};
 use anyhow::{Context as _, bail};
-use compared::{Compared, Stands};
+use compared::{ComparedTool, PinStatus};
 use std::path::{Path, PathBuf};
 
 mod approve;
 mod compared;
 
 /// Lines around a change.
-const AROUND: usize = 3;
+const DIFF_CONTEXT_LINES: usize = 3;
 /// How long a diff may be refined.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const DIFF_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What to do with pins.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PinsVerb,
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum PinsVerb {
     /// Compare what the tool servers list with what is approved. 0: the same, 1: not, or a server
     /// does not answer
     Verify,
@@ -49,7 +49,7 @@ enum Verb {
 }
 
 /// What the verbs work on.
-struct Ground {
+struct PinsState {
     /// The pin file.
     file: PathBuf,
     /// What it says; nothing if there is none yet.
@@ -58,21 +58,21 @@ struct Ground {
     text: Option<String>,
     /// Whether a tool needs a pin.
     require: bool,
-    listed: Listed,
+    listed: ListedTools,
 }
 
 /// Compares, shows or approves.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let ground = Ground::prepare(args.config.as_deref())?;
+    let ground = PinsState::prepare(args.config.as_deref())?;
     let mut out = std::io::stdout().lock();
     match &args.verb {
-        Verb::Verify => ground.verify(&mut out),
-        Verb::Diff { tools } => ground.diff(tools, &mut out),
-        Verb::Approve(approve) => approve.run(&ground, &mut out),
+        PinsVerb::Verify => ground.verify(&mut out),
+        PinsVerb::Diff { tools } => ground.diff(tools, &mut out),
+        PinsVerb::Approve(approve) => approve.run(&ground, &mut out),
     }
 }
 
-impl Ground {
+impl PinsState {
     fn prepare(named: Option<&Path>) -> anyhow::Result<Self> {
         let (path, Loaded { config, reading }) = configured::unpinned(named)?;
         let config = config.context("the configuration cannot be used")?;
@@ -80,7 +80,7 @@ impl Ground {
             bail!(
                 "{} names no pin file; add: `pins: {}`",
                 path.display(),
-                crate::guards::pins::FILE_NAME
+                crate::guards::pins::PIN_FILE_NAME
             );
         };
         let file = source.file.clone();
@@ -97,7 +97,7 @@ impl Ground {
         } else {
             (Pins::new(), None)
         };
-        let policy = Live::start(reading, config::reader(path, &config))
+        let policy = LivePolicy::start(reading, config::reader(path, &config))
             .context("the policy cannot be used")?;
         let listed = runtime()?.block_on(listed(&config, &policy))?;
         Ok(Self {
@@ -114,9 +114,9 @@ impl Ground {
         let mut problems = self.listed.down.len();
         for one in &found {
             let wrong = match one.stands {
-                Stands::AsPinned => false,
-                Stands::New(_) => self.require,
-                Stands::Drifted(..) | Stands::Quarantined | Stands::Absent => true,
+                PinStatus::AsPinned => false,
+                PinStatus::New(_) => self.require,
+                PinStatus::Drifted(..) | PinStatus::Quarantined | PinStatus::Absent => true,
             };
             problems += usize::from(wrong);
             writeln!(out, "{one}")?;
@@ -124,7 +124,7 @@ impl Ground {
         self.notes(out)?;
         let pinned = found
             .iter()
-            .filter(|one| matches!(one.stands, Stands::AsPinned))
+            .filter(|one| matches!(one.stands, PinStatus::AsPinned))
             .count();
         writeln!(
             out,
@@ -139,7 +139,7 @@ impl Ground {
         let chosen = compared::choose(&found, tools)?;
         let mut differs = !self.listed.down.is_empty();
         for one in chosen {
-            differs |= !matches!(one.stands, Stands::AsPinned);
+            differs |= !matches!(one.stands, PinStatus::AsPinned);
             out.write_all(shown(one).as_bytes())?;
         }
         self.notes(out)?;
@@ -159,13 +159,13 @@ impl Ground {
 }
 
 /// What was approved against what is listed, as a unified diff.
-fn shown(one: &Compared<'_>) -> String {
+fn shown(one: &ComparedTool<'_>) -> String {
     let text = |pin: &Pin| readable(&pin.definition.value()) + "\n";
     let (old, new) = match &one.stands {
-        Stands::AsPinned => return String::new(),
-        Stands::Drifted(pin, now) => (text(pin), text(now)),
-        Stands::New(now) => (String::new(), text(now)),
-        Stands::Quarantined | Stands::Absent => return format!("{one}\n"),
+        PinStatus::AsPinned => return String::new(),
+        PinStatus::Drifted(pin, now) => (text(pin), text(now)),
+        PinStatus::New(now) => (String::new(), text(now)),
+        PinStatus::Quarantined | PinStatus::Absent => return format!("{one}\n"),
     };
     let (approved, listed) = (
         format!("approved/{}", one.name),
@@ -177,10 +177,10 @@ fn shown(one: &Compared<'_>) -> String {
         &approved
     };
     let diff = similar::TextDiff::configure()
-        .timeout(PATIENCE)
+        .timeout(DIFF_TIMEOUT)
         .diff_lines(&old, &new);
     diff.unified_diff()
-        .context_radius(AROUND)
+        .context_radius(DIFF_CONTEXT_LINES)
         .header(approved, &listed)
         .to_string()
 }

@@ -5,8 +5,8 @@
 //! ledger` does that, before a policy ships.
 
 use super::configured;
-use super::ledger::wanted::Wanted;
-use compare::{Comparison, Limits};
+use super::ledger::call_filter::CallFilter;
+use compare::{Comparison, ReportThreshold};
 use std::io::Write as _;
 use std::path::PathBuf;
 use versions::Versions;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: CallFilter,
 }
 
 /// Prints the report. 0: fine, or too few calls to say; 1: the new version is worse.
@@ -60,7 +60,7 @@ fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let comparison = Comparison::of(
         old,
         new,
-        Limits {
+        ReportThreshold {
             percent: args.threshold,
         },
     );

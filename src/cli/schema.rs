@@ -1,8 +1,8 @@
 //! `toolgate schema`: the JSON Schema of a file, for editors.
 
-use crate::config::Settings;
+use crate::config::ConfigSettings;
 use crate::policy::exemptions;
-use crate::policy::file::File;
+use crate::policy::file::PolicyFile;
 use crate::policy::pack;
 use crate::policy::shape::schema_of;
 use std::io::Write;
@@ -11,13 +11,13 @@ use std::io::Write;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which file
-    #[arg(value_enum, default_value_t = Kind::Policy)]
-    kind: Kind,
+    #[arg(value_enum, default_value_t = SchemaKind::Policy)]
+    kind: SchemaKind,
 }
 
 /// A file that toolgate reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub enum SchemaKind {
     /// toolgate.yaml
     Config,
     /// A policy file
@@ -35,19 +35,19 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 /// The schema as the files under `policies/` hold it.
-pub fn text(kind: Kind) -> anyhow::Result<String> {
+pub fn text(kind: SchemaKind) -> anyhow::Result<String> {
     let schema = match kind {
-        Kind::Config => schema_of::<Settings>(),
-        Kind::Policy => schema_of::<File>(),
-        Kind::Pack => schema_of::<pack::File>(),
-        Kind::Exemptions => schema_of::<exemptions::File>(),
+        SchemaKind::Config => schema_of::<ConfigSettings>(),
+        SchemaKind::Policy => schema_of::<PolicyFile>(),
+        SchemaKind::Pack => schema_of::<pack::PackFile>(),
+        SchemaKind::Exemptions => schema_of::<exemptions::ExemptionFile>(),
     };
     Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{File, Kind, Settings, exemptions, pack, schema_of, text};
+    use super::{ConfigSettings, PolicyFile, SchemaKind, exemptions, pack, schema_of, text};
     use crate::model::diagnostic::Problems;
     use crate::policy::shape::{self, AsWritten};
     use clap::ValueEnum as _;
@@ -69,12 +69,12 @@ mod tests {
     /// 002-08: each kind of file is read by the type that describes it.
     #[test]
     fn every_file_is_described_by_what_reads_it() {
-        for kind in Kind::value_variants() {
+        for kind in SchemaKind::value_variants() {
             let (schema, said) = match kind {
-                Kind::Config => written::<Settings>(),
-                Kind::Policy => written::<File>(),
-                Kind::Pack => written::<pack::File>(),
-                Kind::Exemptions => written::<exemptions::File>(),
+                SchemaKind::Config => written::<ConfigSettings>(),
+                SchemaKind::Policy => written::<PolicyFile>(),
+                SchemaKind::Pack => written::<pack::PackFile>(),
+                SchemaKind::Exemptions => written::<exemptions::ExemptionFile>(),
             };
             assert_eq!(
                 text(*kind).unwrap().trim_end(),
@@ -98,10 +98,10 @@ mod tests {
     fn committed_schemas_are_those_of_the_structs() {
         let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
         let files = [
-            (Kind::Config, "toolgate.schema.json"),
-            (Kind::Policy, "policy.schema.json"),
-            (Kind::Pack, "pack.schema.json"),
-            (Kind::Exemptions, "exemptions.schema.json"),
+            (SchemaKind::Config, "toolgate.schema.json"),
+            (SchemaKind::Policy, "policy.schema.json"),
+            (SchemaKind::Pack, "pack.schema.json"),
+            (SchemaKind::Exemptions, "exemptions.schema.json"),
         ];
         for (kind, name) in files {
             let path = directory.join(name);

@@ -2,11 +2,11 @@
 
 use super::configured;
 use crate::app::{App, bind, ledger};
-use crate::config::{self, Config, Loaded, Server, Transport};
+use crate::config::{self, Config, Loaded, ServerConfig, TransportConfig};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
-use crate::policy::live::{Live, Reading};
+use crate::policy::live::{LivePolicy, LoadResult};
 use crate::telemetry;
 use anyhow::Context as _;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
     let (config, policy) = prepare(args)?;
     runtime()?.block_on(async {
-        let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
+        let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let served = serve(config, policy).await;
         telemetry.stop().await;
@@ -66,32 +66,32 @@ fn outlive_small_files(runtime: &tokio::runtime::Runtime) -> std::io::Result<()>
     signal(SignalKind::from_raw(signal_of_size)).map(drop)
 }
 
-fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {
+fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
     if let Some(url) = &args.upstream {
-        let transport = Transport::Http {
+        let transport = TransportConfig::Http {
             url: url.clone(),
             headers: std::collections::BTreeMap::new(),
         };
-        return bare(Server::new(ServerName::new("upstream"), transport));
+        return without_file(ServerConfig::new(ServerName::new("upstream"), transport));
     }
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
     let config = config.context("the configuration cannot be used")?;
     let read = config::reader(path, &config);
-    let policy = Live::start(reading, read).context("the policy cannot be used")?;
+    let policy = LivePolicy::start(reading, read).context("the policy cannot be used")?;
     Ok((config, policy))
 }
 
 /// One server, observed, without a file.
-pub(super) fn bare(server: Server) -> anyhow::Result<(Config, Arc<Live>)> {
-    let (config, reading) = config::bare(server.clone(), Mode::Observe);
-    let again = move || -> Reading { config::bare(server.clone(), Mode::Observe).1 };
+pub(super) fn without_file(server: ServerConfig) -> anyhow::Result<(Config, Arc<LivePolicy>)> {
+    let (config, reading) = config::without_file(server.clone(), Mode::Observe);
+    let again = move || -> LoadResult { config::without_file(server.clone(), Mode::Observe).1 };
     Ok((
         config,
-        Live::start(reading, again).context("the policy cannot be used")?,
+        LivePolicy::start(reading, again).context("the policy cannot be used")?,
     ))
 }
 
-async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
+async fn serve(mut config: Config, policy: Arc<LivePolicy>) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,

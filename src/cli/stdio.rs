@@ -2,17 +2,17 @@
 //! output.
 
 use super::configured;
-use super::serve::{bare, runtime};
+use super::serve::{runtime, without_file};
 use crate::app::{App, ledger};
-use crate::config::{self, Ledger, Loaded, Server, Transport};
+use crate::config::{self, Ledger, Loaded, ServerConfig, TransportConfig};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::scope::Scope;
 use crate::model::secret::Secret;
 use crate::owners::keep_private;
-use crate::policy::live::Live;
-use crate::store::journal::{Error, Journal, Options};
+use crate::policy::live::LivePolicy;
+use crate::store::journal::{Journal, JournalError, JournalOptions};
 use crate::telemetry;
 use crate::upstream::child::sandbox::Sandbox;
 use anyhow::{Context as _, bail};
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Places for ledgers without a configuration.
-const PLACES: u32 = 100;
+const MAX_LEDGER_DIRECTORIES: u32 = 100;
 
 /// What to wrap.
 #[derive(Debug, clap::Args)]
@@ -70,13 +70,13 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     if let (Some(server), Some(transport)) = (config.servers.get_mut(&name), wrapped(args)) {
         server.transport = transport;
     }
-    let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
+    let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS_AGENT);
     let known = policy.current().identity.of_agent(agent);
     known.with_context(|| {
         format!("the configuration has no agent `{agent}`; name one with --agent")
     })?;
     runtime.block_on(async {
-        let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
+        let settings = telemetry::TelemetrySettings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, journal)?;
         telemetry::tasks::spawn(
@@ -102,17 +102,18 @@ fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
     let base = state
         .or_else(home)
         .context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
-    let places = (1..PLACES).map(|number| base.join(format!("toolgate/stdio-{number}")));
+    let places =
+        (1..MAX_LEDGER_DIRECTORIES).map(|number| base.join(format!("toolgate/stdio-{number}")));
     // As large as any that has a configuration.
-    let options = Options {
+    let options = JournalOptions {
         sizes: Ledger::default().sizes(),
-        ..Options::default()
+        ..JournalOptions::default()
     };
     for place in places {
         std::fs::create_dir_all(base.join("toolgate"))
             .with_context(|| format!("{} cannot be made", base.display()))?;
         match Journal::open(&place, options) {
-            Err(Error::Locked { .. }) => {}
+            Err(JournalError::Locked { .. }) => {}
             opened => return Ok((opened?, place)),
         }
     }
@@ -122,14 +123,14 @@ fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
     )
 }
 
-fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
+fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<LivePolicy>)> {
     if let Some(path) = &args.config {
         let (path, Loaded { config, reading }) = configured::load(Some(path))?;
         let config = config.context("the configuration cannot be used")?;
         let read = config::reader(path, &config);
         return Ok((
             config,
-            Live::start(reading, read).context("the policy cannot be used")?,
+            LivePolicy::start(reading, read).context("the policy cannot be used")?,
         ));
     }
     let Some(transport) = wrapped(args) else {
@@ -137,16 +138,16 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
             "name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server"
         );
     };
-    bare(Server::new(ServerName::new("server"), transport))
+    without_file(ServerConfig::new(ServerName::new("server"), transport))
 }
 
 /// The command after `--`; with a configuration it stands in for the chosen server's own.
-fn wrapped(args: &Args) -> Option<Transport> {
+fn wrapped(args: &Args) -> Option<TransportConfig> {
     let (command, rest) = args.command.split_first()?;
     let env = std::env::vars()
         .map(|(name, value)| (name, Secret::new(value)))
         .collect();
-    Some(Transport::Child {
+    Some(TransportConfig::Child {
         command: command.clone(),
         args: rest.to_vec(),
         env,

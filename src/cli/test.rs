@@ -2,27 +2,27 @@
 //! is expected. Nothing is executed, connected to or started.
 
 mod add;
-mod again;
 mod coverage;
 pub(super) mod find;
 mod machine;
+mod replay_ledger;
 mod rollbacks;
 mod suite;
 mod violations;
 mod words;
 
-use super::ledger::wanted::Wanted;
+use super::ledger::call_filter::CallFilter;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
-use suite::{Suites, Verdict};
+use suite::{SampleVerdict, Suites};
 
 /// What to test.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<TestVerb>,
     /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the
     /// configured policies]
     paths: Vec<PathBuf>,
@@ -54,13 +54,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "replay")]
     arguments: Option<PathBuf>,
     #[command(flatten)]
-    forbidden: violations::Asked,
+    forbidden: violations::ViolationArgs,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: CallFilter,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum TestVerb {
     /// Make a sample of a recorded call
     Add(add::Add),
 }
@@ -75,9 +75,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     match (&args.verb, &args.replay) {
-        (Some(Verb::Add(add)), _) => add.run(out),
+        (Some(TestVerb::Add(add)), _) => add.run(out),
         (None, Some(_)) if args.forbidden.violations => violations::run(args, out),
-        (None, Some(_)) => again::run(args, out),
+        (None, Some(_)) => replay_ledger::run(args, out),
         (None, None) => judge(args, out),
     }
 }
@@ -105,7 +105,7 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 }
 
 fn is_fine(suites: &Suites) -> bool {
-    let wrong: usize = Verdict::ALL
+    let wrong: usize = SampleVerdict::ALL
         .into_iter()
         .skip(1)
         .map(|verdict| suites.count(verdict))

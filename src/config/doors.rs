@@ -8,8 +8,8 @@ use crate::mcp::readable::is_misleading;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
-use crate::model::verbs::{MOST_ROLES, Verb, Verbs};
-use crate::policy::pins::Source;
+use crate::model::verbs::{MAX_VERB_ROLES, OperatorVerb, OperatorVerbs};
+use crate::policy::pins::PinSource;
 use crate::policy::{META_MAX_BYTES, Methods};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -17,15 +17,17 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 /// Where agents are served, if nothing is said.
-pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
+pub(super) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// Where operators are served, if nothing is said.
-pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7778);
+pub(super) const DEFAULT_ADMIN_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7778);
 /// Bytes of `_meta` that may be allowed: what usual agents need, and what a message has at all.
-const META_BYTES: RangeInclusive<usize> = (1 << 10)..=(4 << 20);
+const META_BYTES_RANGE: RangeInclusive<usize> = (1 << 10)..=(4 << 20);
 
 /// Letters of an operator's name or role.
-const LONGEST_NAME: usize = 128;
-const PRINTED: &str =
+const OPERATOR_NAME_CHARS_MAX: usize = 128;
+const PRINTED_NAME_HINT: &str =
     "write 1 to 128 characters on one line that print, without blanks around them";
 
 fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
@@ -163,7 +165,7 @@ fn judge_name(
     if !is_printed(name) {
         problems.error(
             "is no name for an operator",
-            format!("{PRINTED}: the ledger says who by it"),
+            format!("{PRINTED_NAME_HINT}: the ledger says who by it"),
         );
         return;
     }
@@ -205,7 +207,7 @@ fn judge_printed(roles: &[String], problems: &mut Problems) {
             .filter(|(_, role)| !is_printed(role))
         {
             problems.under(index.to_string(), |problems| {
-                problems.error("is no name for a role", PRINTED);
+                problems.error("is no name for a role", PRINTED_NAME_HINT);
             });
         }
     });
@@ -216,26 +218,26 @@ fn is_printed(name: &str) -> bool {
     let prints = |letter: char| !letter.is_control() && !is_misleading(letter);
     !name.is_empty()
         && name.trim() == name
-        && name.chars().count() <= LONGEST_NAME
+        && name.chars().count() <= OPERATOR_NAME_CHARS_MAX
         && name.chars().all(prints)
 }
 
-fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
+fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> OperatorVerbs {
     let VerbSettings {
         resolve,
         switch,
         audit,
     } = settings;
-    let verbs = Verbs {
+    let verbs = OperatorVerbs {
         resolve,
         switch,
         audit,
     };
-    for verb in Verb::ALL {
+    for verb in OperatorVerb::ALL {
         let roles = verbs.roles(verb);
-        if roles.len() > MOST_ROLES || roles.iter().any(|role| !is_printed(role)) {
+        if roles.len() > MAX_VERB_ROLES || roles.iter().any(|role| !is_printed(role)) {
             let hint = format!(
-                "name up to {MOST_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody",
+                "name up to {MAX_VERB_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody",
                 verb.role()
             );
             problems.under(verb.key(), |problems| problems.error("are no roles", hint));
@@ -245,19 +247,20 @@ fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
 }
 
 /// Warns of what none of the operators may do, unless the configuration says that nobody shall.
-fn judge_roles(known: &[Operator], verbs: &Verbs, problems: &mut Problems) {
+fn judge_roles(known: &[Operator], verbs: &OperatorVerbs, problems: &mut Problems) {
     let Some(first) = known.first() else { return };
-    let nobodys = |verb: &Verb| {
+    let nobodys = |verb: &OperatorVerb| {
         !verbs.roles(*verb).is_empty()
             && !known
                 .iter()
                 .any(|operator| verbs.allow(*verb, &operator.roles))
     };
-    let nobodys: Vec<Verb> = Verb::ALL.into_iter().filter(nobodys).collect();
+    let nobodys: Vec<OperatorVerb> = OperatorVerb::ALL.into_iter().filter(nobodys).collect();
     if nobodys.is_empty() {
         return;
     }
-    let listed = |each: &dyn Fn(&Verb) -> String| nobodys.iter().map(each).collect::<Vec<_>>();
+    let listed =
+        |each: &dyn Fn(&OperatorVerb) -> String| nobodys.iter().map(each).collect::<Vec<_>>();
     let what = listed(&|verb| {
         format!(
             "{} (role {})",
@@ -365,16 +368,16 @@ pub(super) fn pins(
     written: pins::Settings,
     directory: &Path,
     problems: &mut Problems,
-) -> Option<Source> {
+) -> Option<PinSource> {
     let (file, require) = written.into_parts();
     if file.trim().is_empty() {
         problems.error(
             "is blank",
-            format!("name a file, such as {}", pins::FILE_NAME),
+            format!("name a file, such as {}", pins::PIN_FILE_NAME),
         );
         return None;
     }
-    Some(Source {
+    Some(PinSource {
         file: directory.join(file),
         require,
     })
@@ -404,11 +407,11 @@ pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
 }
 
 pub(super) fn meta_max_bytes(most: usize, problems: &mut Problems) -> usize {
-    if !META_BYTES.contains(&most) {
+    if !META_BYTES_RANGE.contains(&most) {
         let hint = format!(
             "between {} and {}; without it, {META_MAX_BYTES}",
-            META_BYTES.start(),
-            META_BYTES.end()
+            META_BYTES_RANGE.start(),
+            META_BYTES_RANGE.end()
         );
         problems.under("meta_max_bytes", |problems| {
             problems.error("is no number of bytes that `_meta` may have", hint);

@@ -5,8 +5,8 @@
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
-use crate::owners::{self, Exposed};
-use crate::policy::locate::Document;
+use crate::owners::{self, ExposedPath};
+use crate::policy::locate::YamlDocument;
 use crate::upstream::child::program;
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -14,16 +14,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// The lists whose entries prove who a caller, an operator or toolgate is, and the key that does.
-const PROOFS: [(&[&str], &str); 4] = [
+const PROOF_LISTS: [(&[&str], &str); 4] = [
     (&["callers"], "token"),
     (&["front_ends"], "token"),
     (&["admin", "tokens"], "token"),
     (&["hooks"], "secret"),
 ];
 /// What servers are sent or given, by name; some of it proves who toolgate is.
-const GIVEN: [&str; 2] = ["headers", "env"];
+const SERVER_VALUE_SECTIONS: [&str; 2] = ["headers", "env"];
 /// What the name of such a thing has in it.
-const TELLING: [&str; 7] = [
+const SECRET_NAME_PARTS: [&str; 7] = [
     "auth",
     "key",
     "token",
@@ -33,15 +33,15 @@ const TELLING: [&str; 7] = [
     "cookie",
 ];
 /// Letters beside a variable, such as `token=`, that are no secret yet.
-const SHORT: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 /// The bits of a mode that let others than the owner read.
-const OTHERS_READ: u32 = 0o044;
+const OTHERS_READ_BITS: u32 = 0o044;
 
 /// A warning at the first of them. A variable with a default is none: that is how examples say what
 /// nobody relies on.
-pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
+pub(super) fn tokens(path: &Path, document: &YamlDocument) -> Option<Diagnostic> {
     let rights = std::fs::metadata(path).ok()?.permissions().mode();
-    if rights & OTHERS_READ == 0 {
+    if rights & OTHERS_READ_BITS == 0 {
         return None;
     }
     let tree = document.tree();
@@ -53,7 +53,7 @@ pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
             .map(ToOwned::to_owned)
             .to_vec()
     });
-    let proofs = PROOFS
+    let proofs = PROOF_LISTS
         .iter()
         .flat_map(|(list, key)| literal(tree, list, key));
     let mut written = proofs.chain(webhook).chain(given(tree));
@@ -83,7 +83,7 @@ pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
 
 /// A warning for each thing on the way to where the record's archive and heads are kept that other
 /// accounts may change: who can exchange them makes them prove nothing (SECURITY §3G G3, §10).
-pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
+pub(super) fn kept(ledger: &Ledger, document: &YamlDocument) -> Vec<Diagnostic> {
     let archive = ledger
         .archive
         .as_deref()
@@ -99,7 +99,7 @@ pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
             .map(move |exposed| Problem {
                 severity: Severity::Warning,
                 path: key.iter().map(|step| (*step).to_owned()).collect(),
-                message: said(&exposed, path, "what is kept there"),
+                message: exposure_text(&exposed, path, "what is kept there"),
                 hint: Some(exposed.hint()),
             })
     });
@@ -111,7 +111,10 @@ pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
 /// toolgate does.
 pub(super) fn secret(file: &Path, problems: &mut Problems) {
     for exposed in owners::exposed(file) {
-        problems.error(said(&exposed, file, "what the secret is"), exposed.hint());
+        problems.error(
+            exposure_text(&exposed, file, "what the secret is"),
+            exposed.hint(),
+        );
     }
 }
 
@@ -124,12 +127,12 @@ pub(super) fn programs(
     cwd: Option<&Path>,
     problems: &mut Problems,
 ) {
-    let mut seen: Vec<Exposed> = Vec::new();
+    let mut seen: Vec<ExposedPath> = Vec::new();
     for way in program::ways(named, path, cwd) {
         for exposed in owners::exposed(&way) {
             if !seen.contains(&exposed) {
                 problems.warning(
-                    said(&exposed, Path::new(named), "which program runs"),
+                    exposure_text(&exposed, Path::new(named), "which program runs"),
                     exposed.hint(),
                 );
                 seen.push(exposed);
@@ -139,7 +142,7 @@ pub(super) fn programs(
 }
 
 /// What is wrong with it, and where, unless that is `named` itself.
-fn said(exposed: &Exposed, named: &Path, chosen: &str) -> String {
+fn exposure_text(exposed: &ExposedPath, named: &Path, chosen: &str) -> String {
     let message = exposed.message().replace("what the files say", chosen);
     if exposed.path == named {
         message
@@ -151,8 +154,9 @@ fn said(exposed: &Exposed, named: &Path, chosen: &str) -> String {
 /// Where servers are given secrets that are no variables.
 fn given(tree: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
     let servers = tree["servers"].as_object().into_iter().flatten();
-    let places =
-        servers.flat_map(|(server, about)| GIVEN.map(|section| (server, section, &about[section])));
+    let places = servers.flat_map(|(server, about)| {
+        SERVER_VALUE_SECTIONS.map(|section| (server, section, &about[section]))
+    });
     places.flat_map(|(server, section, values)| {
         let named = values.as_object().into_iter().flatten();
         let told =
@@ -170,7 +174,7 @@ fn given(tree: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
 
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|part| name.contains(part))
+    SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// Whether it has more than a scheme and variables.
@@ -181,7 +185,7 @@ fn is_secret(value: &str) -> bool {
         .split_once(' ')
         .map_or(rest.trim(), |(_, rest)| rest.trim());
     // `Bearer` alone is what is left of `Bearer ${TOKEN}`; a file's or a page's name is no secret.
-    rest.len() >= SHORT && !rest.starts_with('/') && !rest.contains("://")
+    rest.len() >= MIN_SECRET_BYTES && !rest.starts_with('/') && !rest.contains("://")
 }
 
 /// Whether any of a token is there for all to read; what all such keys begin with is not.

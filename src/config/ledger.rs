@@ -2,36 +2,39 @@
 
 use super::secrets;
 use super::settings::{
-    HeadsSettings, KeySettings, LedgerSettings, SealSettings, SecretSettings, WebhookSettings,
+    HeadsSettings, LedgerSettings, SealKeySettings, SealSettings, SecretSettings, WebhookSettings,
 };
-use crate::guards::secrets::Source;
+use crate::guards::secrets::SecretSource;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
-use crate::store::journal::{KeyId, SHORTEST_KEY, Sizes};
+use crate::store::journal::{KeyId, MIN_KEY_BYTES, Sizes};
 use crate::upstream::hook::{Hook, key_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long closed segments are kept: usual, least, most.
-const KEEP: Duration = Duration::from_hours(24 * 90);
-const KEEPS: (Duration, Duration) = (Duration::from_hours(1), Duration::from_hours(24 * 36_500));
+const SEGMENT_RETENTION: Duration = Duration::from_hours(24 * 90);
+const SEGMENT_RETENTION_RANGE: (Duration, Duration) =
+    (Duration::from_hours(1), Duration::from_hours(24 * 36_500));
 /// How often heads leave: usual, least, most.
-const EVERY: Duration = Duration::from_mins(10);
-const EVERYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const HEAD_INTERVAL: Duration = Duration::from_mins(10);
+const HEAD_INTERVAL_RANGE: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(24));
 /// How long a program that is told of heads may take: usual, least, most.
-const TIMEOUT: Duration = Duration::from_secs(5);
-const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(30));
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
+const WEBHOOK_TIMEOUT_RANGE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_secs(30));
 /// Keys that sealed before, at most.
-const MOST_KEYS: usize = 64;
+const MAX_PREVIOUS_KEYS: usize = 64;
 /// What a key's program prints is read once.
-const ONCE: &str = "24h";
+const KEY_TTL: &str = "24h";
 
 /// Bytes of the record from which on it is lean, where it may have any number.
-const LEAN_BYTES: u64 = 8 << 30;
+const LEAN_LEDGER_BYTES: u64 = 8 << 30;
 /// Bytes that it may have at least.
-const LEAST_BYTES: u64 = 16 << 20;
+const LEDGER_BYTES_MIN: u64 = 16 << 20;
 
 /// How the record of calls is kept.
 #[derive(Debug, Clone)]
@@ -43,25 +46,25 @@ pub struct Ledger {
     /// Where they go then; none: they are dropped.
     pub archive: Option<PathBuf>,
     /// What it is sealed with.
-    pub seal: Seal,
+    pub seal: SealConfig,
     /// Where its heads go; none: nowhere.
-    pub heads: Option<Heads>,
+    pub heads: Option<HeadsConfig>,
 }
 
 /// What the record is sealed with. The default is nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Seal {
+pub struct SealConfig {
     /// Where the key that seals comes from.
-    pub key: Option<Source>,
+    pub key: Option<SecretSource>,
     /// Where those come from that sealed before.
-    pub previous: Vec<Source>,
+    pub previous: Vec<SecretSource>,
     /// Those that sealed before and that nobody has any more.
     pub lost: Vec<KeyId>,
 }
 
 /// Where heads go.
 #[derive(Debug, Clone)]
-pub struct Heads {
+pub struct HeadsConfig {
     /// How often.
     pub every: Duration,
     /// The file to which they are added.
@@ -75,10 +78,10 @@ pub struct Heads {
 impl Default for Ledger {
     fn default() -> Self {
         Self {
-            keep: KEEP,
+            keep: SEGMENT_RETENTION,
             max_bytes: None,
             archive: None,
-            seal: Seal::default(),
+            seal: SealConfig::default(),
             heads: None,
         }
     }
@@ -94,8 +97,8 @@ impl Ledger {
                 most,
             },
             None => Sizes {
-                lean: LEAN_BYTES,
-                ..Sizes::ANY
+                lean: LEAN_LEDGER_BYTES,
+                ..Sizes::UNLIMITED
             },
         }
     }
@@ -114,14 +117,15 @@ pub(super) fn compile(
         seal,
         heads,
     } = written;
-    if max_bytes.is_some_and(|most| most < LEAST_BYTES) {
-        let hint = format!("allow {LEAST_BYTES} bytes (16 MiB) or more");
+    if max_bytes.is_some_and(|most| most < LEDGER_BYTES_MIN) {
+        let hint = format!("allow {LEDGER_BYTES_MIN} bytes (16 MiB) or more");
         problems.under("max_bytes", |problems| {
             problems.error("is too little for a ledger", hint);
         });
     }
     Ledger {
-        keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP),
+        keep: between("keep", keep.as_deref(), SEGMENT_RETENTION_RANGE, problems)
+            .unwrap_or(SEGMENT_RETENTION),
         max_bytes,
         archive: archive.map(|text| {
             problems.under("archive", |problems| {
@@ -160,18 +164,18 @@ fn outside(
     path
 }
 
-fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> Seal {
+fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> SealConfig {
     let SealSettings { key, previous } = written;
-    let mut seal = Seal::default();
+    let mut seal = SealConfig::default();
     if key.is_none() && previous.is_empty() {
         problems.error(
             "names no key",
             "write `key: { file: FILE }`; make one: `openssl rand -hex 32`",
         );
     }
-    if previous.len() > MOST_KEYS {
+    if previous.len() > MAX_PREVIOUS_KEYS {
         problems.error(
-            format!("more than {MOST_KEYS} keys in `previous`"),
+            format!("more than {MAX_PREVIOUS_KEYS} keys in `previous`"),
             "begin a new journal",
         );
     }
@@ -210,7 +214,7 @@ fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> 
         && seal.previous.contains(
             seal.key
                 .as_ref()
-                .unwrap_or(&Source::Variable(String::new())),
+                .unwrap_or(&SecretSource::Variable(String::new())),
         )
     {
         problems.error(
@@ -221,15 +225,19 @@ fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> 
     seal
 }
 
-fn source(written: KeySettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
-    let KeySettings {
+fn source(
+    written: SealKeySettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<SecretSource> {
+    let SealKeySettings {
         env,
         file,
         command,
         timeout,
         lost: _,
     } = written;
-    let ttl = (!command.is_empty()).then(|| ONCE.to_owned());
+    let ttl = (!command.is_empty()).then(|| KEY_TTL.to_owned());
     let settings = SecretSettings {
         env,
         file,
@@ -239,10 +247,10 @@ fn source(written: KeySettings, directory: &Path, problems: &mut Problems) -> Op
         places: Vec::new(),
     };
     let source = secrets::source(settings, directory, problems);
-    if let Some(Source::File(file)) = &source {
+    if let Some(SecretSource::File(file)) = &source {
         problems.under("file", |problems| match std::fs::metadata(file) {
-            Ok(known) if known.is_file() && known.len() < SHORTEST_KEY as u64 => {
-                let message = format!("a key that seals has {SHORTEST_KEY} bytes at least");
+            Ok(known) if known.is_file() && known.len() < MIN_KEY_BYTES as u64 => {
+                let message = format!("a key that seals has {MIN_KEY_BYTES} bytes at least");
                 problems.error(
                     message,
                     format!(
@@ -261,7 +269,7 @@ fn witnessed(
     written: HeadsSettings,
     (data, directory): (&Path, &Path),
     problems: &mut Problems,
-) -> Heads {
+) -> HeadsConfig {
     let HeadsSettings {
         every,
         file,
@@ -274,8 +282,9 @@ fn witnessed(
             "name a `file` or a `webhook`, or write `log: true`",
         );
     }
-    Heads {
-        every: between("every", every.as_deref(), EVERYS, problems).unwrap_or(EVERY),
+    HeadsConfig {
+        every: between("every", every.as_deref(), HEAD_INTERVAL_RANGE, problems)
+            .unwrap_or(HEAD_INTERVAL),
         file: file.map(|text| {
             problems.under("file", |problems| {
                 outside((&text, judge_file), (data, directory), problems)
@@ -337,7 +346,13 @@ fn hook(written: WebhookSettings, problems: &mut Problems) -> Option<Arc<Hook>> 
         timeout,
         unencrypted,
     } = written;
-    let timeout = between("timeout", timeout.as_deref(), TIMEOUTS, problems).unwrap_or(TIMEOUT);
+    let timeout = between(
+        "timeout",
+        timeout.as_deref(),
+        WEBHOOK_TIMEOUT_RANGE,
+        problems,
+    )
+    .unwrap_or(WEBHOOK_TIMEOUT);
     if key_of(&secret).is_none() {
         let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
         problems.under("secret", |problems| problems.error("is no key", hint));

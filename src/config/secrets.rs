@@ -1,8 +1,10 @@
 //! The secrets of the configuration: where each comes from, and the arguments it may go to.
 
 use super::exposed;
-use super::settings::{PlaceSettings, SecretSettings};
-use crate::guards::secrets::{Binding, Bindings, LONGEST_NAME, Place, Source, is_name};
+use super::settings::{SecretPlaceSettings, SecretSettings};
+use crate::guards::secrets::{
+    Binding, Bindings, SECRET_NAME_CHARS_MAX, SecretSource, SecretTarget, is_name,
+};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ServerName;
 use crate::model::pointer::is_pointer;
@@ -15,13 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Secrets at most, and arguments that one may go to.
-const MOST: usize = 64;
-const MOST_PLACES: usize = 64;
+const MAX_SECRETS: usize = 64;
+const MAX_SECRET_PLACES: usize = 64;
 /// For how long what a program printed is good.
-const TTLS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const TTL_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 /// How long a program may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
-const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(30));
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(5);
+const PROGRAM_TIMEOUT_RANGE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_secs(30));
 
 pub(super) fn compile(
     written: BTreeMap<String, SecretSettings>,
@@ -29,9 +32,9 @@ pub(super) fn compile(
     directory: &Path,
     problems: &mut Problems,
 ) -> Bindings {
-    if written.len() > MOST {
+    if written.len() > MAX_SECRETS {
         problems.error(
-            format!("more than {MOST} secrets"),
+            format!("more than {MAX_SECRETS} secrets"),
             "run a second toolgate for some of them",
         );
     }
@@ -39,7 +42,7 @@ pub(super) fn compile(
     for (name, settings) in written {
         problems.under(name.clone(), |problems| {
             if !is_name(&name) {
-                let hint = format!("start with a letter; lower-case letters, digits and `_`, at most {LONGEST_NAME}");
+                let hint = format!("start with a letter; lower-case letters, digits and `_`, at most {SECRET_NAME_CHARS_MAX}");
                 problems.error("is no name for a secret", hint);
             }
             let places = problems.under("for", |problems| places(&settings.places, servers, problems));
@@ -55,7 +58,7 @@ pub(super) fn source(
     settings: SecretSettings,
     directory: &Path,
     problems: &mut Problems,
-) -> Option<Source> {
+) -> Option<SecretSource> {
     let SecretSettings {
         env,
         file,
@@ -68,7 +71,7 @@ pub(super) fn source(
         problems.error("`ttl` and `timeout` go with `command`", "take them away");
     }
     let (ttl, timeout) = (
-        between("ttl", ttl.as_deref(), TTLS, problems).or_else(|| {
+        between("ttl", ttl.as_deref(), TTL_RANGE, problems).or_else(|| {
             if !command.is_empty() && ttl.is_none() {
                 problems.error(
                     "`ttl` is missing",
@@ -77,7 +80,13 @@ pub(super) fn source(
             }
             None
         }),
-        between("timeout", timeout.as_deref(), TIMEOUTS, problems).unwrap_or(TIMEOUT),
+        between(
+            "timeout",
+            timeout.as_deref(),
+            PROGRAM_TIMEOUT_RANGE,
+            problems,
+        )
+        .unwrap_or(PROGRAM_TIMEOUT),
     );
     match (env, file, command.is_empty()) {
         (Some(variable), None, true) => {
@@ -86,7 +95,7 @@ pub(super) fn source(
                     problems.error("is no name of a variable", "rename it");
                 });
             }
-            Some(Source::Variable(variable))
+            Some(SecretSource::Variable(variable))
         }
         (None, Some(file), true) => {
             if file.trim().is_empty() {
@@ -94,7 +103,7 @@ pub(super) fn source(
             }
             let file = directory.join(file);
             problems.under("file", |problems| judge_rights(&file, problems));
-            Some(Source::File(file))
+            Some(SecretSource::File(file))
         }
         (None, None, false) => {
             if command[0].trim().is_empty() {
@@ -110,10 +119,10 @@ pub(super) fn source(
             problems.under("command", |problems| {
                 exposed::programs(&command[0], None, Some(cwd), problems);
             });
-            Some(Source::Command {
+            Some(SecretSource::Command {
                 run: command,
                 cwd: cwd.to_path_buf(),
-                ttl: ttl.unwrap_or(TTLS.0),
+                ttl: ttl.unwrap_or(TTL_RANGE.0),
                 timeout,
             })
         }
@@ -148,19 +157,19 @@ fn judge_rights(file: &Path, problems: &mut Problems) {
 }
 
 fn places(
-    written: &[PlaceSettings],
+    written: &[SecretPlaceSettings],
     servers: &[ServerName],
     problems: &mut Problems,
-) -> Vec<Place> {
+) -> Vec<SecretTarget> {
     if written.is_empty() {
         problems.error(
             "may go nowhere",
             "list at least one { server, tool, pointer }",
         );
     }
-    if written.len() > MOST_PLACES {
+    if written.len() > MAX_SECRET_PLACES {
         problems.error(
-            format!("more than {MOST_PLACES} places"),
+            format!("more than {MAX_SECRET_PLACES} places"),
             "give the tools of one kind a secret of their own",
         );
     }
@@ -168,7 +177,7 @@ fn places(
     let mut places = Vec::new();
     for (
         index,
-        PlaceSettings {
+        SecretPlaceSettings {
             server,
             tool,
             pointer,
@@ -195,7 +204,7 @@ fn places(
                 });
             }
         });
-        places.push(Place {
+        places.push(SecretTarget {
             server: ServerName::new(server),
             tool: tool.clone(),
             pointer: pointer.clone(),

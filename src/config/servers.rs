@@ -1,14 +1,14 @@
 //! The tool servers of the configuration.
 
 use super::exposed;
-use super::settings::{SandboxSettings, ServerSettings};
+use super::settings::{SandboxSettings, ToolServerSettings};
 use crate::mcp::skeleton;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::secret::Secret;
 use crate::model::times::between;
-use crate::upstream::child::sandbox::{Files, Limits, Sandbox};
+use crate::upstream::child::sandbox::{FileAccess, ProcessLimits, Sandbox};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,34 +18,34 @@ use url::Url;
 /// Servers at most.
 const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
-const MAX_NAME: usize = 32;
+const SERVER_NAME_CHARS_MAX: usize = 32;
 /// Any time.
-const LEAST: Duration = Duration::from_millis(1);
+const MIN_DURATION: Duration = Duration::from_millis(1);
 /// One call's time (SECURITY §8).
-const TIMEOUT: Duration = Duration::from_mins(1);
-const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_CALL_TIMEOUT: Duration = Duration::from_mins(10);
 /// A server's time until its first answer; long enough at most to build it first.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
 /// How old what is known of a server's tools may get (FINDINGS L7).
-const REFRESH: Duration = Duration::from_mins(1);
-const MIN_REFRESH: Duration = Duration::from_secs(1);
-const MAX_REFRESH: Duration = Duration::from_mins(10);
+const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_REFRESH_INTERVAL: Duration = Duration::from_mins(10);
 /// Shorter than most servers take to be restarted and asked again by people, and longer than an
 /// agent's turn.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const MAX_PING_AFTER: Duration = Duration::from_hours(1);
 
 /// The request took too long, for the server or a proxy that says so: the server may be at it.
-const TIMED_OUT: u16 = 408;
+const TIMED_OUT_STATUS: u16 = 408;
 
 /// One tool server.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ServerConfig {
     /// Its name.
     pub name: ServerName,
     /// How it is reached.
-    pub transport: Transport,
+    pub transport: TransportConfig,
     /// How long one call may take, at most 600 s.
     pub timeout: Duration,
     /// How long it may take to answer for the first time, at most 3600 s.
@@ -63,7 +63,7 @@ pub struct Server {
 
 /// How a tool server is reached.
 #[derive(Debug, Clone)]
-pub enum Transport {
+pub enum TransportConfig {
     /// A program that toolgate starts.
     Child {
         /// The program.
@@ -86,11 +86,11 @@ pub enum Transport {
     },
 }
 
-impl Server {
+impl ServerConfig {
     /// A server with the default times.
-    pub fn new(name: ServerName, transport: Transport) -> Self {
-        let (timeout, start_timeout) = (TIMEOUT, START_TIMEOUT);
-        let (refresh, ping_after, not_executed) = (REFRESH, PING_AFTER, Vec::new());
+    pub fn new(name: ServerName, transport: TransportConfig) -> Self {
+        let (timeout, start_timeout) = (CALL_TIMEOUT, START_TIMEOUT);
+        let (refresh, ping_after, not_executed) = (REFRESH_INTERVAL, PING_AFTER, Vec::new());
         Self {
             name,
             transport,
@@ -105,10 +105,10 @@ impl Server {
 }
 
 pub(super) fn compile(
-    written: BTreeMap<String, ServerSettings>,
+    written: BTreeMap<String, ToolServerSettings>,
     directory: &Path,
     problems: &mut Problems,
-) -> BTreeMap<ServerName, Server> {
+) -> BTreeMap<ServerName, ServerConfig> {
     if written.len() > MAX_SERVERS {
         problems.error(
             format!("more than {MAX_SERVERS} servers"),
@@ -129,7 +129,7 @@ pub(super) fn compile(
             let name = ServerName::new(&name);
             // A server that cannot be used is still declared: its contracts are judged all the
             // same.
-            let nowhere = || Transport::Child {
+            let nowhere = || TransportConfig::Child {
                 command: String::new(),
                 args: vec![],
                 env: BTreeMap::new(),
@@ -139,31 +139,35 @@ pub(super) fn compile(
             let timeout = between(
                 "timeout",
                 settings.timeout.as_deref(),
-                (LEAST, MAX_TIMEOUT),
+                (MIN_DURATION, MAX_CALL_TIMEOUT),
                 problems,
             );
             let disabled = settings.disabled;
             let start = settings.start_timeout.as_deref();
-            let start_timeout =
-                between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
+            let start_timeout = between(
+                "start_timeout",
+                start,
+                (MIN_DURATION, MAX_START_TIMEOUT),
+                problems,
+            );
             let refresh = between(
                 "refresh",
                 settings.refresh.as_deref(),
-                (MIN_REFRESH, MAX_REFRESH),
+                (MIN_REFRESH_INTERVAL, MAX_REFRESH_INTERVAL),
                 problems,
             );
             let idle = settings.ping_after.as_deref();
-            let ping_after = between("ping_after", idle, (LEAST, MAX_PING_AFTER), problems);
+            let ping_after = between("ping_after", idle, (MIN_DURATION, MAX_PING_AFTER), problems);
             let not_executed = statuses(&settings, problems);
             let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
             servers.insert(
                 name.clone(),
-                Server {
+                ServerConfig {
                     name,
                     transport,
-                    timeout: timeout.unwrap_or(TIMEOUT),
+                    timeout: timeout.unwrap_or(CALL_TIMEOUT),
                     start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
-                    refresh: refresh.unwrap_or(REFRESH),
+                    refresh: refresh.unwrap_or(REFRESH_INTERVAL),
                     ping_after: ping_after.unwrap_or(PING_AFTER),
                     not_executed,
                     disabled,
@@ -176,7 +180,7 @@ pub(super) fn compile(
 
 /// For each server, another whose name looks the same: so would the names of their tools (SECURITY
 /// §3D D2).
-fn twins(written: &BTreeMap<String, ServerSettings>) -> Vec<Option<String>> {
+fn twins(written: &BTreeMap<String, ToolServerSettings>) -> Vec<Option<String>> {
     let names: Vec<&str> = written.keys().map(String::as_str).collect();
     skeleton::twins(&names)
         .into_iter()
@@ -189,17 +193,17 @@ fn judge_name(name: &str, problems: &mut Problems) {
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     // A name that ends in `_` would move the `__` of `server__tool`.
-    let clear = !name.contains(SEPARATOR) && !name.ends_with('_');
-    if name.is_empty() || name.len() > MAX_NAME || !plain || !clear {
+    let clear = !name.contains(NAME_SEPARATOR) && !name.ends_with('_');
+    if name.is_empty() || name.len() > SERVER_NAME_CHARS_MAX || !plain || !clear {
         let hint = format!(
-            "use 1 to {MAX_NAME} letters, digits, `_` and `-`, without `__` and without `_` at the end"
+            "use 1 to {SERVER_NAME_CHARS_MAX} letters, digits, `_` and `-`, without `__` and without `_` at the end"
         );
         problems.error("is no name for a server", hint);
     }
 }
 
 /// The statuses that the operator vouches for.
-fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
+fn statuses(settings: &ToolServerSettings, problems: &mut Problems) -> Vec<u16> {
     if settings.url.is_none()
         && (settings.ping_after.is_some() || !settings.not_executed.is_empty())
     {
@@ -211,7 +215,7 @@ fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
         for (index, status) in settings.not_executed.iter().enumerate() {
             problems.under(index.to_string(), |problems| match u16::try_from(*status) {
                 Ok(status @ 400..=599) => {
-                    if status >= 500 || status == TIMED_OUT {
+                    if status >= 500 || status == TIMED_OUT_STATUS {
                         let hint = "proxies say so also of a call that the server has taken; it could run twice";
                         problems.warning(format!("HTTP {status} is seldom proof that nothing was done"), hint);
                     }
@@ -225,11 +229,11 @@ fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
 }
 
 fn transport(
-    settings: ServerSettings,
+    settings: ToolServerSettings,
     directory: &Path,
     problems: &mut Problems,
-) -> Option<Transport> {
-    let ServerSettings {
+) -> Option<TransportConfig> {
+    let ToolServerSettings {
         command,
         args,
         env,
@@ -275,7 +279,7 @@ fn transport(
             }
             let sandbox =
                 problems.under("sandbox", |problems| confined(sandbox, directory, problems));
-            Some(Transport::Child {
+            Some(TransportConfig::Child {
                 command,
                 args,
                 env,
@@ -292,7 +296,7 @@ fn transport(
             }
             problems.under("headers", |problems| judge_headers(&headers, problems));
             let url = problems.under("url", |problems| address(&url, problems))?;
-            Some(Transport::Http { url, headers })
+            Some(TransportConfig::Http { url, headers })
         }
         (Some(_), Some(_)) => {
             problems.error(
@@ -326,7 +330,7 @@ fn confined(
         return Sandbox::default();
     };
     let paths = |paths: Vec<String>| paths.into_iter().map(|path| directory.join(path)).collect();
-    let files = landlock.map(|files| Files {
+    let files = landlock.map(|files| FileAccess {
         read: files.read.map(paths),
         write: paths(files.write),
         required: files.required,
@@ -352,7 +356,7 @@ fn confined(
     Sandbox {
         files,
         no_new_privs,
-        limits: Limits {
+        limits: ProcessLimits {
             nofile,
             address_space,
             nproc,

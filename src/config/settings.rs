@@ -4,21 +4,21 @@ use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
-use crate::model::verbs::Verbs;
+use crate::model::verbs::OperatorVerbs;
 use crate::policy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Where the embedded store is, if nothing is said.
-pub(super) const DATA: &str = "./toolgate-data";
+pub(super) const DEFAULT_DATA_DIRECTORY: &str = "./toolgate-data";
 
 /// The whole file. `${NAME}` and `${NAME:-default}` in any text stand for environment variables,
 /// `$${` for `${`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate configuration", rename = "Configuration")]
-pub struct Settings {
+pub struct ConfigSettings {
     /// The address where agents are served; one that other machines reach needs `callers`, and
     /// `unencrypted`.
     pub listen: String,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub mode: Mode,
     /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits,
     /// `_`, `-`; no `__`.
-    pub servers: BTreeMap<String, ServerSettings>,
+    pub servers: BTreeMap<String, ToolServerSettings>,
     /// The agents. None: everybody on this machine is the agent `anonymous`.
     pub callers: Vec<CallerSettings>,
     /// Trusted programs between agents and toolgate, which name the agent in a header.
@@ -113,7 +113,7 @@ pub struct OperatorSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Server")]
-pub struct ServerSettings {
+pub struct ToolServerSettings {
     /// The program to start; it speaks MCP on standard input and output.
     pub command: Option<String>,
     /// Its arguments.
@@ -249,14 +249,14 @@ pub struct SecretSettings {
     pub timeout: Option<String>,
     /// the only arguments it may go to; the contracts must list them, too
     #[serde(rename = "for")]
-    pub places: Vec<PlaceSettings>,
+    pub places: Vec<SecretPlaceSettings>,
 }
 
 /// An argument of a tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SecretPlace")]
-pub struct PlaceSettings {
+pub struct SecretPlaceSettings {
     /// the tool server
     pub server: String,
     /// the server's own name for the tool
@@ -292,9 +292,9 @@ pub struct LedgerSettings {
 #[schemars(rename = "Seal")]
 pub struct SealSettings {
     /// The key that seals. Without it, and with `previous`, the ledger is sealed no more.
-    pub key: Option<KeySettings>,
+    pub key: Option<SealKeySettings>,
     /// Keys that sealed before, and whose seals are still to be checked.
-    pub previous: Vec<KeySettings>,
+    pub previous: Vec<SealKeySettings>,
 }
 
 /// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end
@@ -302,7 +302,7 @@ pub struct SealSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SealKey")]
-pub struct KeySettings {
+pub struct SealKeySettings {
     /// An environment variable of toolgate.
     pub env: Option<String>,
     /// A file; it is read at the start.
@@ -362,13 +362,13 @@ pub struct MethodSettings {
     pub allow: Vec<String>,
 }
 
-impl Default for Settings {
+impl Default for ConfigSettings {
     fn default() -> Self {
         Self {
-            listen: super::doors::LISTEN.to_string(),
+            listen: super::doors::DEFAULT_LISTEN.to_string(),
             unencrypted: false,
             admin: AdminSettings::default(),
-            data: DATA.to_owned(),
+            data: DEFAULT_DATA_DIRECTORY.to_owned(),
             mode: Mode::default(),
             servers: BTreeMap::new(),
             callers: Vec::new(),
@@ -389,7 +389,7 @@ impl Default for Settings {
 
 impl Default for AdminSettings {
     fn default() -> Self {
-        let listen = super::doors::ADMIN_LISTEN.to_string();
+        let listen = super::doors::DEFAULT_ADMIN_LISTEN.to_string();
         Self {
             listen,
             unencrypted: false,
@@ -401,11 +401,11 @@ impl Default for AdminSettings {
 
 impl Default for VerbSettings {
     fn default() -> Self {
-        let Verbs {
+        let OperatorVerbs {
             resolve,
             switch,
             audit,
-        } = Verbs::default();
+        } = OperatorVerbs::default();
         Self {
             resolve,
             switch,

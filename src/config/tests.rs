@@ -38,7 +38,7 @@ fn load_text(text: &str) -> (Loaded, String) {
     (loaded, shown)
 }
 
-const BROKEN: &str = r#"
+const BROKEN_CONFIG: &str = r#"
 listen: localhost:7777
 admin:
   listen: 0.0.0.0:7778
@@ -69,7 +69,7 @@ polices: []
 
 #[test]
 fn every_problem_of_a_broken_configuration_is_named_at_once() {
-    let (loaded, shown) = load_text(BROKEN);
+    let (loaded, shown) = load_text(BROKEN_CONFIG);
     assert!(loaded.config.is_none() && loaded.reading.policy.is_none());
     for secret in ["hunter2", "s3cr3t", "0123456789abcdef"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -97,7 +97,7 @@ fn a_value_cannot_break_out_of_its_place() {
                 env: { A: \"${EMPTY}\", B: \"${QUOTES}\" } } }\n";
     let (loaded, shown) = load_text(text);
     let config = loaded.config.unwrap_or_else(|| panic!("{shown}"));
-    let Transport::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport
+    let TransportConfig::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport
     else {
         panic!()
     };

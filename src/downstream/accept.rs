@@ -1,8 +1,8 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for
 //! what is in flight.
 
-use super::crowd::{Crowd, Guest, Turn};
-use super::heads::Watched;
+use super::connection_limit::{ConnectionLimit, Guest, RequestTurn};
+use super::head_guard::HeadGuard;
 use crate::telemetry::tasks;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Bytes of a request's head; also the unit in which bodies are read.
-const HEAD: usize = 32 << 10;
+const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header fields of one request.
-const FIELDS: usize = 64;
+const MAX_HEADER_FIELDS: usize = 64;
 /// How long a connection of a known caller may be silent between requests; a stranger's, and a head
 /// that has begun, have less (see `heads`).
-const SILENCE: Duration = Duration::from_secs(75);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up
 /// to 4 MiB if not told. With less, long answers leave in many parts.
-const IN_KERNEL: usize = 256 << 10;
+const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// open requests end. `service` tells the guest when a request has proved who sends it.
 pub async fn serve<S, F, B>(
     listener: TcpListener,
-    crowd: Crowd,
+    crowd: ConnectionLimit,
     service: S,
     stop: CancellationToken,
 ) where
@@ -48,7 +48,7 @@ pub async fn serve<S, F, B>(
 {
     let open = TaskTracker::new();
     // Those that are accepted inherit it.
-    if let Err(error) = set_socket_send_buffer_size(&listener, IN_KERNEL) {
+    if let Err(error) = set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "what the kernel keeps of answers cannot be bounded");
     }
     loop {
@@ -88,7 +88,7 @@ where
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let watched = TokioIo::new(Watched::new(stream, Arc::clone(&guest)));
+    let watched = TokioIo::new(HeadGuard::new(stream, Arc::clone(&guest)));
     let asked = Arc::clone(&guest);
     let answer = service_fn(move |request| {
         let turn = asked.turn();
@@ -98,11 +98,11 @@ where
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(SILENCE)
-        .max_buf_size(HEAD)
-        .max_headers(FIELDS);
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(MAX_HEADER_FIELDS);
     builder
-        .max_header_size(HEAD)
+        .max_header_size(HEAD_BYTES_MAX)
         .pipeline_flush(false)
         .half_close(false);
     let mut connection = std::pin::pin!(builder.serve_connection(watched, answer));
@@ -120,7 +120,7 @@ where
 /// any more.
 struct Attended<B> {
     body: B,
-    _turn: Turn,
+    _turn: RequestTurn,
 }
 
 impl<B: Body + Unpin> Body for Attended<B> {

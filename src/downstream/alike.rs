@@ -1,22 +1,26 @@
 //! What a message may bring besides what is known of it: no member that only looks like a known
 //! one, and no more `_meta` than people could be shown (SECURITY §3A A2, §3C C9).
 
-use super::session::Session;
-use super::{Door, Known};
+use super::session::AgentSession;
+use super::{Authenticated, Door};
 use crate::guards::Mode;
 use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::json::Text;
-use crate::mcp::members::{LookAlikes, Side};
+use crate::mcp::members::{LookAlikes, MessageSender};
 use crate::mcp::message::Message;
 use crate::mcp::own::message_without_ours;
-use crate::model::tally::{LONG_META, LOOK_ALIKES};
+use crate::model::tally::{LONG_META, LOOK_ALIKE_MEMBERS};
 use crate::upstream::questions::refused_answer;
 
 impl Door {
     /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's
     /// own. In enforce mode one with look-alikes, or with too long a `_meta`, is refused whole;
     /// in observe mode it goes on without the look-alikes, and either is counted and said.
-    pub(super) fn plain(&self, known: &Known, message: Message) -> Result<Message, Message> {
+    pub(super) fn plain(
+        &self,
+        known: &Authenticated,
+        message: Message,
+    ) -> Result<Message, Message> {
         let observes = known.policy.mode == Mode::Observe;
         let refuse = |message: &Message, code, words: &str| {
             let id = message.id.clone().filter(|_| !message.method.is_empty());
@@ -51,14 +55,14 @@ impl Door {
                 message_without_ours(message)
             }
         };
-        let Some(found) = LookAlikes::of(&message, Side::Agent) else {
+        let Some(found) = LookAlikes::of(&message, MessageSender::Agent) else {
             return Ok(travelling(message));
         };
         let (first, count) = found.first();
         let words = first.map(ToString::to_string).unwrap_or_default();
-        if LOOK_ALIKES.add(count) {
+        if LOOK_ALIKE_MEMBERS.add(count) {
             let (agent, method) = (&known.caller.agent, message.method.escape_debug());
-            let so_far = LOOK_ALIKES.so_far();
+            let so_far = LOOK_ALIKE_MEMBERS.so_far();
             tracing::warn!(%agent, %method, so_far, "an agent's message had members that only look like known ones: {words}");
         }
         if observes {
@@ -73,7 +77,7 @@ impl Door {
 
     /// An agent's answer to a tool server that is not handed on: the server reads an error in its
     /// place.
-    pub(super) async fn leaves_unanswered(&self, session: &Session, question: Option<Text>) {
+    pub(super) async fn leaves_unanswered(&self, session: &AgentSession, question: Option<Text>) {
         if let Some((link, answer)) =
             question.and_then(|id| session.links.questions.answer(refused_answer(id)))
             && let Err(fault) = link.notify(answer).await

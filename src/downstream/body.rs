@@ -1,8 +1,8 @@
 //! Bodies of our answers: whole, or an event stream that is written as it comes.
 
-use crate::mcp::answer::INTERNAL;
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::message::Message;
-use crate::mcp::sse::{KEEP_ALIVE, encode};
+use crate::mcp::sse::{KEEP_ALIVE_COMMENT, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use futures_util::stream::Stream;
@@ -18,43 +18,43 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Any body of ours.
-pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A stream says something this often, so that nobody on the way takes it for dead (PROTOCOL §1.1).
-pub(super) const BETWEEN_SIGNS: Duration = Duration::from_secs(15);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer without a body.
-pub(super) fn empty(status: StatusCode) -> Answer {
+pub(super) fn empty(status: StatusCode) -> HttpAnswer {
     let mut answer = Response::new(Full::new(Bytes::new()).boxed_unsync());
     *answer.status_mut() = status;
     answer
 }
 
-/// One message as JSON.
-pub(super) fn json(status: StatusCode, message: &Message) -> Answer {
+/// One message as JSON_CONTENT_TYPE.
+pub(super) fn json(status: StatusCode, message: &Message) -> HttpAnswer {
     json_on(HeaderMap::new(), status, message)
 }
 
-/// One message as JSON, with `headers`.
-pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message) -> Answer {
+/// One message as JSON_CONTENT_TYPE, with `headers`.
+pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message) -> HttpAnswer {
     let mut answer = Response::new(Full::new(message.encode()).boxed_unsync());
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
-    answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
     answer
 }
 
-/// A JSON-RPC error for a message whose id is not known.
-pub(super) fn error(status: StatusCode, code: i64, words: &str) -> Answer {
+/// A JSON_CONTENT_TYPE-RPC error for a message whose id is not known.
+pub(super) fn error(status: StatusCode, code: i64, words: &str) -> HttpAnswer {
     json(status, &Message::error(None, code, words, None))
 }
 
 /// A request that was not read, for want of room: when to come again, and that the connection ends
 /// here, because what follows on it is the rest of the request.
-pub(super) fn overloaded(status: StatusCode, words: &str, again: Duration) -> Answer {
-    let mut refused = error(status, INTERNAL, words);
+pub(super) fn overloaded(status: StatusCode, words: &str, again: Duration) -> HttpAnswer {
+    let mut refused = error(status, INTERNAL_ERROR, words);
     let seconds = again.as_secs() + u64::from(again.subsec_nanos() > 0);
     let headers = refused.headers_mut();
     headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
@@ -63,7 +63,7 @@ pub(super) fn overloaded(status: StatusCode, words: &str, again: Duration) -> An
 }
 
 /// An event stream.
-pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
+pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> HttpAnswer {
     use futures_util::StreamExt as _;
     let frames = stream.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
@@ -79,7 +79,7 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answ
 
 /// What a modern agent reads: each message and comment as it comes, and signs of life in between.
 /// When the agent goes away the receiver is dropped, which tells the request that is under way.
-pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> Answer {
+pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> HttpAnswer {
     let state = (Some(first), rest, false);
     events(futures_util::stream::unfold(
         state,
@@ -89,13 +89,15 @@ pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> 
             }
             let next = match first {
                 Some(first) => Some(first),
-                None => match tokio::time::timeout(BETWEEN_SIGNS, rest.recv()).await {
+                None => match tokio::time::timeout(KEEPALIVE_INTERVAL, rest.recv()).await {
                     Ok(next) => Some(next?),
                     Err(_) => None,
                 },
             };
             let (bytes, ended) = match next {
-                None | Some(Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
+                None | Some(Outgoing::Interrupted(_)) => {
+                    (Bytes::from_static(KEEP_ALIVE_COMMENT), false)
+                }
                 Some(Outgoing::Comment(comment)) => (comment.encode(), false),
                 Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
                 Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),

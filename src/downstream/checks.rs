@@ -2,9 +2,11 @@
 //! foreign Origin, origin form, one of each header that decides something, a length, no coding.
 
 use super::Door;
-use super::body::{Answer, error};
+use super::body::{HttpAnswer, error};
 use crate::mcp::answer::INVALID_REQUEST;
-use crate::mcp::headers::{KEY, METHOD, NAME, PROTOCOL_VERSION, SESSION};
+use crate::mcp::headers::{
+    IDEMPOTENCY_KEY_HEADER, METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, SESSION_HEADER,
+};
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN,
     TRANSFER_ENCODING,
@@ -13,12 +15,12 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 /// Headers of which a second one would let two readers see two things.
-const SINGLE: &[&str] = &[
-    SESSION,
-    PROTOCOL_VERSION,
-    METHOD,
-    NAME,
-    KEY,
+const SINGLE_HEADERS: &[&str] = &[
+    SESSION_HEADER,
+    PROTOCOL_VERSION_HEADER,
+    METHOD_HEADER,
+    NAME_HEADER,
+    IDEMPOTENCY_KEY_HEADER,
     "content-type",
     "authorization",
     "last-event-id",
@@ -26,7 +28,7 @@ const SINGLE: &[&str] = &[
 ];
 
 /// Refuses what should never have reached us.
-pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(), Answer> {
+pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(), HttpAnswer> {
     let refuse = |status, words: &str| Err(error(status, INVALID_REQUEST, words));
     let headers = request.headers();
     if request.uri().authority().is_some() {
@@ -59,7 +61,7 @@ pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(),
             );
         }
     }
-    for name in SINGLE {
+    for name in SINGLE_HEADERS {
         if headers.get_all(*name).iter().nth(1).is_some() {
             return refuse(
                 StatusCode::BAD_REQUEST,
@@ -83,7 +85,7 @@ fn is_ours(door: &Door, origin: &str) -> bool {
 }
 
 /// Refuses a POST whose body would not be plain JSON of a known length.
-pub(super) fn body(headers: &HeaderMap, longest: usize) -> Result<(), Answer> {
+pub(super) fn body(headers: &HeaderMap, longest: usize) -> Result<(), HttpAnswer> {
     let refuse = |status, words: &str| Err(error(status, INVALID_REQUEST, words));
     // Two framings of one body are how requests are smuggled; a length is all that a JSON-RPC
     // message needs.
@@ -145,7 +147,7 @@ fn is_json(kind: &str) -> bool {
 }
 
 /// Whether the agent takes all these kinds of answers.
-pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Answer> {
+pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), HttpAnswer> {
     let given = || {
         let values = headers
             .get_all(ACCEPT)

@@ -1,12 +1,12 @@
 //! `initialize`, and what an agent says afterwards that wants no answer.
 
-use super::route::{Arrived, Heads};
-use super::session::{Session, Unsolicited};
-use super::{Door, Known};
+use super::route::{Arrived, CallHeaders};
+use super::session::{AgentSession, UnsolicitedMessages};
+use super::{Authenticated, Door};
 use crate::guards::Mode;
-use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, UNSUPPORTED_VERSION};
+use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
@@ -14,8 +14,8 @@ use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::relay::initialized_together;
-use crate::side::{Became, Passing, capabilities};
-use crate::upstream::QUEUE;
+use crate::side::{MessageOutcome, Passing, capabilities};
+use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::links::Links;
 use serde_json::json;
@@ -23,21 +23,21 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Goes only to the server that asked for it.
-const PROGRESS: &str = "notifications/progress";
+const PROGRESS_METHOD: &str = "notifications/progress";
 /// What an agent tells every server of its session; anything else only in observe mode.
-const FOR_SERVERS: &[&str] = &[
+const SERVER_NOTIFICATIONS: &[&str] = &[
     "notifications/initialized",
     "notifications/roots/list_changed",
-    PROGRESS,
+    PROGRESS_METHOD,
     "notifications/tasks/status",
     "notifications/elicitation/complete",
 ];
 
 /// A session that was just opened, and the answer that says so.
-pub(super) struct Opened {
-    pub(super) session: Arc<Session>,
+pub(super) struct OpenedSession {
+    pub(super) session: Arc<AgentSession>,
     pub(super) answer: Message,
-    pub(super) unsolicited: Unsolicited,
+    pub(super) unsolicited: UnsolicitedMessages,
 }
 
 impl Door {
@@ -48,7 +48,7 @@ impl Door {
         caller: Arc<Caller>,
         scope: Scope,
         message: &Message,
-    ) -> Result<Opened, Message> {
+    ) -> Result<OpenedSession, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
         let Some(params) = message
             .body
@@ -68,9 +68,9 @@ impl Door {
             return Err(Message::error(None, UNSUPPORTED_VERSION, words, Some(data)));
         }
         if let Err(too_many) = self.sessions.room(&caller.agent) {
-            return refuse(INTERNAL, &too_many.to_string());
+            return refuse(INTERNAL_ERROR, &too_many.to_string());
         }
-        let (inbox, unsolicited) = mpsc::channel(QUEUE);
+        let (inbox, unsolicited) = mpsc::channel(INBOX_MESSAGES_MAX);
         let links = Arc::new(Links::session(
             self.servers.clone(),
             (caller.clone(), params.clone()),
@@ -86,7 +86,7 @@ impl Door {
             Err(fault) => {
                 tracing::warn!(%fault, "a session could not be opened");
                 return refuse(
-                    INTERNAL,
+                    INTERNAL_ERROR,
                     "the tool server did not answer `initialize`; toolgate's log says why",
                 );
             }
@@ -102,11 +102,11 @@ impl Door {
             Ok(session) => session,
             Err(too_many) => {
                 links.close().await;
-                return refuse(INTERNAL, &too_many.to_string());
+                return refuse(INTERNAL_ERROR, &too_many.to_string());
             }
         };
         self.metrics.sessions(self.sessions.count());
-        Ok(Opened {
+        Ok(OpenedSession {
             session,
             answer,
             unsolicited,
@@ -173,8 +173,8 @@ impl Door {
 
     /// A notification or a response of an agent: each goes to the server it is for, under the
     /// server's id.
-    pub(super) async fn heard(&self, session: &Session, message: Message) {
-        if message.kind == Kind::Response {
+    pub(super) async fn heard(&self, session: &AgentSession, message: Message) {
+        if message.kind == MessageKind::Response {
             match session.links.questions.answer(message) {
                 Some((link, message)) => report(link.notify(message).await),
                 None => self.metrics.dropped("answer_to_nothing"),
@@ -184,9 +184,11 @@ impl Door {
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message),
             method
-                if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe =>
+                if SERVER_NOTIFICATIONS.contains(&method)
+                    || self.policy.current().mode == Mode::Observe =>
             {
-                let only_asked = method == PROGRESS && self.policy.current().mode == Mode::Enforce;
+                let only_asked =
+                    method == PROGRESS_METHOD && self.policy.current().mode == Mode::Enforce;
                 for (name, link) in session.links.open_links().await {
                     if only_asked && !session.links.questions.asked_under(&link, &message) {
                         self.metrics.dropped("foreign_progress");
@@ -204,7 +206,7 @@ impl Door {
     }
 
     /// May an agent tell this server so? What goes through a side door is recorded.
-    fn may_tell(&self, session: &Session, server: &ServerName, message: &Message) -> bool {
+    fn may_tell(&self, session: &AgentSession, server: &ServerName, message: &Message) -> bool {
         let (caller, revision) = (&*session.caller, session.revision.as_str());
         let passing = Passing {
             caller,
@@ -215,7 +217,7 @@ impl Door {
         };
         let judged = self.gate.sides.judge(passing);
         judged.is_none_or(|judged| {
-            self.gate.sides.tell(&judged, Became::Passed);
+            self.gate.sides.tell(&judged, MessageOutcome::Passed);
             !judged.is_refused()
         })
     }
@@ -234,9 +236,9 @@ fn report(told: Result<(), Fault>) {
 
 /// A request on a session.
 pub(super) fn arrived(
-    session: &Arc<Session>,
-    known: Known,
-    (message, heads): (Message, Heads),
+    session: &Arc<AgentSession>,
+    known: Authenticated,
+    (message, heads): (Message, CallHeaders),
 ) -> Arrived {
     Arrived {
         known,

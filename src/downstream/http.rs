@@ -4,15 +4,15 @@
 //! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs
 //! when a rung above refuses.
 
-use super::body::{Answer, empty, error, json, overloaded};
+use super::body::{HttpAnswer, empty, error, json, overloaded};
 use super::checks;
-use super::crowd::Guest;
+use super::connection_limit::Guest;
 use super::modern::is_modern;
-use super::{Door, Known};
+use super::{Authenticated, Door};
 use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
-use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
-use crate::mcp::json::{FROM_AGENT, Text};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::counted::counted;
 use crate::model::rate::Rate;
@@ -28,17 +28,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a body may take, and how long it may pause (SECURITY §3B B9).
-const BODY_TIME: Duration = Duration::from_secs(30);
-const BODY_PAUSE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// When an agent may come again that found no room.
-const MOMENT: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What who goes on guessing reads.
 const TOO_MANY_PROVE_NOTHING: &str = "overloaded: too many requests from this address prove nothing; send a token of the \
                                       configuration, to a path and Host that are served";
 
 impl Door {
     /// Answers one HTTP request of `guest`.
-    pub async fn http(self: Arc<Self>, request: Request<Incoming>, guest: Arc<Guest>) -> Answer {
+    pub async fn http(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        guest: Arc<Guest>,
+    ) -> HttpAnswer {
         let answer = match self.admitted(&request, &guest) {
             Ok((scope, known)) => self.method(scope, known, request).await,
             Err(refused) => refused,
@@ -53,7 +57,7 @@ impl Door {
         &self,
         request: &Request<Incoming>,
         guest: &Guest,
-    ) -> Result<(Scope, Known), Answer> {
+    ) -> Result<(Scope, Authenticated), HttpAnswer> {
         let (scope, known) = self.proved(request).map_err(|refused| match guest.fail() {
             Ok(()) => refused,
             Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
@@ -63,7 +67,7 @@ impl Door {
             overloaded(
                 StatusCode::SERVICE_UNAVAILABLE,
                 &crowded.to_string(),
-                MOMENT,
+                RETRY_AFTER,
             )
         })?;
         if let Some(pace) = &known.caller.pace
@@ -79,13 +83,13 @@ impl Door {
     }
 
     /// What the head of a request has to prove.
-    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, Known), Answer> {
+    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, Authenticated), HttpAnswer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
-        Ok((scope, self.known(request.headers())?))
+        Ok((scope, self.authenticate(request.headers())?))
     }
 
-    fn known(&self, headers: &HeaderMap) -> Result<Known, Answer> {
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Authenticated, HttpAnswer> {
         let policy = self.policy.current();
         let identified = policy.identity.identify(checks::bearer(headers), |name| {
             checks::single(headers, name)
@@ -101,10 +105,10 @@ impl Door {
                 .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refused
         })?;
-        Ok(Known { caller, policy })
+        Ok(Authenticated { caller, policy })
     }
 
-    fn scope(&self, path: &str) -> Result<Scope, Answer> {
+    fn scope(&self, path: &str) -> Result<Scope, HttpAnswer> {
         let unknown = || {
             error(
                 StatusCode::NOT_FOUND,
@@ -125,9 +129,9 @@ impl Door {
     async fn method(
         self: &Arc<Self>,
         scope: Scope,
-        known: Known,
+        known: Authenticated,
         request: Request<Incoming>,
-    ) -> Answer {
+    ) -> HttpAnswer {
         if request.method() == Method::POST {
             return self.post(scope, known, request).await;
         }
@@ -136,7 +140,7 @@ impl Door {
             .revisions(&scope)
             .iter()
             .any(|revision| revision.era() == Era::Legacy);
-        let modern_header = checks::header(request.headers(), PROTOCOL_VERSION)
+        let modern_header = checks::header(request.headers(), PROTOCOL_VERSION_HEADER)
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
         match *request.method() {
@@ -160,11 +164,11 @@ impl Door {
     async fn post(
         self: &Arc<Self>,
         scope: Scope,
-        mut known: Known,
+        mut known: Authenticated,
         request: Request<Incoming>,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let (head, body) = request.into_parts();
-        if let Err(refused) = checks::body(&head.headers, FROM_AGENT.bytes).and_then(|()| {
+        if let Err(refused) = checks::body(&head.headers, AGENT_JSON_LIMITS.bytes).and_then(|()| {
             checks::accepts(&head.headers, &["application/json", "text/event-stream"])
         }) {
             return refused;
@@ -172,10 +176,18 @@ impl Door {
         let share = match self.room.take(&known.caller.agent, length(&body)) {
             Ok(share) => share,
             Err(none) if none.of_one => {
-                return overloaded(StatusCode::TOO_MANY_REQUESTS, &none.to_string(), MOMENT);
+                return overloaded(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    &none.to_string(),
+                    RETRY_AFTER,
+                );
             }
             Err(none) => {
-                return overloaded(StatusCode::SERVICE_UNAVAILABLE, &none.to_string(), MOMENT);
+                return overloaded(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    &none.to_string(),
+                    RETRY_AFTER,
+                );
             }
         };
         let bytes = match read(body).await {
@@ -185,12 +197,12 @@ impl Door {
         drop(share);
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&known.policy, &self.policy.current()) {
-            known = match self.known(&head.headers) {
+            known = match self.authenticate(&head.headers) {
                 Ok(known) => known,
                 Err(refused) => return refused,
             };
         }
-        let text = match heavy::aside(bytes.len(), || Text::read(bytes, &FROM_AGENT)) {
+        let text = match heavy::aside(bytes.len(), || Text::read(bytes, &AGENT_JSON_LIMITS)) {
             Ok(text) => text,
             Err(malformed) => {
                 return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string());
@@ -206,8 +218,8 @@ impl Door {
                 );
             }
         };
-        let in_session = message.kind == Kind::Request && !is_modern(&message);
-        let answered = if message.kind == Kind::Response {
+        let in_session = message.kind == MessageKind::Request && !is_modern(&message);
+        let answered = if message.kind == MessageKind::Response {
             message.id.clone()
         } else {
             None
@@ -232,42 +244,42 @@ impl Door {
     async fn classified(
         self: &Arc<Self>,
         scope: Scope,
-        known: Known,
+        known: Authenticated,
         headers: HeaderMap,
         message: Message,
-    ) -> Answer {
-        if message.kind == Kind::Request && is_modern(&message) {
+    ) -> HttpAnswer {
+        if message.kind == MessageKind::Request && is_modern(&message) {
             return self.modern(known, scope, headers, message).await;
         }
         let headers = &headers;
-        let named = checks::header(headers, PROTOCOL_VERSION);
+        let named = checks::header(headers, PROTOCOL_VERSION_HEADER);
         let says_modern = named
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
-            Kind::Request if message.method == "initialize" => {
+            MessageKind::Request if message.method == "initialize" => {
                 self.legacy(known, scope, headers, message).await
             }
-            Kind::Request if says_modern || message.method == "server/discover" => {
+            MessageKind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
                 let refused = Message::error(message.id, INVALID_PARAMS, words, None);
                 json(StatusCode::BAD_REQUEST, &refused)
             }
-            Kind::Notification if message.method == "tools/call" => error(
+            MessageKind::Notification if message.method == "tools/call" => error(
                 StatusCode::BAD_REQUEST,
                 INVALID_REQUEST,
                 "a tools/call needs an `id`; without one nothing is called",
             ),
             // This revision defines no notification from agents over HTTP; one that comes is taken
             // and goes nowhere.
-            Kind::Notification if says_modern => empty(StatusCode::ACCEPTED),
-            Kind::Response if says_modern => error(
+            MessageKind::Notification if says_modern => empty(StatusCode::ACCEPTED),
+            MessageKind::Response if says_modern => error(
                 StatusCode::BAD_REQUEST,
                 HEADER_MISMATCH,
                 "agents send no responses in 2026-07-28",
             ),
-            Kind::Request
-                if headers.get(SESSION).is_none()
+            MessageKind::Request
+                if headers.get(SESSION_HEADER).is_none()
                     && named.is_some_and(|named| Revision::parse(named).is_none()) =>
             {
                 error(
@@ -276,7 +288,7 @@ impl Door {
                     "MCP-Protocol-Version names no revision that is served",
                 )
             }
-            Kind::Request | Kind::Notification | Kind::Response => {
+            MessageKind::Request | MessageKind::Notification | MessageKind::Response => {
                 self.legacy(known, scope, headers, message).await
             }
         }
@@ -298,7 +310,7 @@ pub(super) fn too_fast(rate: Rate) -> String {
     )
 }
 
-async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
+async fn read(mut body: Incoming) -> Result<Bytes, HttpAnswer> {
     // Its length is bounded and has its share of the room; memory is taken only as it is filled.
     let mut bytes = BytesMut::with_capacity(length(&body));
     let reading = async {
@@ -306,7 +318,7 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
             // Most bodies arrive with their head; a timer costs more than reading one.
             let frame = match body.frame().now_or_never() {
                 Some(frame) => frame,
-                None => tokio::time::timeout(BODY_PAUSE, body.frame())
+                None => tokio::time::timeout(BODY_PAUSE_TIMEOUT, body.frame())
                     .await
                     .map_err(|_| slow())?,
             };
@@ -323,8 +335,9 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
                     let Ok(part) = frame.into_data() else {
                         continue;
                     };
-                    if bytes.len() + part.len() > FROM_AGENT.bytes {
-                        let words = format!("a message has at most {} bytes", FROM_AGENT.bytes);
+                    if bytes.len() + part.len() > AGENT_JSON_LIMITS.bytes {
+                        let words =
+                            format!("a message has at most {} bytes", AGENT_JSON_LIMITS.bytes);
                         return Err(error(
                             StatusCode::PAYLOAD_TOO_LARGE,
                             INVALID_REQUEST,
@@ -339,13 +352,13 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
     let mut reading = std::pin::pin!(reading);
     match reading.as_mut().now_or_never() {
         Some(read) => read,
-        None => tokio::time::timeout(BODY_TIME, reading)
+        None => tokio::time::timeout(BODY_TIMEOUT, reading)
             .await
             .map_err(|_| slow())?,
     }
 }
 
-fn slow() -> Answer {
+fn slow() -> HttpAnswer {
     error(
         StatusCode::REQUEST_TIMEOUT,
         INVALID_REQUEST,

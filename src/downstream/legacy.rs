@@ -1,15 +1,15 @@
 //! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again
 //! (PROTOCOL §3).
 
-use super::body::{Answer, empty, error, json};
+use super::body::{HttpAnswer, empty, error, json};
 use super::checks::{accepts, header};
-use super::handshake::{Opened, arrived};
-use super::session::{STANDALONE, Session};
-use super::stream::place;
-use super::{Door, Known};
+use super::handshake::{OpenedSession, arrived};
+use super::session::{AgentSession, STANDALONE_STREAM};
+use super::stream::parse_event_id;
+use super::{Authenticated, Door};
 use crate::mcp::answer::INVALID_REQUEST;
-use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::scope::Scope;
@@ -19,20 +19,20 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::Arc;
 
 /// The JSON-RPC code that SDKs give for a session they don't know.
-const SESSION_NOT_FOUND: i64 = -32001;
+const SESSION_NOT_FOUND_CODE: i64 = -32001;
 /// Said of a stream that newer ones of its session have pushed out.
-const LONG_GONE: &str = "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
+const STREAM_GONE_MESSAGE: &str = "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
 
 impl Door {
     /// Answers a legacy POST.
     pub(super) async fn legacy(
         self: &Arc<Self>,
-        known: Known,
+        known: Authenticated,
         scope: Scope,
         headers: &HeaderMap,
         message: Message,
-    ) -> Answer {
-        if message.kind == Kind::Request && message.method == "initialize" {
+    ) -> HttpAnswer {
+        if message.kind == MessageKind::Request && message.method == "initialize" {
             return self.open_session(known.caller, scope, message).await;
         }
         let session = match self.session(headers, &known.caller, &scope) {
@@ -40,11 +40,11 @@ impl Door {
             Err(refused) => return refused,
         };
         match message.kind {
-            Kind::Response | Kind::Notification => {
+            MessageKind::Response | MessageKind::Notification => {
                 self.heard(&session, message).await;
                 empty(StatusCode::ACCEPTED)
             }
-            Kind::Request => {
+            MessageKind::Request => {
                 let heads = Self::heads(&known.policy, headers);
                 let (first, inlet) = self
                     .begin(arrived(&session, known, (message, heads)))
@@ -62,7 +62,12 @@ impl Door {
     }
 
     /// The standalone stream, or the rest of a stream that broke off.
-    pub(super) fn legacy_get(&self, caller: &Caller, scope: &Scope, headers: &HeaderMap) -> Answer {
+    pub(super) fn legacy_get(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        headers: &HeaderMap,
+    ) -> HttpAnswer {
         if let Err(refused) = accepts(headers, &["text/event-stream"]) {
             return refused;
         }
@@ -70,8 +75,8 @@ impl Door {
             Ok(session) => session,
             Err(refused) => return refused,
         };
-        let (number, after) = match header(headers, "last-event-id").map(place) {
-            None => (STANDALONE, 0),
+        let (number, after) = match header(headers, "last-event-id").map(parse_event_id) {
+            None => (STANDALONE_STREAM, 0),
             Some(Some(place)) => place,
             Some(None) => {
                 return error(
@@ -81,17 +86,19 @@ impl Door {
                 );
             }
         };
-        if number != STANDALONE {
+        if number != STANDALONE_STREAM {
             session.links.returned.notify_waiters();
         }
         match session.stream(number) {
             Some(stream) => stream.read(
                 after,
-                number == STANDALONE && session.revision >= Revision::V2025_11_25,
+                number == STANDALONE_STREAM && session.revision >= Revision::V2025_11_25,
             ),
-            None if session.had_stream(number) => {
-                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, LONG_GONE)
-            }
+            None if session.had_stream(number) => error(
+                StatusCode::BAD_REQUEST,
+                INVALID_REQUEST,
+                STREAM_GONE_MESSAGE,
+            ),
             None => error(
                 StatusCode::BAD_REQUEST,
                 INVALID_REQUEST,
@@ -106,7 +113,7 @@ impl Door {
         caller: &Caller,
         scope: &Scope,
         headers: &HeaderMap,
-    ) -> Answer {
+    ) -> HttpAnswer {
         match self.session(headers, caller, scope) {
             Ok(session) => {
                 self.sessions.end(&session).await;
@@ -122,19 +129,19 @@ impl Door {
         headers: &HeaderMap,
         caller: &Caller,
         scope: &Scope,
-    ) -> Result<Arc<Session>, Answer> {
-        let Some(id) = header(headers, SESSION) else {
+    ) -> Result<Arc<AgentSession>, HttpAnswer> {
+        let Some(id) = header(headers, SESSION_HEADER) else {
             let words = "send Mcp-Session-Id, or begin with `initialize`; for 2026-07-28 send `_meta` and its headers";
             return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, words));
         };
         let session = self.sessions.find(id, caller, scope).ok_or_else(|| {
             error(
                 StatusCode::NOT_FOUND,
-                SESSION_NOT_FOUND,
+                SESSION_NOT_FOUND_CODE,
                 "there is no such session; begin with `initialize`",
             )
         })?;
-        let named = header(headers, PROTOCOL_VERSION).map(Revision::parse);
+        let named = header(headers, PROTOCOL_VERSION_HEADER).map(Revision::parse);
         if named.is_some_and(|named| named.is_none_or(|revision| revision.era() == Era::Modern)) {
             return Err(error(
                 StatusCode::BAD_REQUEST,
@@ -150,8 +157,8 @@ impl Door {
         caller: Arc<Caller>,
         scope: Scope,
         message: Message,
-    ) -> Answer {
-        let Opened {
+    ) -> HttpAnswer {
+        let OpenedSession {
             session,
             answer,
             unsolicited,
@@ -167,7 +174,10 @@ impl Door {
                 );
             }
         };
-        let (standalone, changed) = (session.stream(STANDALONE), self.relay.tools_changed());
+        let (standalone, changed) = (
+            session.stream(STANDALONE_STREAM),
+            self.relay.tools_changed(),
+        );
         let tell = move |outgoing: Outgoing| {
             if let Some(stream) = &standalone {
                 stream.take(&outgoing);
@@ -185,7 +195,7 @@ impl Door {
             },
         );
         if let Ok(value) = HeaderValue::from_str(&session.id) {
-            response.headers_mut().insert(SESSION, value);
+            response.headers_mut().insert(SESSION_HEADER, value);
         }
         response
     }

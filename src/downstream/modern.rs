@@ -1,13 +1,15 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request
 //! (PROTOCOL §1, §4.2).
 
-use super::body::{Answer, json, json_on, modern_events};
+use super::body::{HttpAnswer, json, json_on, modern_events};
 use super::route::Arrived;
-use super::{Door, Known};
+use super::{Authenticated, Door};
 use crate::mcp::answer::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
 };
-use crate::mcp::headers::{METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, decode, name_of};
+use crate::mcp::headers::{
+    METHOD_HEADER, NAME_HEADER, PARAM_HEADER_PREFIX, PROTOCOL_VERSION_HEADER, decode, name_of,
+};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
@@ -32,11 +34,11 @@ impl Door {
     /// Answers a modern request over HTTP.
     pub(super) async fn modern(
         self: &Arc<Self>,
-        known: Known,
+        known: Authenticated,
         scope: Scope,
         mut headers: HeaderMap,
         message: Message,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let id = message.id.clone();
         let checked = self
             .envelope(&scope, &message, Some(&headers))
@@ -101,11 +103,11 @@ impl Door {
             );
         }
         if let Some(headers) = headers {
-            agree(headers, PROTOCOL_VERSION, Some(&named))?;
-            agree(headers, METHOD, Some(&message.method))?;
+            agree(headers, PROTOCOL_VERSION_HEADER, Some(&named))?;
+            agree(headers, METHOD_HEADER, Some(&message.method))?;
             let name = name_of(message);
             if name.is_some() || treatment(&message.method, Era::Modern) == Treatment::Call {
-                agree(headers, NAME, name.as_deref())?;
+                agree(headers, NAME_HEADER, name.as_deref())?;
             }
         }
         let served: Vec<Revision> = self.relay.revisions(scope);
@@ -167,7 +169,10 @@ impl Door {
             }
             if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments)
             {
-                let shown = param.header.strip_prefix(PARAM_PREFIX).unwrap_or_default();
+                let shown = param
+                    .header
+                    .strip_prefix(PARAM_HEADER_PREFIX)
+                    .unwrap_or_default();
                 let words = format!(
                     "header Mcp-Param-{shown} does not mirror `/{}` of the arguments",
                     param.path.join("/")

@@ -8,9 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::net::TcpStream;
 
 /// Connections that are looked at, until one is found; the first agents tell.
-const LOOKS: usize = 8;
+const MAX_LOOKUPS: usize = 8;
 /// Bytes of the kernel's list of connections that are read.
-const LIST: u64 = 4 << 20;
+const CONNECTION_LIST_BYTES_MAX: u64 = 4 << 20;
 
 /// The looks that are left at one listener.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Neighbours(usize);
 impl Neighbours {
     /// For the agents' listener.
     pub(super) fn watched() -> Self {
-        Self(LOOKS)
+        Self(MAX_LOOKUPS)
     }
 
     /// For a listener at which it does not matter.
@@ -34,17 +34,21 @@ impl Neighbours {
             return;
         }
         let Ok(own) = stream.local_addr() else { return };
-        self.0 = if SAID.is_completed() { 0 } else { self.0 - 1 };
+        self.0 = if NEIGHBOUR_LOGGED.is_completed() {
+            0
+        } else {
+            self.0 - 1
+        };
         drop(tokio::task::spawn_blocking(move || {
             let uid = account(peer, own);
             if uid == Some(geteuid().as_raw()) {
-                SAID.call_once(|| warn(geteuid().as_raw()));
+                NEIGHBOUR_LOGGED.call_once(|| warn(geteuid().as_raw()));
             }
         }));
     }
 }
 
-static SAID: std::sync::Once = std::sync::Once::new();
+static NEIGHBOUR_LOGGED: std::sync::Once = std::sync::Once::new();
 
 /// Says that an agent runs as `uid`, which is toolgate's.
 fn warn(uid: u32) {
@@ -66,7 +70,7 @@ fn account(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     let mut text = String::new();
     std::fs::File::open(list)
         .ok()?
-        .take(LIST)
+        .take(CONNECTION_LIST_BYTES_MAX)
         .read_to_string(&mut text)
         .ok()?;
     let (from, to) = (listed(peer), listed(own));

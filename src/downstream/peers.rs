@@ -8,12 +8,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 /// Requests of one address that prove nothing.
-const PROVE_NOTHING: Rate = Rate {
+const UNPROVEN_RATE: Rate = Rate {
     calls: 300,
     per: 60_000,
 };
 /// Addresses that are told apart at once; more share one count.
-const ADDRESSES: usize = 4_096;
+const MAX_ADDRESSES: usize = 4_096;
 
 /// Addresses, and how often they have proved nothing.
 #[derive(Debug, Default)]
@@ -25,15 +25,15 @@ impl Peers {
     pub(super) fn count(&self, peer: IpAddr, now: Duration) -> Result<(), Duration> {
         let mut peers = self.0.lock();
         let mut network = network(peer);
-        if peers.len() >= ADDRESSES && !peers.contains_key(&network) {
+        if peers.len() >= MAX_ADDRESSES && !peers.contains_key(&network) {
             peers.retain(|_, meter| !meter.is_unused(now));
-            if peers.len() >= ADDRESSES {
+            if peers.len() >= MAX_ADDRESSES {
                 network = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
             }
         }
         peers
             .entry(network)
-            .or_insert_with(|| Meter::new(PROVE_NOTHING))
+            .or_insert_with(|| Meter::new(UNPROVEN_RATE))
             .take(now)
     }
 }
@@ -60,7 +60,7 @@ mod tests {
         for address in 0..20_000_u32 {
             let _ = peers.count(IpAddr::V4(address.into()), now);
         }
-        assert!(peers.0.lock().len() <= ADDRESSES + 1);
+        assert!(peers.0.lock().len() <= MAX_ADDRESSES + 1);
         assert!(peers.count(v6(301), now + Duration::from_secs(1)).is_ok());
     }
 }

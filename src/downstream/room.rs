@@ -9,17 +9,17 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of a message that is not counted.
-const SHORT: usize = 64 << 10;
+const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all messages under way: sixteen of the longest. A caller that has none under way may
 /// have one beyond that, so that nobody is kept out by others; callers times the longest message is
 /// the most that makes.
-const ALL: usize = 64 << 20;
+const ALL_BYTES_MAX: usize = 64 << 20;
 /// Bytes of one caller's: four of the longest.
-const OF_ONE: usize = 16 << 20;
+const CALLER_BYTES_MAX: usize = 16 << 20;
 
 /// The room of one door.
 #[derive(Debug, Default)]
-pub struct Room(Arc<Mutex<Shares>>);
+pub struct MessageRoom(Arc<Mutex<Shares>>);
 
 /// Room that one message has, until this is dropped.
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub(super) struct NoRoom {
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, bytes) = if self.of_one {
-            ("this caller's messages", OF_ONE)
+            ("this caller's messages", CALLER_BYTES_MAX)
         } else {
-            ("messages", ALL)
+            ("messages", ALL_BYTES_MAX)
         };
         let most = bytes >> 20;
         write!(
@@ -50,17 +50,17 @@ impl fmt::Display for NoRoom {
     }
 }
 
-impl Room {
+impl MessageRoom {
     /// Room for a message of `bytes` that `agent` sends; none is needed for a short one.
     pub(super) fn take(&self, agent: &AgentId, bytes: usize) -> Result<Option<Share>, NoRoom> {
-        if bytes <= SHORT {
+        if bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
         let mut taken = self.0.lock();
         let own = taken.of(agent);
-        if own + bytes > OF_ONE || own > 0 && taken.all() + bytes > ALL {
+        if own + bytes > CALLER_BYTES_MAX || own > 0 && taken.all() + bytes > ALL_BYTES_MAX {
             return Err(NoRoom {
-                of_one: own + bytes > OF_ONE,
+                of_one: own + bytes > CALLER_BYTES_MAX,
             });
         }
         taken.add(agent, bytes);
@@ -83,29 +83,34 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    const LONGEST: usize = 4 << 20;
+    const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
     /// FINDINGS F11: four of the longest messages of a caller, sixteen of all, one of who has none,
     /// and all of it comes back.
     #[test]
     fn room_is_bounded_in_all_and_of_one_caller() {
-        let room = Room::default();
+        let room = MessageRoom::default();
         let agent = |name: usize| AgentId::new(&format!("agent-{name}"));
         let mut shares = Vec::new();
         for name in 0..4 {
-            shares.extend((0..4).map(|_| room.take(&agent(name), LONGEST).unwrap()));
+            shares.extend((0..4).map(|_| room.take(&agent(name), MESSAGE_BYTES_MAX).unwrap()));
             assert_eq!(
-                room.take(&agent(name), SHORT + 1).unwrap_err(),
+                room.take(&agent(name), UNCOUNTED_BYTES_MAX + 1)
+                    .unwrap_err(),
                 NoRoom { of_one: true }
             );
             assert!(
-                room.take(&agent(name), SHORT).unwrap().is_none(),
+                room.take(&agent(name), UNCOUNTED_BYTES_MAX)
+                    .unwrap()
+                    .is_none(),
                 "short ones pass"
             );
         }
         for name in 4..8 {
-            shares.push(room.take(&agent(name), LONGEST).unwrap());
-            let none = room.take(&agent(name), SHORT + 1).unwrap_err();
+            shares.push(room.take(&agent(name), MESSAGE_BYTES_MAX).unwrap());
+            let none = room
+                .take(&agent(name), UNCOUNTED_BYTES_MAX + 1)
+                .unwrap_err();
             assert!(
                 !none.of_one && none.to_string().contains("64 MiB"),
                 "{none}"
@@ -113,11 +118,11 @@ mod tests {
         }
         assert_eq!(
             room.0.lock().all(),
-            ALL + 4 * LONGEST,
+            ALL_BYTES_MAX + 4 * MESSAGE_BYTES_MAX,
             "one message each beyond what is for all"
         );
         shares.drain(..5);
-        shares.push(room.take(&agent(4), LONGEST).unwrap());
+        shares.push(room.take(&agent(4), MESSAGE_BYTES_MAX).unwrap());
         shares.clear();
         let left = room.0.lock();
         assert_eq!((left.all(), left.agents()), (0, 0));

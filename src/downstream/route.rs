@@ -1,18 +1,18 @@
 //! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
 
-use super::{Door, Known};
+use super::{Authenticated, Door};
 use crate::failpoint;
 use crate::gate::call::Call;
 use crate::gate::hops;
 use crate::gate::shown::Reading;
 use crate::guards::{idempotency, task};
-use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, INVALID_REQUEST};
-use crate::mcp::headers::{HOPS, KEY};
+use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::headers::{HOPS_HEADER, IDEMPOTENCY_KEY_HEADER};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
-use crate::model::call::{Said, ToolCall};
+use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::reads::Profile;
@@ -21,11 +21,11 @@ use crate::model::work;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
 use crate::relay;
-use crate::telemetry::tasks::Errand;
-use crate::telemetry::tasks::heavy::{self, Unfinished};
+use crate::telemetry::tasks::DetachOnDrop;
+use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
 use crate::telemetry::traces::{CallStart, Trace, call_span};
-use crate::upstream::QUEUE;
-use crate::upstream::links::{Links, Waiting};
+use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::upstream::links::{Links, WaitingRequest};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -44,23 +44,23 @@ const CALL_FIELDS: &[&str] = &[
 ];
 
 /// Turns on the pool that one list may take, each about 1 s.
-const LONGEST_LIST: usize = 60;
+const MAX_LIST_TURNS: usize = 60;
 
 /// A request whose era, caller and scope are known.
 pub(super) struct Arrived {
-    pub(super) known: Known,
+    pub(super) known: Authenticated,
     pub(super) scope: Scope,
     pub(super) revision: Revision,
     pub(super) message: Message,
     pub(super) links: Arc<Links>,
     pub(super) session: Option<String>,
-    pub(super) heads: Heads,
+    pub(super) heads: CallHeaders,
 }
 
 /// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that
 /// occurs twice.
 #[derive(Default)]
-pub(super) struct Heads {
+pub(super) struct CallHeaders {
     traceparent: Option<String>,
     key: Option<String>,
     session: Option<String>,
@@ -76,14 +76,14 @@ fn length(message: &Message) -> usize {
 }
 
 /// A request under way.
-pub(super) struct Begun {
+pub(super) struct BegunRequest {
     /// What the agent reads. Dropping it says that the agent left.
     pub(super) inlet: mpsc::Receiver<Outgoing>,
     /// What is left to do; none when the answer is there already.
-    pub(super) work: Option<Errand>,
+    pub(super) work: Option<DetachOnDrop>,
 }
 
-impl Begun {
+impl BegunRequest {
     /// The first that the agent reads. When that is not the answer, or the agent leaves, the work
     /// goes on in a task.
     pub(super) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
@@ -102,7 +102,7 @@ impl Begun {
 
 impl Door {
     /// Reads the headers that are about the request, not about how it travels.
-    pub(super) fn heads(policy: &Policy, headers: &HeaderMap) -> Heads {
+    pub(super) fn heads(policy: &Policy, headers: &HeaderMap) -> CallHeaders {
         let text = |name: &str| {
             let mut values = headers.get_all(name).iter();
             let value = values.next()?;
@@ -117,26 +117,26 @@ impl Door {
             )
         };
         let session = policy.session_header.as_deref().and_then(text);
-        Heads {
+        CallHeaders {
             traceparent: text("traceparent"),
-            key: text(KEY),
+            key: text(IDEMPOTENCY_KEY_HEADER),
             session,
-            hops: text(HOPS),
+            hops: text(HOPS_HEADER),
         }
     }
 
     /// Starts a request on its own.
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
-        let Begun { inlet, work } = self.begin(arrived);
+        let BegunRequest { inlet, work } = self.begin(arrived);
         drop(work);
         inlet
     }
 
     /// Begins a request: the task that waits for its first word does the work meanwhile, or drops
     /// it into one of its own.
-    pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> Begun {
+    pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> BegunRequest {
         failpoint::reached("after-parse");
-        let (outlet, inlet) = mpsc::channel(QUEUE);
+        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
         let era = arrived.revision.era();
         let id = arrived
             .message
@@ -148,7 +148,7 @@ impl Door {
             Err(cannot) => {
                 let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
                 drop(outlet.try_send(Outgoing::Last(Box::new(refused))));
-                return Begun { inlet, work: None };
+                return BegunRequest { inlet, work: None };
             }
         };
         let work = match treatment(&arrived.message.method, era) {
@@ -158,7 +158,7 @@ impl Door {
                 }) {
                     Ok((span, call)) => {
                         let gate = self.gate.clone();
-                        Some(Errand::new(
+                        Some(DetachOnDrop::new(
                             "call",
                             self.running
                                 .track_future(gate.call_tool(call).instrument(span)),
@@ -177,7 +177,7 @@ impl Door {
             | Treatment::Removed
             | Treatment::Unknown => {
                 let Arrived {
-                    known: Known { caller, .. },
+                    known: Authenticated { caller, .. },
                     scope,
                     revision,
                     message,
@@ -186,7 +186,7 @@ impl Door {
                     ..
                 } = arrived;
                 let revision = revision.as_str();
-                let request = relay::Request {
+                let request = relay::RelayRequest {
                     caller,
                     scope,
                     era,
@@ -201,10 +201,10 @@ impl Door {
                 let work = self
                     .running
                     .track_future(async move { relay.request(request).await });
-                Some(Errand::new("request", work))
+                Some(DetachOnDrop::new("request", work))
             }
         };
-        Begun { inlet, work }
+        BegunRequest { inlet, work }
     }
 
     fn passes(&self, method: &str) -> bool {
@@ -219,7 +219,7 @@ impl Door {
             .as_ref()
             .and_then(|params| params.get("cursor"))
             .filter(|cursor| !cursor.is_null());
-        let (id, Known { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
+        let (id, Authenticated { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
         match self.gate.list_tools(
             policy,
             (caller, &arrived.scope),
@@ -234,30 +234,30 @@ impl Door {
     }
 
     /// Answers with the list at once, unless it takes long to make.
-    fn begin_list(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<Errand> {
-        if let Ok(listed) = work::within(work::INLINE, || self.list(&arrived)) {
+    fn begin_list(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<DetachOnDrop> {
+        if let Ok(listed) = work::within(work::INLINE_WORK_UNITS, || self.list(&arrived)) {
             drop(outlet.try_send(Outgoing::Last(Box::new(listed))));
             return None;
         }
         let work = self.clone().list_slowly(arrived, outlet);
-        Some(Errand::new("list", self.running.track_future(work)))
+        Some(DetachOnDrop::new("list", self.running.track_future(work)))
     }
 
     /// What was fitted to the caller's profile stays so: each time there is less to do.
     async fn list_slowly(self: Arc<Self>, arrived: Arrived, outlet: Outlet) {
         let (id, arrived) = (arrived.message.id.clone(), Arc::new(arrived));
-        let mut listed = Err(Unfinished::TooHeavy);
-        for _ in 0..LONGEST_LIST {
+        let mut listed = Err(HeavyWorkError::TooHeavy);
+        for _ in 0..MAX_LIST_TURNS {
             let (this, of) = (self.clone(), arrived.clone());
             listed = heavy::on_pool(&arrived.known.caller.agent, move || this.list(&of)).await;
-            if listed.as_ref().err() != Some(&Unfinished::TooHeavy) {
+            if listed.as_ref().err() != Some(&HeavyWorkError::TooHeavy) {
                 break;
             }
         }
         let busy = |_| {
             Message::error(
                 id,
-                INTERNAL,
+                INTERNAL_ERROR,
                 "the list takes long to make; ask again in a while",
                 None,
             )
@@ -271,7 +271,7 @@ impl Door {
     fn call(
         &self,
         arrived: Arrived,
-        (outlet, waiting): (Outlet, Waiting),
+        (outlet, waiting): (Outlet, WaitingRequest),
     ) -> Result<(tracing::Span, Call), Message> {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
@@ -324,7 +324,7 @@ impl Door {
             request_id: &request_id,
         };
         let span = call_span(&start, &mut trace);
-        let said = said(&arrived, &trace);
+        let said = call_meta(&arrived, &trace);
         let judged = ToolCall {
             action: ActionId::generate(),
             tool,
@@ -341,7 +341,7 @@ impl Door {
             arrived: self.clock.steady(),
             said,
         };
-        let (era, Known { caller, policy }, links) =
+        let (era, Authenticated { caller, policy }, links) =
             (arrived.revision.era(), arrived.known, arrived.links);
         Ok((
             span,
@@ -376,14 +376,14 @@ fn arguments(params: &Text, caller: &Caller) -> Option<(Value, Reading)> {
 }
 
 /// What the agent says about the call, beside it.
-fn said(arrived: &Arrived, trace: &Trace) -> Said {
+fn call_meta(arrived: &Arrived, trace: &Trace) -> CallMeta {
     let meta = |key| arrived.message.meta(key).map(|value| value.value());
-    Said {
-        key: meta(idempotency::META),
+    CallMeta {
+        key: meta(idempotency::KEY_META_NAME),
         key_header: arrived.heads.key.clone(),
-        task: meta(task::TASK),
-        state: meta(task::STATE),
-        session: meta(task::SESSION),
+        task: meta(task::TASK_META),
+        state: meta(task::TASK_STATE_META),
+        session: meta(task::SESSION_META),
         session_header: arrived.heads.session.clone(),
         hops: hops(arrived),
         trace: parent(arrived)
@@ -434,13 +434,13 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_panics_has_no_answer() {
         let (outlet, inlet) = mpsc::channel(1);
-        let work = Errand::new("request", async move {
+        let work = DetachOnDrop::new("request", async move {
             let _outlet: Outlet = outlet;
             tokio::task::yield_now().await;
             assert!(std::hint::black_box(false), "it panics");
         });
         assert!(
-            Begun {
+            BegunRequest {
                 inlet,
                 work: Some(work)
             }
@@ -457,12 +457,12 @@ mod tests {
     async fn the_first_word_is_read_first() {
         for room in [1, 8] {
             let (outlet, inlet) = mpsc::channel(room);
-            let work = Errand::new("request", async move {
+            let work = DetachOnDrop::new("request", async move {
                 for retry in 0..3 {
                     outlet.send(Outgoing::Interrupted(retry)).await.unwrap();
                 }
             });
-            let (first, mut inlet) = Begun {
+            let (first, mut inlet) = BegunRequest {
                 inlet,
                 work: Some(work),
             }

@@ -1,9 +1,9 @@
 //! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE,
 //! by age, or because their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
 
-use super::shelf;
-use super::stream::Stream;
-use crate::mcp::message::{Kind, Message};
+use super::replay_budget;
+use super::stream::EventStream;
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
@@ -12,7 +12,7 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
-use crate::upstream::keeper::{Spoken, Unheard, hears};
+use crate::upstream::keeper::{ServerMessage, Unheard, hears};
 use crate::upstream::link::Link;
 use crate::upstream::links::Links;
 use crate::upstream::questions::refuse;
@@ -24,20 +24,20 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Sessions at once, and of one agent (SECURITY §8).
-const SESSIONS: usize = 1_024;
-const OF_ONE_AGENT: usize = 64;
+const MAX_SESSIONS: usize = 1_024;
+const MAX_SESSIONS_PER_AGENT: usize = 64;
 /// A session that nobody uses ends after this.
-const IDLE: Duration = Duration::from_hours(1);
+const SESSION_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 /// Ended streams that can still be read again.
-const STREAMS_KEPT: usize = 16;
+const MAX_ENDED_STREAMS_KEPT: usize = 16;
 /// The number of the standalone stream.
-pub(super) const STANDALONE: u64 = 0;
+pub(super) const STANDALONE_STREAM: u64 = 0;
 
 /// What a server said outside any request: which server, on which link.
-pub type Unsolicited = mpsc::Receiver<(ServerName, Arc<Link>, Inbound)>;
+pub type UnsolicitedMessages = mpsc::Receiver<(ServerName, Arc<Link>, Inbound)>;
 
 /// One session.
-pub struct Session {
+pub struct AgentSession {
     /// Its id, unguessable.
     pub id: String,
     /// Who opened it. Nobody else can use it.
@@ -49,7 +49,7 @@ pub struct Session {
     /// Its links.
     pub links: Arc<Links>,
     streams: Mutex<Streams>,
-    shelf: shelf::Shared,
+    shelf: replay_budget::SharedReplayBudget,
     used: Mutex<Duration>,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
@@ -57,12 +57,12 @@ pub struct Session {
 
 struct Streams {
     last: u64,
-    by_number: BTreeMap<u64, Arc<Stream>>,
+    by_number: BTreeMap<u64, Arc<EventStream>>,
 }
 
-impl Session {
+impl AgentSession {
     /// The stream of that number.
-    pub(super) fn stream(&self, number: u64) -> Option<Arc<Stream>> {
+    pub(super) fn stream(&self, number: u64) -> Option<Arc<EventStream>> {
         self.streams.lock().by_number.get(&number).cloned()
     }
 
@@ -76,17 +76,17 @@ impl Session {
         self: &Arc<Self>,
         first: &Outgoing,
         mut rest: mpsc::Receiver<Outgoing>,
-    ) -> Arc<Stream> {
+    ) -> Arc<EventStream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;
-            let stream = Stream::new(streams.last, &self.shelf);
+            let stream = EventStream::new(streams.last, &self.shelf);
             streams.by_number.insert(stream.number, stream.clone());
-            if streams.by_number.len() > STREAMS_KEPT {
+            if streams.by_number.len() > MAX_ENDED_STREAMS_KEPT {
                 let oldest = streams
                     .by_number
                     .values()
-                    .find(|old| old.number != STANDALONE && old.is_done())
+                    .find(|old| old.number != STANDALONE_STREAM && old.is_done())
                     .map(|old| old.number);
                 oldest.map(|number| streams.by_number.remove(&number));
             }
@@ -106,7 +106,7 @@ impl Session {
     /// Carries what servers say outside requests, and word of changed tools, to `tell`.
     pub(super) async fn follow(
         self: Arc<Self>,
-        mut unsolicited: Unsolicited,
+        mut unsolicited: UnsolicitedMessages,
         mut tools_changed: watch::Receiver<u64>,
         tell: impl Fn(Outgoing) + Send,
     ) {
@@ -130,20 +130,20 @@ impl Session {
                         Inbound::Interrupted(_) => continue,
                     };
                     if let Err(unheard) = self.admits((&name, &link), &message) {
-                        if message.kind == Kind::Request { refuse(&link, &message, unheard).await; }
+                        if message.kind == MessageKind::Request { refuse(&link, &message, unheard).await; }
                         continue;
                     }
                     match (message.kind, message.method.as_str()) {
-                        (Kind::Notification, "notifications/tools/list_changed") => {
+                        (MessageKind::Notification, "notifications/tools/list_changed") => {
                             if let Some(server) = self.links.servers().get(name.as_str()) { server.tools_changed(); }
                         }
-                        (Kind::Request, _) => {
+                        (MessageKind::Request, _) => {
                             if let Some(message) = self.links.questions.ask(&link, message).await { tell_message(message); }
                         }
-                        (Kind::Notification, "notifications/cancelled") => {
+                        (MessageKind::Notification, "notifications/cancelled") => {
                             if let Some(note) = self.links.questions.take_back(&link, message) { tell_message(note); }
                         }
-                        (Kind::Notification | Kind::Response, _) => {
+                        (MessageKind::Notification | MessageKind::Response, _) => {
                             let heard = self.links.tasks.heard(&self.caller, message, |owned| owned.server == name);
                             heard.await.map(tell_message).unwrap_or_default();
                         }
@@ -159,7 +159,7 @@ impl Session {
         (server, link): (&ServerName, &Link),
         message: &Message,
     ) -> Result<(), Unheard> {
-        let spoken = Spoken {
+        let spoken = ServerMessage {
             caller: &self.caller,
             server,
             revision: link.revision.as_str(),
@@ -175,9 +175,9 @@ impl Session {
 
 /// All sessions.
 #[derive(Default)]
-pub struct Sessions {
-    open: Mutex<HashMap<String, Arc<Session>>>,
-    shelf: shelf::Shared,
+pub struct AgentSessions {
+    open: Mutex<HashMap<String, Arc<AgentSession>>>,
+    shelf: replay_budget::SharedReplayBudget,
     clock: Clock,
 }
 
@@ -186,11 +186,11 @@ pub struct Sessions {
 #[error(
     "too many sessions are open; end one with DELETE, or wait until one has not been used for an hour"
 )]
-pub struct TooMany;
+pub struct TooManySessions;
 
-impl Sessions {
+impl AgentSessions {
     /// Whether another session may be opened.
-    pub fn room(&self, agent: &AgentId) -> Result<(), TooMany> {
+    pub fn room(&self, agent: &AgentId) -> Result<(), TooManySessions> {
         room(&self.open.lock(), agent)
     }
 
@@ -202,16 +202,19 @@ impl Sessions {
         scope: Scope,
         revision: Revision,
         links: Arc<Links>,
-    ) -> Result<Arc<Session>, TooMany> {
-        let by_number = BTreeMap::from([(STANDALONE, Stream::new(STANDALONE, &self.shelf))]);
-        let session = Arc::new(Session {
+    ) -> Result<Arc<AgentSession>, TooManySessions> {
+        let by_number = BTreeMap::from([(
+            STANDALONE_STREAM,
+            EventStream::new(STANDALONE_STREAM, &self.shelf),
+        )]);
+        let session = Arc::new(AgentSession {
             id: unguessable(),
             caller,
             scope,
             revision,
             links,
             streams: Mutex::new(Streams {
-                last: STANDALONE,
+                last: STANDALONE_STREAM,
                 by_number,
             }),
             shelf: self.shelf.clone(),
@@ -226,7 +229,7 @@ impl Sessions {
 
     /// The session, if it is this caller's at this address; a foreign one is as unknown as none
     /// (SECURITY §3B B5).
-    pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<Session>> {
+    pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<AgentSession>> {
         let session = self.open.lock().get(id).cloned()?;
         let own = session.caller.is_same(caller)
             && session.scope == *scope
@@ -238,7 +241,7 @@ impl Sessions {
     }
 
     /// Ends a session and its links.
-    pub async fn end(&self, session: &Session) {
+    pub async fn end(&self, session: &AgentSession) {
         self.open.lock().remove(&session.id);
         session.ended.cancel();
         for stream in session.streams.lock().by_number.values() {
@@ -255,19 +258,21 @@ impl Sessions {
     /// Ends all sessions, or those that nobody used for an hour.
     pub async fn sweep(&self, all: bool) {
         let now = self.clock.steady();
-        self.end_each(|session| all || now.saturating_sub(*session.used.lock()) > IDLE)
-            .await;
+        self.end_each(|session| {
+            all || now.saturating_sub(*session.used.lock()) > SESSION_IDLE_TIMEOUT
+        })
+        .await;
     }
 
     /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs
     /// are open.
     pub async fn keep(&self, callers: &[Arc<Caller>]) {
         let is_known =
-            |session: &Session| callers.iter().any(|caller| caller.is_same(&session.caller));
+            |session: &AgentSession| callers.iter().any(|caller| caller.is_same(&session.caller));
         self.end_each(|session| !is_known(session)).await;
     }
 
-    async fn end_each(&self, is_over: impl Fn(&Session) -> bool) {
+    async fn end_each(&self, is_over: impl Fn(&AgentSession) -> bool) {
         let over: Vec<_> = self
             .open
             .lock()
@@ -279,13 +284,13 @@ impl Sessions {
     }
 }
 
-fn room(open: &HashMap<String, Arc<Session>>, agent: &AgentId) -> Result<(), TooMany> {
+fn room(open: &HashMap<String, Arc<AgentSession>>, agent: &AgentId) -> Result<(), TooManySessions> {
     let own = open
         .values()
         .filter(|session| session.caller.agent == *agent)
         .count();
-    if open.len() >= SESSIONS || own >= OF_ONE_AGENT {
-        Err(TooMany)
+    if open.len() >= MAX_SESSIONS || own >= MAX_SESSIONS_PER_AGENT {
+        Err(TooManySessions)
     } else {
         Ok(())
     }

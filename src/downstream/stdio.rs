@@ -1,14 +1,14 @@
 //! stdio for agents that launch their servers: one message a line, both eras, one server behind.
 
-use super::handshake::{Opened, arrived};
+use super::handshake::{OpenedSession, arrived};
 use super::http::too_fast;
 use super::modern::is_modern;
-use super::route::{Arrived, Heads};
-use super::session::Session;
-use super::{Door, Known};
+use super::route::{Arrived, CallHeaders};
+use super::session::AgentSession;
+use super::{Authenticated, Door};
 use crate::mcp::answer::{INVALID_REQUEST, PARSE_ERROR};
-use crate::mcp::json::{FROM_AGENT, Text};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::AgentId;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
@@ -20,14 +20,14 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 /// Lines that wait to be written.
-const QUEUE: usize = 256;
+const MAX_QUEUED_LINES: usize = 256;
 
-struct Desk {
+struct StdioAgent {
     door: Arc<Door>,
     agent: AgentId,
     scope: Scope,
     out: mpsc::Sender<Bytes>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<AgentSession>>,
 }
 
 /// Serves one agent until it closes its end. What it may do is what the policy in force says of it,
@@ -41,7 +41,7 @@ pub async fn serve(
         impl AsyncWrite + Unpin + Send + 'static,
     ),
 ) {
-    let (out, mut waiting) = mpsc::channel::<Bytes>(QUEUE);
+    let (out, mut waiting) = mpsc::channel::<Bytes>(MAX_QUEUED_LINES);
     let writer = tasks::spawn("stdio writer", async move {
         let mut output = output;
         while let Some(line) = waiting.recv().await {
@@ -56,7 +56,7 @@ pub async fn serve(
         }
     });
     let mut lines = Lines::new(input);
-    let mut desk = Desk {
+    let mut desk = StdioAgent {
         door,
         agent,
         scope,
@@ -90,13 +90,13 @@ pub async fn serve(
     let _ = writer.await;
 }
 
-impl Desk {
+impl StdioAgent {
     async fn say(&self, message: &Message) {
         let _ = self.out.send(message.encode()).await;
     }
 
     async fn line(&mut self, line: Bytes) {
-        let text = match Text::read(line, &FROM_AGENT) {
+        let text = match Text::read(line, &AGENT_JSON_LIMITS) {
             Ok(text) => text,
             Err(malformed) => {
                 return self
@@ -123,9 +123,9 @@ impl Desk {
         }
     }
 
-    fn known(&self) -> Option<Known> {
+    fn authenticate(&self) -> Option<Authenticated> {
         let policy = self.door.policy.current();
-        Some(Known {
+        Some(Authenticated {
             caller: policy.identity.of_agent(self.agent.as_str())?,
             policy,
         })
@@ -133,8 +133,8 @@ impl Desk {
 
     async fn message(&mut self, message: Message) {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
-        let Some(known) = self.known() else {
-            if message.kind == Kind::Request {
+        let Some(known) = self.authenticate() else {
+            if message.kind == MessageKind::Request {
                 self.say(&refuse(
                     "the configuration no longer names this agent; ask the operator of toolgate",
                 ))
@@ -151,7 +151,7 @@ impl Desk {
         if let Some(pace) = &known.caller.pace
             && pace.take(self.door.clock.steady()).is_err()
         {
-            if message.kind != Kind::Request {
+            if message.kind != MessageKind::Request {
                 self.door.metrics.refused("overloaded");
             }
             return self
@@ -162,7 +162,7 @@ impl Desk {
                 .await;
         }
         match (message.kind, &self.session) {
-            (Kind::Request, _) if is_modern(&message) => {
+            (MessageKind::Request, _) if is_modern(&message) => {
                 match self.door.envelope(&self.scope, &message, None) {
                     Ok(revision) => self.start(Arrived {
                         known,
@@ -171,7 +171,7 @@ impl Desk {
                         message,
                         links: self.door.links.clone(),
                         session: None,
-                        heads: Heads::default(),
+                        heads: CallHeaders::default(),
                     }),
                     Err(refused) => {
                         self.say(&Message {
@@ -182,54 +182,56 @@ impl Desk {
                     }
                 }
             }
-            (Kind::Request, None) if message.method == "initialize" => {
+            (MessageKind::Request, None) if message.method == "initialize" => {
                 self.open(known, message).await;
             }
-            (Kind::Request, Some(_)) if message.method == "initialize" => {
+            (MessageKind::Request, Some(_)) if message.method == "initialize" => {
                 self.say(&refuse("already initialized")).await;
             }
-            (Kind::Request, Some(session)) => {
-                self.start(arrived(session, known, (message, Heads::default())));
+            (MessageKind::Request, Some(session)) => {
+                self.start(arrived(session, known, (message, CallHeaders::default())));
             }
-            (Kind::Request, None) => {
+            (MessageKind::Request, None) => {
                 self.say(&refuse(
                     "begin with `initialize`, or send 2026-07-28 `_meta`",
                 ))
                 .await;
             }
-            (Kind::Notification, _) if message.method == "tools/call" => {
+            (MessageKind::Notification, _) if message.method == "tools/call" => {
                 self.say(&refuse(
                     "a tools/call needs an `id`; without one nothing is called",
                 ))
                 .await;
             }
-            (Kind::Notification, None) if message.method == "notifications/cancelled" => {
+            (MessageKind::Notification, None) if message.method == "notifications/cancelled" => {
                 self.door.links.cancel(&message);
             }
-            (Kind::Notification | Kind::Response, Some(session)) => {
+            (MessageKind::Notification | MessageKind::Response, Some(session)) => {
                 self.door.heard(session, message).await;
             }
-            (Kind::Notification | Kind::Response, None) => {}
+            (MessageKind::Notification | MessageKind::Response, None) => {}
         }
     }
 
     /// Says that a request was refused. What wants no answer gets none; a server that waits for one
     /// is told.
-    async fn refuse(&self, (kind, id): (Kind, Option<Text>), refused: &Message) {
+    async fn refuse(&self, (kind, id): (MessageKind, Option<Text>), refused: &Message) {
         match (kind, &self.session) {
-            (Kind::Request, _) => self.say(refused).await,
-            (Kind::Response, Some(session)) => self.door.leaves_unanswered(session, id).await,
-            (Kind::Response, None) | (Kind::Notification, _) => {}
+            (MessageKind::Request, _) => self.say(refused).await,
+            (MessageKind::Response, Some(session)) => {
+                self.door.leaves_unanswered(session, id).await
+            }
+            (MessageKind::Response, None) | (MessageKind::Notification, _) => {}
         }
     }
 
-    async fn open(&mut self, Known { caller, .. }: Known, message: Message) {
+    async fn open(&mut self, Authenticated { caller, .. }: Authenticated, message: Message) {
         match self
             .door
             .initialize(caller, self.scope.clone(), &message)
             .await
         {
-            Ok(Opened {
+            Ok(OpenedSession {
                 session,
                 answer,
                 unsolicited,

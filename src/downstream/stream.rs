@@ -3,12 +3,12 @@
 //! §3.1). Progress that was forgotten is skipped; in place of an answer that was forgotten stands
 //! an error that says so, so that nobody waits for it.
 
-use super::body::{Answer, BETWEEN_SIGNS, events};
-use super::shelf::{Keeper, Shared};
-use crate::mcp::answer::INTERNAL;
+use super::body::{HttpAnswer, KEEPALIVE_INTERVAL, events};
+use super::replay_budget::{EventKeeper, SharedReplayBudget};
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::sse::{Comment, KEEP_ALIVE, encode};
+use crate::mcp::sse::{KEEP_ALIVE_COMMENT, SseComment, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -17,26 +17,26 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// Events and bytes that one stream keeps.
-const KEPT: usize = 256;
-const KEPT_BYTES: usize = 4 << 20;
+const MAX_EVENTS_KEPT: usize = 256;
+const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Comments that wait to be read; older ones are dropped. Each is at most as long as
 /// `mcp::sse::LONGEST_COMMENT`.
-const COMMENTS: usize = 16;
+const MAX_COMMENTS_KEPT: usize = 16;
 /// What an agent reads in place of an answer that was forgotten.
-const FORGOTTEN: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \
+const ANSWER_FORGOTTEN_MESSAGE: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \
                          repeat what changes something before you know what became of it";
 
 /// One stream.
-pub(super) struct Stream {
+pub(super) struct EventStream {
     pub(super) number: u64,
-    written: Mutex<Written>,
+    written: Mutex<StreamBuffer>,
     more: Notify,
-    shelf: Shared,
+    shelf: SharedReplayBudget,
     this: Weak<Self>,
 }
 
 /// One event.
-struct Event {
+struct StreamEvent {
     number: u64,
     bytes: Bytes,
     /// Under which the shelf counts it.
@@ -44,8 +44,8 @@ struct Event {
 }
 
 #[derive(Default)]
-struct Written {
-    events: VecDeque<Event>,
+struct StreamBuffer {
+    events: VecDeque<StreamEvent>,
     bytes: usize,
     last: u64,
     done: bool,
@@ -59,25 +59,25 @@ struct Written {
     /// Comments of the server so far. They have no id and are not read again.
     signs: u64,
     /// The last of them.
-    comments: VecDeque<Said>,
+    comments: VecDeque<KeptComment>,
 }
 
 /// A comment, its number, and the event it came after.
-struct Said {
+struct KeptComment {
     sign: u64,
     after: u64,
-    comment: Comment,
+    comment: SseComment,
 }
 
 /// How far one reader has come.
-struct Place {
+struct ReaderPosition {
     after: u64,
     reader: u64,
     signs: u64,
 }
 
-impl Stream {
-    pub(super) fn new(number: u64, shelf: &Shared) -> Arc<Self> {
+impl EventStream {
+    pub(super) fn new(number: u64, shelf: &SharedReplayBudget) -> Arc<Self> {
         let (written, more, shelf) = (Mutex::default(), Notify::new(), shelf.clone());
         Arc::new_cyclic(|this| Self {
             number,
@@ -112,13 +112,13 @@ impl Stream {
         let bytes = self.event(number, message);
         let ticket = self.shelf.put(bytes.len(), self.this.clone());
         written.bytes += bytes.len();
-        written.events.push_back(Event {
+        written.events.push_back(StreamEvent {
             number,
             bytes,
             ticket,
         });
-        while written.events.len() > KEPT
-            || (written.bytes > KEPT_BYTES && written.events.len() > 1)
+        while written.events.len() > MAX_EVENTS_KEPT
+            || (written.bytes > EVENT_BYTES_MAX && written.events.len() > 1)
         {
             if let Some(dropped) = written.events.pop_front() {
                 written.bytes -= dropped.bytes.len();
@@ -142,16 +142,16 @@ impl Stream {
     }
 
     /// The server said that it still works.
-    fn sign(&self, comment: Comment) {
+    fn sign(&self, comment: SseComment) {
         let mut written = self.written.lock();
         written.signs += 1;
-        let said = Said {
+        let said = KeptComment {
             sign: written.signs,
             after: written.last,
             comment,
         };
         written.comments.push_back(said);
-        if written.comments.len() > COMMENTS {
+        if written.comments.len() > MAX_COMMENTS_KEPT {
             written.comments.pop_front();
         }
         drop(written);
@@ -170,7 +170,7 @@ impl Stream {
 
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to
     /// one.
-    pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
+    pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> HttpAnswer {
         let (reader, signs, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
@@ -194,7 +194,7 @@ impl Stream {
             prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
         let state = (
             self.clone(),
-            Place {
+            ReaderPosition {
                 after,
                 reader,
                 signs,
@@ -213,7 +213,7 @@ impl Stream {
         ))
     }
 
-    async fn next(&self, place: &mut Place) -> Option<Bytes> {
+    async fn next(&self, place: &mut ReaderPosition) -> Option<Bytes> {
         loop {
             let more = self.more.notified();
             tokio::pin!(more);
@@ -242,14 +242,17 @@ impl Stream {
                     return None;
                 }
             }
-            if tokio::time::timeout(BETWEEN_SIGNS, more).await.is_err() {
-                return Some(Bytes::from_static(KEEP_ALIVE));
+            if tokio::time::timeout(KEEPALIVE_INTERVAL, more)
+                .await
+                .is_err()
+            {
+                return Some(Bytes::from_static(KEEP_ALIVE_COMMENT));
             }
         }
     }
 }
 
-impl Keeper for Stream {
+impl EventKeeper for EventStream {
     fn forget(&self, ticket: u64) {
         let mut written = self.written.lock();
         // The oldest of all is the oldest here, unless newer events have pushed it out meanwhile.
@@ -265,9 +268,12 @@ impl Keeper for Stream {
             return;
         };
         // Small, and at most one a stream: it needs no place on the shelf.
-        let bytes = self.event(number, &Message::error(id, INTERNAL, FORGOTTEN, None));
+        let bytes = self.event(
+            number,
+            &Message::error(id, INTERNAL_ERROR, ANSWER_FORGOTTEN_MESSAGE, None),
+        );
         written.bytes += bytes.len();
-        written.events.push_back(Event {
+        written.events.push_back(StreamEvent {
             number,
             bytes,
             ticket: 0,
@@ -275,7 +281,7 @@ impl Keeper for Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for EventStream {
     fn drop(&mut self) {
         for event in &self.written.get_mut().events {
             self.shelf.give_back(event.ticket);
@@ -284,7 +290,7 @@ impl Drop for Stream {
 }
 
 /// Stream and event of an event id of ours.
-pub(super) fn place(id: &str) -> Option<(u64, u64)> {
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, event) = id.split_once('-')?;
     Some((stream.parse().ok()?, event.parse().ok()?))
 }

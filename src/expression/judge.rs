@@ -3,7 +3,7 @@
 //! The language has no types to check and no limit on cost, so names, functions and nesting are
 //! judged here (CRATES §6).
 
-use super::LANGUAGE;
+use super::CEL_LANGUAGE;
 use crate::model::diagnostic::Problems;
 use crate::model::regular::Regular;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
@@ -12,14 +12,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Our function: does text match a pattern that was compiled at load?
-pub(super) const RE: &str = "re";
+pub(super) const RE_FUNCTION: &str = "re";
 /// An expression, in bytes.
-const MAX_SOURCE: usize = 4 << 10;
+const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 
 /// What rules know of the caller.
-const CALLER: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
+const CALLER_FIELDS: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
 /// Names of types, as in `type(arguments.id) == string`.
-const TYPES: &[&str] = &[
+const TYPE_NAMES: &[&str] = &[
     "int",
     "uint",
     "double",
@@ -38,7 +38,7 @@ const FUNCTIONS: &[&str] = &[
     "startsWith",
     "endsWith",
     "matches",
-    RE,
+    RE_FUNCTION,
     "int",
     "uint",
     "double",
@@ -71,18 +71,18 @@ const OPERATORS: &[&str] = &[
 
 /// Patterns by their text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Patterns(Arc<HashMap<String, Regular>>);
+pub(super) struct RegexTable(Arc<HashMap<String, Regular>>);
 
 /// The arguments that rules read.
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum ArgumentsRead {
     /// These.
     Named(BTreeSet<String>),
     /// All, because a rule names `arguments` as a whole.
     All,
 }
 
-impl Default for Wanted {
+impl Default for ArgumentsRead {
     fn default() -> Self {
         Self::Named(BTreeSet::new())
     }
@@ -90,7 +90,7 @@ impl Default for Wanted {
 
 /// What expressions read.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct ExpressionReads {
     /// Paths into the arguments.
     pub(super) arguments: BTreeSet<Vec<String>>,
     /// All arguments at once.
@@ -101,7 +101,7 @@ pub(super) struct Reads {
 
 /// What an expression does, as far as its text says.
 #[derive(Debug, Default)]
-pub(super) struct Effort {
+pub(super) struct ExpressionCost {
     /// Parts of it.
     pub(super) parts: u64,
     /// Whether some are done for each element of something.
@@ -113,14 +113,14 @@ pub(super) struct Effort {
 /// One expression, judged.
 pub(super) struct Expression {
     pub(super) tree: IdedExpr,
-    pub(super) reads: Reads,
-    pub(super) effort: Effort,
+    pub(super) reads: ExpressionReads,
+    pub(super) effort: ExpressionCost,
     pub(super) patterns: HashMap<String, Regular>,
 }
 
 // === impl Patterns ===
 
-impl Patterns {
+impl RegexTable {
     pub(super) fn extend(&mut self, more: HashMap<String, Regular>) {
         Arc::make_mut(&mut self.0).extend(more);
     }
@@ -134,14 +134,14 @@ impl Patterns {
         let compiled = self
             .0
             .get(pattern)
-            .ok_or_else(|| cel::ExecutionError::function_error(RE, "unknown pattern"))?;
+            .ok_or_else(|| cel::ExecutionError::function_error(RE_FUNCTION, "unknown pattern"))?;
         Ok(compiled.is_match(text))
     }
 }
 
 // === impl Reads ===
 
-impl Reads {
+impl ExpressionReads {
     pub(super) fn merge(&mut self, other: Self) {
         let Self {
             arguments,
@@ -154,11 +154,11 @@ impl Reads {
     }
 
     /// The arguments to convert for a call.
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(super) fn wanted(&self) -> ArgumentsRead {
         if self.all {
-            return Wanted::All;
+            return ArgumentsRead::All;
         }
-        Wanted::Named(
+        ArgumentsRead::Named(
             self.arguments
                 .iter()
                 .filter_map(|path| path.first().cloned())
@@ -172,14 +172,14 @@ impl Reads {
 impl Expression {
     /// Reads and judges `source`; notes every problem with its column.
     pub(super) fn read(source: &str, problems: &mut Problems) -> Option<Self> {
-        if source.len() > MAX_SOURCE {
+        if source.len() > EXPRESSION_BYTES_MAX {
             problems.error(
                 "an expression longer than 4096 bytes",
                 "split it into several rules",
             );
             return None;
         }
-        let program = match LANGUAGE.compile(source) {
+        let program = match CEL_LANGUAGE.compile(source) {
             Ok(program) => program,
             Err(errors) => {
                 for error in errors.errors {
@@ -191,9 +191,9 @@ impl Expression {
             }
         };
         let mut tree = program.expression().clone();
-        let mut judge = Judge::new(&program, problems);
+        let mut judge = ExpressionChecker::new(&program, problems);
         judge.walk(&mut tree);
-        let Judge {
+        let ExpressionChecker {
             fine,
             reads,
             patterns,
@@ -218,12 +218,12 @@ fn place(line: isize, column: isize) -> String {
 }
 
 /// One pass over the tree.
-struct Judge<'a> {
+struct ExpressionChecker<'a> {
     program: &'a Program,
     problems: &'a mut Problems,
     fine: bool,
-    reads: Reads,
-    effort: Effort,
+    reads: ExpressionReads,
+    effort: ExpressionCost,
     patterns: HashMap<String, Regular>,
     /// Names that comprehensions bind, innermost last.
     bound: Vec<String>,
@@ -231,9 +231,13 @@ struct Judge<'a> {
     nesting: usize,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ExpressionChecker<'a> {
     fn new(program: &'a Program, problems: &'a mut Problems) -> Self {
-        let (reads, effort, patterns) = (Reads::default(), Effort::default(), HashMap::new());
+        let (reads, effort, patterns) = (
+            ExpressionReads::default(),
+            ExpressionCost::default(),
+            HashMap::new(),
+        );
         Self {
             program,
             problems,
@@ -277,7 +281,7 @@ impl<'a> Judge<'a> {
             }
             Expr::Select(select) => {
                 if self.is_free(&select.operand, "caller")
-                    && !CALLER.contains(&select.field.as_str())
+                    && !CALLER_FIELDS.contains(&select.field.as_str())
                 {
                     let message = format!("the caller has no `{}`", select.field);
                     self.error(
@@ -311,7 +315,7 @@ impl<'a> Judge<'a> {
     }
 
     fn name(&mut self, id: u64, name: &str) {
-        if self.bound.iter().any(|bound| bound == name) || TYPES.contains(&name) {
+        if self.bound.iter().any(|bound| bound == name) || TYPE_NAMES.contains(&name) {
             return;
         }
         match name {
@@ -375,7 +379,7 @@ impl<'a> Judge<'a> {
                 "functions: size, contains, startsWith, endsWith, re, int, double, string, type",
             );
         }
-        if matches!(call.func_name.as_str(), "matches" | RE) {
+        if matches!(call.func_name.as_str(), "matches" | RE_FUNCTION) {
             self.pattern(id, call);
         }
         for argument in call.target.as_deref_mut().into_iter().chain(&mut call.args) {
@@ -405,7 +409,7 @@ impl<'a> Judge<'a> {
         if let Some(text) = call.target.take() {
             call.args.insert(0, *text);
         }
-        RE.clone_into(&mut call.func_name);
+        RE_FUNCTION.clone_into(&mut call.func_name);
         let pattern = match call.args.as_slice() {
             [_, pattern] => literal(pattern),
             _ => None,

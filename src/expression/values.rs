@@ -1,7 +1,7 @@
 //! Values for the expressions: JSON to CEL with integers as `int`, so that `arguments.amount + 1`
 //! means something.
 
-use super::judge::Wanted;
+use super::judge::ArgumentsRead;
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
 use cel::common::types::{
@@ -14,18 +14,18 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// What the rules of one call may read, in bytes: text as it is, 8 for each value.
-const MAX_BYTES: usize = 64 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
 
 /// A value that borrows its text.
 type Borrowed<'v> = Box<dyn Val + 'v>;
 
 /// The caller, as rules see it; made when the first of them looks.
-pub struct Seen<'v> {
+pub struct LazyCaller<'v> {
     caller: &'v Caller,
     value: OnceLock<CelMap<'v>>,
 }
 
-impl<'v> Seen<'v> {
+impl<'v> LazyCaller<'v> {
     /// `caller`, not looked at yet.
     pub fn new(caller: &'v Caller) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl<'v> Seen<'v> {
     }
 }
 
-impl VariableResolver for Seen<'_> {
+impl VariableResolver for LazyCaller<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         (variable == "caller").then(|| CowVal::Borrowed(self.value.get_or_init(|| self.value())))
     }
@@ -68,9 +68,9 @@ fn text(text: Option<&str>) -> Borrowed<'_> {
 }
 
 /// The arguments that are wanted. None when they are too long.
-pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &Wanted) -> Option<Borrowed<'v>> {
-    let mut left = MAX_BYTES;
-    let (Wanted::Named(names), Value::Object(members)) = (wanted, arguments) else {
+pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &ArgumentsRead) -> Option<Borrowed<'v>> {
+    let mut left = READ_BYTES_MAX;
+    let (ArgumentsRead::Named(names), Value::Object(members)) = (wanted, arguments) else {
         return convert(arguments, &mut left);
     };
     let mut read = HashMap::with_capacity(names.len());
@@ -94,7 +94,7 @@ pub(super) fn size(value: &Value) -> u64 {
     }
 }
 
-impl Wanted {
+impl ArgumentsRead {
     /// The size of what is wanted of `arguments`.
     pub(super) fn size(&self, arguments: &Value) -> u64 {
         match self {

@@ -2,8 +2,8 @@
 
 use super::call::Call;
 use super::record::{params_hash, seen_call};
-use crate::guards::budget::Asked;
-use crate::store::state::budget::{Seen, Task};
+use crate::guards::budget::BudgetDemand;
+use crate::store::state::budget::{SeenCall, TaskUsage};
 use crate::store::state::digest::Digest;
 
 /// What steps 7 to 12 need to know of a call's surroundings.
@@ -13,9 +13,9 @@ pub(super) struct Bill {
     /// Whose turn it takes.
     pub(super) session: Digest,
     /// What it asks of the task, and what the task may use.
-    pub(super) asked: Asked,
+    pub(super) asked: BudgetDemand,
     /// The task so far, when that can matter.
-    pub(super) before: Option<Task>,
+    pub(super) before: Option<TaskUsage>,
     /// Does the loop detector watch?
     pub(super) watched: bool,
 }
@@ -32,7 +32,7 @@ impl Bill {
     }
 
     /// The task's last calls, oldest first.
-    pub(super) fn history(&self) -> &[Seen] {
+    pub(super) fn history(&self) -> &[SeenCall] {
         self.before.as_ref().map_or(&[], |task| &task.history)
     }
 }

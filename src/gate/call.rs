@@ -19,14 +19,14 @@ use super::{fit, hops, pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
-use crate::guards::idempotency::{self, Asked, Given};
+use crate::guards::idempotency::{self, Given, KeyRequest};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
-use crate::mcp::answer::{Decision, invalid, refused, with_decision};
+use crate::mcp::answer::{DecisionMeta, invalid, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::own::OURS;
+use crate::mcp::own::OWN_META_PREFIX;
 use crate::mcp::revision::Era;
 use crate::model::call::ToolCall;
 use crate::model::caller::Caller;
@@ -34,8 +34,8 @@ use crate::model::refusal::Refusal;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
 use crate::store::state::digest::Digest;
-use crate::telemetry::metrics::Outcome;
-use crate::upstream::links::{Links, Waiting};
+use crate::telemetry::metrics::CallOutcome;
+use crate::upstream::links::{Links, WaitingRequest};
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -85,7 +85,7 @@ pub struct Call {
     /// Where the agent reads.
     pub outlet: Outlet,
     /// Its place among the agent's requests that wait.
-    pub waiting: Waiting,
+    pub waiting: WaitingRequest,
 }
 
 impl Call {
@@ -121,9 +121,9 @@ impl Call {
             .as_ref()
             .and_then(Text::object)
             .unwrap_or_default();
-        let lasting = meta
-            .iter()
-            .filter(|(key, value)| !key.starts_with(OURS) && !is_of_one_request(key, value));
+        let lasting = meta.iter().filter(|(key, value)| {
+            !key.starts_with(OWN_META_PREFIX) && !is_of_one_request(key, value)
+        });
         let lasting: Map<String, Value> = lasting
             .map(|(key, value)| (key.to_owned(), value.value()))
             .collect();
@@ -153,7 +153,7 @@ impl Call {
     }
 
     /// The call as the key is made of it.
-    pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
+    pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> KeyRequest<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
         let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
         let given = Given {
@@ -161,7 +161,7 @@ impl Call {
             argument: judged.key_argument.as_ref(),
             header,
         };
-        Asked {
+        KeyRequest {
             caller: &self.caller,
             server,
             tool: &tool.definition.name,
@@ -421,10 +421,10 @@ pub(super) fn admitted<'p>(
 fn answer(
     call: &Call,
     ending: &Result<Message, Refusal>,
-    (outcome, trail): (Outcome, &Trail),
+    (outcome, trail): (CallOutcome, &Trail),
 ) -> Message {
     let refusal = ending.as_ref().err();
-    let decision = Decision {
+    let decision = DecisionMeta {
         action: call.judged.action,
         outcome: outcome.word(),
         refusal,

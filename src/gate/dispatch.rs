@@ -11,7 +11,7 @@ use super::toolbox::Tool;
 use super::trail::Broken;
 use crate::failpoint;
 use crate::guards::ToolRules;
-use crate::guards::evidence::{Ruled, Watched};
+use crate::guards::evidence::{NotRepeated, Ruled};
 use crate::guards::idempotency::{self, Keyed, Placement};
 use crate::guards::secrets::Sealed;
 use crate::mcp::json::{Object, Text};
@@ -21,7 +21,7 @@ use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::side::capabilities;
 use crate::upstream::departure::Departure;
-use crate::upstream::pump::{Outbound, Passage, Passed};
+use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) enum Cleared<'a> {
     /// Nothing is enforced.
     Observed(Ruled),
     /// It needs no claim.
-    Read(Watched),
+    Read(NotRepeated),
     /// It is claimed.
     Claimed(Stamp<'a>),
 }
@@ -157,7 +157,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
                 "tool server `{server}` is down"
             ))));
         }
-        let passage = Passage {
+        let passage = ExchangeContext {
             caller: &call.caller,
             outlet: &call.outlet,
             links: &call.links,
@@ -182,7 +182,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
         };
         failpoint::reached("before-send");
         match passage.departs(outbound, departure).await {
-            Ok(Passed::Answer(answer)) => {
+            Ok(ExchangeOutcome::Answer(answer)) => {
                 if let Some(result) = answer
                     .body
                     .as_ref()
@@ -194,7 +194,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
                 }
                 Ok(answer)
             }
-            Ok(Passed::Gone(sent)) => Err(Broken::Cancelled(sent)),
+            Ok(ExchangeOutcome::Gone(sent)) => Err(Broken::Cancelled(sent)),
             Err(fault) => {
                 if fault.is_outage() {
                     tool.server.suspect();

@@ -7,10 +7,10 @@ use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
 use crate::guards::confirms::Rule;
 use crate::guards::evidence::Confirmed;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
-use crate::store::state::claim::Phase;
+use crate::store::state::claim::ClaimPhase;
 use serde_json::Value;
 
 impl Effects {
@@ -62,14 +62,14 @@ impl Effects {
         let Some((_, claim)) = self.store.find(action).await.map_err(unavailable)? else {
             return Ok(None);
         };
-        let Phase::Completed(stored) = &claim.phase else {
+        let ClaimPhase::Completed(stored) = &claim.phase else {
             return Ok(None);
         };
         if claim.tool != rule.tool || stored.is_error {
             return Ok(None);
         }
         let body = self.store.body(stored).await.map_err(unavailable)?;
-        let result = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
+        let result = Text::read(body, &SERVER_JSON_LIMITS).map_err(|_| Refusal::InternalError)?;
         let has_failed = result.get("isError").is_some_and(|flag| flag.is_true());
         Ok(result
             .get("structuredContent")

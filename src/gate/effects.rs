@@ -12,20 +12,20 @@ use crate::guards::budget::shown;
 use crate::guards::evidence::{Approved, Confirmed};
 use crate::guards::idempotency::{self, Keyed};
 use crate::guards::task::Belonging;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::store::claims::{Error, Store};
-use crate::store::lanes::{Lanes, Lease};
-use crate::store::state::budget::{Exceeded, Task};
-use crate::store::state::claim::{Standing, Stored, standing};
-use crate::store::state::command::{Command, Intent, Reserve};
+use crate::store::claims::{Store, StoreError};
+use crate::store::session_locks::{Lease, SessionLocks};
+use crate::store::state::budget::{Exceeded, TaskUsage};
+use crate::store::state::claim::{ClaimStatus, Stored, claim_status};
+use crate::store::state::command::{Intent, Reserve, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::Event;
-use crate::store::state::{Place, Refused, View};
+use crate::store::state::event::StoreEvent;
+use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct Effects {
     /// Claims, budgets and fences.
     pub store: Arc<dyn Store>,
     /// Who has the turn in which session.
-    pub lanes: Arc<Lanes>,
+    pub lanes: Arc<SessionLocks>,
     /// Cancelled when toolgate ends: no call waits for a person any more. What is held stays held.
     pub ending: CancellationToken,
     /// Bytes of answers that may wait for room on the disk.
@@ -123,7 +123,7 @@ impl Effects {
         };
         if asked.limits.is_limited() {
             let now = self.store.now();
-            let fresh = Task::new(now);
+            let fresh = TaskUsage::new(now);
             let left =
                 asked
                     .limits
@@ -158,14 +158,14 @@ impl Effects {
         match held.unwrap_or(Err(Refusal::DuplicateInFlight {
             after_ms: ASK_AGAIN,
         }))? {
-            Standing::Open { .. } => Ok(Stand::Open),
-            Standing::Ended(stored) | Standing::Asked(stored) => {
+            ClaimStatus::Open { .. } => Ok(Stand::Open),
+            ClaimStatus::Ended(stored) | ClaimStatus::Asked(stored) => {
                 self.answer(&stored).await.map(Stand::Again)
             }
-            Standing::Unknown(action) => Ok(Stand::Unknown(action)),
-            Standing::InFlight(_) => Err(Refusal::OutcomeUnknown),
-            Standing::Conflict => Err(Refusal::IdempotencyConflict),
-            Standing::Expired => Err(Refusal::IdempotencyKeyExpired),
+            ClaimStatus::Unknown(action) => Ok(Stand::Unknown(action)),
+            ClaimStatus::InFlight(_) => Err(Refusal::OutcomeUnknown),
+            ClaimStatus::Conflict => Err(Refusal::IdempotencyConflict),
+            ClaimStatus::Expired => Err(Refusal::IdempotencyKeyExpired),
         }
     }
 
@@ -175,16 +175,16 @@ impl Effects {
         call: &Call,
         keyed: &Keyed,
         holder: &mut Option<ActionId>,
-    ) -> Result<Standing, Refusal> {
+    ) -> Result<ClaimStatus, Refusal> {
         let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
         loop {
             let view = self
-                .look(Place {
+                .look(StoreKeys {
                     call: Some(key),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 })
                 .await?;
-            let standing = standing(
+            let standing = claim_status(
                 view.claim.as_ref(),
                 &fingerprint,
                 round.as_ref(),
@@ -192,28 +192,28 @@ impl Effects {
             );
             *holder = view
                 .claim
-                .filter(|_| !matches!(standing, Standing::Open { .. }))
+                .filter(|_| !matches!(standing, ClaimStatus::Open { .. }))
                 .map(|claim| claim.action);
-            let Standing::InFlight(action) = standing else {
+            let ClaimStatus::InFlight(action) = standing else {
                 return Ok(standing);
             };
             tokio::select! {
                 biased;
-                () = self.store.ended(key, action) => {}
+                () = self.store.wait_ended(key, action) => {}
                 () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
                 () = call.outlet.closed() => return Err(Refusal::Cancelled),
             }
         }
     }
 
-    pub(super) async fn look(&self, place: Place) -> Result<View, Refusal> {
-        self.store.look(place).await.map_err(unavailable)
+    pub(super) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
+        self.store.load_view(place).await.map_err(unavailable)
     }
 
     /// The answer that was given before, byte for byte.
     async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
         let body = self.store.body(stored).await.map_err(unavailable)?;
-        let body = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
+        let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
     }
 
@@ -277,7 +277,7 @@ impl Effects {
         };
         match self
             .store
-            .run(Command::Reserve(reserve), None)
+            .run(StoreCommand::Reserve(reserve), None)
             .await
             .map_err(unavailable)?
         {
@@ -285,7 +285,7 @@ impl Effects {
                 self.taken(bill, left).await;
                 Ok(Some(Reserved { task, tool, cost }))
             }
-            Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
+            Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(_) => Err(Refusal::InternalError),
         }
     }
@@ -295,7 +295,7 @@ impl Effects {
     async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
         if let (true, Ok(view)) = (
             bill.asked.limits.is_limited(),
-            self.store.look(of_task(bill.task)).await,
+            self.store.load_view(of_task(bill.task)).await,
         ) && let Some(task) = view.task
         {
             *left = Some(shown(&bill.asked.limits.remaining(
@@ -315,9 +315,9 @@ impl Effects {
             lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {
-            let place = Place {
+            let place = StoreKeys {
                 session: Some(bill.session),
-                ..Place::default()
+                ..StoreKeys::default()
             };
             let session = self.look(place).await?.session;
             // An agent's token can only be checked, never raise ours (004-26).
@@ -366,9 +366,12 @@ impl Effects {
                 ..entry
             },
         };
-        let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
+        let decided = self
+            .store
+            .run(StoreCommand::Begin(Box::new(intent)), None)
+            .await;
         match decided.map_err(unavailable)? {
-            Ok(Event::Intended(intended)) => {
+            Ok(StoreEvent::Intended(intended)) => {
                 self.taken(bill, left).await;
                 Ok(Some(Claimed {
                     key,
@@ -379,24 +382,24 @@ impl Effects {
                     _lease: lease,
                 }))
             }
-            Err(Refused::Taken(_) | Refused::Held(_)) => Ok(None),
-            Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
-            Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
+            Err(CommandRefusal::Taken(_) | CommandRefusal::Held(_)) => Ok(None),
+            Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
+            Err(CommandRefusal::Fenced { .. }) => Err(Refusal::Fenced),
             Ok(_)
             | Err(
-                Refused::State { .. }
-                | Refused::Settled
-                | Refused::TooManyHolds
-                | Refused::Undecided(_),
+                CommandRefusal::State { .. }
+                | CommandRefusal::Settled
+                | CommandRefusal::TooManyHolds
+                | CommandRefusal::Undecided(_),
             ) => Err(Refusal::InternalError),
         }
     }
 }
 
-pub(super) fn of_task(task: Digest) -> Place {
-    Place {
+pub(super) fn of_task(task: Digest) -> StoreKeys {
+    StoreKeys {
         task: Some(task),
-        ..Place::default()
+        ..StoreKeys::default()
     }
 }
 
@@ -411,8 +414,8 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.
-pub(super) fn unavailable(error: Error) -> Refusal {
-    let (Error::Full(why) | Error::Broken(why) | Error::Away(why)) = error;
+pub(super) fn unavailable(error: StoreError) -> Refusal {
+    let (StoreError::Full(why) | StoreError::Broken(why) | StoreError::Away(why)) = error;
     tracing::warn!(%why, "the store refuses side effects");
     Refusal::StoreUnavailable
 }

@@ -3,7 +3,7 @@
 //! changed would not be (002-05, 002-11).
 
 use super::toolbox::{Tool, Tools};
-use crate::guards::{Mode, Needed};
+use crate::guards::{Mode, RequiredArgument};
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::Policy;
 
@@ -18,7 +18,7 @@ pub struct Unfit {
     pub words: String,
 }
 
-fn lacks<'p>(policy: &'p Policy, tool: &Tool) -> Option<&'p Needed> {
+fn lacks<'p>(policy: &'p Policy, tool: &Tool) -> Option<&'p RequiredArgument> {
     policy
         .allowlist
         .contract_of(&tool.name)
@@ -33,7 +33,7 @@ pub(super) fn is_offered(policy: &Policy, tool: &Tool) -> bool {
 
 /// Why the tool is withheld, for operators.
 pub(super) fn words(policy: &Policy, tool: &Tool) -> Option<String> {
-    let Needed { key, path } = lacks(policy, tool)?;
+    let RequiredArgument { key, path } = lacks(policy, tool)?;
     Some(format!(
         "its input schema has no `{}`, by which its contract decides (`{}`)",
         path.join("."),

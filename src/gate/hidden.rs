@@ -8,7 +8,7 @@ use crate::model::ids::{ServerName, ToolName};
 use crate::model::reads::Profile;
 use crate::model::scope::Scope;
 use crate::policy::Policy;
-use crate::schema::normalize::Unfit;
+use crate::schema::normalize::NormalizeError;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ pub struct Hidden {
     /// In which profile.
     pub profile: Profile,
     /// Why.
-    pub reason: Unfit,
+    pub reason: NormalizeError,
 }
 
 impl Gate {

@@ -8,15 +8,15 @@ use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use super::{Gate, record};
 use crate::guards::ToolRules;
-use crate::guards::approval::{Bound, Rule};
+use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::evidence::Approved;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::operator::time;
-use crate::store::state::command::{Ask, Command};
+use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::hold::{Hold, Question, stand};
-use crate::store::state::{Place, Refused};
+use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
+use crate::store::state::{CommandRefusal, StoreKeys};
 use std::time::Duration;
 
 /// Calls that may be held, and those of one caller among them (SECURITY §8).
@@ -60,7 +60,7 @@ impl Effects {
             &call.caller,
             (&call.judged.arguments, &more),
         )?;
-        let key = Rule::key(&Bound {
+        let key = Rule::key(&ApprovalSubject {
             caller: &call.caller,
             session: call.judged.session.as_deref(),
             tool: &tool.name,
@@ -71,14 +71,14 @@ impl Effects {
             policy: &policy.written,
         });
         let hold = self
-            .look(Place {
+            .look(StoreKeys {
                 hold: Some(key),
-                ..Place::default()
+                ..StoreKeys::default()
             })
             .await?
             .hold;
         let now = self.store.now();
-        let stands = stand(hold.as_ref(), now);
+        let stands = hold_status(hold.as_ref(), now);
         let (id, until) = hold
             .as_ref()
             .map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
@@ -109,7 +109,7 @@ impl Effects {
 
     /// Holds the call, durably, unless another call has just held the same.
     async fn ask(&self, key: Digest, judged: Judged<'_>, rule: &Rule) -> Result<(), Refusal> {
-        let ask = Ask {
+        let ask = HoldRequest {
             key,
             id: judged.1.judged.action,
             approve_for: milliseconds(rule.approve_for),
@@ -122,12 +122,12 @@ impl Effects {
         };
         match self
             .store
-            .run(Command::Hold(Box::new(ask)), None)
+            .run(StoreCommand::Hold(Box::new(ask)), None)
             .await
             .map_err(unavailable)?
         {
-            Ok(_) | Err(Refused::Held(_)) => Ok(()),
-            Err(Refused::TooManyHolds) => Err(Refusal::ApproverUnreachable {
+            Ok(_) | Err(CommandRefusal::Held(_)) => Ok(()),
+            Err(CommandRefusal::TooManyHolds) => Err(Refusal::ApproverUnreachable {
                 why: "too many calls wait for a decision already",
             }),
             Err(_) => Err(Refusal::InternalError),
@@ -174,9 +174,9 @@ fn allowed_by(hold: &Hold) -> Vec<String> {
 }
 
 /// What a person is shown: all of it is what will run.
-fn question((policy, call, tool, rules): Judged<'_>) -> Question {
+fn question((policy, call, tool, rules): Judged<'_>) -> HoldQuestion {
     let judged = &call.judged;
-    Question {
+    HoldQuestion {
         agent: call.caller.agent.to_string(),
         tenant: call.caller.tenant.as_ref().map(ToString::to_string),
         caller_roles: call.caller.roles.clone(),

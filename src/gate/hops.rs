@@ -2,7 +2,7 @@
 //! them once (001-29). A call that goes in circles between them is refused, whatever its tool.
 
 use super::call::Call;
-use crate::mcp::headers::HOPS;
+use crate::mcp::headers::HOPS_HEADER;
 use crate::mcp::json::{Object, Text};
 use crate::model::refusal::Refusal;
 use serde_json::json;
@@ -24,7 +24,10 @@ pub(super) fn judge(call: &Call) -> Result<(), Refusal> {
 
 /// What the next toolgate reads, if the tool server is one.
 pub(super) fn header(call: &Call) -> (String, String) {
-    (HOPS.to_owned(), (call.judged.said.hops + 1).to_string())
+    (
+        HOPS_HEADER.to_owned(),
+        (call.judged.said.hops + 1).to_string(),
+    )
 }
 
 /// The same for a server without headers; a call that comes from an agent travels as it was

@@ -9,9 +9,9 @@ use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
-use crate::guards::idempotency::{Asked, Given, Keyed};
-use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
-use crate::guards::secrets::{self, Target, Wanted};
+use crate::guards::idempotency::{Given, KeyRequest, Keyed};
+use crate::guards::rewrite::{ChangedArguments, RewriteDraft, RewriteOutcome, passed_again};
+use crate::guards::secrets::{self, NeededSecrets, Target};
 use crate::mcp::headers::params_of;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
@@ -19,9 +19,9 @@ use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::refusal::Refusal;
 use crate::model::work;
 use crate::policy::Policy;
-use crate::policy::pack::Before;
-use crate::schema::{Schema, Violation};
-use crate::store::state::budget::{Rate, Remaining, Seen, Task};
+use crate::policy::pack::TaskBefore;
+use crate::schema::{Schema, SchemaViolation};
+use crate::store::state::budget::{Rate, Remaining, SeenCall, TaskUsage};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub trait Notes {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal>;
 
     /// Notes what the contract's own steps make of the arguments, before that is judged.
-    fn changed(&mut self, _before: &Value, _changed: &Changed) {}
+    fn changed(&mut self, _before: &Value, _changed: &ChangedArguments) {}
 }
 
 /// For who wants the verdict only.
@@ -76,7 +76,7 @@ pub struct Question<'a> {
     /// The idempotency key beside it, if the agent gives one.
     pub key: Option<&'a Value>,
     /// The call's task as it is before.
-    pub before: &'a Before,
+    pub before: &'a TaskBefore,
 }
 
 /// What no step has anything against.
@@ -92,7 +92,7 @@ pub struct Passed<'a> {
     /// What its task would have left.
     pub remaining: Remaining,
     /// The secrets it would need.
-    pub secrets: Wanted,
+    pub secrets: NeededSecrets,
 }
 
 impl Notes for Trail {
@@ -108,9 +108,10 @@ pub fn judge<'p>(
     notes: &mut impl Notes,
 ) -> Result<Passed<'p>, Refusal> {
     // Nobody waits but who asks: it may take what the pool gives a call.
-    let verdict = work::within(work::HEAVY, || steps(policy, call, notes));
-    let verdict = verdict
-        .unwrap_or_else(|spent| notes.note(Stage::Arguments, Err(Violation::from(spent).into())));
+    let verdict = work::within(work::HEAVY_WORK_UNITS, || steps(policy, call, notes));
+    let verdict = verdict.unwrap_or_else(|spent| {
+        notes.note(Stage::Arguments, Err(SchemaViolation::from(spent).into()))
+    });
     let is_verdict = verdict.as_ref().is_err_and(Refusal::is_verdict);
     match policy.repetition.after(call.before.refused, call.tool) {
         Err(circle) if is_verdict => notes.note(Stage::Repetition, Err(circle)),
@@ -182,7 +183,7 @@ fn steps<'p>(
                 argument,
                 ..Given::default()
             };
-            let asked = Asked {
+            let asked = KeyRequest {
                 caller,
                 server: &server,
                 tool: own,
@@ -198,11 +199,11 @@ fn steps<'p>(
     let asked = rules
         .budget
         .ask(&policy.tasks, caller, (tool, rules.side_effect));
-    let mut task = Task {
+    let mut task = TaskUsage {
         steps: before.steps,
         calls: before.tool_calls,
         cost: before.cost,
-        ..Task::new(0)
+        ..TaskUsage::new(0)
     };
     (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
     let used = task.tools.entry(asked.price.tool.clone()).or_default();
@@ -243,7 +244,7 @@ pub fn wanted(
     (tool, schema): (&ToolName, &Schema),
     arguments: &Value,
     key: Option<&Value>,
-) -> Result<Wanted, Refusal> {
+) -> Result<NeededSecrets, Refusal> {
     let (server, own) = split(tool);
     let has_references = secrets::Rule::is_in(arguments);
     let mirrored = if has_references {
@@ -296,9 +297,9 @@ pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
 }
 
 /// The task's last calls, as the loop detector remembers them.
-fn history(before: &Before, call: u64) -> Vec<Seen> {
+fn history(before: &TaskBefore, call: u64) -> Vec<SeenCall> {
     vec![
-        Seen {
+        SeenCall {
             call,
             outcome: 0,
             refused: false
@@ -360,19 +361,19 @@ pub fn made<'p, 'a>(
         .strip(schema, arguments);
     let chosen = admitted.clone().on(&arguments);
     let passed = ruled(&chosen, caller, (schema, &arguments), notes)?;
-    let mut draft = Draft::of(&arguments, passed);
+    let mut draft = RewriteDraft::of(&arguments, passed);
     let stepped = chosen.rules().rewrite.steps(caller, &arguments);
     let outcome = stepped.and_then(|stepped| {
         draft.take(stepped);
         draft.finish()
     });
     match notes.note(Stage::Rewrite, outcome)? {
-        Outcome::Same(last) => Ok(Made {
+        RewriteOutcome::Same(last) => Ok(Made {
             rules: chosen.rules(),
             arguments,
             last,
         }),
-        Outcome::Changed(changed) => {
+        RewriteOutcome::Changed(changed) => {
             notes.changed(&arguments, &changed);
             let chosen = admitted.clone().on(&changed.arguments);
             let last =

@@ -9,25 +9,25 @@ use super::trail::{Stage, Trail};
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
 use crate::model::refusal::Refusal;
-use crate::model::work::Spent;
+use crate::model::work::WorkExceeded;
 use crate::policy::Policy;
-use crate::schema::Violation;
-use crate::telemetry::tasks::heavy::{self, Unfinished};
+use crate::schema::SchemaViolation;
+use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
 use std::sync::Arc;
 
 /// Said when other heavy calls were before it for too long.
 const TOO_LATE: &str = "fewer or smaller values: by the schema these take long to judge, and other such calls were before them";
 
 /// Why a call that is too heavy to judge is refused.
-pub(super) fn refused(unfinished: Unfinished) -> Refusal {
+pub(super) fn refused(unfinished: HeavyWorkError) -> Refusal {
     match unfinished {
-        Unfinished::TooHeavy => Violation::from(Spent).into(),
-        Unfinished::TooLate => Violation {
+        HeavyWorkError::TooHeavy => SchemaViolation::from(WorkExceeded).into(),
+        HeavyWorkError::TooLate => SchemaViolation {
             pointer: String::new(),
             expected: TOO_LATE.to_owned(),
         }
         .into(),
-        Unfinished::Full => Refusal::Overloaded,
+        HeavyWorkError::Full => Refusal::Overloaded,
     }
 }
 

@@ -9,9 +9,9 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::reply::Sent;
-use crate::store::claims::{Error, Store};
-use crate::store::state::claim::{Phase, Stored};
-use crate::store::state::command::{Command, Settle};
+use crate::store::claims::{Store, StoreError};
+use crate::store::state::claim::{ClaimPhase, Stored};
+use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Evidence;
 use crate::telemetry::tasks;
@@ -71,8 +71,8 @@ impl Late {
             )
             .after(self.before);
             let phase = match (proof, readable(ended, self.era)) {
-                (Proof::NotSent, _) => Phase::NotSent,
-                (Proof::NotRun { again: true }, _) => Phase::Failed {
+                (Proof::NotSent, _) => ClaimPhase::NotSent,
+                (Proof::NotRun { again: true }, _) => ClaimPhase::Failed {
                     answer: None,
                     again: true,
                 },
@@ -113,25 +113,29 @@ pub(super) fn readable(ended: Result<Message, Broken>, era: Era) -> Result<Messa
 }
 
 /// What the claim becomes with an answer that is kept.
-pub(super) fn ended_with(proof: Proof, round: u32, stored: Stored) -> Phase {
+pub(super) fn ended_with(proof: Proof, round: u32, stored: Stored) -> ClaimPhase {
     match proof {
-        Proof::Asked => Phase::AwaitingInput {
+        Proof::Asked => ClaimPhase::AwaitingInput {
             round: round + 1,
             asked: stored,
         },
-        Proof::NotRun { again } => Phase::Failed {
+        Proof::NotRun { again } => ClaimPhase::Failed {
             answer: Some(stored),
             again,
         },
         Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => {
-            Phase::Completed(stored)
+            ClaimPhase::Completed(stored)
         }
     }
 }
 
 /// Keeps an answer that came late, or for which there was no room; while there is none, for as long
 /// as [`LATEST`].
-pub(super) async fn keep(store: &dyn Store, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+pub(super) async fn keep(
+    store: &dyn Store,
+    is_error: bool,
+    body: Bytes,
+) -> Result<Stored, StoreError> {
     let kept = tokio::time::timeout(LATEST, async {
         loop {
             match store.keep(is_error, body.clone()).await {
@@ -140,12 +144,15 @@ pub(super) async fn keep(store: &dyn Store, is_error: bool, body: Bytes) -> Resu
             }
         }
     });
-    kept.await
-        .unwrap_or_else(|_| Err(Error::Full("there was no room for too long".to_owned())))
+    kept.await.unwrap_or_else(|_| {
+        Err(StoreError::Full(
+            "there was no room for too long".to_owned(),
+        ))
+    })
 }
 
 /// Ends an unknown outcome with what is known after all.
-pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, phase: Phase) {
+pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, phase: ClaimPhase) {
     tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
     let settle = Settle {
         key,
@@ -158,18 +165,19 @@ pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, pha
     };
     let settled = tokio::time::timeout(LATEST, async {
         loop {
-            match store.run(Command::Settle(settle.clone()), None).await {
-                Err(Error::Away(_)) => tokio::time::sleep(AGAIN).await,
+            match store.run(StoreCommand::Settle(settle.clone()), None).await {
+                Err(StoreError::Away(_)) => tokio::time::sleep(AGAIN).await,
                 settled => return settled,
             }
         }
     });
-    match settled
-        .await
-        .unwrap_or_else(|_| Err(Error::Away("the store was away for too long".to_owned())))
-    {
+    match settled.await.unwrap_or_else(|_| {
+        Err(StoreError::Away(
+            "the store was away for too long".to_owned(),
+        ))
+    }) {
         // Without room it is queued.
-        Ok(Ok(_)) | Err(Error::Full(_)) => {}
+        Ok(Ok(_)) | Err(StoreError::Full(_)) => {}
         // An operator or a probe has said meanwhile what became of it, and may have been wrong.
         Ok(Err(_)) => {
             tracing::error!(%action, "a late answer came to a call that was settled without it");
@@ -178,6 +186,6 @@ pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, pha
     }
 }
 
-fn stays_unknown(action: ActionId, error: &Error) {
+fn stays_unknown(action: ActionId, error: &StoreError) {
     tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
 }

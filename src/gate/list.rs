@@ -4,11 +4,11 @@
 use super::shown::{Listed, Names};
 use super::toolbox::{Tool, Tools};
 use super::{Gate, fit, pinned};
-use crate::guards::allowlist::Class;
+use crate::guards::allowlist::CallerClass;
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
-use crate::model::reads::{Profile, Reads};
+use crate::model::reads::{Profile, SchemaReader};
 use crate::model::scope::Scope;
 use crate::policy::Policy;
 use base64::Engine as _;
@@ -40,8 +40,8 @@ pub struct Listings {
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    class: Class,
-    reads: Reads,
+    class: CallerClass,
+    reads: SchemaReader,
     scope: Scope,
     modern: bool,
     policy: String,
@@ -141,10 +141,10 @@ impl Gate {
         }
         array.push(b']');
         // Made of texts that were read strictly, so reading it again cannot fail.
-        let limits = crate::mcp::json::Limits {
+        let limits = crate::mcp::json::JsonLimits {
             bytes: usize::MAX,
             nodes: usize::MAX,
-            ..crate::mcp::json::FROM_SERVER
+            ..crate::mcp::json::SERVER_JSON_LIMITS
         };
         result.set("tools", Text::read(Bytes::from(array), &limits).ok()?);
         if offset + PAGE < visible.len() {

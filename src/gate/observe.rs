@@ -14,13 +14,13 @@ use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use crate::guards::confirms;
 use crate::guards::evidence::Ruled;
-use crate::guards::hooks::On;
+use crate::guards::hooks::HookPhase;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Section as _, ToolRules};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::store::state::command::{Command, Reserve};
+use crate::store::state::command::{Reserve, StoreCommand};
 use std::sync::Arc;
 
 /// Sends what observe mode lets pass, unless it is only planned.
@@ -85,7 +85,7 @@ impl Effects {
         let last = foreseen(&admitted, (call, tool)).await?;
         let hooks = policy
             .hooks
-            .of(On::Before, &tool.name)
+            .of(HookPhase::Before, &tool.name)
             .map(|hook| format!("hook {}", hook.name));
         trail.unasked.extend(hooks);
         let bill = self.bill(policy, call, rules, trail).await?;
@@ -125,7 +125,7 @@ impl Effects {
             limits: bill.asked.limits.only_counted(),
             price,
         };
-        let counted = self.store.run(Command::Reserve(reserve), None).await;
+        let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
         Ok(matches!(counted, Ok(Ok(_))).then_some(Reserved { task, tool, cost }))
     }
 }

@@ -4,7 +4,7 @@
 
 use super::toolbox::{Tool, Tools};
 use crate::guards::Mode;
-use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin, Unapproved};
+use crate::guards::pins::{INSTRUCTIONS_PIN_NAME, Instructions, Pin, Unapproved};
 use crate::mcp::json::Text;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::refusal::Refusal;
@@ -63,7 +63,10 @@ pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withhe
     withheld.extend(servers.all().iter().filter_map(|server| {
         let (server, up) = (&server.settings.name, server.up()?);
         let Instructions { digest, definition } = Instructions::of(up.verdict.introduction()?)?;
-        let words = match (policy.pins.judge(server, INSTRUCTIONS, &digest), definition) {
+        let words = match (
+            policy.pins.judge(server, INSTRUCTIONS_PIN_NAME, &digest),
+            definition,
+        ) {
             (Ok(()), _) => return None,
             (Err(_), None) => "the server's instructions are longer than what can be approved",
             (Err(Unapproved::Unpinned), Some(_)) => "nobody has approved the server's instructions",
@@ -71,8 +74,8 @@ pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withhe
                 "the server's instructions have changed since they were approved"
             }
         };
-        let (server, tool) = (server.clone(), ToolName::of(server, INSTRUCTIONS));
-        let drifted = policy.pins.pin(&server, INSTRUCTIONS).is_some();
+        let (server, tool) = (server.clone(), ToolName::of(server, INSTRUCTIONS_PIN_NAME));
+        let drifted = policy.pins.pin(&server, INSTRUCTIONS_PIN_NAME).is_some();
         Some(Withheld {
             server,
             tool,

@@ -1,7 +1,7 @@
 //! The idempotency key in what travels: shown in the listing, taken off a call, and put where the
 //! tool server takes one. Everything else stays as it was written.
 
-use crate::guards::idempotency::{ARGUMENT, Placement, Shown};
+use crate::guards::idempotency::{KEY_ARGUMENT_NAME, Placement, Shown};
 use crate::mcp::json::Text;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ impl Placed<'_> {
         }
         let mut members = written.and_then(Text::object).unwrap_or_default();
         if self.strip {
-            members.remove(ARGUMENT);
+            members.remove(KEY_ARGUMENT_NAME);
         }
         if let (Some(name), Some((_, key))) = (name, self.key)
             && members.get(name).is_none()
@@ -73,14 +73,14 @@ pub fn with_key(definition: &Text, shown: Shown) -> Text {
         .unwrap_or_default();
     let property =
         json!({ "type": "string", "minLength": 1, "maxLength": 255, "description": DESCRIPTION });
-    properties.set(ARGUMENT, Text::of(&property));
+    properties.set(KEY_ARGUMENT_NAME, Text::of(&property));
     schema.set("properties", properties.text());
     if shown.required {
         let mut required = schema
             .get("required")
             .and_then(Text::elements)
             .unwrap_or_default();
-        required.push(Text::string(ARGUMENT));
+        required.push(Text::string(KEY_ARGUMENT_NAME));
         schema.set("required", array(&required));
     }
     members.set("inputSchema", schema.text());
@@ -100,7 +100,7 @@ mod tests {
     fn text(json: &'static str) -> Text {
         Text::read(
             Bytes::from_static(json.as_bytes()),
-            &crate::mcp::json::FROM_AGENT,
+            &crate::mcp::json::AGENT_JSON_LIMITS,
         )
         .unwrap()
     }

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::dispatch;
 use super::effects::{Effects, unavailable};
 use super::toolbox::Tool;
-use crate::guards::idempotency::{Keyed, Probe, Verdict};
+use crate::guards::idempotency::{Keyed, Probe, ProbeVerdict};
 use crate::guards::secrets;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -14,11 +14,11 @@ use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::side::capabilities;
-use crate::store::state::claim::Phase;
-use crate::store::state::command::{Command, Settle};
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::event::Evidence;
-use crate::upstream::QUEUE;
-use crate::upstream::pump::{Outbound, Passage, Passed};
+use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -51,12 +51,12 @@ pub(super) async fn settle(
     };
     let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
     let phase = match probe.read(&result, since) {
-        Verdict::Found => {
+        ProbeVerdict::Found => {
             let stored = effects.store.keep(false, found(call.era).bytes()).await;
-            Phase::Completed(stored.map_err(unavailable)?)
+            ClaimPhase::Completed(stored.map_err(unavailable)?)
         }
-        Verdict::Absent => Phase::NotSent,
-        Verdict::Unclear => return Err(unknown),
+        ProbeVerdict::Absent => ClaimPhase::NotSent,
+        ProbeVerdict::Unclear => return Err(unknown),
     };
     tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
     let settle = Settle {
@@ -71,7 +71,7 @@ pub(super) async fn settle(
     // A quicker operator, late answer or probe has settled it, too.
     effects
         .store
-        .run(Command::Settle(settle), None)
+        .run(StoreCommand::Settle(settle), None)
         .await
         .map(drop)
         .map_err(unavailable)
@@ -102,10 +102,10 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     };
     let message = Message::request(0, "tools/call", Some(params.text()));
     // The agent did not ask, so it hears nothing of it.
-    let (outlet, _inlet) = mpsc::channel(QUEUE);
+    let (outlet, _inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
     let (links, waiting) = (&call.links, &call.waiting);
     let caller = &call.caller;
-    let passage = Passage {
+    let passage = ExchangeContext {
         caller,
         outlet: &outlet,
         links,
@@ -128,7 +128,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         })
         .await
     {
-        Ok(Passed::Answer(answer)) if !answer.is_error => {
+        Ok(ExchangeOutcome::Answer(answer)) if !answer.is_error => {
             let result = answer
                 .body
                 .filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;

@@ -2,7 +2,7 @@
 //! "an error happened": how far the call got and what the server said decide.
 
 use super::trail::Broken;
-use crate::guards::output::{self, Meaning, Said};
+use crate::guards::output::{self, Meaning, UpstreamError};
 use crate::guards::{ToolRules, idempotency};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -57,10 +57,10 @@ pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) ->
                 let text = body
                     .get("message")
                     .and_then(|message| message.as_str().map(Cow::into_owned));
-                return output.judge(Said {
+                return output.judge(UpstreamError {
                     code: code(answer),
                     text: text.as_deref(),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 });
             }
             if !says_error(body) {
@@ -72,15 +72,15 @@ pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) ->
             let text = body
                 .get("content")
                 .and_then(|content| first_text(&content.value()));
-            output.judge(Said {
+            output.judge(UpstreamError {
                 text: text.as_deref(),
                 structured: structured.as_ref(),
-                ..Said::default()
+                ..UpstreamError::default()
             })
         }
-        Err(Broken::Fault(fault)) if fault.sent == Sent::Maybe => output.judge(Said {
+        Err(Broken::Fault(fault)) if fault.sent == Sent::Maybe => output.judge(UpstreamError {
             status: Some(fault.status?),
-            ..Said::default()
+            ..UpstreamError::default()
         }),
         Err(_) => None,
     }

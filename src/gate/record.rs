@@ -17,25 +17,25 @@ use crate::model::call::ToolCall;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
-use crate::model::task::State;
+use crate::model::task::TaskState;
 use crate::policy::Policy;
-use crate::store::state::budget::Seen;
+use crate::store::state::budget::SeenCall;
 use crate::store::state::digest::Digest;
-use crate::telemetry::metrics::{CallLabels, Outcome, Tally};
-use crate::telemetry::traces::{failed, used};
+use crate::telemetry::metrics::{CallEffects, CallLabels, CallOutcome};
+use crate::telemetry::traces::{failed, record_usage};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// What became of a call that ended like this.
-fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
+fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> CallOutcome {
     match ending {
-        Ok(_) => Outcome::Answered,
-        Err(Refusal::Planned) => Outcome::Planned,
-        Err(Refusal::OutcomeUnknown) => Outcome::Unknown,
-        Err(Refusal::Cancelled | Refusal::UpstreamFailed) => Outcome::Failed,
-        Err(_) if trail.fault.is_some() => Outcome::Failed,
-        Err(_) => Outcome::Refused,
+        Ok(_) => CallOutcome::Answered,
+        Err(Refusal::Planned) => CallOutcome::Planned,
+        Err(Refusal::OutcomeUnknown) => CallOutcome::Unknown,
+        Err(Refusal::Cancelled | Refusal::UpstreamFailed) => CallOutcome::Failed,
+        Err(_) if trail.fault.is_some() => CallOutcome::Failed,
+        Err(_) => CallOutcome::Refused,
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn settle(
     judged: Judged<'_>,
     (trail, taken): (&mut Trail, Taken),
     ending: Result<Message, Refusal>,
-) -> (Outcome, Result<Message, Refusal>) {
+) -> (CallOutcome, Result<Message, Refusal>) {
     let (policy, call, tool) = judged;
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
     let entry = Box::new(entry(
@@ -114,7 +114,7 @@ fn tally(
 ) {
     let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
     let taken = u64::from(trail.sent > 0);
-    let tally = Tally {
+    let tally = CallEffects {
         is_duplicate: trail.claimed_by.is_some() && !is_conflict,
         is_replayed: trail.replayed,
         is_failed_first: claimed && ending.is_err(),
@@ -126,7 +126,7 @@ fn tally(
     };
     gate.metrics.effects(&tally, trail.now());
     if let Some((steps, cost)) = tally.used {
-        used(&tracing::Span::current(), steps, cost);
+        record_usage(&tracing::Span::current(), steps, cost);
     }
 }
 
@@ -142,7 +142,7 @@ fn count(
     (call, tool): (&Call, Option<&Tool>),
     trail: &Trail,
     ending: &Result<Message, Refusal>,
-) -> Outcome {
+) -> CallOutcome {
     let outcome = outcome_of(ending, trail);
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
@@ -191,10 +191,10 @@ pub(super) fn seen_call(tool: &str, params_hash: &str) -> u64 {
 }
 
 /// The call as the loop detector remembers it.
-fn seen(entry: &Entry) -> Seen {
+fn seen(entry: &Entry) -> SeenCall {
     let refused = entry.aborted_reason.as_deref();
     let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
-    Seen {
+    SeenCall {
         call: seen_call(&entry.tool, &entry.params_hash),
         outcome: Digest::of(outcome.as_bytes()).short(),
         refused: refused.is_some(),
@@ -354,13 +354,13 @@ pub(super) fn said(name: Option<&Value>) -> Option<String> {
 }
 
 /// Where the task is: as its agent reports, else as the call tells (003-10).
-fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
+fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> TaskState {
     let changes = rules.is_none_or(|rules| rules.side_effect);
     let reported = reported(judged, changes).ok().flatten();
     reported.unwrap_or(if changes {
-        State::Execute
+        TaskState::Execute
     } else {
-        State::Collect
+        TaskState::Collect
     })
 }
 

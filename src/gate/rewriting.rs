@@ -11,14 +11,16 @@ use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
-use crate::guards::hooks::On;
-use crate::guards::rewrite::{Changed, Draft, Outcome, Stepped, passed_again};
+use crate::guards::hooks::HookPhase;
+use crate::guards::rewrite::{
+    ChangedArguments, RewriteDraft, RewriteOutcome, Stepped, passed_again,
+};
 use crate::mcp::json::{Object, Text};
 use crate::model::call::Rewritten;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::telemetry::tasks::heavy;
-use crate::upstream::hook::{Answer, Hook};
+use crate::upstream::hook::{Hook, HookAnswer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ pub(super) fn stripped(mut call: Call, rules: &ToolRules, tool: &Tool) -> Call {
     if let Cow::Owned(arguments) = rules.arguments.strip(&tool.schema, &call.judged.arguments) {
         become_of(
             &mut call,
-            Changed {
+            ChangedArguments {
                 arguments,
                 by: vec![STRIPPED.to_owned()],
             },
@@ -54,14 +56,14 @@ impl Gate {
         passed: Ruled,
         trail: &mut Trail,
     ) -> Result<(Admitted<'p>, Final), Refusal> {
-        let mut draft = Draft::of(&call.judged.arguments, passed);
+        let mut draft = RewriteDraft::of(&call.judged.arguments, passed);
         let taken = self
             .chain((policy, before.rules()), (call, tool), &mut draft)
             .await;
         let outcome = taken.and_then(|()| draft.finish());
         match trail.check(Stage::Rewrite, outcome)? {
-            Outcome::Same(proof) => Ok((before, proof)),
-            Outcome::Changed(changed) => {
+            RewriteOutcome::Same(proof) => Ok((before, proof)),
+            RewriteOutcome::Changed(changed) => {
                 let after = before.clone().on(&changed.arguments);
                 let kept = key_kept(
                     [before.rules(), after.rules()],
@@ -87,10 +89,10 @@ impl Gate {
         &self,
         (policy, rules): (&Policy, &Arc<ToolRules>),
         (call, tool): (&Arc<Call>, &Tool),
-        draft: &mut Draft<'_>,
+        draft: &mut RewriteDraft<'_>,
     ) -> Result<(), Refusal> {
         draft.take(stepped(rules, call).await?);
-        for hook in policy.hooks.of(On::Before, &tool.name) {
+        for hook in policy.hooks.of(HookPhase::Before, &tool.name) {
             self.ask(hook, (call, tool), draft).await?;
         }
         Ok(())
@@ -101,7 +103,7 @@ impl Gate {
         &self,
         hook: &Hook,
         (call, tool): (&Call, &Tool),
-        draft: &mut Draft<'_>,
+        draft: &mut RewriteDraft<'_>,
     ) -> Result<(), Refusal> {
         let body = telling::of(telling::BEFORE, (call, tool), draft.arguments()).text();
         let id = format!("{}_before_{}", call.judged.action, hook.name);
@@ -111,7 +113,7 @@ impl Gate {
             () = call.outlet.closed() => return Err(Refusal::Cancelled),
             answer = hook.ask(&self.hooks.connections, &id, body.bytes()) => answer,
         };
-        let Answer { arguments, block, reason } = answer.map_err(|failed| {
+        let HookAnswer { arguments, block, reason } = answer.map_err(|failed| {
             tracing::warn!(hook = hook.name, %failed, "a before-hook failed, and the call is refused for that");
             self.metrics.before_hook("failed");
             Refusal::HookBroken { by: hook.name.clone(), why: failed.words().to_owned() }
@@ -147,7 +149,11 @@ async fn stepped(rules: &Arc<ToolRules>, call: &Arc<Call>) -> Result<Stepped, Re
 /// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by
 /// the rules that counted before, and by those that count now. Steps that would change it do not
 /// load.
-fn key_kept(rules: [&Arc<ToolRules>; 2], before: &Value, changed: &Changed) -> Result<(), Refusal> {
+fn key_kept(
+    rules: [&Arc<ToolRules>; 2],
+    before: &Value,
+    changed: &ChangedArguments,
+) -> Result<(), Refusal> {
     let mut keyed = rules
         .into_iter()
         .filter_map(|rules| rules.idempotency.as_ref());
@@ -162,8 +168,8 @@ fn key_kept(rules: [&Arc<ToolRules>; 2], before: &Value, changed: &Changed) -> R
 }
 
 /// The call goes on with other arguments.
-fn become_of(call: &mut Call, changed: Changed) {
-    let Changed { arguments, by } = changed;
+fn become_of(call: &mut Call, changed: ChangedArguments) {
+    let ChangedArguments { arguments, by } = changed;
     let mut params = call
         .message
         .body

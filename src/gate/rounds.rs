@@ -7,11 +7,11 @@ use super::shown::Reading;
 use super::toolbox::Tool;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
-use crate::mcp::round::{Bound, Seal};
+use crate::mcp::round::{RoundBinding, RoundSeal};
 
 /// The call with the server's own state. One that brings another is refused, with a JSON-RPC error
 /// (2026-07-28).
-pub(super) fn opened(seal: &Seal, tool: &Tool, mut call: Call) -> Call {
+pub(super) fn opened(seal: &RoundSeal, tool: &Tool, mut call: Call) -> Call {
     match seal.opened(
         bound(&call, tool, call.message.body.as_ref()),
         &call.message,
@@ -28,7 +28,7 @@ pub(super) fn opened(seal: &Seal, tool: &Tool, mut call: Call) -> Call {
 
 /// The answer as the agent reads it; `params` as it wrote them.
 pub(super) fn sealed(
-    seal: &Seal,
+    seal: &RoundSeal,
     tool: Option<&Tool>,
     (call, params): (&Call, Option<&Text>),
     answer: Message,
@@ -39,8 +39,8 @@ pub(super) fn sealed(
     }
 }
 
-fn bound<'a>(call: &'a Call, tool: &'a Tool, params: Option<&'a Text>) -> Bound<'a> {
-    Bound {
+fn bound<'a>(call: &'a Call, tool: &'a Tool, params: Option<&'a Text>) -> RoundBinding<'a> {
+    RoundBinding {
         caller: &call.caller,
         server: &tool.server.settings.name,
         method: "tools/call",

@@ -9,8 +9,8 @@ use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::ids::AgentId;
 use crate::model::tally::UNASKED_TASKS;
-use crate::upstream::keeper::{Keeper, asks_too_much, withheld};
-use crate::upstream::owners::{Owned, Shaping, is_task, shaped};
+use crate::upstream::keeper::{ServerMessagePolicy, asks_too_much, withheld};
+use crate::upstream::owners::{OwnedTask, Shaping, is_task, shaped};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -29,18 +29,18 @@ pub(super) struct Shaper {
     /// Who called, and in which revision.
     pub(super) caller: Arc<Caller>,
     pub(super) revision: &'static str,
-    pub(super) keeper: Arc<dyn Keeper>,
+    pub(super) keeper: Arc<dyn ServerMessagePolicy>,
 }
 
 impl Shaper {
     /// What is noted of a task that a call with these parameters became.
-    pub(super) fn of_task(&self, params: Option<&Text>) -> Owned {
+    pub(super) fn of_task(&self, params: Option<&Text>) -> OwnedTask {
         let (server, tool) = (
             self.tool.server.settings.name.clone(),
             self.tool.name.clone(),
         );
         let token = params.and_then(|params| params.at(&["_meta", "progressToken"]));
-        Owned {
+        OwnedTask {
             server,
             tool,
             token,

@@ -11,12 +11,12 @@ use crate::guards::idempotency::Shown;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
-use crate::model::reads::{Profile, Reads};
+use crate::model::reads::{Profile, SchemaReader};
 use crate::model::refusal::Refusal;
 use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::schema::limits;
-use crate::schema::normalize::{Back, Losses, Unfit, normalize};
+use crate::schema::normalize::{ArgumentMapping, Losses, NormalizeError, normalize};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -36,12 +36,12 @@ pub struct Variant {
     /// Its definition, under its own name.
     pub definition: Text,
     /// How arguments are read back.
-    pub back: Back,
+    pub back: ArgumentMapping,
     /// What its schema no longer says.
     pub losses: Losses,
 }
 
-type Made = Result<Arc<Variant>, Unfit>;
+type Made = Result<Arc<Variant>, NormalizeError>;
 
 /// The variants of one tool. They live and end with it, so that a changed definition has none of
 /// the old ones.
@@ -121,12 +121,16 @@ impl How {
 
 /// A definition as its server wrote it, with the argument for the key where the contract shows one,
 /// in a profile.
-pub fn variant_of(written: &Text, key: Option<Shown>, profile: Profile) -> Result<Variant, Unfit> {
+pub fn variant_of(
+    written: &Text,
+    key: Option<Shown>,
+    profile: Profile,
+) -> Result<Variant, NormalizeError> {
     let definition = key.map_or_else(|| written.clone(), |key| with_key(written, key));
     if profile == Profile::None {
         return Ok(Variant {
             definition,
-            back: Back::default(),
+            back: ArgumentMapping::default(),
             losses: Losses::default(),
         });
     }
@@ -150,13 +154,13 @@ type Table = HashMap<String, Option<ToolName>>;
 
 /// The tables already made, each for one state of the tools.
 #[derive(Default)]
-pub struct Names(Mutex<HashMap<(Scope, Reads), OfTools>>);
+pub struct Names(Mutex<HashMap<(Scope, SchemaReader), OfTools>>);
 
 /// The version of the tools, and their table.
 type OfTools = (u64, Arc<Table>);
 
 impl Names {
-    fn table(&self, tools: &Tools, scope: &Scope, reads: Reads) -> Arc<Table> {
+    fn table(&self, tools: &Tools, scope: &Scope, reads: SchemaReader) -> Arc<Table> {
         let mut tables = self.0.lock();
         if let Some((_, table)) = tables
             .get(&(scope.clone(), reads))
@@ -173,7 +177,7 @@ impl Names {
     }
 }
 
-fn table(tools: &Tools, scope: &Scope, reads: Reads) -> Table {
+fn table(tools: &Tools, scope: &Scope, reads: SchemaReader) -> Table {
     let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
     let mut table = Table::new();
     for tool in tools
@@ -219,7 +223,7 @@ impl Gate {
         tools: &Tools,
         (caller, scope): (&Caller, &Scope),
         visible: Vec<&Arc<Tool>>,
-    ) -> (Vec<Listed>, Vec<(Arc<Tool>, Unfit)>) {
+    ) -> (Vec<Listed>, Vec<(Arc<Tool>, NormalizeError)>) {
         let reads = caller.reads;
         let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
         let most = limits::of(reads.profile)
@@ -241,11 +245,11 @@ impl Gate {
             let variant = if is_free {
                 self.variant(policy, caller, tool)
             } else {
-                Err(Unfit::NameClash)
+                Err(NormalizeError::NameClash)
             };
             match variant {
                 Ok(_) if listed.len() >= most => {
-                    hidden.push((tool.clone(), Unfit::TooManyTools { most }));
+                    hidden.push((tool.clone(), NormalizeError::TooManyTools { most }));
                 }
                 Ok(variant) => {
                     listed.push(Listed {
@@ -350,11 +354,11 @@ mod tests {
 
     fn of_length(bytes: usize) -> Arc<Variant> {
         let text = Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
-        let limits = crate::mcp::json::FROM_SERVER;
+        let limits = crate::mcp::json::SERVER_JSON_LIMITS;
         let definition = Text::read(text, &limits).unwrap();
         Arc::new(Variant {
             definition,
-            back: Back::default(),
+            back: ArgumentMapping::default(),
             losses: Losses::default(),
         })
     }

@@ -7,13 +7,13 @@ use super::effects::{Effects, of_task, unavailable};
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
-use crate::guards::evidence::Watched;
+use crate::guards::evidence::NotRepeated;
 use crate::guards::task::{Belonging, reported};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
-use crate::model::task::State;
-use crate::store::state::Refused;
-use crate::store::state::command::Command;
+use crate::model::task::TaskState;
+use crate::store::state::CommandRefusal;
+use crate::store::state::command::StoreCommand;
 use crate::store::state::digest::Digest;
 
 impl Effects {
@@ -35,7 +35,7 @@ impl Effects {
             .task
             .unwrap_or_default();
         trail.before = known.state;
-        if state == State::Summarize {
+        if state == TaskState::Summarize {
             trail.evidence = known.evidence;
         }
         if known.state == Some(state) {
@@ -45,15 +45,17 @@ impl Effects {
         }
     }
 
-    async fn take(&self, task: Digest, state: State) -> Result<(), Refusal> {
+    async fn take(&self, task: Digest, state: TaskState) -> Result<(), Refusal> {
         match self
             .store
-            .run(Command::Enter { task, state }, None)
+            .run(StoreCommand::Enter { task, state }, None)
             .await
             .map_err(unavailable)?
         {
             Ok(_) => Ok(()),
-            Err(Refused::State { before }) => Err(Refusal::StateOutOfOrder { before, state }),
+            Err(CommandRefusal::State { before }) => {
+                Err(Refusal::StateOutOfOrder { before, state })
+            }
             Err(_) => Err(Refusal::InternalError),
         }
     }
@@ -68,8 +70,8 @@ impl Effects {
             .await
             .ok()
             .and_then(|view| view.task?.state)
-            == Some(State::Plan);
-        if planned && self.take(task.key, State::Collect).await.is_err() {
+            == Some(TaskState::Plan);
+        if planned && self.take(task.key, TaskState::Collect).await.is_err() {
             tracing::warn!(action = %call.judged.action, "a plan that failed still stands");
         }
     }
@@ -77,7 +79,7 @@ impl Effects {
 
 /// Whether the call is only planned: then nothing of it is sent, in observe mode neither.
 pub(super) fn is_planned(call: &Call) -> Result<bool, Refusal> {
-    Ok(reported(&call.judged, false)? == Some(State::Plan))
+    Ok(reported(&call.judged, false)? == Some(TaskState::Plan))
 }
 
 /// The rest of the gate for a call that is only planned: everything that takes nothing. Always a
@@ -85,7 +87,7 @@ pub(super) fn is_planned(call: &Call) -> Result<bool, Refusal> {
 pub(super) async fn planned(
     effects: &Effects,
     (call, tool, rules): (&Call, &Tool, &ToolRules),
-    (bill, watched): (&Bill, &Watched),
+    (bill, watched): (&Bill, &NotRepeated),
     trail: &mut Trail,
 ) -> Result<Message, Refusal> {
     if let Some(rule) = &rules.idempotency {

@@ -13,11 +13,11 @@ use crate::mcp::message::Message;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::Refusal;
-use crate::store::claims::Error;
-use crate::store::state::Place;
-use crate::store::state::budget::Seen;
-use crate::store::state::claim::Phase;
-use crate::store::state::command::{Command, Settle, Spend};
+use crate::store::claims::StoreError;
+use crate::store::state::StoreKeys;
+use crate::store::state::budget::SeenCall;
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::command::{Settle, Spend, StoreCommand};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Charge, Evidence};
 use crate::telemetry::tasks;
@@ -62,7 +62,7 @@ pub(super) struct Reserved {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     pub(super) failed: bool,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenCall,
 }
 
 impl Taken {
@@ -110,7 +110,7 @@ impl Taken {
         entry: Box<Entry>,
         answer: Option<&Message>,
         ended: Ended,
-    ) -> Result<Option<Box<Entry>>, Error> {
+    ) -> Result<Option<Box<Entry>>, StoreError> {
         let Self {
             slot,
             claim,
@@ -132,7 +132,7 @@ impl Taken {
                 failed: ended.failed,
                 seen: Some(ended.seen),
             };
-            if let Err(error) = effects.store.run(Command::Spend(spend), None).await {
+            if let Err(error) = effects.store.run(StoreCommand::Spend(spend), None).await {
                 tracing::warn!(%error, "a call is not counted");
             }
         }
@@ -148,7 +148,7 @@ impl Held {
         entry: Box<Entry>,
         answer: Option<&Message>,
         ended: Ended,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let Self {
             claimed,
             proof,
@@ -160,7 +160,7 @@ impl Held {
         let (phase, unkept) = match phase {
             Ok(phase) => (phase, None),
             Err(error) => (
-                Phase::Unknown {
+                ClaimPhase::Unknown {
                     why: "the answer could not be kept".to_owned(),
                 },
                 Some(error),
@@ -177,11 +177,11 @@ impl Held {
         };
         let settled = match effects
             .store
-            .run(Command::Settle(settle), Some(*entry))
+            .run(StoreCommand::Settle(settle), Some(*entry))
             .await
         {
             // It is queued, and will be written when there is room.
-            Err(Error::Full(_)) => written(effects, key).await,
+            Err(StoreError::Full(_)) => written(effects, key).await,
             settled => settled.map(drop),
         };
         if let Some(late) = late {
@@ -224,14 +224,14 @@ fn keep_later(
 }
 
 /// Waits for room on the disk, for a while.
-async fn written(effects: &Effects, key: Digest) -> Result<(), Error> {
-    let place = Place {
+async fn written(effects: &Effects, key: Digest) -> Result<(), StoreError> {
+    let place = StoreKeys {
         call: Some(key),
-        ..Place::default()
+        ..StoreKeys::default()
     };
     let durable = async {
         loop {
-            match effects.store.look(place).await {
+            match effects.store.load_view(place).await {
                 Err(error) if error.ends_by_itself() => {
                     tokio::time::sleep(Duration::from_millis(500)).await;
                 }
@@ -241,7 +241,7 @@ async fn written(effects: &Effects, key: Digest) -> Result<(), Error> {
     };
     tokio::time::timeout(PATIENCE, durable)
         .await
-        .unwrap_or_else(|_| Err(Error::Full("the outcome waits for room".to_owned())))
+        .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
 }
 
 /// What the claim becomes.
@@ -250,18 +250,18 @@ async fn phase(
     (proof, round): (Proof, u32),
     answer: Option<&Message>,
     entry: &Entry,
-) -> Result<Phase, Error> {
+) -> Result<ClaimPhase, StoreError> {
     Ok(match proof {
         Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
             let (is_error, body) = given(answer);
             late::ended_with(proof, round, effects.store.keep(is_error, body).await?)
         }
-        Proof::NotRun { again: true } => Phase::Failed {
+        Proof::NotRun { again: true } => ClaimPhase::Failed {
             answer: None,
             again: true,
         },
-        Proof::NotSent => Phase::NotSent,
-        Proof::Unknown => Phase::Unknown {
+        Proof::NotSent => ClaimPhase::NotSent,
+        Proof::Unknown => ClaimPhase::Unknown {
             why: entry
                 .fault
                 .clone()

@@ -6,12 +6,12 @@ use super::Gate;
 use super::call::Call;
 use super::toolbox::Tool;
 use super::trail::Trail;
-use crate::guards::hooks::On;
+use crate::guards::hooks::HookPhase;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::telemetry::metrics::Outcome;
+use crate::telemetry::metrics::CallOutcome;
 use crate::upstream::hook::Hook;
 use crate::upstream::http::Connections;
 use serde_json::{Value, json};
@@ -80,10 +80,10 @@ impl Gate {
         &self,
         policy: &Policy,
         (call, tool): (&Call, &Tool),
-        (trail, outcome): (&Trail, Outcome),
+        (trail, outcome): (&Trail, CallOutcome),
         ending: &Result<Message, Refusal>,
     ) {
-        let mut hooks = policy.hooks.of(On::After, &tool.name).peekable();
+        let mut hooks = policy.hooks.of(HookPhase::After, &tool.name).peekable();
         if trail.sent == 0 || hooks.peek().is_none() {
             return;
         }

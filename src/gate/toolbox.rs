@@ -9,11 +9,11 @@ use crate::mcp::message::Message;
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::Policy;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::schema::{Quarantine, Schema, schema_hash};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
-use crate::upstream::server::{Server, State};
+use crate::upstream::server::{ServerState, UpstreamServer};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,7 @@ pub struct Tool {
     /// SHA-256 of its definition.
     pub hash: String,
     /// Where it lives.
-    pub server: Arc<Server>,
+    pub server: Arc<UpstreamServer>,
     /// How it is shown, profile by profile (002-36).
     pub variants: Variants,
 }
@@ -155,7 +155,7 @@ impl Toolbox {
 
     /// Follows the servers until `stop`; what `policy` withholds of their tools is counted and
     /// told.
-    async fn follow(self: Arc<Self>, servers: Arc<Servers>, policy: Arc<Live>, seen: Seen) {
+    async fn follow(self: Arc<Self>, servers: Arc<Servers>, policy: Arc<LivePolicy>, seen: Seen) {
         let (mut changes, mut policies) = (servers.changed(), policy.changes());
         let Seen {
             metrics,
@@ -195,7 +195,7 @@ impl Toolbox {
     pub fn start(
         self: &Arc<Self>,
         servers: &Arc<Servers>,
-        policy: &Arc<Live>,
+        policy: &Arc<LivePolicy>,
         metrics: &Arc<Metrics>,
         stop: &CancellationToken,
     ) {
@@ -253,7 +253,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
         ..Tools::default()
     };
     for server in servers.all() {
-        if matches!(*server.state().borrow(), State::Starting) {
+        if matches!(*server.state().borrow(), ServerState::Starting) {
             continue;
         }
         tools.tried.insert(server.settings.name.clone());
@@ -300,7 +300,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
 fn compile(
     name: &ToolName,
     definition: &Arc<Definition>,
-    server: &Arc<Server>,
+    server: &Arc<UpstreamServer>,
     old: &Tools,
 ) -> Result<Arc<Tool>, (&'static str, String)> {
     if let Some(known) = old

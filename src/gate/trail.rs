@@ -7,7 +7,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::reply::{Fault, Sent};
-use crate::model::task::State;
+use crate::model::task::TaskState;
 use crate::telemetry::metrics::Metrics;
 use serde_json::Value;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub struct Trail {
     /// What it costs if it is sent, in millionths: as its contract says, or as its answer does.
     pub cost: u64,
     /// Where its task was, when its agent says where it is.
-    pub before: Option<State>,
+    pub before: Option<TaskState>,
     /// What its task has done, when that is to be summarized.
     pub evidence: Vec<ActionId>,
     /// The call that made the draft which this one confirms.

@@ -1,9 +1,9 @@
 //! Fetches secrets from where the configuration says, keeps them as long as it says, and makes them
 //! known to whatever hands on what servers say, before any of them leaves.
 
-use crate::guards::secrets::{Binding, Bindings, Source};
+use crate::guards::secrets::{Binding, Bindings, SecretSource};
 use crate::model::clock::Clock;
-use crate::model::scrub::{KNOWN, SHORTEST, TooMuch};
+use crate::model::scrub::{KNOWN_SECRETS, MIN_SECRET_BYTES, SecretsTooLong};
 use crate::model::secret::Secret;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -69,11 +69,11 @@ pub enum Failed {
     #[error("the value is not text")]
     NoText,
     /// Too short to be told from a word, or too long.
-    #[error("the value is not {SHORTEST} to {LONGEST} bytes long")]
+    #[error("the value is not {MIN_SECRET_BYTES} to {LONGEST} bytes long")]
     Length,
     /// There are too many to be looked for.
     #[error(transparent)]
-    TooMuch(#[from] TooMuch),
+    TooMuch(#[from] SecretsTooLong),
 }
 
 impl Vault {
@@ -88,7 +88,7 @@ impl Vault {
             return held.value.clone();
         }
         let value = match get(&binding.source).await {
-            Ok(value) => KNOWN
+            Ok(value) => KNOWN_SECRETS
                 .add(&binding.name, &value)
                 .map(|()| value)
                 .map_err(Failed::from),
@@ -131,26 +131,26 @@ impl Held {
         let age = now.saturating_sub(self.fetched);
         let good = match (&self.value, &binding.source) {
             (Err(_), _) => age < PAUSE,
-            (Ok(_), Source::Variable(_)) => true,
+            (Ok(_), SecretSource::Variable(_)) => true,
             // It costs little, and may be replaced at any time.
-            (Ok(_), Source::File(_)) => false,
-            (Ok(_), Source::Command { ttl, .. }) => age < *ttl,
+            (Ok(_), SecretSource::File(_)) => false,
+            (Ok(_), SecretSource::Command { ttl, .. }) => age < *ttl,
         };
         good && self.binding.source == binding.source
     }
 }
 
 /// The value, wherever it comes from; nothing is kept of it.
-pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
+pub async fn get(source: &SecretSource) -> Result<Arc<Secret>, Failed> {
     let bytes = match source {
-        Source::Variable(name) => {
+        SecretSource::Variable(name) => {
             let value = std::env::var_os(name).ok_or(Failed::Unset)?;
             Zeroizing::new(value.into_encoded_bytes())
         }
-        Source::File(path) => tokio::time::timeout(READING, file(path))
+        SecretSource::File(path) => tokio::time::timeout(READING, file(path))
             .await
             .unwrap_or(Err(Failed::TooLate))?,
-        Source::Command {
+        SecretSource::Command {
             run,
             cwd,
             timeout,
@@ -163,7 +163,7 @@ pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
     if text.contains('\0') {
         return Err(Failed::NoText);
     }
-    if !(SHORTEST..=LONGEST).contains(&text.len()) {
+    if !(MIN_SECRET_BYTES..=LONGEST).contains(&text.len()) {
         return Err(Failed::Length);
     }
     Ok(Arc::new(Secret::new(text.to_owned())))

@@ -7,9 +7,9 @@ use super::{Mode, ToolRules};
 use crate::mcp::uri::Unclear;
 use crate::model::caller::Caller;
 use crate::model::disabled::{Disabled, Reason};
-use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{AgentId, NAME_SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
-use layers::{Layer, Layers};
+use layers::{AllowlistLayer, Layers};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub mod side;
 pub mod written;
 
 pub use contracts::Contracts;
-pub use pattern::Pattern;
+pub use pattern::ToolPattern;
 pub use written::Settings;
 
 /// Characters of a name or a pattern that are shown.
-const SHOWN: usize = 160;
+const SHOWN_CHARS_MAX: usize = 160;
 
 /// As run, with the contracts behind it.
 #[derive(Debug, Clone)]
@@ -67,12 +67,12 @@ pub struct Provenance<'a> {
     /// `owner`, `disabled`, a layer such as `global` or `agent support-bot`, or `contract`.
     pub layer: &'a str,
     /// How it decided.
-    pub verdict: Verdict<'a>,
+    pub verdict: LayerVerdict<'a>,
 }
 
 /// How one layer decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum LayerVerdict<'a> {
     /// It has nothing against the tool.
     Passed,
     /// A pattern of `allow` matches.
@@ -103,7 +103,7 @@ pub enum Verdict<'a> {
 
 /// Callers for which the same holds here, so that they are listed the same tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Class(Vec<String>);
+pub struct CallerClass(Vec<String>);
 
 // === impl Rule ===
 
@@ -141,7 +141,7 @@ impl Rule {
         let mut by = Provenance {
             parent: None,
             layer: "contract",
-            verdict: Verdict::Passed,
+            verdict: LayerVerdict::Passed,
         };
         self.steps(caller, tool, &mut |step| {
             by = step;
@@ -204,7 +204,9 @@ impl Rule {
         if goes_on {
             note(own(
                 "contract",
-                rules.map_or(Verdict::NoContract, |rules| rules.judge_provider(caller)),
+                rules.map_or(LayerVerdict::NoContract, |rules| {
+                    rules.judge_provider(caller)
+                }),
             ));
         }
     }
@@ -233,7 +235,7 @@ impl Rule {
     ) -> bool {
         caller.parents.iter().all(|parent| {
             let of = Some(&parent.agent);
-            let provider = rules.map_or(Verdict::Passed, |rules| rules.judge_provider(parent));
+            let provider = rules.map_or(LayerVerdict::Passed, |rules| rules.judge_provider(parent));
             owned(rules, (parent, of), note)
                 && self.layered(tool, (parent, of), note)
                 && note(Provenance {
@@ -245,23 +247,23 @@ impl Rule {
         })
     }
 
-    fn taken_away(&self, tool: &ToolName) -> Option<Verdict<'_>> {
-        let by_operator = self.disabled.get(tool).map(Verdict::Disabled);
+    fn taken_away(&self, tool: &ToolName) -> Option<LayerVerdict<'_>> {
+        let by_operator = self.disabled.get(tool).map(LayerVerdict::Disabled);
         let is_of = |server: &ServerName| {
             tool.as_str()
                 .strip_prefix(server.as_str())
-                .is_some_and(|rest| rest.starts_with(SEPARATOR))
+                .is_some_and(|rest| rest.starts_with(NAME_SEPARATOR))
         };
         by_operator.or_else(|| {
             self.servers
                 .iter()
                 .any(is_of)
-                .then_some(Verdict::ServerDisabled)
+                .then_some(LayerVerdict::ServerDisabled)
         })
     }
 
     /// What decides which tools `caller` sees, and nothing else of it.
-    pub fn class(&self, caller: &Caller) -> Class {
+    pub fn class(&self, caller: &Caller) -> CallerClass {
         let mut said = Vec::with_capacity(8);
         let mut push = |word: &str| said.push(word.to_owned());
         let mut callers = vec![caller];
@@ -275,11 +277,11 @@ impl Rule {
             push(&caller.parents.len().to_string());
             callers.extend(caller.parents.iter().map(|parent| &**parent));
         }
-        Class(said)
+        CallerClass(said)
     }
 
     /// The layers whose `allow` names only tools of disabled servers.
-    pub fn unavailable(&self) -> impl Iterator<Item = &Layer> {
+    pub fn unavailable(&self) -> impl Iterator<Item = &AllowlistLayer> {
         self.layers
             .every()
             .into_iter()
@@ -343,9 +345,9 @@ fn owned<'a>(
 ) -> bool {
     let hidden = rules.is_some_and(|rules| rules.owner_only) && !caller.owner;
     let verdict = if hidden {
-        Verdict::OwnerOnly
+        LayerVerdict::OwnerOnly
     } else {
-        Verdict::Passed
+        LayerVerdict::Passed
     };
     note(Provenance {
         parent: parent.cloned(),
@@ -355,16 +357,16 @@ fn owned<'a>(
 }
 
 impl ToolRules {
-    fn judge_provider(&self, caller: &Caller) -> Verdict<'static> {
+    fn judge_provider(&self, caller: &Caller) -> LayerVerdict<'static> {
         let fits = |named: &String| {
             Some(named.as_str()) == caller.provider()
                 || Some(named.as_str()) == caller.model.as_deref()
         };
         let passes = self.providers_allowed.is_empty() || self.providers_allowed.iter().any(fits);
         if passes {
-            Verdict::Passed
+            LayerVerdict::Passed
         } else {
-            Verdict::Provider
+            LayerVerdict::Provider
         }
     }
 }
@@ -401,7 +403,7 @@ impl<'a> Admitted<'a> {
     }
 }
 
-impl Verdict<'_> {
+impl LayerVerdict<'_> {
     /// Does this end the matter?
     pub fn refuses(self) -> bool {
         match self {
@@ -431,32 +433,32 @@ impl fmt::Display for Provenance<'_> {
         }
         write!(f, "{}: ", short(self.layer))?;
         match self.verdict {
-            Verdict::Passed => f.write_str("nothing against it"),
-            Verdict::Allowed(pattern) => write!(f, "allowed by `{}`", short(pattern)),
-            Verdict::Stripped => {
+            LayerVerdict::Passed => f.write_str("nothing against it"),
+            LayerVerdict::Allowed(pattern) => write!(f, "allowed by `{}`", short(pattern)),
+            LayerVerdict::Stripped => {
                 f.write_str("`allow` names only tools of disabled servers and is left out")
             }
-            Verdict::Denied(pattern) => write!(f, "denied by `{}`", short(pattern)),
-            Verdict::NotAllowed => f.write_str("no pattern of `allow` matches"),
-            Verdict::Unavailable => f.write_str(
+            LayerVerdict::Denied(pattern) => write!(f, "denied by `{}`", short(pattern)),
+            LayerVerdict::NotAllowed => f.write_str("no pattern of `allow` matches"),
+            LayerVerdict::Unavailable => f.write_str(
                 "no pattern of `allow` matches; all of them name tools of disabled servers",
             ),
-            Verdict::OwnerOnly => f.write_str("the tool is for owners only"),
-            Verdict::Disabled(Reason { who, why, since }) => {
+            LayerVerdict::OwnerOnly => f.write_str("the tool is for owners only"),
+            LayerVerdict::Disabled(Reason { who, why, since }) => {
                 write!(f, "by {} since {since}: {}", short(who), short(why))
             }
-            Verdict::ServerDisabled => f.write_str("the configuration disables the server"),
-            Verdict::NoContract => f.write_str("the tool has no contract"),
-            Verdict::Provider => f.write_str("not for the provider of the caller's model"),
-            Verdict::Closed => f.write_str("closed, since no layer's `allow` names it"),
-            Verdict::Unclear(unclear) => write!(f, "no URI to compare: {unclear}"),
+            LayerVerdict::ServerDisabled => f.write_str("the configuration disables the server"),
+            LayerVerdict::NoContract => f.write_str("the tool has no contract"),
+            LayerVerdict::Provider => f.write_str("not for the provider of the caller's model"),
+            LayerVerdict::Closed => f.write_str("closed, since no layer's `allow` names it"),
+            LayerVerdict::Unclear(unclear) => write!(f, "no URI to compare: {unclear}"),
         }
     }
 }
 
-/// At most [`SHOWN`] characters of `text`, none of which does anything to a terminal (POLICY §2.6).
+/// At most [`SHOWN_CHARS_MAX`] characters of `text`, none of which does anything to a terminal (POLICY §2.6).
 fn short(text: &str) -> String {
-    let shown = text.chars().take(SHOWN).map(|letter| {
+    let shown = text.chars().take(SHOWN_CHARS_MAX).map(|letter| {
         if letter.is_control() {
             '\u{fffd}'
         } else {
@@ -464,7 +466,7 @@ fn short(text: &str) -> String {
         }
     });
     let shown: String = shown.collect();
-    if text.chars().nth(SHOWN).is_some() {
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown + "…"
     } else {
         shown

@@ -16,7 +16,7 @@ use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
 use crate::store::state::digest::Digest;
-use crate::store::state::hold::{ARGUMENTS, Stand};
+use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,22 +25,24 @@ use std::time::Duration;
 
 /// Actions after which a mistake is dear (003-97): an operator is asked, unless the contract says
 /// otherwise.
-pub const DEAR: [&str; 3] = ["delete", "pay", "grant"];
+pub const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
-const APPROVER: &str = "approver";
+const DEFAULT_APPROVER_ROLE: &str = "approver";
 /// How long operators have, if nothing is said (SEMANTICS §7).
-const APPROVE_BY: Duration = Duration::from_mins(10);
+const DEFAULT_APPROVE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the call may wait after that before it is sent.
-const EXECUTE_BY: Duration = Duration::from_mins(1);
+const DEFAULT_EXECUTE_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a call waits for its decision before its agent is told to come again.
-const HOLD: Duration = Duration::from_secs(45);
-const APPROVE_BYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
-const EXECUTE_BYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
-const HOLDS: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(4));
+const DEFAULT_HOLD_TIMEOUT: Duration = Duration::from_secs(45);
+const APPROVE_TIMEOUT_BOUNDS: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(24));
+const EXECUTE_TIMEOUT_BOUNDS: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(1));
+const HOLD_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(4));
 /// People who have to agree.
-const NEEDED: RangeInclusive<u32> = 1..=5;
+const APPROVALS_NEEDED_BOUNDS: RangeInclusive<u32> = 1..=5;
 /// Roles of which one is needed.
-const MAX_ROLES: usize = 16;
+const MAX_APPROVER_ROLES: usize = 16;
 
 /// When a person has to allow a call, and who may.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -49,7 +51,7 @@ const MAX_ROLES: usize = 16;
 pub struct Settings {
     /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet,
     /// each; `never`: none, which an irreversible effect does not allow [default: `always`].
-    pub ask: Option<Ask>,
+    pub ask: Option<ApprovalMode>,
     /// Operators with one of these roles may decide [default: `[approver]`].
     #[schemars(length(min = 1, max = 16))]
     pub approvers: Option<Vec<String>>,
@@ -70,7 +72,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub enum Ask {
+pub enum ApprovalMode {
     /// Each.
     Always,
     /// Each that no grant covers.
@@ -98,7 +100,7 @@ pub struct Rule {
 
 /// What a decision is about, and about nothing else (SEMANTICS §7, SECURITY §3E E1, E3).
 #[derive(Debug, Clone, Copy)]
-pub struct Bound<'a> {
+pub struct ApprovalSubject<'a> {
     /// Who calls.
     pub caller: &'a Caller,
     /// The session, where the wire has one.
@@ -133,27 +135,42 @@ impl Section for Settings {
             execute_by,
             hold,
         } = self;
-        let roles = approvers.unwrap_or_else(|| vec![APPROVER.to_owned()]);
+        let roles = approvers.unwrap_or_else(|| vec![DEFAULT_APPROVER_ROLE.to_owned()]);
         let is_blank = roles.iter().any(|role| role.trim().is_empty());
-        if roles.is_empty() || roles.len() > MAX_ROLES || is_blank {
-            let hint = format!("name 1 to {MAX_ROLES} roles of `admin.tokens`");
+        if roles.is_empty() || roles.len() > MAX_APPROVER_ROLES || is_blank {
+            let hint = format!("name 1 to {MAX_APPROVER_ROLES} roles of `admin.tokens`");
             problems.under("approvers", |problems| {
                 problems.error("nobody could decide", hint);
             });
         }
-        let needed = required.unwrap_or(*NEEDED.start());
-        if !NEEDED.contains(&needed) {
-            let hint = format!("between {} and {}", NEEDED.start(), NEEDED.end());
+        let needed = required.unwrap_or(*APPROVALS_NEEDED_BOUNDS.start());
+        if !APPROVALS_NEEDED_BOUNDS.contains(&needed) {
+            let hint = format!(
+                "between {} and {}",
+                APPROVALS_NEEDED_BOUNDS.start(),
+                APPROVALS_NEEDED_BOUNDS.end()
+            );
             problems.under("required", |problems| {
                 problems.error("is out of bounds", hint);
             });
         }
-        let approve_for = between("approve_by", approve_by.as_deref(), APPROVE_BYS, problems)
-            .unwrap_or(APPROVE_BY);
-        let execute_for = between("execute_by", execute_by.as_deref(), EXECUTE_BYS, problems)
-            .unwrap_or(EXECUTE_BY);
-        let hold = between("hold", hold.as_deref(), HOLDS, problems).unwrap_or(HOLD);
-        (ask != Some(Ask::Never)).then_some(Rule {
+        let approve_for = between(
+            "approve_by",
+            approve_by.as_deref(),
+            APPROVE_TIMEOUT_BOUNDS,
+            problems,
+        )
+        .unwrap_or(DEFAULT_APPROVE_TIMEOUT);
+        let execute_for = between(
+            "execute_by",
+            execute_by.as_deref(),
+            EXECUTE_TIMEOUT_BOUNDS,
+            problems,
+        )
+        .unwrap_or(DEFAULT_EXECUTE_TIMEOUT);
+        let hold = between("hold", hold.as_deref(), HOLD_TIMEOUT_BOUNDS, problems)
+            .unwrap_or(DEFAULT_HOLD_TIMEOUT);
+        (ask != Some(ApprovalMode::Never)).then_some(Rule {
             roles,
             needed,
             self_approval,
@@ -172,10 +189,12 @@ pub fn compile(
     problems: &mut Problems,
 ) -> Option<Rule> {
     let changes = actions.iter().any(|action| action != "read");
-    let is_dear =
-        changes && irreversible || actions.iter().any(|action| DEAR.contains(&action.as_str()));
+    let is_dear = changes && irreversible
+        || actions
+            .iter()
+            .any(|action| HIGH_RISK_ACTIONS.contains(&action.as_str()));
     let ask = written.as_ref().and_then(|written| written.ask);
-    if irreversible && matches!(ask, Some(Ask::Never | Ask::OnMiss)) {
+    if irreversible && matches!(ask, Some(ApprovalMode::Never | ApprovalMode::OnMiss)) {
         let hint =
             "write `ask: always`, or name in `side_effect` the `rollback` that takes it back";
         problems.under("ask", |problems| {
@@ -207,8 +226,8 @@ impl Rule {
     }
 
     /// What the decision is kept under.
-    pub fn key(bound: &Bound<'_>) -> Digest {
-        let Bound {
+    pub fn key(bound: &ApprovalSubject<'_>) -> Digest {
+        let ApprovalSubject {
             caller,
             session,
             tool,
@@ -266,7 +285,7 @@ impl Rule {
             .flatten()
             .map(|part| part.to_string().len())
             .sum();
-        if arguments.to_string().len().saturating_add(more) > ARGUMENTS {
+        if arguments.to_string().len().saturating_add(more) > MAX_HELD_ARGUMENTS_BYTES {
             return Err(Refusal::ApproverUnreachable {
                 why: "its arguments are longer than a person can be shown",
             });
@@ -279,18 +298,18 @@ impl Rule {
     pub fn judge(
         &self,
         key: Digest,
-        stand: &Stand,
+        stand: &HoldStatus,
         (id, until): (ActionId, &str),
     ) -> Result<Option<Approved>, Refusal> {
         match stand {
-            Stand::Absent => Ok(None),
-            Stand::Allowed => Ok(Some(Approved::mint(Some(key)))),
-            Stand::Pending => Err(self.pending(Some((id, until.to_owned())))),
-            Stand::Denied { why, .. } => Err(Refusal::ApprovalDenied {
+            HoldStatus::Absent => Ok(None),
+            HoldStatus::Allowed => Ok(Some(Approved::mint(Some(key)))),
+            HoldStatus::Pending => Err(self.pending(Some((id, until.to_owned())))),
+            HoldStatus::Denied { why, .. } => Err(Refusal::ApprovalDenied {
                 id,
                 why: why.clone(),
             }),
-            Stand::TimedOut => Err(Refusal::ApprovalTimeout {
+            HoldStatus::TimedOut => Err(Refusal::ApprovalTimeout {
                 id,
                 why: "nobody has decided in time",
             }),

@@ -7,7 +7,7 @@ use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
-use crate::schema::{Names, Schema, Violation, closed};
+use crate::schema::{PropertyNames, Schema, SchemaViolation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -26,11 +26,11 @@ pub struct Settings(pub Map<String, Value>);
 pub struct Rule {
     overlay: Option<Schema>,
     /// Arguments that other sections of the contract judge.
-    judged: Names,
+    judged: PropertyNames,
     /// Arguments that the contract names without judging them.
-    named: Names,
+    named: PropertyNames,
     /// The contract has variants, and these arguments choose none: what would have been right.
-    undecided: Option<Violation>,
+    undecided: Option<SchemaViolation>,
     /// Is an empty text that nobody requires taken for an absent argument?
     strips: bool,
 }
@@ -86,10 +86,10 @@ impl Rule {
     /// from the root, such as `["customer", "id"]`, and only names those in `named`.
     #[must_use]
     pub fn beside(self, judged: &[Vec<String>], named: &[String]) -> Self {
-        let judged = Names::on(judged.iter().map(Vec::as_slice));
+        let judged = PropertyNames::on(judged.iter().map(Vec::as_slice));
         Self {
             judged,
-            named: Names::on(named.iter().map(std::slice::from_ref)),
+            named: PropertyNames::on(named.iter().map(std::slice::from_ref)),
             ..self
         }
     }
@@ -100,7 +100,7 @@ impl Rule {
     pub fn undecided(self, pointer: &str, cases: &[&str]) -> Self {
         let expected = format!("one of {}", cases.join(", "));
         Self {
-            undecided: Some(Violation {
+            undecided: Some(SchemaViolation {
                 pointer: pointer.to_owned(),
                 expected,
             }),
@@ -147,7 +147,7 @@ impl Rule {
             return Err(undecided.clone().into());
         }
         let overlay = self.overlay.as_ref().map(Schema::names);
-        let contract: Vec<&Names> = overlay.into_iter().chain([&self.judged]).collect();
+        let contract: Vec<&PropertyNames> = overlay.into_iter().chain([&self.judged]).collect();
         closed::judge(&[server.names(), &self.named], &contract, arguments)
             .map_err(Refusal::from)?;
         Ok(Checked::mint())

@@ -10,7 +10,7 @@ use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 pub use crate::model::rate::RateSettings;
-use crate::store::state::budget::{Limits, MICROS, Price, Rate};
+use crate::store::state::budget::{BudgetLimits, MICROS_PER_UNIT, Price, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,11 +20,11 @@ mod shortage;
 mod tasks;
 
 pub use shortage::{shown, units};
-pub use tasks::{Action, LayerSettings, Settings as TaskSettings, Tasks};
+pub use tasks::{LimitAction, TaskLayerSettings, TaskLimits, TaskSettings};
 
 /// One unit of cost costs at most so many.
-const DEAREST: f64 = 1e12;
-const TIMEOUTS: std::ops::RangeInclusive<u64> = 1..=600_000;
+const MAX_UNIT_COST: f64 = 1e12;
+const TIMEOUT_MS_BOUNDS: std::ops::RangeInclusive<u64> = 1..=600_000;
 
 /// What one tool may use, and what a call of it costs.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -59,13 +59,13 @@ pub struct Rule {
 /// What a call asks of its task, and what the task may use.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct BudgetDemand {
     /// What the task may use, all layers and the contract together.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What the call takes.
     pub price: Price,
     /// What the limits would be for a tool that changes nothing; the same for such a tool.
-    reads: Limits,
+    reads: BudgetLimits,
 }
 
 // === impl Settings ===
@@ -107,8 +107,12 @@ impl Section for Settings {
                 problems.error("no call would ever pass", hint);
             });
         }
-        if timeout_ms.is_some_and(|timeout| !TIMEOUTS.contains(&timeout)) {
-            let hint = format!("between {} and {}", TIMEOUTS.start(), TIMEOUTS.end());
+        if timeout_ms.is_some_and(|timeout| !TIMEOUT_MS_BOUNDS.contains(&timeout)) {
+            let hint = format!(
+                "between {} and {}",
+                TIMEOUT_MS_BOUNDS.start(),
+                TIMEOUT_MS_BOUNDS.end()
+            );
             problems.under("timeout_ms", |problems| {
                 problems.error("is out of bounds", hint);
             });
@@ -172,8 +176,8 @@ fn micros(cost: f64, problems: &mut Problems) -> u64 {
     reason = "within bounds, and rounded before"
 )]
 pub fn in_micros(cost: f64) -> Option<u64> {
-    let micros = cost * MICROS as f64;
-    (0.0..=DEAREST)
+    let micros = cost * MICROS_PER_UNIT as f64;
+    (0.0..=MAX_UNIT_COST)
         .contains(&cost)
         .then(|| micros.round() as u64)
 }
@@ -183,8 +187,13 @@ pub fn in_micros(cost: f64) -> Option<u64> {
 impl Rule {
     /// What a call of `tool` takes, and what its task may use. `changes`: is the tool one with side
     /// effects?
-    pub fn ask(&self, tasks: &Tasks, caller: &Caller, (tool, changes): (&ToolName, bool)) -> Asked {
-        let own = |limits: Limits| Limits {
+    pub fn ask(
+        &self,
+        tasks: &TaskLimits,
+        caller: &Caller,
+        (tool, changes): (&ToolName, bool),
+    ) -> BudgetDemand {
+        let own = |limits: BudgetLimits| BudgetLimits {
             calls_per_tool: self.calls_per_task,
             rate: self.rate,
             ..limits
@@ -197,7 +206,7 @@ impl Rule {
             tool: counted.unwrap_or_else(|| tool.clone()),
             cost: self.cost,
         };
-        Asked {
+        BudgetDemand {
             limits: own(tasks.limits(caller, changes)),
             price,
             reads: own(tasks.limits(caller, false)),

@@ -91,9 +91,9 @@ impl Final {
 /// The task does not go in circles with this call. Left by `repetition`.
 #[must_use]
 #[derive(Debug)]
-pub struct Watched(());
+pub struct NotRepeated(());
 
-impl Watched {
+impl NotRepeated {
     /// Observe mode goes on without proof, and only observe mode can.
     pub fn observed(mode: Mode) -> Option<Self> {
         (mode == Mode::Observe).then_some(Self(()))

@@ -4,7 +4,7 @@
 use super::Section;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{NAME_SEPARATOR, ServerName, ToolName};
 use crate::model::secret::Secret;
 use crate::model::times::between;
 use crate::upstream::hook::{Hook, key_of};
@@ -18,11 +18,11 @@ use url::Url;
 /// Hooks at most.
 const MAX_HOOKS: usize = 16;
 /// Bytes of a hook's name at most.
-const MAX_NAME: usize = 32;
+const HOOK_NAME_BYTES_MAX: usize = 32;
 /// The time of one request: usual, least, most.
-const TIMEOUT: Duration = Duration::from_secs(2);
-const LEAST: Duration = Duration::from_millis(1);
-const MOST: Duration = Duration::from_secs(30);
+const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_HOOK_TIMEOUT: Duration = Duration::from_millis(1);
+const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hooks, as written.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub struct HookSettings {
     /// base64
     pub secret: Secret,
     /// `before`: it may change or block a call; `after`: it hears what came of one
-    pub on: On,
+    pub on: HookPhase,
     /// the tools whose calls it hears of: `server__tool`; a `*` at the end stands for any text
     #[schemars(length(min = 1))]
     pub tools: Vec<String>,
@@ -57,7 +57,7 @@ pub struct HookSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum On {
+pub enum HookPhase {
     /// Before the call is sent.
     Before,
     /// After it has ended.
@@ -67,12 +67,12 @@ pub enum On {
 /// As run. The default has no hooks.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    hooks: Vec<(On, Vec<Pattern>, Arc<Hook>)>,
+    hooks: Vec<(HookPhase, Vec<HookPattern>, Arc<Hook>)>,
 }
 
 /// A name, or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Pattern {
+enum HookPattern {
     Whole(String),
     Beginning(String),
 }
@@ -118,7 +118,7 @@ impl Settings {
         for (index, written) in self.0.iter().enumerate() {
             for (nth, text) in written.tools.iter().enumerate() {
                 let reaches = |server: &ServerName| {
-                    Pattern::of(text).reaches(&format!("{server}{SEPARATOR}"))
+                    HookPattern::of(text).reaches(&format!("{server}{NAME_SEPARATOR}"))
                 };
                 if servers.iter().any(reaches) {
                     continue;
@@ -143,7 +143,7 @@ fn under(problems: &mut Problems, path: &[String], note: impl FnOnce(&mut Proble
 }
 
 impl HookSettings {
-    fn compile(self, problems: &mut Problems) -> Option<(On, Vec<Pattern>, Arc<Hook>)> {
+    fn compile(self, problems: &mut Problems) -> Option<(HookPhase, Vec<HookPattern>, Arc<Hook>)> {
         let Self {
             name,
             url,
@@ -153,8 +153,13 @@ impl HookSettings {
             timeout,
             unencrypted,
         } = self;
-        let timeout =
-            between("timeout", timeout.as_deref(), (LEAST, MOST), problems).unwrap_or(TIMEOUT);
+        let timeout = between(
+            "timeout",
+            timeout.as_deref(),
+            (MIN_HOOK_TIMEOUT, MAX_HOOK_TIMEOUT),
+            problems,
+        )
+        .unwrap_or(DEFAULT_HOOK_TIMEOUT);
         if key_of(&secret).is_none() {
             let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
             problems.under("secret", |problems| problems.error("is no key", hint));
@@ -174,7 +179,7 @@ impl HookSettings {
         let hook = Hook::new(name, &url, secret, timeout)?;
         Some((
             on,
-            tools.iter().map(|text| Pattern::of(text)).collect(),
+            tools.iter().map(|text| HookPattern::of(text)).collect(),
             Arc::new(hook),
         ))
     }
@@ -188,8 +193,8 @@ fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) 
     let plain = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    if name.is_empty() || name.len() > MAX_NAME || !plain {
-        let hint = format!("use 1 to {MAX_NAME} letters, digits, `_` and `-`");
+    if name.is_empty() || name.len() > HOOK_NAME_BYTES_MAX || !plain {
+        let hint = format!("use 1 to {HOOK_NAME_BYTES_MAX} letters, digits, `_` and `-`");
         problems.error("is no name for a hook", hint);
     }
     if !names.insert(name.to_owned()) {
@@ -210,7 +215,7 @@ fn address(text: &str, unencrypted: bool, problems: &mut Problems) -> Option<Url
     Some(url)
 }
 
-impl Pattern {
+impl HookPattern {
     fn of(text: &str) -> Self {
         match text.strip_suffix('*') {
             Some(beginning) => Self::Beginning(beginning.to_owned()),
@@ -240,13 +245,13 @@ impl Pattern {
 
 impl Rule {
     /// Those that hear of the tool's calls `on` this side, in order.
-    pub fn of(&self, on: On, tool: &ToolName) -> impl Iterator<Item = &Arc<Hook>> {
-        let hears = move |patterns: &[Pattern]| {
+    pub fn of(&self, on: HookPhase, tool: &ToolName) -> impl Iterator<Item = &Arc<Hook>> {
+        let hears = move |patterns: &[HookPattern]| {
             patterns
                 .iter()
                 .any(|pattern| pattern.matches(tool.as_str()))
         };
-        let fits = move |(side, patterns, _): &&(On, Vec<Pattern>, Arc<Hook>)| {
+        let fits = move |(side, patterns, _): &&(HookPhase, Vec<HookPattern>, Arc<Hook>)| {
             *side == on && hears(patterns)
         };
         self.hooks.iter().filter(fits).map(|(_, _, hook)| hook)

@@ -6,7 +6,7 @@
 //! is the store's business; here is only which key.
 
 use super::Section;
-use super::evidence::Watched;
+use super::evidence::NotRepeated;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ActionId, ServerName};
@@ -27,20 +27,22 @@ mod probe;
 mod seed;
 mod upstream;
 
-pub use derive::Settings as Derive;
-pub use given::{ARGUMENT, Given, META};
-pub use probe::{Probe, Settings as ProbeSettings, Verdict};
-pub use upstream::{Placement, Settings as UpstreamSettings, Upstream};
+pub use derive::DeriveSettings as Derive;
+pub use given::{Given, KEY_ARGUMENT_NAME, KEY_META_NAME};
+pub use probe::{Probe, ProbeSettings, ProbeVerdict};
+pub use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSettings};
 
 /// How long a key is known after its call has ended (004-29).
-pub const TTL: Duration = Duration::from_hours(1);
-const TTLS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(24 * 30));
+pub const DEFAULT_KEY_TTL: Duration = Duration::from_hours(1);
+const KEY_TTL_BOUNDS: (Duration, Duration) =
+    (Duration::from_mins(1), Duration::from_hours(24 * 30));
 /// How long it is remembered after that that a key was used (SEMANTICS §3).
-const TOMBSTONE: Duration = Duration::from_hours(24 * 90);
-const WINDOWS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 30));
+const TOMBSTONE_TTL: Duration = Duration::from_hours(24 * 90);
+const KEY_WINDOW_BOUNDS: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(24 * 30));
 /// The latest that agents and gateways send a call again on their own (004-01).
-const HORIZON: Duration = Duration::from_secs(90);
-const MAX_ATTEMPTS: u32 = 10;
+const RESEND_HORIZON: Duration = Duration::from_secs(90);
+const MAX_SEND_ATTEMPTS: u32 = 10;
 
 /// Which calls are one and the same, and how the tool server learns of it.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -77,11 +79,11 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Rule {
     /// None: a key is required.
-    derive: Option<derive::Rule>,
+    derive: Option<derive::DeriveRule>,
     expose: bool,
     ttl: Duration,
     window: Duration,
-    upstream: Option<Upstream>,
+    upstream: Option<UpstreamKeyRule>,
     not_executed: Vec<i64>,
     probe: Option<Probe>,
     attempts: u32,
@@ -89,7 +91,7 @@ pub struct Rule {
 
 /// What a key is made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct KeyRequest<'a> {
     /// Who calls: a key means something for its agent and tenant only (004-24, 004-27).
     pub caller: &'a Caller,
     /// Where the tool lives.
@@ -104,7 +106,7 @@ pub struct Asked<'a> {
 
 /// Where a key comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum KeySource {
     /// `_meta["dev.toolgate/idempotencyKey"]`.
     Meta,
     /// An argument.
@@ -121,7 +123,7 @@ pub enum Source {
 pub struct Keyed {
     call_key: Digest,
     fingerprint: Digest,
-    source: Source,
+    source: KeySource,
     ttl: Duration,
     seed: Option<String>,
 }
@@ -178,7 +180,8 @@ impl Section for Settings {
             probe,
             attempts,
         } = self;
-        let ttl = between("ttl", ttl.as_deref(), TTLS, problems).unwrap_or(TTL);
+        let ttl =
+            between("ttl", ttl.as_deref(), KEY_TTL_BOUNDS, problems).unwrap_or(DEFAULT_KEY_TTL);
         if require && derive.is_some() {
             let hint = "take `derive` away, or `require`";
             problems.under("derive", |problems| {
@@ -191,10 +194,10 @@ impl Section for Settings {
                 problems.error("is for derived keys, and none is derived", hint);
             });
         }
-        let own = between("window", window.as_deref(), WINDOWS, problems);
+        let own = between("window", window.as_deref(), KEY_WINDOW_BOUNDS, problems);
         judge_window(own, ttl, problems);
         let window = own.unwrap_or(ttl);
-        let derive = derive.map_or_else(derive::Rule::default, |derive| {
+        let derive = derive.map_or_else(derive::DeriveRule::default, |derive| {
             problems.under("derive", |problems| derive.compile(problems))
         });
         let upstream =
@@ -204,8 +207,8 @@ impl Section for Settings {
         });
         let probe = probe.map(|probe| problems.under("probe", |problems| probe.compile(problems)));
         let attempts = attempts.unwrap_or(1);
-        if !(1..=MAX_ATTEMPTS).contains(&attempts) {
-            let hint = format!("between 1 and {MAX_ATTEMPTS}");
+        if !(1..=MAX_SEND_ATTEMPTS).contains(&attempts) {
+            let hint = format!("between 1 and {MAX_SEND_ATTEMPTS}");
             problems.under("attempts", |problems| {
                 problems.error("is out of bounds", hint);
             });
@@ -231,8 +234,8 @@ fn judge_window(window: Option<Duration>, ttl: Duration, problems: &mut Problems
         if window > ttl {
             let hint = "a call cannot be recognised for longer than it is kept: raise `ttl`, or lower `window`";
             problems.error(format!("is longer than `ttl` ({}s)", ttl.as_secs()), hint);
-        } else if window < HORIZON {
-            let hint = format!("agents send a call again for up to {}s", HORIZON.as_secs());
+        } else if window < RESEND_HORIZON {
+            let hint = format!("agents send a call again for up to {}s", RESEND_HORIZON.as_secs());
             problems.warning("is so short that a call sent again can be taken for a new one", hint);
         }
     });
@@ -254,10 +257,10 @@ fn judge_errors(errors: &[i64], problems: &mut Problems) {
 impl Default for Rule {
     fn default() -> Self {
         Self {
-            derive: Some(derive::Rule::default()),
+            derive: Some(derive::DeriveRule::default()),
             expose: false,
-            ttl: TTL,
-            window: TTL,
+            ttl: DEFAULT_KEY_TTL,
+            window: DEFAULT_KEY_TTL,
             upstream: None,
             not_executed: Vec::new(),
             probe: None,
@@ -269,10 +272,10 @@ impl Default for Rule {
 impl Rule {
     /// Gives the call its key: the agent's own, else a derived one (SEMANTICS §3). Keys that
     /// disagree, or cannot be used, refuse like a missing one.
-    pub fn key(&self, asked: &Asked<'_>, _watched: &Watched) -> Result<Keyed, Refusal> {
+    pub fn key(&self, asked: &KeyRequest<'_>, _watched: &NotRepeated) -> Result<Keyed, Refusal> {
         let fingerprint = derive::fingerprint(asked);
         if let Some((source, key)) = asked.given.one()? {
-            let call_key = derive::call_key(asked, derive::Kind::Given, key.as_bytes());
+            let call_key = derive::call_key(asked, derive::KeyKind::Given, key.as_bytes());
             return Ok(Keyed {
                 call_key,
                 fingerprint,
@@ -282,7 +285,7 @@ impl Rule {
             });
         }
         let missing = || Refusal::IdempotencyKeyRequired {
-            expected: given::EXPECTED,
+            expected: given::KEY_EXPECTED_MESSAGE,
         };
         let derived = self
             .derive
@@ -294,7 +297,7 @@ impl Rule {
         Ok(Keyed {
             call_key,
             fingerprint,
-            source: Source::Derived,
+            source: KeySource::Derived,
             ttl: self.window,
             seed: derived.seed,
         })
@@ -308,19 +311,19 @@ impl Rule {
         tool: &Schema,
         arguments: &'a Value,
     ) -> (Cow<'a, Value>, Option<Cow<'a, Value>>) {
-        let own = has_own(tool, ARGUMENT);
+        let own = has_own(tool, KEY_ARGUMENT_NAME);
         if self.expose && !own {
             let mut rest = arguments.clone();
             let taken = rest
                 .as_object_mut()
-                .and_then(|members| members.shift_remove(ARGUMENT));
+                .and_then(|members| members.shift_remove(KEY_ARGUMENT_NAME));
             return match taken {
                 Some(taken) => (Cow::Owned(rest), Some(Cow::Owned(taken))),
                 None => (Cow::Borrowed(arguments), self.of_upstream(arguments)),
             };
         }
         let key = arguments
-            .get(ARGUMENT)
+            .get(KEY_ARGUMENT_NAME)
             .filter(|key| own && key.is_string())
             .map(Cow::Borrowed);
         (
@@ -345,7 +348,7 @@ impl Rule {
                 Placement::Argument(name) => Some(name.as_str()),
                 Placement::Meta(_) | Placement::Header(_) => None,
             });
-        std::iter::once(ARGUMENT).chain(own)
+        std::iter::once(KEY_ARGUMENT_NAME).chain(own)
     }
 
     fn of_upstream<'a>(&self, arguments: &'a Value) -> Option<Cow<'a, Value>> {
@@ -362,7 +365,7 @@ impl Rule {
 
     /// What the listing shows of the key.
     pub fn shown(&self, tool: &Schema) -> Option<Shown> {
-        (self.expose && !has_own(tool, ARGUMENT)).then_some(Shown {
+        (self.expose && !has_own(tool, KEY_ARGUMENT_NAME)).then_some(Shown {
             required: self.derive.is_none(),
         })
     }
@@ -373,13 +376,13 @@ impl Rule {
         let pointers = self
             .derive
             .as_ref()
-            .map(derive::Rule::pointers)
+            .map(derive::DeriveRule::pointers)
             .unwrap_or_default();
         pointers.iter().map(|pointer| steps(pointer)).collect()
     }
 
     /// Where the tool server takes a key of its own.
-    pub fn upstream(&self) -> Option<&Upstream> {
+    pub fn upstream(&self) -> Option<&UpstreamKeyRule> {
         self.upstream.as_ref()
     }
 
@@ -444,7 +447,7 @@ impl Keyed {
     /// Where the key comes from and how long it counts, for `explain`.
     pub fn describe(&self, rule: &Rule) -> String {
         let from = match (self.source, &rule.derive) {
-            (Source::Derived, Some(derive)) => format!("derived from {derive}"),
+            (KeySource::Derived, Some(derive)) => format!("derived from {derive}"),
             _ => "given".to_owned(),
         };
         format!(
@@ -454,7 +457,7 @@ impl Keyed {
     }
 
     /// Where the key comes from.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> KeySource {
         self.source
     }
 
@@ -467,10 +470,10 @@ impl Keyed {
     /// How long the key stays used after that: a given one is never executed again silently, while
     /// a call that equals one whose window is over is a new call.
     pub fn keep(&self) -> Duration {
-        if self.source == Source::Derived {
+        if self.source == KeySource::Derived {
             Duration::ZERO
         } else {
-            TOMBSTONE
+            TOMBSTONE_TTL
         }
     }
 
@@ -481,7 +484,7 @@ impl Keyed {
     pub fn upstream_key(&self, claim: ActionId) -> String {
         match (&self.seed, self.source) {
             (Some(seed), _) => seed.clone(),
-            (None, Source::Derived) => {
+            (None, KeySource::Derived) => {
                 let claim = claim.to_string();
                 Digest::of_parts(
                     "toolgate upstream key",

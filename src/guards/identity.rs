@@ -19,13 +19,13 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 mod family;
 mod schemas;
 
-pub use schemas::Settings as SchemaSettings;
+pub use schemas::SchemaSettings;
 
 /// The agent of every message when no callers are configured.
-pub const ANONYMOUS: &str = "anonymous";
+pub const ANONYMOUS_AGENT: &str = "anonymous";
 
 /// Bytes below which a token can be guessed.
-const WEAK: usize = 16;
+const MIN_TOKEN_BYTES: usize = 16;
 
 /// Who may call, as written: the keys `callers` and `front_ends`.
 #[derive(Debug, Default)]
@@ -93,13 +93,13 @@ pub struct FrontEndSettings {
 /// As run.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    tokens: Vec<([u8; 32], Holder)>,
+    tokens: Vec<([u8; 32], TokenHolder)>,
     callers: Vec<Arc<Caller>>,
     anonymous: Option<Arc<Caller>>,
 }
 
 #[derive(Debug, Clone)]
-enum Holder {
+enum TokenHolder {
     Agent(Arc<Caller>),
     FrontEnd {
         header: String,
@@ -169,7 +169,7 @@ impl Section for Settings {
                     if let Some(token) = settings.token {
                         rule.tokens.push((
                             digest(&token, &mut seen, problems),
-                            Holder::Agent(Arc::clone(caller)),
+                            TokenHolder::Agent(Arc::clone(caller)),
                         ));
                     }
                     let of = settings
@@ -195,7 +195,7 @@ impl Section for Settings {
                         problems.under("header", |problems| problems.error("is no name of a header", hint));
                     }
                     let header = header.to_ascii_lowercase();
-                    rule.tokens.push((digest(&token, &mut seen, problems), Holder::FrontEnd { header, agents }));
+                    rule.tokens.push((digest(&token, &mut seen, problems), TokenHolder::FrontEnd { header, agents }));
                 });
             }
         });
@@ -266,9 +266,9 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
     problems.under("token", |problems| {
         if bytes == 0 {
             problems.error("the token is empty", "make one: `openssl rand -hex 32`");
-        } else if bytes < WEAK {
+        } else if bytes < MIN_TOKEN_BYTES {
             problems.warning(
-                format!("the token is shorter than {WEAK} bytes"),
+                format!("the token is shorter than {MIN_TOKEN_BYTES} bytes"),
                 "make one: `openssl rand -hex 32`",
             );
         }
@@ -287,10 +287,10 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 impl Rule {
     /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
     pub fn anonymous() -> Self {
-        let pace = Some(Arc::new(Meter::new(family::RATE)));
+        let pace = Some(Arc::new(Meter::new(family::DEFAULT_MESSAGE_RATE)));
         let caller = Arc::new(Caller {
             pace,
-            ..Caller::named(ANONYMOUS)
+            ..Caller::named(ANONYMOUS_AGENT)
         });
         Self {
             tokens: Vec::new(),
@@ -334,8 +334,8 @@ impl Rule {
             .map(|(_, holder)| holder)
             .ok_or(Unauthorized::UnknownToken)?
         {
-            Holder::Agent(caller) => Ok(Arc::clone(caller)),
-            Holder::FrontEnd {
+            TokenHolder::Agent(caller) => Ok(Arc::clone(caller)),
+            TokenHolder::FrontEnd {
                 header: name,
                 agents,
             } => header(name)

@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Characters of an error's text that are looked through.
-const LOOKED_AT: usize = 4096;
+const ERROR_TEXT_CHARS_READ: usize = 4096;
 /// Lines of one contract.
-const MAX_LINES: usize = 64;
+const MAX_ERROR_RULES: usize = 64;
 
 /// What errors of the tool server mean.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -22,14 +22,14 @@ const MAX_LINES: usize = 64;
 #[schemars(rename = "Output")]
 pub struct Settings {
     /// The first that fits decides.
-    pub errors: Vec<Written>,
+    pub errors: Vec<ErrorSettings>,
 }
 
 /// One kind of error. All that is written of it must fit.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OutputError")]
-pub struct Written {
+pub struct ErrorSettings {
     /// HTTP status (400 to 599) or JSON-RPC code (negative).
     pub code: Option<i64>,
     /// What the error's message, or the text of a result with `isError`, contains; upper and lower
@@ -61,11 +61,11 @@ pub enum Meaning {
 /// As run. The default knows no error.
 #[derive(Debug, Default)]
 pub struct Rule {
-    lines: Vec<Line>,
+    lines: Vec<ErrorRule>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ErrorRule {
     code: Option<i64>,
     says: Option<String>,
     at: Option<(String, Value)>,
@@ -74,7 +74,7 @@ struct Line {
 
 /// An error as it came; absent is what it does not have.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Said<'a> {
+pub struct UpstreamError<'a> {
     /// HTTP status of an exchange that brought no answer.
     pub status: Option<u16>,
     /// JSON-RPC code.
@@ -103,11 +103,14 @@ impl Section for Settings {
 
     fn compile(self, problems: &mut Problems) -> Rule {
         problems.under("errors", |problems| {
-            if self.errors.len() > MAX_LINES {
-                problems.error(format!("more than {MAX_LINES} errors"), "say less of each");
+            if self.errors.len() > MAX_ERROR_RULES {
+                problems.error(
+                    format!("more than {MAX_ERROR_RULES} errors"),
+                    "say less of each",
+                );
             }
             let lines = self.errors.into_iter().enumerate();
-            let compile = |(index, written): (usize, Written)| {
+            let compile = |(index, written): (usize, ErrorSettings)| {
                 problems.under(index.to_string(), |problems| written.compile(problems))
             };
             Rule {
@@ -117,8 +120,8 @@ impl Section for Settings {
     }
 }
 
-impl Written {
-    fn compile(self, problems: &mut Problems) -> Line {
+impl ErrorSettings {
+    fn compile(self, problems: &mut Problems) -> ErrorRule {
         let Self {
             code,
             says,
@@ -159,7 +162,7 @@ impl Written {
                 problems.error("not a JSON pointer into the result", hint);
             });
         }
-        Line {
+        ErrorRule {
             code,
             says,
             at: at.zip(equals),
@@ -172,7 +175,7 @@ impl Written {
 
 impl Rule {
     /// What the contract says that this error means, if it says anything.
-    pub fn judge(&self, said: Said<'_>) -> Option<Meaning> {
+    pub fn judge(&self, said: UpstreamError<'_>) -> Option<Meaning> {
         self.lines
             .iter()
             .find(|line| line.fits(said))
@@ -185,9 +188,9 @@ impl Rule {
     }
 }
 
-impl Line {
-    fn fits(&self, said: Said<'_>) -> bool {
-        let Said {
+impl ErrorRule {
+    fn fits(&self, said: UpstreamError<'_>) -> bool {
+        let UpstreamError {
             status,
             code,
             text,
@@ -196,7 +199,7 @@ impl Line {
         let named = |wanted: i64| status.map(i64::from) == Some(wanted) || code == Some(wanted);
         let contains = |wanted: &String| {
             let end = text
-                .and_then(|text| text.char_indices().nth(LOOKED_AT))
+                .and_then(|text| text.char_indices().nth(ERROR_TEXT_CHARS_READ))
                 .map(|(end, _)| end);
             text.is_some_and(|text| text[..end.unwrap_or(text.len())].contains(wanted.as_str()))
         };
@@ -253,68 +256,68 @@ mod tests {
         ]));
         assert_eq!(problems, [""; 0]);
         let locked = json!({ "error": { "code": "LOCKED" } });
-        let far = format!("{}timed out", "x".repeat(LOOKED_AT));
+        let far = format!("{}timed out", "x".repeat(ERROR_TEXT_CHARS_READ));
         for (said, means) in [
             (
-                Said {
+                UpstreamError {
                     structured: Some(&locked),
                     text: Some("timed out"),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 Some("retryable"),
             ),
             (
-                Said {
+                UpstreamError {
                     code: Some(-32050),
                     text: Some("no quota left"),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 Some("not_executed"),
             ),
             (
-                Said {
+                UpstreamError {
                     code: Some(-32050),
                     text: Some("other"),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 None,
             ),
             (
-                Said {
+                UpstreamError {
                     status: Some(502),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 Some("retryable"),
             ),
             (
-                Said {
+                UpstreamError {
                     text: Some("the bank timed out"),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 Some("unknown"),
             ),
             (
-                Said {
+                UpstreamError {
                     text: Some("the bank TIMED OUT"),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 None,
             ),
             (
-                Said {
+                UpstreamError {
                     text: Some(&far),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 None,
             ),
             (
-                Said {
+                UpstreamError {
                     code: Some(-32603),
-                    ..Said::default()
+                    ..UpstreamError::default()
                 },
                 Some("failed"),
             ),
-            (Said::default(), None),
+            (UpstreamError::default(), None),
         ] {
             assert_eq!(rule.judge(said).map(Meaning::word), means, "{said:?}");
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 mod reach;
 
-use reach::Pattern;
+use reach::ReachPattern;
 
 /// Who may call the tool, and on what.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -52,7 +52,7 @@ pub struct Rule {
     /// Of each list the caller needs one.
     roles: Vec<Vec<String>>,
     tenants: Vec<String>,
-    resources: Vec<(String, Vec<Pattern>)>,
+    resources: Vec<(String, Vec<ReachPattern>)>,
 }
 
 // === impl Settings ===
@@ -88,7 +88,7 @@ impl Section for Settings {
     }
 }
 
-fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>) {
+fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<ReachPattern>) {
     let Resource {
         pointer: place,
         allow,
@@ -103,7 +103,7 @@ fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>
         }
         let compile = |(index, pattern): (usize, &String)| {
             problems.under(index.to_string(), |problems| {
-                Pattern::compile(pattern, problems)
+                ReachPattern::compile(pattern, problems)
             })
         };
         allow.iter().enumerate().filter_map(compile).collect()

@@ -6,7 +6,7 @@
 //! seen becomes a pin by being seen.
 
 use crate::mcp::json::Text;
-use crate::mcp::tools::LONGEST_DEFINITION;
+use crate::mcp::tools::MAX_DEFINITION_BYTES;
 use crate::model::ids::ServerName;
 use crate::schema::schema_hash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The pin file's name, if nothing is said.
-pub const FILE_NAME: &str = "toolgate.pins.yaml";
+pub const PIN_FILE_NAME: &str = "toolgate.pins.yaml";
 
 /// What stands for a tool's name where a server's `instructions` are pinned (SECURITY §3C C9); no
 /// tool can have it.
-pub const INSTRUCTIONS: &str = ":instructions";
+pub const INSTRUCTIONS_PIN_NAME: &str = ":instructions";
 
 /// Which definitions of tools are approved, as written: the pin file's name, or more.
 #[derive(Debug, Clone, Deserialize)]
@@ -28,13 +28,13 @@ pub enum Settings {
     /// The file.
     File(String),
     /// The file, and what of tools that are not in it.
-    Whole(Whole),
+    Whole(PinFileSettings),
 }
 
 /// As [`Settings::Whole`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Whole {
+pub struct PinFileSettings {
     /// The pin file.
     pub file: String,
     /// Whether a tool that is not in it is withheld.
@@ -44,13 +44,13 @@ pub struct Whole {
 /// As run: what is approved. The default asks for nothing.
 #[derive(Debug, Default, Clone)]
 pub struct Rule {
-    wanted: Wanted,
+    wanted: PinRequirement,
     pinned: HashMap<ServerName, HashMap<String, Pin>>,
 }
 
 /// Which tools need a pin.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum PinRequirement {
     /// None: no pin file is configured.
     #[default]
     Nothing,
@@ -86,8 +86,8 @@ impl Instructions {
         let text = said.get("instructions")?;
         let lines = text.as_str().unwrap_or_default();
         let lines: Vec<&str> = lines.split('\n').collect();
-        let value = serde_json::json!({ "name": INSTRUCTIONS, "lines": lines });
-        let definition = (text.as_bytes().len() <= LONGEST_DEFINITION).then(|| Text::of(&value));
+        let value = serde_json::json!({ "name": INSTRUCTIONS_PIN_NAME, "lines": lines });
+        let definition = (text.as_bytes().len() <= MAX_DEFINITION_BYTES).then(|| Text::of(&value));
         Some(Self {
             digest: schema_hash(&value),
             definition,
@@ -111,15 +111,15 @@ impl Settings {
     pub fn into_parts(self) -> (String, bool) {
         match self {
             Self::File(file) => (file, true),
-            Self::Whole(Whole { file, require }) => (file, require),
+            Self::Whole(PinFileSettings { file, require }) => (file, require),
         }
     }
 }
 
-impl Default for Whole {
+impl Default for PinFileSettings {
     fn default() -> Self {
         Self {
-            file: FILE_NAME.to_owned(),
+            file: PIN_FILE_NAME.to_owned(),
             require: true,
         }
     }
@@ -136,7 +136,7 @@ impl JsonSchema for Settings {
             "type": ["string", "object"],
             "additionalProperties": false,
             "properties": {
-                "file": { "description": "The pin file, beside the configuration.", "type": "string", "default": FILE_NAME },
+                "file": { "description": "The pin file, beside the configuration.", "type": "string", "default": PIN_FILE_NAME },
                 "require": { "description": "Whether a tool that is not in it is withheld.", "type": "boolean", "default": true }
             }
         })
@@ -149,7 +149,11 @@ impl Rule {
     /// `require`: every tool needs a pin; else only what has one must be as it says.
     pub fn new(require: bool, pinned: HashMap<ServerName, HashMap<String, Pin>>) -> Self {
         Self {
-            wanted: if require { Wanted::All } else { Wanted::Known },
+            wanted: if require {
+                PinRequirement::All
+            } else {
+                PinRequirement::Known
+            },
             pinned,
         }
     }
@@ -162,16 +166,20 @@ impl Rule {
         digest: &str,
     ) -> Result<(), Unapproved<'_>> {
         match (self.wanted, self.pin(server, tool)) {
-            (Wanted::Nothing, _) | (Wanted::Known, None) => Ok(()),
-            (Wanted::All, None) => Err(Unapproved::Unpinned),
-            (Wanted::Known | Wanted::All, Some(pin)) if pin.digest == digest => Ok(()),
-            (Wanted::Known | Wanted::All, Some(pin)) => Err(Unapproved::Drifted(pin)),
+            (PinRequirement::Nothing, _) | (PinRequirement::Known, None) => Ok(()),
+            (PinRequirement::All, None) => Err(Unapproved::Unpinned),
+            (PinRequirement::Known | PinRequirement::All, Some(pin)) if pin.digest == digest => {
+                Ok(())
+            }
+            (PinRequirement::Known | PinRequirement::All, Some(pin)) => {
+                Err(Unapproved::Drifted(pin))
+            }
         }
     }
 
     /// Is the `tool` of `server` withheld whatever its definition is, because none was approved?
     pub fn lacks(&self, server: &ServerName, tool: &str) -> bool {
-        self.wanted == Wanted::All && self.pin(server, tool).is_none()
+        self.wanted == PinRequirement::All && self.pin(server, tool).is_none()
     }
 
     /// The approved definition of a tool, whether its server is up or not.

@@ -6,11 +6,11 @@
 //! is tried.
 
 use super::Section;
-use super::evidence::{Final, Watched};
+use super::evidence::{Final, NotRepeated};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
-use crate::store::state::budget::{HISTORY, Seen};
+use crate::store::state::budget::{MAX_SEEN_CALLS, SeenCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -52,23 +52,23 @@ struct Thresholds {
     refusals: usize,
 }
 
-const USUAL: Thresholds = Thresholds {
+const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
     warn: 5,
     stop: 10,
     ping_pong: 12,
     refusals: 16,
 };
 
-const SAME: &str = "the same call has had the same outcome again and again";
-const IN_TURN: &str = "two calls have had the same outcomes in turn, again and again";
-const REFUSED: &str = "one call after the other was refused";
+const SAME_CALL_MESSAGE: &str = "the same call has had the same outcome again and again";
+const PING_PONG_MESSAGE: &str = "two calls have had the same outcomes in turn, again and again";
+const REFUSALS_MESSAGE: &str = "one call after the other was refused";
 
 /// The call may go on.
 #[must_use]
 #[derive(Debug)]
 pub struct Allowed {
     /// The proof.
-    pub watched: Watched,
+    pub watched: NotRepeated,
     /// What the agent should be told beside the answer: how the task begins to repeat itself.
     pub warning: Option<&'static str>,
 }
@@ -89,23 +89,23 @@ impl Section for Settings {
         } = self;
         let mut read = |key: &str, written: Option<usize>, usual: usize, least: usize| {
             let number = written.unwrap_or(usual);
-            if !(least..=HISTORY).contains(&number) {
+            if !(least..=MAX_SEEN_CALLS).contains(&number) {
                 let hint = format!(
-                    "between {least} and {HISTORY}: so many calls of a task are remembered"
+                    "between {least} and {MAX_SEEN_CALLS}: so many calls of a task are remembered"
                 );
                 problems.under(key, |problems| problems.error("is out of bounds", hint));
             }
             number
         };
-        let stop = read("stop", stop, USUAL.stop, 2);
+        let stop = read("stop", stop, DEFAULT_THRESHOLDS.stop, 2);
         let warn = read(
             "warn",
             warn,
-            USUAL.warn.min(stop.saturating_sub(1)).max(1),
+            DEFAULT_THRESHOLDS.warn.min(stop.saturating_sub(1)).max(1),
             1,
         );
-        let ping_pong = read("ping_pong", ping_pong, USUAL.ping_pong, 4);
-        let refusals = read("refusals", refusals, USUAL.refusals, 2);
+        let ping_pong = read("ping_pong", ping_pong, DEFAULT_THRESHOLDS.ping_pong, 4);
+        let refusals = read("refusals", refusals, DEFAULT_THRESHOLDS.refusals, 2);
         if warn >= stop {
             let hint = "lower `warn`, or raise `stop`";
             problems.under("warn", |problems| {
@@ -132,12 +132,12 @@ impl Rule {
     /// and arguments as [`Seen::call`] has it.
     pub fn watch(
         &self,
-        history: &[Seen],
+        history: &[SeenCall],
         tool: &ToolName,
         call: u64,
         last: &Final,
     ) -> Result<Allowed, Refusal> {
-        let watched = Watched::mint(last);
+        let watched = NotRepeated::mint(last);
         let Some(thresholds) = self
             .watched
             .as_ref()
@@ -150,9 +150,9 @@ impl Rule {
         };
         let same = repeated(history, call);
         let pattern = if same >= thresholds.stop {
-            Some(SAME)
+            Some(SAME_CALL_MESSAGE)
         } else if in_turn(history, call) >= thresholds.ping_pong {
-            Some(IN_TURN)
+            Some(PING_PONG_MESSAGE)
         } else {
             None
         };
@@ -160,7 +160,7 @@ impl Rule {
             Some(pattern) => Err(Refusal::LoopDetected { pattern }),
             None => Ok(Allowed {
                 watched,
-                warning: (same >= thresholds.warn).then_some(SAME),
+                warning: (same >= thresholds.warn).then_some(SAME_CALL_MESSAGE),
             }),
         }
     }
@@ -170,9 +170,9 @@ impl Rule {
     pub fn after(&self, refused: usize, tool: &ToolName) -> Result<(), Refusal> {
         let watched = self.watched.filter(|_| !self.except.contains(tool));
         match watched {
-            Some(thresholds) if refused >= thresholds.refusals => {
-                Err(Refusal::LoopDetected { pattern: REFUSED })
-            }
+            Some(thresholds) if refused >= thresholds.refusals => Err(Refusal::LoopDetected {
+                pattern: REFUSALS_MESSAGE,
+            }),
             _ => Ok(()),
         }
     }
@@ -191,7 +191,7 @@ impl Rule {
 }
 
 /// How often `call` has last had one and the same outcome, whatever else was called between.
-fn repeated(history: &[Seen], call: u64) -> usize {
+fn repeated(history: &[SeenCall], call: u64) -> usize {
     let mut outcomes = history
         .iter()
         .rev()
@@ -204,7 +204,7 @@ fn repeated(history: &[Seen], call: u64) -> usize {
 }
 
 /// How many calls at the end are `call` and one other in turn, each always with one outcome.
-fn in_turn(history: &[Seen], call: u64) -> usize {
+fn in_turn(history: &[SeenCall], call: u64) -> usize {
     let [.., before, last] = history else {
         return 0;
     };

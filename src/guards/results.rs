@@ -5,9 +5,9 @@
 //! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
 
 use super::{Mode, Section};
-use crate::mcp::json::place::Step;
-use crate::mcp::json::{FROM_SERVER, Kind, Scalar, Text};
-use crate::mcp::message::{Kind as Of, Message};
+use crate::mcp::json::path_edit::PathStep;
+use crate::mcp::json::{SERVER_JSON_LIMITS, Scalar, ScalarKind, Text};
+use crate::mcp::message::{Message, MessageKind as Of};
 use crate::model::diagnostic::Problems;
 use crate::model::regular::Regular;
 use crate::model::work;
@@ -25,16 +25,16 @@ mod redaction;
 use redaction::Redaction;
 
 /// Results are read up to this size anyway (SECURITY §8).
-const MOST_BYTES: usize = 4 << 20;
+const RESULT_BYTES_MAX: usize = 4 << 20;
 /// A withheld result says so in so many bytes.
-const LEAST_BYTES: usize = 1 << 10;
+const RESULT_BYTES_MIN: usize = 1 << 10;
 /// Where the result of a task names it, and bytes of that name at most.
-const RELATED: &str = "io.modelcontextprotocol/related-task";
-const LONGEST_ID: usize = 258;
+const RELATED_TASK_META: &str = "io.modelcontextprotocol/related-task";
+const TASK_ID_BYTES_MAX: usize = 258;
 /// Where a tool says things in a form of its own: in a result, and in a log message or an error.
-const OWN: [&str; 2] = ["structuredContent", "data"];
+const STRUCTURED_KEYS: [&str; 2] = ["structuredContent", "data"];
 /// Redactions of one contract at most.
-const MOST_REDACTIONS: usize = 32;
+const MAX_REDACTIONS: usize = 32;
 
 /// What becomes of results before the agent reads them.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub struct Settings {
     /// its size and SHA-256.
     pub max_bytes: Option<usize>,
     /// What is taken out, in this order.
-    pub redact: Vec<redaction::Settings>,
+    pub redact: Vec<redaction::RedactionSettings>,
     /// Whether `structuredContent` must fit the tool's own `outputSchema`, where it has one; a
     /// result that does not is withheld. A contract without `results` checks it, too, in
     /// enforce mode, where the schema can be judged.
@@ -89,7 +89,7 @@ pub type Output<'s> = Option<&'s Result<Schema, Quarantine>>;
 
 /// Why a result is withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Withheld {
+enum WithheldReason {
     TooLong(usize),
     Misfit,
     NotJudged,
@@ -108,16 +108,16 @@ impl Section for Settings {
             redact,
             output_schema,
         } = self;
-        if max_bytes.is_some_and(|most| !(LEAST_BYTES..=MOST_BYTES).contains(&most)) {
-            let hint = format!("between {LEAST_BYTES} and {MOST_BYTES}");
+        if max_bytes.is_some_and(|most| !(RESULT_BYTES_MIN..=RESULT_BYTES_MAX).contains(&most)) {
+            let hint = format!("between {RESULT_BYTES_MIN} and {RESULT_BYTES_MAX}");
             problems.under("max_bytes", |problems| {
                 problems.error("is out of bounds", hint);
             });
         }
         let redactions = problems.under("redact", |problems| {
-            if redact.len() > MOST_REDACTIONS {
+            if redact.len() > MAX_REDACTIONS {
                 problems.error(
-                    format!("more than {MOST_REDACTIONS}"),
+                    format!("more than {MAX_REDACTIONS}"),
                     "join patterns with `|`, pointers with `*`",
                 );
             }
@@ -187,7 +187,7 @@ impl Rule {
         let too_long = self
             .max_bytes
             .filter(|most| length > *most)
-            .map(Withheld::TooLong);
+            .map(WithheldReason::TooLong);
         let body = match misfit.or(too_long) {
             Some(why) if is_result => withheld(&body, why, !self.may_reshape()),
             Some(why) if answer.is_error => withheld_error(&body, why),
@@ -257,9 +257,9 @@ impl Rule {
     pub fn too_costly(&self, said: Message) -> Message {
         let body = said.body.as_ref().map(|body| {
             if said.is_error {
-                withheld_error(body, Withheld::TooCostly)
+                withheld_error(body, WithheldReason::TooCostly)
             } else {
-                withheld(body, Withheld::TooCostly, true)
+                withheld(body, WithheldReason::TooCostly, true)
             }
         });
         Message { body, ..said }
@@ -279,23 +279,23 @@ impl Rule {
 
 /// Does the result break its schema? One that says `isError` need not have what the schema
 /// describes.
-fn misfit(body: &Text, output: Output<'_>) -> Option<Withheld> {
+fn misfit(body: &Text, output: Output<'_>) -> Option<WithheldReason> {
     let schema = output.filter(|_| !body.get("isError").is_some_and(|flag| flag.is_true()))?;
     let Ok(schema) = schema else {
-        return Some(Withheld::NotJudged);
+        return Some(WithheldReason::NotJudged);
     };
     let structured = body.get("structuredContent");
     let fits = structured.is_some_and(|structured| schema.accepts(&structured.value()).is_ok());
-    (!fits).then_some(Withheld::Misfit)
+    (!fits).then_some(WithheldReason::Misfit)
 }
 
 /// Takes out what stands at the place in `structuredContent`, and in every text of `content` that
 /// is JSON itself. Other texts that say what was taken out say it no more.
-fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
+fn at_place(body: &Text, path: &[PathStep], with: &Text) -> Text {
     let mut taken = Vec::new();
     let mut members = body.object().unwrap_or_default();
     let mut take = |old: &Text| {
-        taken.extend(redaction::said(old));
+        taken.extend(redaction::plain_text(old));
         with.clone()
     };
     if let Some(new) = members
@@ -310,12 +310,12 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     let texts = || {
         content
             .scalars()
-            .filter(|one| one.kind == Kind::String && one.under == b"text")
+            .filter(|one| one.kind == ScalarKind::String && one.under == b"text")
     };
     let mut edits = Vec::new();
     let mut plain = Vec::new();
     for one in texts() {
-        let json = Text::read(Bytes::from(one.value().into_owned()), &FROM_SERVER).ok();
+        let json = Text::read(Bytes::from(one.value().into_owned()), &SERVER_JSON_LIMITS).ok();
         match json.filter(|json| json.is_object() || json.is_array()) {
             Some(json) => edits.extend(
                 json.with_at(path, &mut take)
@@ -344,7 +344,7 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
 /// stand; in what a tool says in a form of its own, also in names and numbers.
 fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
     let mut members = body.object().unwrap_or_default();
-    let own = OWN
+    let own = STRUCTURED_KEYS
         .into_iter()
         .filter_map(|key| Some((key, in_data(members.get(key)?, pattern, with)?)));
     for (key, new) in own.collect::<Vec<_>>() {
@@ -357,7 +357,7 @@ fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
     };
     let strings = body
         .scalars()
-        .filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
+        .filter(|one| one.kind == ScalarKind::String && !redaction::is_protocol(one));
     let edits = strings.filter_map(|one| {
         let value = one.value();
         let new = pattern.replaced(&value, with);
@@ -370,14 +370,16 @@ fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
 fn in_data(data: &Text, pattern: &Regular, with: &str) -> Option<Text> {
     let of = |kind| data.scalars().filter(move |one| one.kind == kind);
     let matching = |one: &Scalar<'_>| pattern.is_match(&one.value());
-    let mut edits: Vec<_> = of(Kind::Number)
+    let mut edits: Vec<_> = of(ScalarKind::Number)
         .filter(matching)
         .map(|one| (one.range, Text::string(with)))
         .collect();
     let (mut names, mut number) = (HashSet::new(), 0_usize);
-    for one in of(Kind::Key).filter(matching) {
+    for one in of(ScalarKind::Key).filter(matching) {
         if names.is_empty() {
-            names = of(Kind::Key).map(|one| one.value().into_owned()).collect();
+            names = of(ScalarKind::Key)
+                .map(|one| one.value().into_owned())
+                .collect();
         }
         let new = pattern.replaced(&one.value(), with).into_owned();
         // No two names may become equal, and a server with many does not cost many times more.
@@ -411,17 +413,17 @@ fn in_string(json: &Text) -> Text {
     Text::string(&String::from_utf8_lossy(json.as_bytes()))
 }
 
-fn words(body: &Text, why: Withheld) -> String {
+fn withheld_message(body: &Text, why: WithheldReason) -> String {
     let (length, digest) = (body.as_bytes().len(), Sha256::digest(body.as_bytes()));
     let digest = digest.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     });
     let why = match why {
-        Withheld::TooLong(most) => format!("its contract allows {most} bytes"),
-        Withheld::Misfit => "it does not fit the tool's own output schema".to_owned(),
-        Withheld::NotJudged => "the tool's own output schema cannot be judged".to_owned(),
-        Withheld::TooCostly => {
+        WithheldReason::TooLong(most) => format!("its contract allows {most} bytes"),
+        WithheldReason::Misfit => "it does not fit the tool's own output schema".to_owned(),
+        WithheldReason::NotJudged => "the tool's own output schema cannot be judged".to_owned(),
+        WithheldReason::TooCostly => {
             "to check and to redact it takes more computing than one result may".to_owned()
         }
     };
@@ -433,18 +435,17 @@ fn words(body: &Text, why: Withheld) -> String {
 
 /// `is_listed`: agents know the tool's output schema. What does not fit it is no result then that
 /// their SDKs hand on, unless it says that it is an error (PROTOCOL §5.1).
-fn withheld(body: &Text, why: Withheld, is_listed: bool) -> Text {
-    let mut result =
-        json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": is_listed });
+fn withheld(body: &Text, why: WithheldReason, is_listed: bool) -> Text {
+    let mut result = json!({ "content": [{ "type": "text", "text": withheld_message(body, why) }], "isError": is_listed });
     if let Some(kind) = body.get("resultType") {
         result["resultType"] = kind.value();
     }
     // Whose result it is (2025-11-25); no longer than an id is.
     if let Some(task) = body
-        .at(&["_meta", RELATED, "taskId"])
-        .filter(|task| task.as_bytes().len() <= LONGEST_ID)
+        .at(&["_meta", RELATED_TASK_META, "taskId"])
+        .filter(|task| task.as_bytes().len() <= TASK_ID_BYTES_MAX)
     {
-        result["_meta"] = json!({ RELATED: { "taskId": task.value() } });
+        result["_meta"] = json!({ RELATED_TASK_META: { "taskId": task.value() } });
     }
     if body.get("isError").is_some_and(|flag| flag.is_true()) {
         result["isError"] = json!(true);
@@ -453,11 +454,11 @@ fn withheld(body: &Text, why: Withheld, is_listed: bool) -> Text {
 }
 
 /// The code says what the error proves.
-fn withheld_error(body: &Text, why: Withheld) -> Text {
+fn withheld_error(body: &Text, why: WithheldReason) -> Text {
     let code = body
         .get("code")
         .map_or(serde_json::Value::Null, |code| code.value());
-    let words = words(body, why).replacen(
+    let words = withheld_message(body, why).replacen(
         "The tool has run. Its result",
         "The tool server refused. Its error",
         1,

@@ -6,7 +6,7 @@
 
 use super::Section;
 use super::evidence::{Final, Ruled};
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
@@ -21,28 +21,28 @@ mod change;
 mod place;
 mod reason;
 
-use change::Change;
+use change::RewriteChange;
 
 /// Steps of a contract at most.
-const MAX_STEPS: usize = 32;
+const MAX_REWRITE_STEPS: usize = 32;
 /// Characters of a step's name at most.
-const MAX_NAME: usize = 64;
+const STEP_NAME_CHARS_MAX: usize = 64;
 /// Where a chain breaks that makes what nobody could send: duplicate or look-alike names, numbers
 /// that change on the way.
-const UNREADABLE: &str = "the arguments that came out of it cannot be sent";
+const UNREADABLE_ARGUMENTS_MESSAGE: &str = "the arguments that came out of it cannot be sent";
 
 /// The steps of a contract, in the order in which they are taken: each works on what the one before
 /// has left.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Rewrite")]
-pub struct Settings(pub Vec<Written>);
+pub struct Settings(pub Vec<StepSettings>);
 
 /// One step, as written: a name, and one of the others.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "RewriteStep")]
-pub struct Written {
+pub struct StepSettings {
     /// What the ledger calls it.
     pub name: String,
     /// Values by JSON pointer: the argument has this value then, whatever it was.
@@ -70,13 +70,13 @@ pub struct Bounds {
 /// As run. The default changes nothing.
 #[derive(Debug, Default)]
 pub struct Rule {
-    steps: Vec<(String, Change)>,
+    steps: Vec<(String, RewriteChange)>,
 }
 
 /// A call's arguments on their way through the chain. They belong to their call alone (001-25,
 /// 001-26).
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct RewriteDraft<'a> {
     written: &'a Value,
     now: Cow<'a, Value>,
     by: Vec<String>,
@@ -96,16 +96,16 @@ pub struct Stepped {
 
 /// How a chain ended that nobody broke.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RewriteOutcome {
     /// The arguments are what they were, and still proven.
     Same(Final),
     /// They are others, and nothing is proven of them.
-    Changed(Changed),
+    Changed(ChangedArguments),
 }
 
 /// Arguments that no guard has seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Changed {
+pub struct ChangedArguments {
     /// All of them.
     pub arguments: Value,
     /// The steps and hooks that changed something, in their order.
@@ -119,9 +119,9 @@ impl Section for Settings {
     const NAME: &'static str = "rewrite";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        if self.0.len() > MAX_STEPS {
+        if self.0.len() > MAX_REWRITE_STEPS {
             problems.error(
-                format!("more than {MAX_STEPS} steps"),
+                format!("more than {MAX_REWRITE_STEPS} steps"),
                 "merge some: a step takes several pointers",
             );
         }
@@ -141,9 +141,10 @@ impl Section for Settings {
 
 fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) {
     let blank = name.trim() != name || name.is_empty();
-    if blank || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        let hint =
-            format!("write 1 to {MAX_NAME} characters on one line: the ledger names the step so");
+    if blank || name.chars().count() > STEP_NAME_CHARS_MAX || name.chars().any(char::is_control) {
+        let hint = format!(
+            "write 1 to {STEP_NAME_CHARS_MAX} characters on one line: the ledger names the step so"
+        );
         problems.error("is no name for a step", hint);
     }
     if !names.insert(name.to_owned()) {
@@ -181,7 +182,7 @@ impl Rule {
 
     /// What the steps make of arguments that nobody sends; none when one cannot be taken.
     pub fn foresee(&self, caller: &Caller, arguments: &Value) -> Option<Value> {
-        let take = |now: Value, (_, change): &(String, Change)| {
+        let take = |now: Value, (_, change): &(String, RewriteChange)| {
             change
                 .apply(caller, &now)
                 .ok()
@@ -198,7 +199,7 @@ impl Rule {
     /// The arguments that expressions read or steps bound, as paths from the root: their names must
     /// mean one thing.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        let bounded = |change: &Change| {
+        let bounded = |change: &RewriteChange| {
             change
                 .bounds()
                 .iter()
@@ -214,7 +215,7 @@ impl Rule {
     /// Where steps work: the key in the file, below `rewrite`, and the argument as a path from the
     /// root.
     pub fn places(&self) -> Vec<(Vec<String>, Vec<String>)> {
-        let of = |(index, (_, change)): (usize, &(String, Change))| {
+        let of = |(index, (_, change)): (usize, &(String, RewriteChange))| {
             let key = |nth, place| {
                 vec![
                     index.to_string(),
@@ -239,11 +240,11 @@ impl Rule {
     }
 }
 
-impl Draft<'_> {
+impl RewriteDraft<'_> {
     /// `arguments` as the guards have passed them, with the proof of that.
-    pub fn of(arguments: &Value, ruled: Ruled) -> Draft<'_> {
+    pub fn of(arguments: &Value, ruled: Ruled) -> RewriteDraft<'_> {
         let now = Cow::Borrowed(arguments);
-        Draft {
+        RewriteDraft {
             written: arguments,
             now,
             by: Vec::new(),
@@ -298,7 +299,7 @@ impl Draft<'_> {
     }
 
     /// What came of it.
-    pub fn finish(self) -> Result<Outcome, Refusal> {
+    pub fn finish(self) -> Result<RewriteOutcome, Refusal> {
         let Self {
             written,
             now,
@@ -314,23 +315,23 @@ impl Draft<'_> {
             });
         }
         if *now == *written {
-            return Ok(Outcome::Same(Final::mint(ruled)));
+            return Ok(RewriteOutcome::Same(Final::mint(ruled)));
         }
-        if Text::read(Text::of(&now).bytes(), &FROM_AGENT).is_err() {
+        if Text::read(Text::of(&now).bytes(), &AGENT_JSON_LIMITS).is_err() {
             let by = by.last().cloned().unwrap_or_default();
             return Err(Refusal::HookBroken {
                 by,
-                why: UNREADABLE.to_owned(),
+                why: UNREADABLE_ARGUMENTS_MESSAGE.to_owned(),
             });
         }
-        Ok(Outcome::Changed(Changed {
+        Ok(RewriteOutcome::Changed(ChangedArguments {
             arguments: now.into_owned(),
             by,
         }))
     }
 }
 
-impl Changed {
+impl ChangedArguments {
     /// What became of each argument of `before`, for people: `/limit: 500 → 100`.
     pub fn describe(&self, before: &Value) -> Vec<String> {
         let names = |value: &Value| {

@@ -5,11 +5,11 @@ use crate::model::ids::ToolName;
 use serde_json::{Map, Value};
 
 /// What stands for a part of the result of the call that is taken back, in front of a pointer.
-pub const RESULT: &str = "result#";
+pub const RESULT_PREFIX: &str = "result#";
 /// For a part of its arguments.
-pub const ARGUMENTS: &str = "arguments#";
+pub const ARGUMENTS_PREFIX: &str = "arguments#";
 /// For its action id; nothing follows.
-pub const ACTION: &str = "action#";
+pub const ACTION_PLACEHOLDER: &str = "action#";
 
 /// Which call takes another one back.
 #[derive(Debug, Clone)]
@@ -41,11 +41,11 @@ fn has_members(named: &Map<String, Value>, given: &Map<String, Value>, back: &Va
 
 fn stands_for(named: &Value, given: &Value, back: &Value) -> bool {
     match (named, given) {
-        (Value::String(text), _) if text.starts_with(RESULT) => true,
-        (Value::String(text), _) if text == ACTION => {
+        (Value::String(text), _) if text.starts_with(RESULT_PREFIX) => true,
+        (Value::String(text), _) if text == ACTION_PLACEHOLDER => {
             given.as_str().is_some_and(|id| !id.is_empty())
         }
-        (Value::String(text), _) => match text.strip_prefix(ARGUMENTS) {
+        (Value::String(text), _) => match text.strip_prefix(ARGUMENTS_PREFIX) {
             Some(pointer) => back.pointer(pointer) == Some(given),
             None => named == given,
         },

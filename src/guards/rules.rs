@@ -6,11 +6,13 @@
 
 use super::Section;
 use super::evidence::{Permit, Ruled};
-use crate::expression::{Compiled, Gathering, Reading, Seen, TOO_LONG};
+use crate::expression::{
+    ARGUMENTS_TOO_LONG_MESSAGE, CompiledExpression, ExpressionSet, ExpressionSetBuilder, LazyCaller,
+};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::refusal::{CODES, Refusal};
-use crate::schema::Names;
+use crate::model::refusal::{REFUSAL_CODES, Refusal};
+use crate::schema::PropertyNames;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -24,13 +26,13 @@ use decided::Outlook;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Rules")]
-pub struct Settings(pub Vec<Written>);
+pub struct Settings(pub Vec<RuleSettings>);
 
 /// One rule, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rule")]
-pub struct Written {
+pub struct RuleSettings {
     /// The code of the refusal: lower-case letters, digits and `_`, at most 64 characters.
     pub code: String,
     /// CEL over `arguments` and `caller`; the call is refused when it is true, and when it fails.
@@ -42,16 +44,16 @@ pub struct Written {
 /// As run. The default refuses nothing.
 #[derive(Default)]
 pub struct Rule {
-    lines: Vec<Line>,
-    reading: Reading,
+    lines: Vec<CompiledRule>,
+    reading: ExpressionSet,
     /// The arguments that the expressions name, as paths from the root.
     reads: Vec<Vec<String>>,
-    names: Names,
+    names: PropertyNames,
 }
 
-struct Line {
+struct CompiledRule {
     code: Arc<str>,
-    when: Compiled,
+    when: CompiledExpression,
     expected: String,
 }
 
@@ -82,7 +84,7 @@ impl Settings {
     }
 
     fn read(self, schema: Option<&Map<String, Value>>, problems: &mut Problems) -> Rule {
-        let (mut lines, mut gathering) = (Vec::new(), Gathering::default());
+        let (mut lines, mut gathering) = (Vec::new(), ExpressionSetBuilder::default());
         let mut before: Option<String> = None;
         for (index, written) in self.0.into_iter().enumerate() {
             let line = problems.under(index.to_string(), |problems| {
@@ -99,7 +101,7 @@ impl Settings {
                 let default =
                     || format!("a call that the contract's rule `{}` allows", written.code);
                 let expected = written.expected.clone().unwrap_or_else(default);
-                lines.push(Line {
+                lines.push(CompiledRule {
                     code: Arc::from(written.code),
                     when,
                     expected,
@@ -107,7 +109,7 @@ impl Settings {
             }
         }
         let (reading, reads) = gathering.finish();
-        let names = Names::on(reads.iter().map(Vec::as_slice));
+        let names = PropertyNames::on(reads.iter().map(Vec::as_slice));
         Rule {
             lines,
             reading,
@@ -153,7 +155,7 @@ fn judge_code(code: &str, problems: &mut Problems) {
         let hint = "start with a letter; lower-case letters, digits and `_`, at most 64";
         problems.error("not a code", hint);
     }
-    if CODES.iter().any(|(known, _, _)| *known == code) {
+    if REFUSAL_CODES.iter().any(|(known, _, _)| *known == code) {
         problems.error(
             format!("`{code}` is a code of toolgate's own"),
             "give the rule a code of its own",
@@ -200,11 +202,15 @@ impl Rule {
     }
 
     /// The first rule that is not false.
-    fn first(&self, caller: &Caller, arguments: &Value) -> Result<Option<(usize, &Line)>, Refusal> {
-        let seen = Seen::new(caller);
+    fn first(
+        &self,
+        caller: &Caller,
+        arguments: &Value,
+    ) -> Result<Option<(usize, &CompiledRule)>, Refusal> {
+        let seen = LazyCaller::new(caller);
         let too_long = || Refusal::SchemaInvalid {
             pointer: String::new(),
-            expected: TOO_LONG.to_owned(),
+            expected: ARGUMENTS_TOO_LONG_MESSAGE.to_owned(),
         };
         let sight = self.reading.sight(&seen, arguments).ok_or_else(too_long)?;
         Ok(self

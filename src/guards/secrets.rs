@@ -9,7 +9,7 @@
 use super::{Mode, Section};
 use crate::mcp::headers::HeaderParam;
 use crate::mcp::json::Text;
-use crate::mcp::json::place::Step;
+use crate::mcp::json::path_edit::PathStep;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ServerName;
 use crate::model::pointer::{self, is_pointer, steps};
@@ -25,10 +25,10 @@ use std::time::Duration;
 
 mod reference;
 
-pub use reference::{LONGEST_NAME, is_name};
+pub use reference::{SECRET_NAME_CHARS_MAX, is_name};
 
 /// References in one call at most.
-const MOST: usize = 16;
+const MAX_REFERENCES_PER_CALL: usize = 16;
 
 /// Which arguments may hold secret references, by JSON pointer; `[]` for none.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -52,14 +52,14 @@ pub struct Binding {
     /// Its name: `[a-z][a-z0-9_]*`.
     pub name: String,
     /// Where it comes from.
-    pub source: Source,
+    pub source: SecretSource,
     /// Where it may go.
-    pub places: Vec<Place>,
+    pub places: Vec<SecretTarget>,
 }
 
 /// Where a secret comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SecretSource {
     /// An environment variable of toolgate's.
     Variable(String),
     /// The contents of a file, read for every call.
@@ -79,7 +79,7 @@ pub enum Source {
 
 /// An argument of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SecretTarget {
     /// The tool server.
     pub server: ServerName,
     /// The server's own name for the tool.
@@ -101,7 +101,7 @@ pub struct Target<'a> {
 
 /// The secrets that a call needs; its references stand where they may.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct NeededSecrets {
     references: Vec<(Vec<String>, Arc<Binding>)>,
 }
 
@@ -109,7 +109,7 @@ pub struct Wanted {
 /// without `Debug` and never written anywhere.
 #[must_use]
 pub struct Sealed {
-    values: Vec<(Vec<Step>, Arc<Secret>)>,
+    values: Vec<(Vec<PathStep>, Arc<Secret>)>,
 }
 
 // === impl Settings ===
@@ -199,7 +199,7 @@ impl Rule {
         target: Target<'_>,
         arguments: &Value,
         rest: impl IntoIterator<Item = &'t Text>,
-    ) -> Result<Wanted, Refusal> {
+    ) -> Result<NeededSecrets, Refusal> {
         if rest
             .into_iter()
             .any(|text| text.scalars().any(|one| reference::is_meant(&one.value())))
@@ -217,13 +217,13 @@ impl Rule {
                 binding.filter(|binding| binding.goes_to(target.server, target.tool, &pointer));
             let mirrored = target.mirrored.iter().any(|param| param.path == path);
             match binding {
-                Some(binding) if !mirrored && references.len() < MOST => {
+                Some(binding) if !mirrored && references.len() < MAX_REFERENCES_PER_CALL => {
                     references.push((path, binding.clone()));
                 }
                 _ => return Err(Refusal::SecretDenied),
             }
         }
-        Ok(Wanted { references })
+        Ok(NeededSecrets { references })
     }
 }
 
@@ -237,7 +237,7 @@ impl Binding {
 
 // === impl Wanted ===
 
-impl Wanted {
+impl NeededSecrets {
     /// The secrets to fetch.
     pub fn bindings(&self) -> impl Iterator<Item = &Arc<Binding>> {
         self.references.iter().map(|(_, binding)| binding)
@@ -251,7 +251,7 @@ impl Wanted {
         let paths = self
             .references
             .into_iter()
-            .map(|(path, _)| path.into_iter().map(Step::To).collect());
+            .map(|(path, _)| path.into_iter().map(PathStep::To).collect());
         Ok(Sealed {
             values: paths.zip(values).collect(),
         })

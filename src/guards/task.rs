@@ -4,27 +4,27 @@
 //! with the agent and the tenant that were authenticated: nobody reaches another's budget, history
 //! or fence by naming it (SEMANTICS §5).
 
-use crate::model::call::{Said, ToolCall};
+use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
 use crate::model::refusal::Refusal;
-use crate::model::task::State;
+use crate::model::task::TaskState;
 use crate::store::state::digest::Digest;
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where agents name the task in `_meta`.
-pub const TASK: &str = "dev.toolgate/task";
+pub const TASK_META: &str = "dev.toolgate/task";
 /// Where agents say in `_meta` where the task is.
-pub const STATE: &str = "dev.toolgate/state";
+pub const TASK_STATE_META: &str = "dev.toolgate/state";
 /// Where agents name the session in `_meta`.
-pub const SESSION: &str = "dev.toolgate/session";
+pub const SESSION_META: &str = "dev.toolgate/session";
 /// Characters of a name at most.
-const LONGEST: usize = 128;
+const NAME_CHARS_MAX: usize = 128;
 
 /// What named a task or a session, the first of these that was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum TaskSource {
     /// `_meta["dev.toolgate/task"]`; only of a task.
     Task,
     /// `Mcp-Session-Id`, before 2026-07-28.
@@ -41,26 +41,26 @@ pub enum Source {
 
 /// A task or a session of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named {
+pub struct TaskOrSession {
     /// SHA-256 over tenant, agent, source and name, each with its length.
     pub key: Digest,
     /// What named it.
-    pub source: Source,
+    pub source: TaskSource,
 }
 
 /// Where a call belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Belonging {
     /// Whose budgets and history: the task, else the session.
-    pub task: Named,
+    pub task: TaskOrSession,
     /// Whose fence and lock.
-    pub session: Named,
+    pub session: TaskOrSession,
 }
 
 impl Belonging {
     /// Where `call` of `caller` belongs.
     pub fn of(caller: &Caller, call: &ToolCall) -> Result<Self, Refusal> {
-        let Said {
+        let CallMeta {
             task,
             session,
             session_header,
@@ -68,14 +68,16 @@ impl Belonging {
             ..
         } = &call.said;
         let session = match (&call.session, session, session_header, trace) {
-            (Some(wire), ..) => (Source::Wire, Cow::Borrowed(wire.as_str())),
-            (None, Some(name), ..) => (Source::Meta, text(name, SESSION)?),
-            (None, None, Some(name), _) => (Source::Header, usable(name, "the session's header")?),
-            (None, None, None, Some(trace)) => (Source::Trace, Cow::Borrowed(trace.as_str())),
-            (None, None, None, None) => (Source::Agent, Cow::Borrowed("")),
+            (Some(wire), ..) => (TaskSource::Wire, Cow::Borrowed(wire.as_str())),
+            (None, Some(name), ..) => (TaskSource::Meta, text(name, SESSION_META)?),
+            (None, None, Some(name), _) => {
+                (TaskSource::Header, usable(name, "the session's header")?)
+            }
+            (None, None, None, Some(trace)) => (TaskSource::Trace, Cow::Borrowed(trace.as_str())),
+            (None, None, None, None) => (TaskSource::Agent, Cow::Borrowed("")),
         };
         let task = match task {
-            Some(name) => (Source::Task, text(name, TASK)?),
+            Some(name) => (TaskSource::Task, text(name, TASK_META)?),
             None => session.clone(),
         };
         Ok(Self {
@@ -87,13 +89,14 @@ impl Belonging {
 
 /// Where the agent says that its task is, if it does (003-10). What changes something is planned or
 /// executed, whatever it is called.
-pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<State>, Refusal> {
+pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<TaskState>, Refusal> {
     let Some(said) = &call.said.state else {
         return Ok(None);
     };
-    let state = said.as_str().and_then(State::read);
-    let fits = |state: &State| !side_effect || matches!(state, State::Plan | State::Execute);
-    let expected = |words: &str| format!("`_meta` member `{STATE}` to be {words}");
+    let state = said.as_str().and_then(TaskState::read);
+    let fits =
+        |state: &TaskState| !side_effect || matches!(state, TaskState::Plan | TaskState::Execute);
+    let expected = |words: &str| format!("`_meta` member `{TASK_STATE_META}` to be {words}");
     match (state, side_effect) {
         (Some(state), _) if fits(&state) => Ok(Some(state)),
         (_, true) => {
@@ -119,9 +122,13 @@ fn text<'a>(name: &'a Value, place: &str) -> Result<Cow<'a, str>, Refusal> {
 }
 
 fn usable<'a>(name: &'a str, place: &str) -> Result<Cow<'a, str>, Refusal> {
-    if name.is_empty() || name.chars().count() > LONGEST || name.chars().any(char::is_control) {
-        let expected =
-            format!("{place} to be a text of 1 to {LONGEST} characters without control characters");
+    if name.is_empty()
+        || name.chars().count() > NAME_CHARS_MAX
+        || name.chars().any(char::is_control)
+    {
+        let expected = format!(
+            "{place} to be a text of 1 to {NAME_CHARS_MAX} characters without control characters"
+        );
         return Err(Refusal::SchemaInvalid {
             pointer: String::new(),
             expected,
@@ -130,14 +137,14 @@ fn usable<'a>(name: &'a str, place: &str) -> Result<Cow<'a, str>, Refusal> {
     Ok(Cow::Borrowed(name))
 }
 
-fn named(caller: &Caller, (source, name): &(Source, Cow<'_, str>)) -> Named {
+fn named(caller: &Caller, (source, name): &(TaskSource, Cow<'_, str>)) -> TaskOrSession {
     let kind: &[u8] = match source {
-        Source::Task => b"task",
-        Source::Wire => b"wire",
-        Source::Meta => b"meta",
-        Source::Header => b"header",
-        Source::Trace => b"trace",
-        Source::Agent => b"agent",
+        TaskSource::Task => b"task",
+        TaskSource::Wire => b"wire",
+        TaskSource::Meta => b"meta",
+        TaskSource::Header => b"header",
+        TaskSource::Trace => b"trace",
+        TaskSource::Agent => b"agent",
     };
     let tenant = caller.tenant.as_ref().map(TenantId::as_str);
     let has_tenant: &[u8] = if tenant.is_some() { b"tenant" } else { b"none" };
@@ -149,7 +156,7 @@ fn named(caller: &Caller, (source, name): &(Source, Cow<'_, str>)) -> Named {
         kind,
         name.as_bytes(),
     ];
-    Named {
+    TaskOrSession {
         key: Digest::of_parts("toolgate task", &parts),
         source: *source,
     }

@@ -17,7 +17,7 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 /// Parameters are wrong; also the unknown tool.
 pub const INVALID_PARAMS: i64 = -32602;
 /// Something broke.
-pub const INTERNAL: i64 = -32603;
+pub const INTERNAL_ERROR: i64 = -32603;
 /// A mirrored header disagrees with the body.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The agent did not declare a capability the server needs.
@@ -26,13 +26,13 @@ pub const MISSING_CAPABILITY: i64 = -32021;
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// The agent cancelled the request; what SDKs' servers say then.
-pub const CANCELLED: i64 = -32800;
+pub const REQUEST_CANCELLED: i64 = -32800;
 
 /// Our key in `_meta` of answers (DESIGN §2).
-pub const DECISION: &str = "dev.toolgate/decision";
+pub const DECISION_META_KEY: &str = "dev.toolgate/decision";
 
 /// What a replay says to who meant a second execution (SEMANTICS §3).
-const SECOND: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
+const REPLAY_TEXT: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
 
 /// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
 pub fn status(message: &Message) -> u16 {
@@ -52,7 +52,7 @@ pub fn status(message: &Message) -> u16 {
 
 /// What toolgate says about a call in `_meta` of its answer.
 #[derive(Debug, Clone)]
-pub struct Decision<'a> {
+pub struct DecisionMeta<'a> {
     /// Our id of the call.
     pub action: ActionId,
     /// `answered`, `refused`, `failed` or `unknown`.
@@ -76,7 +76,7 @@ pub struct Decision<'a> {
     pub meaning: Option<(&'a str, bool)>,
 }
 
-impl Decision<'_> {
+impl DecisionMeta<'_> {
     fn text(&self) -> Text {
         let again = self
             .meaning
@@ -116,7 +116,7 @@ impl Decision<'_> {
         }
         if self.replayed {
             decision.push(("replayed", Text::bool(true)));
-            decision.push(("hint", Text::string(SECOND)));
+            decision.push(("hint", Text::string(REPLAY_TEXT)));
         }
         if let Some(holder) = self.claimed_by {
             decision.push(("claimed_by", Text::string(&holder.to_string())));
@@ -136,8 +136,9 @@ impl Decision<'_> {
 }
 
 /// A refused call whose parameters name what is not there: −32602.
-pub fn invalid(id: Option<Text>, decision: &Decision<'_>, refusal: &Refusal) -> Message {
-    let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text().value() }));
+pub fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal) -> Message {
+    let data =
+        Text::of(&json!({ "code": refusal.code(), DECISION_META_KEY: decision.text().value() }));
     Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data))
 }
 
@@ -146,19 +147,19 @@ pub fn invalid(id: Option<Text>, decision: &Decision<'_>, refusal: &Refusal) -> 
 pub fn refused(
     id: Option<Text>,
     era: Era,
-    decision: &Decision<'_>,
+    decision: &DecisionMeta<'_>,
     (refusal, attached): (&Refusal, Option<&Message>),
 ) -> Message {
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
         return invalid(id, decision, refusal);
     }
     if matches!(refusal, Refusal::Cancelled) {
-        return Message::error(id, CANCELLED, &refusal.words(), None);
+        return Message::error(id, REQUEST_CANCELLED, &refusal.words(), None);
     }
     let mut result = json!({
         "content": [{ "type": "text", "text": refusal.words() }],
         "isError": true,
-        "_meta": { DECISION: decision.text().value() },
+        "_meta": { DECISION_META_KEY: decision.text().value() },
     });
     if matches!(refusal, Refusal::DuplicateInFlight { .. }) {
         // The documents' own form (004-31); `isError` keeps it from being read as done (004-32).
@@ -179,12 +180,15 @@ pub fn refused(
 }
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
-pub fn with_decision(result: &Text, decision: &Decision<'_>) -> Text {
+pub fn with_decision(result: &Text, decision: &DecisionMeta<'_>) -> Text {
     let Some(meta) = result.get("_meta") else {
-        return result.with_new_member("_meta", &Text::members_of(&[(DECISION, decision.text())]));
+        return result.with_new_member(
+            "_meta",
+            &Text::members_of(&[(DECISION_META_KEY, decision.text())]),
+        );
     };
     let mut ours = meta.object().unwrap_or_default();
-    ours.set(DECISION, decision.text());
+    ours.set(DECISION_META_KEY, decision.text());
     let mut members = result.object().unwrap_or_default();
     members.set("_meta", ours.text());
     members.text()

@@ -6,7 +6,7 @@ use super::json::push_string;
 use serde_json::{Number, Value};
 
 /// Beyond it a whole number is written as the double that is nearest.
-const EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// The form; none if a value has none.
 pub fn form(value: &Value) -> Option<Vec<u8>> {
@@ -98,7 +98,7 @@ fn push_exact(value: &Value, out: &mut Vec<u8>) {
 fn push_whole(number: &Number, out: &mut Vec<u8>) -> Option<()> {
     let whole = number
         .as_i64()
-        .filter(|whole| whole.unsigned_abs() <= EXACT)?;
+        .filter(|whole| whole.unsigned_abs() <= MAX_EXACT_INTEGER)?;
     let (mut digits, mut at, mut rest) = ([0_u8; 20], 20, whole.unsigned_abs());
     loop {
         at -= 1;

@@ -1,13 +1,13 @@
 //! What can be said of a server's answer that the strict reader refuses: whose it is, when nothing
 //! of its envelope is in doubt. What it says is nobody's to read.
 
-const VERSION: &[u8] = br#""2.0""#;
+const JSONRPC_VERSION: &[u8] = br#""2.0""#;
 
 /// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members
 /// of the envelope stand in it once and in plain letters, none looks like one of them, and the
 /// object has its end.
 pub fn answered(text: &[u8]) -> Option<&[u8]> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = EnvelopeReader { text, at: 0 };
     let (mut version, mut id, mut result) = (None, None, None);
     reader.takes(b'{')?;
     loop {
@@ -42,16 +42,16 @@ pub fn answered(text: &[u8]) -> Option<&[u8]> {
             _ => return None,
         }
     }
-    (reader.next().is_none() && version? == VERSION && result.is_some()).then_some(id?)
+    (reader.next().is_none() && version? == JSONRPC_VERSION && result.is_some()).then_some(id?)
 }
 
 /// Reads as little as tells where a value ends.
-struct Reader<'t> {
+struct EnvelopeReader<'t> {
     text: &'t [u8],
     at: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> EnvelopeReader<'t> {
     /// The next byte that is no white space, taken.
     fn next(&mut self) -> Option<u8> {
         let rest = &self.text[self.at..];

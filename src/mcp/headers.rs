@@ -9,33 +9,33 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// `MCP-Protocol-Version`.
-pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+pub const PROTOCOL_VERSION_HEADER: &str = "mcp-protocol-version";
 /// `Mcp-Method`.
-pub const METHOD: &str = "mcp-method";
+pub const METHOD_HEADER: &str = "mcp-method";
 /// `Mcp-Name`.
-pub const NAME: &str = "mcp-name";
+pub const NAME_HEADER: &str = "mcp-name";
 /// `Idempotency-Key`.
-pub const KEY: &str = "idempotency-key";
+pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 /// `Toolgate-Hops`: how many toolgates a call has come through.
-pub const HOPS: &str = "toolgate-hops";
+pub const HOPS_HEADER: &str = "toolgate-hops";
 /// `Mcp-Param-…`.
-pub const PARAM_PREFIX: &str = "mcp-param-";
+pub const PARAM_HEADER_PREFIX: &str = "mcp-param-";
 /// `Mcp-Session-Id`.
-pub const SESSION: &str = "mcp-session-id";
+pub const SESSION_HEADER: &str = "mcp-session-id";
 
-const OPEN: &str = "=?base64?";
-const CLOSE: &str = "?=";
-const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Encodes a value for a header: as it is where that is safe, else in the base64 sentinel.
 pub fn encode(value: &str) -> String {
     let visible = value.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     let trimmed = value.trim_matches([' ', '\t']) == value;
-    let coded = value.starts_with(OPEN) && value.ends_with(CLOSE);
+    let coded = value.starts_with(BASE64_PREFIX) && value.ends_with(BASE64_SUFFIX);
     if visible && trimmed && !coded {
         value.to_owned()
     } else {
-        format!("{OPEN}{}{CLOSE}", STANDARD.encode(value))
+        format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(value))
     }
 }
 
@@ -43,8 +43,8 @@ pub fn encode(value: &str) -> String {
 pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     let value = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
     match value
-        .strip_prefix(OPEN)
-        .and_then(|rest| rest.strip_suffix(CLOSE))
+        .strip_prefix(BASE64_PREFIX)
+        .and_then(|rest| rest.strip_suffix(BASE64_SUFFIX))
     {
         Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?)
             .ok()
@@ -111,7 +111,7 @@ impl HeaderParam {
 fn whole(number: &serde_json::Number) -> Option<String> {
     let float = number
         .as_f64()
-        .filter(|float| float.fract() == 0.0 && float.abs() <= MAX_SAFE)?;
+        .filter(|float| float.fract() == 0.0 && float.abs() <= MAX_SAFE_INTEGER)?;
     Some(format!("{float:.0}"))
 }
 
@@ -197,7 +197,7 @@ fn param(
         return Err("`x-mcp-header` needs an argument of type string, integer or boolean");
     }
     Ok(HeaderParam {
-        header: format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()),
+        header: format!("{PARAM_HEADER_PREFIX}{}", name.to_ascii_lowercase()),
         path: path.to_vec(),
     })
 }

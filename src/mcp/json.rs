@@ -11,18 +11,18 @@ use std::borrow::Cow;
 
 pub mod fold;
 mod levels;
-pub mod place;
+pub mod path_edit;
 mod scalars;
 mod scan;
 mod split;
 
-pub use levels::{Alike, Inside, Level};
-pub use scalars::{Kind, Scalar, Scalars};
-pub use split::{Members, Object};
+pub use levels::{Level, LookAlike, MemberContent};
+pub use scalars::{Scalar, ScalarKind, Scalars};
+pub use split::{JsonMembers, Object};
 
 /// What the reader allows. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct JsonLimits {
     /// The whole text.
     pub bytes: usize,
     /// Nested arrays and objects.
@@ -39,7 +39,7 @@ pub struct Limits {
 }
 
 /// For what agents send (SECURITY §8).
-pub const FROM_AGENT: Limits = Limits {
+pub const AGENT_JSON_LIMITS: JsonLimits = JsonLimits {
     bytes: 4 << 20,
     depth: 64,
     nodes: 200_000,
@@ -50,7 +50,7 @@ pub const FROM_AGENT: Limits = Limits {
 
 /// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape
 /// are still bounded. One level more, and `serde_json` makes no tree of it.
-pub const FROM_SERVER: Limits = Limits {
+pub const SERVER_JSON_LIMITS: JsonLimits = JsonLimits {
     bytes: 4 << 20,
     depth: 127,
     nodes: 1_000_000,
@@ -85,7 +85,7 @@ impl Text {
         clippy::needless_pass_by_value,
         reason = "the text keeps them: who needs them too says so with a clone"
     )]
-    pub fn read(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
+    pub fn read(bytes: Bytes, limits: &JsonLimits) -> Result<Self, Malformed> {
         let range = scan::scan(&bytes, limits)?;
         Ok(Self(bytes.slice(range)))
     }
@@ -201,8 +201,8 @@ impl Text {
     }
 
     /// Walks the members of an object; none for any other value.
-    pub fn members(&self) -> Option<Members<'_>> {
-        self.is_object().then(|| Members::new(&self.0))
+    pub fn members(&self) -> Option<JsonMembers<'_>> {
+        self.is_object().then(|| JsonMembers::new(&self.0))
     }
 
     /// The elements of an array, in order; none for any other value.

@@ -1,19 +1,19 @@
 //! Members whose names only look like known ones: what leaves in either direction has none
 //! (SECURITY §3A A2).
 
-use super::json::Alike;
-use super::message::{Kind, Message};
-use crate::model::tally::LOOK_ALIKES;
-use known::{ANSWER, ENVELOPE, ERROR, PARAMS, RESULT};
+use super::json::LookAlike;
+use super::message::{Message, MessageKind};
+use crate::model::tally::LOOK_ALIKE_MEMBERS;
+use known_members::{AGENT_RESULT, ENVELOPE, ERROR, PARAMS, SERVER_RESULT};
 
-mod known;
+mod known_members;
 
 /// Bytes of a name that are shown.
-const SHOWN: usize = 64;
+const MAX_NAME_BYTES_SHOWN: usize = 64;
 
 /// Who sent a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum MessageSender {
     /// An agent.
     Agent,
     /// A tool server.
@@ -24,18 +24,18 @@ pub enum Side {
 /// what is in it.
 #[derive(Debug)]
 pub struct LookAlikes {
-    outside: Vec<Alike>,
-    inside: Vec<Alike>,
+    outside: Vec<LookAlike>,
+    inside: Vec<LookAlike>,
 }
 
 impl LookAlikes {
     /// Those of `message`; none of most.
-    pub fn of(message: &Message, from: Side) -> Option<Self> {
+    pub fn of(message: &Message, from: MessageSender) -> Option<Self> {
         let level = match (message.kind, message.is_error, from) {
-            (Kind::Request | Kind::Notification, ..) => &PARAMS,
-            (Kind::Response, true, _) => &ERROR,
-            (Kind::Response, false, Side::Agent) => &ANSWER,
-            (Kind::Response, false, Side::Server) => &RESULT,
+            (MessageKind::Request | MessageKind::Notification, ..) => &PARAMS,
+            (MessageKind::Response, true, _) => &ERROR,
+            (MessageKind::Response, false, MessageSender::Agent) => &AGENT_RESULT,
+            (MessageKind::Response, false, MessageSender::Server) => &SERVER_RESULT,
         };
         let inside = message
             .body
@@ -67,7 +67,7 @@ impl LookAlikes {
     }
 
     /// The first of them, and how many there are.
-    pub fn first(&self) -> (Option<&Alike>, usize) {
+    pub fn first(&self) -> (Option<&LookAlike>, usize) {
         (
             self.outside.iter().chain(&self.inside).next(),
             self.outside.len() + self.inside.len(),
@@ -75,9 +75,9 @@ impl LookAlikes {
     }
 }
 
-impl std::fmt::Display for Alike {
+impl std::fmt::Display for LookAlike {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown: String = self.name.chars().take(SHOWN).collect();
+        let shown: String = self.name.chars().take(MAX_NAME_BYTES_SHOWN).collect();
         write!(
             f,
             "`{}` in {} only looks like `{}`",
@@ -88,9 +88,9 @@ impl std::fmt::Display for Alike {
     }
 }
 
-fn outside(name: &str) -> Option<Alike> {
+fn outside(name: &str) -> Option<LookAlike> {
     let like = ENVELOPE.alike(name)?;
-    Some(Alike {
+    Some(LookAlike {
         place: ENVELOPE.place,
         name: name.to_owned(),
         like,
@@ -102,12 +102,12 @@ fn outside(name: &str) -> Option<Alike> {
 /// of an answer is handed on, in every mode. They are counted, and said now and then.
 #[must_use]
 pub fn of_server(message: Message) -> Message {
-    let Some(found) = LookAlikes::of(&message, Side::Server) else {
+    let Some(found) = LookAlikes::of(&message, MessageSender::Server) else {
         return message;
     };
     let (first, count) = found.first();
-    if let (true, Some(first)) = (LOOK_ALIKES.add(count), first) {
-        tracing::warn!(%first, so_far = LOOK_ALIKES.so_far(), "a tool server's message had members that are taken out");
+    if let (true, Some(first)) = (LOOK_ALIKE_MEMBERS.add(count), first) {
+        tracing::warn!(%first, so_far = LOOK_ALIKE_MEMBERS.so_far(), "a tool server's message had members that are taken out");
     }
     found.taken_out(message)
 }

@@ -1,23 +1,23 @@
 //! One JSON-RPC message: exactly a request, a notification or a response, or refused.
 
-use super::answer::INTERNAL;
+use super::answer::INTERNAL_ERROR;
 use super::json::{Object, Text, push_string};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
-const LONGEST_ID: usize = 258;
+const MAX_ID_BYTES: usize = 258;
 
 /// Bytes of the words of an error, and of its data and other members as written, that an agent
 /// reads.
-const WORDS: usize = 512;
-const REST: usize = 16 << 10;
+const MAX_ERROR_TEXT_BYTES: usize = 512;
+const MAX_ERROR_DATA_BYTES: usize = 16 << 10;
 /// What is said of words that were cut.
-const CUT: &str = " … (cut)";
+const CUT_SUFFIX: &str = " … (cut)";
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// Wants an answer.
     Request,
     /// Wants none.
@@ -31,7 +31,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Message {
     /// What it is.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The id as written: a string or a number. A response to an unreadable request has none.
     pub id: Option<Text>,
     /// The method of a request or notification, empty for a response.
@@ -101,9 +101,9 @@ impl Message {
                     return Err(NotAMessage::Params);
                 }
                 let kind = if id.is_some() {
-                    Kind::Request
+                    MessageKind::Request
                 } else {
-                    Kind::Notification
+                    MessageKind::Notification
                 };
                 let id = id.map(checked_id).transpose()?;
                 Ok(Self {
@@ -118,7 +118,7 @@ impl Message {
             (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
                 let id = id.filter(|id| !id.is_null()).map(checked_id).transpose()?;
                 Ok(Self {
-                    kind: Kind::Response,
+                    kind: MessageKind::Response,
                     id,
                     method: String::new(),
                     body: Some(body),
@@ -133,7 +133,7 @@ impl Message {
     /// A request of ours.
     pub fn request(id: u64, method: &str, params: Option<Text>) -> Self {
         Self {
-            kind: Kind::Request,
+            kind: MessageKind::Request,
             id: Some(number(id)),
             method: method.to_owned(),
             body: params,
@@ -144,7 +144,7 @@ impl Message {
 
     /// A notification of ours.
     pub fn notification(method: &str, params: Option<Text>) -> Self {
-        let (kind, method) = (Kind::Notification, method.to_owned());
+        let (kind, method) = (MessageKind::Notification, method.to_owned());
         Self {
             kind,
             id: None,
@@ -158,7 +158,7 @@ impl Message {
     /// A response of ours.
     pub fn response(id: Option<Text>, body: Text, is_error: bool) -> Self {
         Self {
-            kind: Kind::Response,
+            kind: MessageKind::Response,
             id,
             method: String::new(),
             body: Some(body),
@@ -186,7 +186,7 @@ impl Message {
         match self
             .body
             .as_ref()
-            .filter(|body| self.is_error && body.as_bytes().len() > WORDS)
+            .filter(|body| self.is_error && body.as_bytes().len() > MAX_ERROR_TEXT_BYTES)
         {
             Some(error) => Self {
                 body: Some(brief_error(error)),
@@ -210,13 +210,13 @@ impl Message {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
         match (&self.id, self.kind) {
             (Some(id), _) => member(&mut out, "id", id.as_bytes()),
-            (None, Kind::Response) => member(&mut out, "id", b"null"),
-            (None, Kind::Request | Kind::Notification) => {}
+            (None, MessageKind::Response) => member(&mut out, "id", b"null"),
+            (None, MessageKind::Request | MessageKind::Notification) => {}
         }
         let name = match self.kind {
-            Kind::Response if self.is_error => "error",
-            Kind::Response => "result",
-            Kind::Request | Kind::Notification => {
+            MessageKind::Response if self.is_error => "error",
+            MessageKind::Response => "result",
+            MessageKind::Request | MessageKind::Notification => {
                 out.extend_from_slice(b",\"method\":");
                 push_string(&mut out, &self.method);
                 "params"
@@ -254,7 +254,7 @@ fn brief_error(error: &Text) -> Text {
     let Some(members) = error.object() else {
         return in_brief(&Object::new()).text();
     };
-    let (mut brief, mut room) = (in_brief(&members), REST);
+    let (mut brief, mut room) = (in_brief(&members), MAX_ERROR_DATA_BYTES);
     for (key, value) in members
         .iter()
         .filter(|(key, _)| !["code", "message"].contains(key))
@@ -272,20 +272,21 @@ fn in_brief(error: &Object) -> Object {
     let mut brief = Object::new();
     let code = error
         .get("code")
-        .filter(|code| code.as_bytes().len() <= LONGEST_ID);
+        .filter(|code| code.as_bytes().len() <= MAX_ID_BYTES);
     brief.set(
         "code",
-        code.cloned().unwrap_or_else(|| Text::of(&json!(INTERNAL))),
+        code.cloned()
+            .unwrap_or_else(|| Text::of(&json!(INTERNAL_ERROR))),
     );
     let words = error
         .get("message")
         .and_then(Text::as_str)
         .unwrap_or_default();
-    let is_short = words.len() <= WORDS;
+    let is_short = words.len() <= MAX_ERROR_TEXT_BYTES;
     let cut = || {
         format!(
-            "{}{CUT}",
-            &words[..words.floor_char_boundary(WORDS - CUT.len())]
+            "{}{CUT_SUFFIX}",
+            &words[..words.floor_char_boundary(MAX_ERROR_TEXT_BYTES - CUT_SUFFIX.len())]
         )
     };
     brief.set(
@@ -311,7 +312,7 @@ fn checked_id(id: Text) -> Result<Text, NotAMessage> {
         .iter()
         .enumerate()
         .all(|(at, byte)| byte.is_ascii_digit() || (at == 0 && *byte == b'-'));
-    if bytes.len() <= LONGEST_ID && (bytes.first() == Some(&b'"') || whole) {
+    if bytes.len() <= MAX_ID_BYTES && (bytes.first() == Some(&b'"') || whole) {
         Ok(id)
     } else {
         Err(NotAMessage::Id)

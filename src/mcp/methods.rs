@@ -21,7 +21,7 @@ pub enum Treatment {
 }
 
 /// Requests of both eras that travel.
-const FORWARDED: &[&str] = &[
+const FORWARDED_METHODS: &[&str] = &[
     "resources/list",
     "resources/templates/list",
     "resources/read",
@@ -40,7 +40,7 @@ const FORWARDED_LEGACY: &[&str] = &[
 ];
 const FORWARDED_MODERN: &[&str] = &["subscriptions/listen", "tasks/update"];
 const LOCAL_LEGACY: &[&str] = &["initialize", "ping"];
-const REMOVED: &[&str] = &[
+const REMOVED_METHODS: &[&str] = &[
     "initialize",
     "ping",
     "logging/setLevel",
@@ -56,11 +56,11 @@ pub fn treatment(method: &str, era: Era) -> Treatment {
         ("tools/call", _) => Treatment::Call,
         ("tools/list", _) => Treatment::List,
         ("server/discover", Era::Modern) => Treatment::Local,
-        (method, _) if FORWARDED.contains(&method) => Treatment::Forward,
+        (method, _) if FORWARDED_METHODS.contains(&method) => Treatment::Forward,
         (method, Era::Legacy) if FORWARDED_LEGACY.contains(&method) => Treatment::Forward,
         (method, Era::Legacy) if LOCAL_LEGACY.contains(&method) => Treatment::Local,
         (method, Era::Modern) if FORWARDED_MODERN.contains(&method) => Treatment::Forward,
-        (method, Era::Modern) if REMOVED.contains(&method) => Treatment::Removed,
+        (method, Era::Modern) if REMOVED_METHODS.contains(&method) => Treatment::Removed,
         _ => Treatment::Unknown,
     }
 }

@@ -5,7 +5,7 @@ use super::json::Text;
 use super::message::Message;
 
 /// With what the names of such members begin.
-pub const OURS: &str = "dev.toolgate/";
+pub const OWN_META_PREFIX: &str = "dev.toolgate/";
 
 /// `_meta` without them.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn message_without_ours(message: Message) -> Message {
 
 /// None if there are none.
 fn plain(meta: &Text) -> Option<Text> {
-    let is_ours = |name: &str| name.starts_with(OURS);
+    let is_ours = |name: &str| name.starts_with(OWN_META_PREFIX);
     if !meta.members()?.any(|(name, _)| is_ours(&name)) {
         return None;
     }

@@ -5,41 +5,41 @@
 //! Pins keep a definition from changing; this keeps it from saying to a model what its operator
 //! does not see.
 
-use super::json::{Kind, Text};
+use super::json::{ScalarKind, Text};
 use icu_normalizer::ComposingNormalizerBorrowed;
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// Longest text for reading in bytes (SECURITY §8).
-pub const LONGEST: usize = 4 << 10;
+pub const MAX_READABLE_BYTES: usize = 4 << 10;
 /// Longest escape of a terminal, in characters; what is longer is text.
-const LONGEST_ESCAPE: usize = 64;
+const MAX_TERMINAL_ESCAPE_CHARS: usize = 64;
 /// Members of a definition that nobody reads as text.
-const UNREAD: [&str; 2] = ["_meta", "icons"];
+const UNREAD_MEMBERS: [&str; 2] = ["_meta", "icons"];
 /// Keys of a schema that hold text for reading; what is under others is data, which a call must
 /// repeat as it is.
-const READ: [&[u8]; 3] = [b"description", b"title", b"$comment"];
+const READABLE_KEYS: [&[u8]; 3] = [b"description", b"title", b"$comment"];
 /// What stands at the end of what was cut.
-const CUT: &str = " […]";
+const CUT_SUFFIX: &str = " […]";
 
 /// What was done to a definition.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Changes {
+pub struct TextChanges {
     /// Characters that were taken out.
     pub removed: usize,
     /// Texts that were cut to [`LONGEST`].
     pub cut: usize,
 }
 
-impl Changes {
+impl TextChanges {
     /// Whether nothing was done.
     pub fn is_none(self) -> bool {
         self == Self::default()
     }
 }
 
-impl std::fmt::Display for Changes {
+impl std::fmt::Display for TextChanges {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { removed, cut } = self;
         write!(
@@ -55,8 +55,8 @@ impl std::fmt::Display for Changes {
 pub struct Misleading;
 
 /// The definition as it may be read; as it was written where nothing is wrong with it.
-pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
-    let (mut edits, mut changes) = (Vec::new(), Changes::default());
+pub fn readable(definition: &Text) -> Result<(Text, TextChanges), Misleading> {
+    let (mut edits, mut changes) = (Vec::new(), TextChanges::default());
     let Some(mut members) = definition.object() else {
         return Ok((definition.clone(), changes));
     };
@@ -64,13 +64,14 @@ pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
         if name.chars().any(is_misleading) {
             return Err(Misleading);
         }
-        if UNREAD.contains(&&*name) {
+        if UNREAD_MEMBERS.contains(&&*name) {
             continue;
         }
         let is_schema = matches!(&*name, "inputSchema" | "outputSchema");
         for one in member.scalars() {
             let text = one.value();
-            let is_text = one.kind == Kind::String && (!is_schema || READ.contains(&one.under));
+            let is_text = one.kind == ScalarKind::String
+                && (!is_schema || READABLE_KEYS.contains(&one.under));
             if is_text {
                 if let Cow::Owned(new) = clean(&text, &mut changes) {
                     edits.push((one.range, Text::string(&new)));
@@ -98,13 +99,13 @@ pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
 /// since pins bound them.
 pub fn readable_words(said: &Text) -> Text {
     let mut edits = Vec::new();
-    for one in said.scalars().filter(|one| one.kind == Kind::String) {
+    for one in said.scalars().filter(|one| one.kind == ScalarKind::String) {
         let longest = match one.under {
             b"instructions" => usize::MAX,
-            under if READ.contains(&under) => LONGEST,
+            under if READABLE_KEYS.contains(&under) => MAX_READABLE_BYTES,
             _ => continue,
         };
-        if let Cow::Owned(new) = clean_within(longest, &one.value(), &mut Changes::default()) {
+        if let Cow::Owned(new) = clean_within(longest, &one.value(), &mut TextChanges::default()) {
             edits.push((one.range, Text::string(&new)));
         }
     }
@@ -115,11 +116,11 @@ pub fn readable_words(said: &Text) -> Text {
     }
 }
 
-fn clean<'t>(text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
-    clean_within(LONGEST, text, changes)
+fn clean<'t>(text: &'t str, changes: &mut TextChanges) -> Cow<'t, str> {
+    clean_within(MAX_READABLE_BYTES, text, changes)
 }
 
-fn clean_within<'t>(longest: usize, text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
+fn clean_within<'t>(longest: usize, text: &'t str, changes: &mut TextChanges) -> Cow<'t, str> {
     if text.len() <= longest && !text.chars().any(is_misleading) {
         return Cow::Borrowed(text);
     }
@@ -134,8 +135,8 @@ fn clean_within<'t>(longest: usize, text: &'t str, changes: &mut Changes) -> Cow
         }
     }
     if new.len() > longest {
-        new.truncate(new.floor_char_boundary(longest - CUT.len()));
-        new.push_str(CUT);
+        new.truncate(new.floor_char_boundary(longest - CUT_SUFFIX.len()));
+        new.push_str(CUT_SUFFIX);
         changes.cut += 1;
     }
     changes.removed += removed;
@@ -154,7 +155,10 @@ fn escape(rest: &mut Peekable<Chars<'_>>) -> usize {
         Some(']') => {
             let mut length = 0;
             let mut ahead = rest.clone();
-            while let Some(next) = ahead.next().filter(|_| length < 4 * LONGEST_ESCAPE) {
+            while let Some(next) = ahead
+                .next()
+                .filter(|_| length < 4 * MAX_TERMINAL_ESCAPE_CHARS)
+            {
                 length += 1;
                 if next == '\u{7}' || (next == '\u{1b}' && ahead.next_if_eq(&'\\').is_some()) {
                     length += usize::from(next == '\u{1b}');
@@ -171,7 +175,7 @@ fn escape(rest: &mut Peekable<Chars<'_>>) -> usize {
 /// Passes over parameters and the final byte of a control sequence (ECMA-48 §5.4).
 fn sequence(rest: &mut Peekable<Chars<'_>>) -> usize {
     let mut length = 0;
-    while length < LONGEST_ESCAPE
+    while length < MAX_TERMINAL_ESCAPE_CHARS
         && rest
             .next_if(|next| ('\u{20}'..='\u{3f}').contains(next))
             .is_some()
@@ -223,7 +227,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn read(definition: &Value) -> Result<(Value, Changes), Misleading> {
+    fn read(definition: &Value) -> Result<(Value, TextChanges), Misleading> {
         readable(&Text::of(definition)).map(|(text, changes)| (text.value(), changes))
     }
 
@@ -277,15 +281,20 @@ mod tests {
     /// SECURITY §8: a description has a bound, at a character.
     #[test]
     fn long_texts_are_cut() {
-        let (seen, changes) = read(&tool(&"ö".repeat(LONGEST))).unwrap();
+        let (seen, changes) = read(&tool(&"ö".repeat(MAX_READABLE_BYTES))).unwrap();
         let seen = seen["description"].as_str().unwrap();
         assert!(
-            seen.len() <= LONGEST && seen.starts_with("öö") && seen.ends_with("ö […]"),
+            seen.len() <= MAX_READABLE_BYTES && seen.starts_with("öö") && seen.ends_with("ö […]"),
             "{}",
             seen.len()
         );
-        assert_eq!(changes, Changes { removed: 0, cut: 1 });
-        assert!(read(&tool(&"x".repeat(LONGEST))).unwrap().1.is_none());
+        assert_eq!(changes, TextChanges { removed: 0, cut: 1 });
+        assert!(
+            read(&tool(&"x".repeat(MAX_READABLE_BYTES)))
+                .unwrap()
+                .1
+                .is_none()
+        );
     }
 
     /// SECURITY §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat
@@ -293,7 +302,7 @@ mod tests {
     #[test]
     fn words_beside_the_tools_are_cleaned() {
         let odd = "a\u{202e}b";
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_READABLE_BYTES + 1);
         let said = json!({ "instructions": format!("{odd}{long}"), "serverInfo": { "name": odd, "title": odd },
             "prompts": [{ "name": odd, "description": odd, "arguments": [{ "name": "p", "description": odd }] }],
             "resources": [{ "uri": odd, "name": "n", "title": odd, "description": long }] });
@@ -307,7 +316,12 @@ mod tests {
             (&resource["uri"], &resource["title"]),
             (&json!(odd), &json!("ab"))
         );
-        assert!(resource["description"].as_str().unwrap().ends_with(CUT));
+        assert!(
+            resource["description"]
+                .as_str()
+                .unwrap()
+                .ends_with(CUT_SUFFIX)
+        );
         let plain = Text::of(&json!({ "instructions": "Look.\n\tThen pay.", "x": odd }));
         assert_eq!(readable_words(&plain), plain);
     }

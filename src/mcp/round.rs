@@ -16,21 +16,21 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 /// Bytes of the key.
-pub const KEY: usize = 32;
+pub const ROUND_KEY_BYTES: usize = 32;
 
 /// The member that it is.
-const STATE: &str = "requestState";
+const STATE_MEMBER: &str = "requestState";
 /// What a sealed one begins with; another number would be another form.
-const FORM: &str = "tg1.";
+const SEALED_PREFIX: &str = "tg1.";
 /// Members of `params` that are others in the next round, or nothing of what is asked for.
-const OF_ONE_ROUND: [&str; 4] = ["_meta", "inputResponses", STATE, "task"];
+const ROUND_MEMBERS: [&str; 4] = ["_meta", "inputResponses", STATE_MEMBER, "task"];
 /// An agent may give each round a key of its own: each is a claim of its own (SEMANTICS §4).
-const IDEMPOTENCY_KEY: &str = "idempotency_key";
+const IDEMPOTENCY_KEY_ARGUMENT: &str = "idempotency_key";
 
 /// The key, and what is done with it.
-pub struct Seal(Hmac<Sha256>);
+pub struct RoundSeal(Hmac<Sha256>);
 
-impl std::fmt::Debug for Seal {
+impl std::fmt::Debug for RoundSeal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Seal")
     }
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Seal {
 
 /// What a sealed state belongs to.
 #[derive(Clone, Copy)]
-pub struct Bound<'a> {
+pub struct RoundBinding<'a> {
     /// Who asked.
     pub caller: &'a Caller,
     /// Whom.
@@ -56,21 +56,21 @@ pub struct Bound<'a> {
 )]
 pub struct Foreign;
 
-impl Seal {
+impl RoundSeal {
     /// With this key; none if it is not [`KEY`] bytes.
     pub fn new(key: &[u8]) -> Option<Self> {
         Some(Self(
             Hmac::new_from_slice(key)
                 .ok()
-                .filter(|_| key.len() == KEY)?,
+                .filter(|_| key.len() == ROUND_KEY_BYTES)?,
         ))
     }
 
     /// The answer of a tool server as its agent may read it.
     #[must_use]
-    pub fn sealed(&self, bound: Bound<'_>, answer: Message) -> Message {
+    pub fn sealed(&self, bound: RoundBinding<'_>, answer: Message) -> Message {
         let result = answer.body.as_ref().filter(|_| !answer.is_error);
-        let Some(state) = result.and_then(|result| result.get(STATE)) else {
+        let Some(state) = result.and_then(|result| result.get(STATE_MEMBER)) else {
             return answer;
         };
         // What is no string is no state; nothing that came back for it would be opened.
@@ -83,7 +83,10 @@ impl Seal {
             .as_ref()
             .and_then(Text::object)
             .unwrap_or_default();
-        members.set(STATE, Text::string(&format!("{FORM}{tag}.{own}")));
+        members.set(
+            STATE_MEMBER,
+            Text::string(&format!("{SEALED_PREFIX}{tag}.{own}")),
+        );
         Message {
             body: Some(members.text()),
             ..answer
@@ -92,8 +95,16 @@ impl Seal {
 
     /// `message` with the server's own words in place of what the agent brings, which `bound`
     /// names.
-    pub fn opened(&self, bound: Bound<'_>, message: &Message) -> Result<Option<Message>, Foreign> {
-        let Some(state) = message.body.as_ref().and_then(|params| params.get(STATE)) else {
+    pub fn opened(
+        &self,
+        bound: RoundBinding<'_>,
+        message: &Message,
+    ) -> Result<Option<Message>, Foreign> {
+        let Some(state) = message
+            .body
+            .as_ref()
+            .and_then(|params| params.get(STATE_MEMBER))
+        else {
             return Ok(None);
         };
         let own = state
@@ -105,15 +116,15 @@ impl Seal {
             .as_ref()
             .and_then(Text::object)
             .unwrap_or_default();
-        members.set(STATE, Text::string(&own));
+        members.set(STATE_MEMBER, Text::string(&own));
         Ok(Some(Message {
             body: Some(members.text()),
             ..message.clone()
         }))
     }
 
-    fn own(&self, bound: Bound<'_>, state: &str) -> Option<String> {
-        let (tag, own) = state.strip_prefix(FORM)?.split_once('.')?;
+    fn own(&self, bound: RoundBinding<'_>, state: &str) -> Option<String> {
+        let (tag, own) = state.strip_prefix(SEALED_PREFIX)?.split_once('.')?;
         let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
         self.mac(bound, own).verify_slice(&tag).ok()?;
         Some(own.to_owned())
@@ -121,23 +132,23 @@ impl Seal {
 
     fn mac(
         &self,
-        Bound {
+        RoundBinding {
             caller,
             server,
             method,
             params,
-        }: Bound<'_>,
+        }: RoundBinding<'_>,
         own: &str,
     ) -> Hmac<Sha256> {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let mut asked = params.map(Text::value).unwrap_or_default();
         if let Some(params) = asked.as_object_mut() {
-            params.retain(|name, _| !OF_ONE_ROUND.contains(&name.as_str()));
+            params.retain(|name, _| !ROUND_MEMBERS.contains(&name.as_str()));
             if let Some(arguments) = params
                 .get_mut("arguments")
                 .and_then(serde_json::Value::as_object_mut)
             {
-                arguments.remove(IDEMPOTENCY_KEY);
+                arguments.remove(IDEMPOTENCY_KEY_ARGUMENT);
             }
         }
         let parts: [&[u8]; 7] = [

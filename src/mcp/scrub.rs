@@ -4,8 +4,8 @@
 //! Strings are read as they are meant, not as they are written. All strings under one key are read
 //! as one text, so that a secret split over two blocks of content is found, too.
 
-use super::json::{FROM_SERVER, Kind, Malformed, Text};
-use crate::model::scrub::{KNOWN, SHORTEST, Scrubber};
+use super::json::{Malformed, SERVER_JSON_LIMITS, ScalarKind, Text};
+use crate::model::scrub::{KNOWN_SECRETS, MIN_SECRET_BYTES, Scrubber};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,38 +13,38 @@ use std::ops::Range;
 
 /// Strings that are read as one text.
 #[derive(PartialEq, Eq, Hash)]
-enum Row<'t> {
+enum StringRun<'t> {
     Keys,
     Under(&'t [u8]),
 }
 
 /// Where each of them stands, and what it says.
-type Strings<'t> = Vec<(Range<usize>, Cow<'t, str>)>;
+type StringSpans<'t> = Vec<(Range<usize>, Cow<'t, str>)>;
 
 type Edits = Vec<(Range<usize>, Text)>;
 
 /// The text without secrets, as it was written where there are none. An error when it is no message
 /// that may be handed on then, for what stands in the secrets' places.
 pub fn clean(text: Text) -> Result<Text, Malformed> {
-    let Some(scrubber) = KNOWN.scrubber() else {
+    let Some(scrubber) = KNOWN_SECRETS.scrubber() else {
         return Ok(text);
     };
     let edits = edits(&text, &scrubber);
     if edits.is_empty() {
         return Ok(text);
     }
-    KNOWN.note_removed();
-    Text::read(text.replaced(&edits).bytes(), &FROM_SERVER)
+    KNOWN_SECRETS.note_removed();
+    Text::read(text.replaced(&edits).bytes(), &SERVER_JSON_LIMITS)
 }
 
 fn edits(text: &Text, scrubber: &Scrubber) -> Edits {
-    let mut rows: HashMap<Row<'_>, Strings<'_>> = HashMap::new();
+    let mut rows: HashMap<StringRun<'_>, StringSpans<'_>> = HashMap::new();
     let mut edits = Edits::new();
     for scalar in text.scalars() {
         let row = match scalar.kind {
-            Kind::Key => Row::Keys,
-            Kind::String => Row::Under(scalar.under),
-            Kind::Number => {
+            ScalarKind::Key => StringRun::Keys,
+            ScalarKind::String => StringRun::Under(scalar.under),
+            ScalarKind::Number => {
                 edits.extend(number(&scalar.value(), scrubber).map(|new| (scalar.range, new)));
                 continue;
             }
@@ -54,7 +54,7 @@ fn edits(text: &Text, scrubber: &Scrubber) -> Edits {
             .push((scalar.range.clone(), scalar.value()));
     }
     for (row, strings) in &rows {
-        clean_row(strings, *row == Row::Keys, scrubber, &mut edits);
+        clean_row(strings, *row == StringRun::Keys, scrubber, &mut edits);
     }
     edits.sort_unstable_by_key(|(range, _)| range.start);
     edits
@@ -62,7 +62,7 @@ fn edits(text: &Text, scrubber: &Scrubber) -> Edits {
 
 /// A number is one secret, or none.
 fn number(written: &str, scrubber: &Scrubber) -> Option<Text> {
-    if written.len() < SHORTEST {
+    if written.len() < MIN_SECRET_BYTES {
         return None;
     }
     let found = scrubber.find(&[written]);
@@ -122,7 +122,7 @@ fn clean_row(
 
 /// Bytes of a message with no secret in them; the reader of a message of a tool server.
 pub fn read(bytes: Bytes) -> Result<Text, Malformed> {
-    clean(Text::read(bytes, &FROM_SERVER)?)
+    clean(Text::read(bytes, &SERVER_JSON_LIMITS)?)
 }
 
 #[cfg(test)]
@@ -136,9 +136,10 @@ mod tests {
             ("pin", Secret::new("1234567890".to_owned())),
         ];
         let scrubber = Scrubber::new(secrets.iter().map(|(name, value)| (*name, value)));
-        let text = Text::read(Bytes::copy_from_slice(json.as_bytes()), &FROM_SERVER).unwrap();
+        let text =
+            Text::read(Bytes::copy_from_slice(json.as_bytes()), &SERVER_JSON_LIMITS).unwrap();
         let clean = text.replaced(&edits(&text, &scrubber)).bytes();
-        let clean = Text::read(clean, &FROM_SERVER).unwrap();
+        let clean = Text::read(clean, &SERVER_JSON_LIMITS).unwrap();
         String::from_utf8(clean.as_bytes().to_vec()).unwrap()
     }
 

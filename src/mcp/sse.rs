@@ -3,27 +3,27 @@
 //! The framer keeps comments, ids and retry hints, gives every event a bound, and never fails on
 //! what it doesn't know.
 
-use crate::model::scrub::KNOWN;
+use crate::model::scrub::KNOWN_SECRETS;
 use bytes::{Bytes, BytesMut};
 
 /// Longest event in bytes (SECURITY §8).
-pub const LONGEST_EVENT: usize = 4 << 20;
+pub const MAX_SSE_EVENT_BYTES: usize = 4 << 20;
 
 /// Most bytes of a comment that go on, of all its lines together; the rest is cut off.
-pub const LONGEST_COMMENT: usize = 1 << 10;
+pub const MAX_SSE_COMMENT_BYTES: usize = 1 << 10;
 
 /// One block of an event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum SseBlock {
     /// The comments of one block; without text a keep-alive.
-    Comment(Comment),
+    Comment(SseComment),
     /// An event.
-    Event(Event),
+    Event(SseEvent),
 }
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its id, if the block sets one.
     pub id: Option<String>,
     /// The event type; empty means `message`.
@@ -38,18 +38,18 @@ pub struct Event {
 /// without control characters, so that none of it can become another field or event. The default is
 /// a bare keep-alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comment {
+pub struct SseComment {
     /// What follows the colon of each line.
     lines: Vec<String>,
 }
 
-impl Comment {
+impl SseComment {
     /// Takes one line in, what follows its colon.
     fn add(&mut self, line: &[u8]) {
         let taken: usize = self.lines.iter().map(|line| line.len() + 1).sum();
-        let room = LONGEST_COMMENT.saturating_sub(taken);
+        let room = MAX_SSE_COMMENT_BYTES.saturating_sub(taken);
         let line = String::from_utf8_lossy(line);
-        let mut text: String = KNOWN
+        let mut text: String = KNOWN_SECRETS
             .clean(&line)
             .chars()
             .filter(|letter| *letter == '\t' || !letter.is_control())
@@ -68,7 +68,7 @@ impl Comment {
     /// The comment as a block of an event stream.
     pub fn encode(&self) -> Bytes {
         if self.is_bare() {
-            return Bytes::from_static(KEEP_ALIVE);
+            return Bytes::from_static(KEEP_ALIVE_COMMENT);
         }
         let mut out = String::new();
         for line in &self.lines {
@@ -83,7 +83,7 @@ impl Comment {
 
 /// The stream broke its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than {LONGEST_EVENT} bytes")]
+#[error("an event is longer than {MAX_SSE_EVENT_BYTES} bytes")]
 pub struct TooLong;
 
 /// Cuts bytes into blocks.
@@ -93,13 +93,13 @@ pub struct Framer {
     searched: usize,
     started: bool,
     /// The event of a block whose comments were handed out.
-    following: Option<Event>,
+    following: Option<SseEvent>,
 }
 
 impl Framer {
     /// Takes more bytes in.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
-        if self.buffer.len() + bytes.len() > LONGEST_EVENT + 64 * 1024 {
+        if self.buffer.len() + bytes.len() > MAX_SSE_EVENT_BYTES + 64 * 1024 {
             return Err(TooLong);
         }
         self.buffer.extend_from_slice(bytes);
@@ -118,9 +118,9 @@ impl Framer {
     }
 
     /// The next whole block, if there is one. Blocks that say nothing are passed over.
-    pub fn next_block(&mut self) -> Option<Block> {
+    pub fn next_block(&mut self) -> Option<SseBlock> {
         if let Some(event) = self.following.take() {
-            return Some(Block::Event(event));
+            return Some(SseBlock::Event(event));
         }
         loop {
             let end = self.end_of_block()?;
@@ -129,10 +129,10 @@ impl Framer {
             match parse(&block) {
                 (Some(comment), Some(event)) if !comment.is_bare() => {
                     self.following = Some(event);
-                    return Some(Block::Comment(comment));
+                    return Some(SseBlock::Comment(comment));
                 }
-                (_, Some(event)) => return Some(Block::Event(event)),
-                (Some(comment), None) => return Some(Block::Comment(comment)),
+                (_, Some(event)) => return Some(SseBlock::Event(event)),
+                (Some(comment), None) => return Some(SseBlock::Comment(comment)),
                 (None, None) => {}
             }
         }
@@ -170,9 +170,9 @@ fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// What one block says. Comments come first, wherever in the block they stand.
-fn parse(block: &Bytes) -> (Option<Comment>, Option<Event>) {
-    let mut event = Event::default();
-    let (mut comment, mut any) = (None::<Comment>, false);
+fn parse(block: &Bytes) -> (Option<SseComment>, Option<SseEvent>) {
+    let mut event = SseEvent::default();
+    let (mut comment, mut any) = (None::<SseComment>, false);
     let mut data: Vec<Bytes> = Vec::new();
     for line in block
         .split(|byte| matches!(byte, b'\n' | b'\r'))
@@ -213,7 +213,7 @@ fn parse(block: &Bytes) -> (Option<Comment>, Option<Event>) {
 }
 
 /// A comment that keeps a stream open.
-pub const KEEP_ALIVE: &[u8] = b":\n\n";
+pub const KEEP_ALIVE_COMMENT: &[u8] = b":\n\n";
 
 /// One message as an event. `data` must be one line; `id` must be one of ours.
 pub fn encode(id: Option<&str>, data: &[u8]) -> Bytes {
@@ -233,7 +233,7 @@ pub fn encode(id: Option<&str>, data: &[u8]) -> Bytes {
 mod tests {
     use super::*;
 
-    fn blocks(stream: &[u8], chunk: usize) -> Vec<Block> {
+    fn blocks(stream: &[u8], chunk: usize) -> Vec<SseBlock> {
         let mut framer = Framer::default();
         let mut found = Vec::new();
         for part in stream.chunks(chunk) {
@@ -252,37 +252,37 @@ mod tests {
         assert_eq!(whole.len(), 5);
         assert_eq!(
             whole[0],
-            Block::Comment(Comment {
+            SseBlock::Comment(SseComment {
                 lines: vec![" hi".into()]
             })
         );
         assert_eq!(
             whole[1],
-            Block::Event(Event {
+            SseBlock::Event(SseEvent {
                 id: Some("1".into()),
-                ..Event::default()
+                ..SseEvent::default()
             })
         );
         assert_eq!(
             whole[2],
-            Block::Event(Event {
+            SseBlock::Event(SseEvent {
                 name: "x".into(),
                 data: "a\nb".into(),
-                ..Event::default()
+                ..SseEvent::default()
             })
         );
         assert_eq!(
             whole[3],
-            Block::Event(Event {
+            SseBlock::Event(SseEvent {
                 retry: Some(50),
-                ..Event::default()
+                ..SseEvent::default()
             })
         );
         assert_eq!(
             whole[4],
-            Block::Event(Event {
+            SseBlock::Event(SseEvent {
                 data: "{}".into(),
-                ..Event::default()
+                ..SseEvent::default()
             })
         );
         for chunk in 1..20 {
@@ -309,8 +309,8 @@ mod tests {
     /// keep-alive.
     #[test]
     fn comments_say_again_what_they_said_and_nothing_else() {
-        let long = format!(": {}", "é".repeat(LONGEST_COMMENT));
-        let cut = format!(": {}", "é".repeat(LONGEST_COMMENT / 2 - 1));
+        let long = format!(": {}", "é".repeat(MAX_SSE_COMMENT_BYTES));
+        let cut = format!(": {}", "é".repeat(MAX_SSE_COMMENT_BYTES / 2 - 1));
         for (said, again) in [
             (":", ":"),
             (":\r:\n:", ":"),
@@ -320,25 +320,25 @@ mod tests {
             (long.as_str(), cut.as_str()),
         ] {
             let blocks = blocks(format!("{said}\n\n").as_bytes(), usize::MAX);
-            let [Block::Comment(comment)] = blocks.as_slice() else {
+            let [SseBlock::Comment(comment)] = blocks.as_slice() else {
                 panic!("{said:?}: {blocks:?}")
             };
             assert_eq!(comment.encode(), format!("{again}\n\n"), "{said:?}");
-            assert!(comment.encode().len() <= LONGEST_COMMENT + 3);
+            assert!(comment.encode().len() <= MAX_SSE_COMMENT_BYTES + 3);
         }
-        let many = ":x\n".repeat(LONGEST_COMMENT);
-        let [Block::Comment(comment)] = &blocks(format!("{many}\n").as_bytes(), usize::MAX)[..]
+        let many = ":x\n".repeat(MAX_SSE_COMMENT_BYTES);
+        let [SseBlock::Comment(comment)] = &blocks(format!("{many}\n").as_bytes(), usize::MAX)[..]
         else {
             panic!()
         };
         assert!(
-            comment.encode().len() <= 2 * LONGEST_COMMENT,
+            comment.encode().len() <= 2 * MAX_SSE_COMMENT_BYTES,
             "{}",
             comment.encode().len()
         );
         let invalid = blocks(b": \xff\n\n", usize::MAX);
         assert!(
-            matches!(&invalid[..], [Block::Comment(comment)] if comment.encode() == ": \u{fffd}\n\n")
+            matches!(&invalid[..], [SseBlock::Comment(comment)] if comment.encode() == ": \u{fffd}\n\n")
         );
     }
 
@@ -346,16 +346,16 @@ mod tests {
     #[test]
     fn a_comment_in_an_event_comes_before_it() {
         let event = || {
-            Block::Event(Event {
+            SseBlock::Event(SseEvent {
                 data: "1".into(),
-                ..Event::default()
+                ..SseEvent::default()
             })
         };
         let said = blocks(b"data: 1\n: why\n\n:\ndata: 1\n\n", 1);
         assert_eq!(
             said,
             [
-                Block::Comment(Comment {
+                SseBlock::Comment(SseComment {
                     lines: vec![" why".into()]
                 }),
                 event(),

@@ -2,11 +2,11 @@
 
 use super::headers::{HeaderParam, params_of};
 use super::json::Text;
-use super::readable::{Changes, readable};
+use super::readable::{TextChanges, readable};
 
 /// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the
 /// rest).
-pub const LONGEST_DEFINITION: usize = 128 << 10;
+pub const MAX_DEFINITION_BYTES: usize = 128 << 10;
 
 /// One tool as its server defines it.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Definition {
     /// The definition as agents may read it (SECURITY §3D D6).
     pub shown: Text,
     /// How that differs from `text`.
-    pub changes: Changes,
+    pub changes: TextChanges,
     /// Its input schema, as written: the tree is made where it is needed, and given up.
     pub input_schema: Text,
     /// Arguments that travel as headers too.
@@ -38,7 +38,7 @@ pub enum Unusable {
     #[error("`inputSchema` is not an object")]
     NoSchema,
     /// The definition is too long.
-    #[error("the definition is longer than {LONGEST_DEFINITION} bytes")]
+    #[error("the definition is longer than {MAX_DEFINITION_BYTES} bytes")]
     TooLong,
     /// A name or a value in a schema holds characters that cannot be seen or mislead.
     #[error("a name or a value in a schema holds characters that cannot be seen or mislead")]
@@ -73,7 +73,7 @@ impl Definition {
         if name.is_empty() || name.len() > 128 || !name.bytes().all(plain) {
             return Err(unusable(Unusable::BadName));
         }
-        if text.as_bytes().len() > LONGEST_DEFINITION {
+        if text.as_bytes().len() > MAX_DEFINITION_BYTES {
             return Err(unusable(Unusable::TooLong));
         }
         let schema = text

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Bytes of the longest URI.
-pub const LONGEST: usize = 2 << 10;
+pub const MAX_URI_BYTES: usize = 2 << 10;
 
 /// A URI that was read strictly.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Uri {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
     /// More than [`LONGEST`] bytes, or none.
-    #[error("it is empty or longer than {LONGEST} bytes")]
+    #[error("it is empty or longer than {MAX_URI_BYTES} bytes")]
     Length,
     /// No scheme, or one with other letters.
     #[error("it has no scheme such as `file:`")]
@@ -70,7 +70,7 @@ impl Uri {
     }
 
     fn read_with(text: &str, star: Star) -> Result<Self, Unclear> {
-        if text.is_empty() || text.len() > LONGEST {
+        if text.is_empty() || text.len() > MAX_URI_BYTES {
             return Err(Unclear::Length);
         }
         let (scheme, rest) = text

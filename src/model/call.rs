@@ -35,7 +35,7 @@ pub struct ToolCall {
     /// Steady time of arrival.
     pub arrived: Duration,
     /// What the agent says about the call beside it.
-    pub said: Said,
+    pub said: CallMeta,
 }
 
 /// What became of arguments before their call was sent (001-28).
@@ -49,7 +49,7 @@ pub struct Rewritten {
 
 /// What an agent says about a call, as it arrived: judged by guards, never forwarded.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Said {
+pub struct CallMeta {
     /// `_meta["dev.toolgate/idempotencyKey"]`.
     pub key: Option<Value>,
     /// The `Idempotency-Key` header; empty when it is no text.

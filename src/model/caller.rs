@@ -2,7 +2,7 @@
 
 use super::ids::{AgentId, TenantId};
 use super::rate::Meter;
-use super::reads::Reads;
+use super::reads::SchemaReader;
 use std::sync::Arc;
 
 /// The identity behind a message. Built by `guards::identity` from a credential, never from what a
@@ -29,7 +29,7 @@ pub struct Caller {
     /// (001-13).
     pub parents: Vec<Arc<Self>>,
     /// Which schemas and names it can be shown (001-19).
-    pub reads: Reads,
+    pub reads: SchemaReader,
     /// How fast its messages may follow each other; none: as fast as they come.
     pub pace: Option<Arc<Meter>>,
 }
@@ -47,7 +47,7 @@ impl Caller {
             profile: None,
             environment: None,
             parents: Vec::new(),
-            reads: Reads::default(),
+            reads: SchemaReader::default(),
             pace: None,
         }
     }

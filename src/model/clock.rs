@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     #[cfg(test)]
-    hands: Option<&'static hands::Hands>,
+    hands: Option<&'static hands::TestClock>,
 }
 
 /// The machine's clocks.
@@ -66,21 +66,21 @@ pub(crate) mod hands {
     /// The hands of a clock. Its wall time jumps and stops as a test likes; its steady time only
     /// passes.
     #[derive(Debug)]
-    pub(crate) struct Hands(Mutex<At>);
+    pub(crate) struct TestClock(Mutex<TestTime>);
 
     #[derive(Debug)]
-    struct At {
+    struct TestTime {
         wall: Timestamp,
         steady: Duration,
         is_frozen: bool,
     }
 
-    impl Hands {
+    impl TestClock {
         /// A machine that was started an hour ago, on the day of the revision 2026-07-28. Never
         /// freed.
         pub(crate) fn new() -> &'static Self {
             let wall = Timestamp::from_second(1_785_229_200).unwrap();
-            let at = At {
+            let at = TestTime {
                 wall,
                 steady: Duration::from_hours(1),
                 is_frozen: false,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Tools that are taken away at most.
-pub const MOST: usize = 1_000;
+pub const MAX_DISABLED_TOOLS: usize = 1_000;
 
 /// All of them, by name.
 pub type Disabled = BTreeMap<ToolName, Reason>;

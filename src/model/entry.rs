@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What every entry has, by the documents' names (003-65 … 003-72). `result` stands for outcome,
 /// size and hash.
-pub const MANDATORY: [&str; 8] = [
+pub const MANDATORY_FIELDS: [&str; 8] = [
     "action_id",
     "request_id",
     "user_id",
@@ -15,7 +15,7 @@ pub const MANDATORY: [&str; 8] = [
     "latency_ms",
 ];
 /// What else an entry has.
-pub const FIELDS: &[&str] = &[
+pub const OPTIONAL_FIELDS: &[&str] = &[
     "time",
     "trace_id",
     "roles",

@@ -57,12 +57,12 @@ name!(
 );
 
 /// What stands between a server's name and a tool's name.
-pub const SEPARATOR: &str = "__";
+pub const NAME_SEPARATOR: &str = "__";
 
 impl ToolName {
     /// The name policies use for `tool` of `server`.
     pub fn of(server: &ServerName, tool: &str) -> Self {
-        Self([server.as_str(), SEPARATOR, tool].concat().into())
+        Self([server.as_str(), NAME_SEPARATOR, tool].concat().into())
     }
 }
 
@@ -73,7 +73,7 @@ impl ToolName {
 /// that nobody has listed yet. It finds what [`ToolName::of`] was given, and nothing else: no
 /// server's name holds the separator or ends in `_` (SECURITY §3D D2).
 pub fn parts(name: &str) -> Option<(&str, &str)> {
-    name.split_once(SEPARATOR)
+    name.split_once(NAME_SEPARATOR)
 }
 
 /// One judged call: a UUID of version 7, so ids sort by time (003-65).
@@ -87,7 +87,7 @@ impl ActionId {
     /// A new id. Ids of one process rise strictly: the bits below the milliseconds begin as parts
     /// of a millisecond (RFC 9562 §6.2, method 3).
     pub fn generate() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
+        static LAST_TIMESTAMP: AtomicU64 = AtomicU64::new(0);
         let Some(random) = random::bytes::<8>() else {
             return Self(uuid::Uuid::now_v7());
         };
@@ -95,7 +95,7 @@ impl ActionId {
         let (millis, rest) = (nanoseconds / 1_000_000, nanoseconds % 1_000_000);
         let now = (millis << 12) | (rest * 4096 / 1_000_000);
         let after = |last: u64| Some(now.max(last + 1));
-        let last = LAST
+        let last = LAST_TIMESTAMP
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, after)
             .unwrap_or(0);
         let at = now.max(last + 1);

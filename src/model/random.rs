@@ -4,22 +4,22 @@
 use std::cell::RefCell;
 
 /// Bytes of one fetch.
-const FETCHED: usize = 1024;
+const FETCH_BYTES: usize = 1024;
 
 struct Pool {
-    bytes: [u8; FETCHED],
+    bytes: [u8; FETCH_BYTES],
     used: usize,
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; FETCHED], used: FETCHED }) };
+    static RANDOM_POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; FETCH_BYTES], used: FETCH_BYTES }) };
 }
 
 /// So many random bytes that nobody had before; none when the system has none to give.
 pub(super) fn bytes<const N: usize>() -> Option<[u8; N]> {
-    const { assert!(N <= FETCHED, "more than one fetch gives") };
-    POOL.with_borrow_mut(|pool| {
-        if FETCHED - pool.used < N {
+    const { assert!(N <= FETCH_BYTES, "more than one fetch gives") };
+    RANDOM_POOL.with_borrow_mut(|pool| {
+        if FETCH_BYTES - pool.used < N {
             getrandom::fill(&mut pool.bytes).ok()?;
             pool.used = 0;
         }
@@ -43,7 +43,7 @@ mod tests {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 std::thread::spawn(|| {
-                    (0..FETCHED)
+                    (0..FETCH_BYTES)
                         .filter_map(|_| bytes::<16>())
                         .collect::<Vec<_>>()
                 })
@@ -53,7 +53,7 @@ mod tests {
             .into_iter()
             .flat_map(|thread| thread.join().unwrap())
             .collect();
-        assert_eq!(given.len(), 4 * FETCHED);
+        assert_eq!(given.len(), 4 * FETCH_BYTES);
         assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Lengths of time in which a policy may count.
-const PERS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const RATE_PERIOD_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// So many calls in so much time.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub struct RateSettings {
 impl RateSettings {
     /// As run; what is wrong is noted.
     pub fn compile(self, problems: &mut Problems) -> Option<Rate> {
-        let per = between("per", Some(&self.per), PERS, problems)?;
+        let per = between("per", Some(&self.per), RATE_PERIOD_BOUNDS, problems)?;
         if self.calls == 0 {
             problems.under("calls", |problems| {
                 problems.error("no call would ever pass", "allow at least one");

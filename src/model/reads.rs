@@ -99,14 +99,14 @@ impl Default for Caps {
 
 /// Both. The default takes everything as it stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reads {
+pub struct SchemaReader {
     /// Of its model.
     pub profile: Profile,
     /// Of its program.
     pub caps: Caps,
 }
 
-impl Reads {
+impl SchemaReader {
     /// Whether nothing is changed for it.
     pub fn is_all(&self) -> bool {
         *self == Self::default()

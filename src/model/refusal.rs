@@ -2,7 +2,7 @@
 //! compares.
 
 use super::ids::{ActionId, ToolName};
-use super::task::State;
+use super::task::TaskState;
 use std::sync::Arc;
 
 pub mod kind;
@@ -88,9 +88,9 @@ pub enum Refusal {
     /// The task cannot come to the state that its agent reports from where it is (003-73 … 003-76).
     StateOutOfOrder {
         /// Where it is; none: nowhere yet.
-        before: Option<State>,
+        before: Option<TaskState>,
         /// What its agent reports.
-        state: State,
+        state: TaskState,
     },
     /// The call was only planned: it would be sent now (003-74).
     Planned,
@@ -195,7 +195,7 @@ pub enum Refusal {
 }
 
 /// The codes that are not a contract's own, with what each means and what an agent can do.
-pub const CODES: &[(&str, &str, &str)] = &[
+pub const REFUSAL_CODES: &[(&str, &str, &str)] = &[
     (
         "tool_not_allowlisted",
         "the tool is unknown, hidden from this caller, or has no contract",
@@ -404,7 +404,7 @@ impl Refusal {
     /// toolgate's own code, as listed in [`CODES`]; none for a contract's.
     pub fn own_code(&self) -> Option<&'static str> {
         let code = self.contract_code().is_none().then(|| self.code())?;
-        CODES
+        REFUSAL_CODES
             .iter()
             .map(|(known, ..)| *known)
             .find(|known| *known == code)

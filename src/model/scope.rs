@@ -1,6 +1,6 @@
 //! Which tool servers an agent reaches at the address it was given.
 
-use super::ids::{self, SEPARATOR, ServerName, ToolName};
+use super::ids::{self, NAME_SEPARATOR, ServerName, ToolName};
 
 /// `/mcp` or `/mcp/{server}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ impl Scope {
     /// The name here of something that `server` calls `name`.
     pub fn name(&self, server: &ServerName, name: &str) -> String {
         match self {
-            Self::All => format!("{server}{SEPARATOR}{name}"),
+            Self::All => format!("{server}{NAME_SEPARATOR}{name}"),
             Self::One(_) => name.to_owned(),
         }
     }

@@ -7,7 +7,7 @@
 
 mod automaton;
 mod forms;
-mod known;
+mod known_secrets;
 mod lens;
 mod stream;
 
@@ -16,13 +16,13 @@ use automaton::Automaton;
 use lens::Lens;
 use std::sync::Arc;
 
-pub use forms::SHORTEST;
-pub use known::{Cleaner, KNOWN, Known, TooMuch};
-pub use stream::Stream;
+pub use forms::MIN_SECRET_BYTES;
+pub use known_secrets::{KNOWN_SECRETS, KnownScrubStream, KnownSecrets, SecretsTooLong};
+pub use stream::ScrubStream;
 
 /// What is looked through: the bytes as they are, and as they read once escapes are taken away, up
 /// to two layers deep; where backslashes stand before them, deeper.
-const VIEWS: [&[Lens]; 8] = [
+const LENS_STACKS: [&[Lens]; 8] = [
     &[],
     &[Lens::Escapes],
     &[Lens::Runs],
@@ -42,7 +42,7 @@ pub struct Scrubber {
 
 /// Where a secret stands, as offsets in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct SecretSpan {
     /// Its first byte.
     pub start: usize,
     /// The byte after its last one.
@@ -66,7 +66,7 @@ impl Scrubber {
     }
 
     /// What stands in the place of what was found.
-    pub fn placeholder(&self, found: &Found) -> &str {
+    pub fn placeholder(&self, found: &SecretSpan) -> &str {
         self.placeholders
             .get(found.secret)
             .map_or("<secret_ref>", String::as_str)
@@ -75,18 +75,18 @@ impl Scrubber {
     /// Every secret in the pieces, which are read as one text; offsets count from the first byte of
     /// the first piece. In order, and no two overlap. An escape does not reach from one piece
     /// into the next.
-    pub fn find(&self, pieces: &[impl AsRef<[u8]>]) -> Vec<Found> {
+    pub fn find(&self, pieces: &[impl AsRef<[u8]>]) -> Vec<SecretSpan> {
         let has = |byte: u8| pieces.iter().any(|piece| piece.as_ref().contains(&byte));
         let (escapes, percent) = (has(b'\\'), has(b'%'));
         let mut found = Vec::new();
-        for lenses in VIEWS {
+        for lenses in LENS_STACKS {
             let is_worth_it = match lenses.first() {
                 None => true,
                 Some(Lens::Escapes | Lens::Runs) => escapes,
                 Some(Lens::Percent) => percent,
             };
             if is_worth_it {
-                let mut view = stream::View::new(lenses, &self.words);
+                let mut view = stream::LensStack::new(lenses, &self.words);
                 let mut at = 0;
                 for piece in pieces {
                     view.read(piece.as_ref(), at, &self.words, &mut found);
@@ -123,8 +123,8 @@ impl Scrubber {
     }
 
     /// Begins to take secrets out of bytes that come in chunks.
-    pub fn stream(self: &Arc<Self>) -> Stream {
-        Stream::new(self.clone())
+    pub fn stream(self: &Arc<Self>) -> ScrubStream {
+        ScrubStream::new(self.clone())
     }
 }
 

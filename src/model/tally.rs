@@ -8,7 +8,7 @@ pub struct Tally(AtomicU64);
 
 /// Members whose names only look like known ones, refused or taken out, in messages of agents and
 /// tool servers.
-pub static LOOK_ALIKES: Tally = Tally::new();
+pub static LOOK_ALIKE_MEMBERS: Tally = Tally::new();
 
 /// Messages of agents with a `_meta` that is longer than the configuration lets go on.
 pub static LONG_META: Tally = Tally::new();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Where a task is in its work. A task that has none yet is idle (003-08).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum TaskState {
     /// It gathers what it needs; where it goes back to when a plan fails or a result does not do.
     Collect,
     /// It asks what would pass. Nothing is sent.
@@ -16,7 +16,7 @@ pub enum State {
     Summarize,
 }
 
-impl State {
+impl TaskState {
     /// All of them, in the order of a task's life.
     pub const ALL: [Self; 4] = [Self::Collect, Self::Plan, Self::Execute, Self::Summarize];
 

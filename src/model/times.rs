@@ -4,7 +4,7 @@ use super::diagnostic::Problems;
 use jiff::SignedDuration;
 use std::time::Duration;
 
-const DAY: u64 = 24 * 60 * 60;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`,
 /// is noted.
@@ -43,8 +43,8 @@ fn days(text: &str) -> Option<Duration> {
 }
 
 fn written(time: Duration) -> String {
-    let days = time.as_secs() / DAY;
-    if days > 1 && time.as_secs().is_multiple_of(DAY) {
+    let days = time.as_secs() / DAY_SECONDS;
+    if days > 1 && time.as_secs().is_multiple_of(DAY_SECONDS) {
         return format!("{days}d");
     }
     if time.subsec_millis() > 0 {

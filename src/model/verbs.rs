@@ -3,11 +3,11 @@
 //! reads what was held sees what agents write.
 
 /// Roles that one verb takes, at most; the same as for the approvers of a contract.
-pub const MOST_ROLES: usize = 16;
+pub const MAX_VERB_ROLES: usize = 16;
 
 /// Something that only some operators may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum OperatorVerb {
     /// Say what became of a call whose outcome is unknown.
     Resolve,
     /// Take tools away from all agents, and give them back.
@@ -19,7 +19,7 @@ pub enum Verb {
 
 /// Who may do it: an operator who has one of these roles. An empty list: nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verbs {
+pub struct OperatorVerbs {
     /// May say what became of calls.
     pub resolve: Vec<String>,
     /// May take tools away, and give them back.
@@ -28,7 +28,7 @@ pub struct Verbs {
     pub audit: Vec<String>,
 }
 
-impl Verb {
+impl OperatorVerb {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Resolve, Self::Switch, Self::Audit];
 
@@ -60,25 +60,25 @@ impl Verb {
     }
 }
 
-impl Verbs {
+impl OperatorVerbs {
     /// The roles of which one is needed.
-    pub fn roles(&self, verb: Verb) -> &[String] {
+    pub fn roles(&self, verb: OperatorVerb) -> &[String] {
         match verb {
-            Verb::Resolve => &self.resolve,
-            Verb::Switch => &self.switch,
-            Verb::Audit => &self.audit,
+            OperatorVerb::Resolve => &self.resolve,
+            OperatorVerb::Switch => &self.switch,
+            OperatorVerb::Audit => &self.audit,
         }
     }
 
     /// Whether who has `roles` may.
-    pub fn allow(&self, verb: Verb, roles: &[String]) -> bool {
+    pub fn allow(&self, verb: OperatorVerb, roles: &[String]) -> bool {
         self.roles(verb).iter().any(|role| roles.contains(role))
     }
 }
 
-impl Default for Verbs {
+impl Default for OperatorVerbs {
     fn default() -> Self {
-        let [resolve, switch, audit] = Verb::ALL.map(|verb| vec![verb.role().to_owned()]);
+        let [resolve, switch, audit] = OperatorVerb::ALL.map(|verb| vec![verb.role().to_owned()]);
         Self {
             resolve,
             switch,

@@ -13,37 +13,37 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Units that a message may take where calls are served: about 10 ms.
-pub const INLINE: u64 = 1_000_000;
+pub const INLINE_WORK_UNITS: u64 = 1_000_000;
 /// Units that a message may take on the pool for heavy ones: about 1 s, so that its threads come
 /// back.
-pub const HEAVY: u64 = 100_000_000;
+pub const HEAVY_WORK_UNITS: u64 = 100_000_000;
 
 /// Units that a part may take at worst which cannot be broken off: about 5 s.
-const LONGEST: u64 = 5 * HEAVY;
+const MAX_UNBREAKABLE_UNITS: u64 = 5 * HEAVY_WORK_UNITS;
 /// Nanoseconds of a unit.
-const NANOSECONDS: u128 = 10;
+const UNIT_NANOSECONDS: u128 = 10;
 
 thread_local! {
     /// What the work on this thread may still spend; none where nobody counts.
-    static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+    static UNITS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// The work would take more units than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent;
+pub struct WorkExceeded;
 
 /// Does `work` if it takes no more than `units`, nor more than what is left of the work that it is
 /// a part of. Broken off, nothing of it may be used.
-pub fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, Spent> {
-    let around = LEFT.get();
+pub fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, WorkExceeded> {
+    let around = UNITS_LEFT.get();
     let most = around.map_or(units, |left| left.min(units));
     let restore = Restore { around, most };
-    LEFT.set(Some(most));
+    UNITS_LEFT.set(Some(most));
     let done = catch_unwind(AssertUnwindSafe(work));
     drop(restore);
     done.or_else(|payload| {
-        if payload.is::<Spent>() {
-            Err(Spent)
+        if payload.is::<WorkExceeded>() {
+            Err(WorkExceeded)
         } else {
             resume_unwind(payload)
         }
@@ -58,26 +58,33 @@ struct Restore {
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        let spent = self.most.saturating_sub(LEFT.get().unwrap_or(0));
-        LEFT.set(self.around.map(|left| left.saturating_sub(spent)));
+        let spent = self.most.saturating_sub(UNITS_LEFT.get().unwrap_or(0));
+        UNITS_LEFT.set(self.around.map(|left| left.saturating_sub(spent)));
     }
 }
 
 /// Does what cannot be broken off and takes `worst` units, mostly much less. Where much is left it
 /// is paid for as it turns out to be, by the clock of the thread; work that may take longer than
-/// `LONGEST` is not begun.
+/// `MAX_UNBREAKABLE_UNITS` is not begun.
 pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
-    let Some(left) = LEFT.get() else {
+    let Some(left) = UNITS_LEFT.get() else {
         return work();
     };
-    if left <= INLINE || worst <= INLINE / 100 || worst > LONGEST {
-        spend(if worst > LONGEST { u64::MAX } else { worst });
+    if left <= INLINE_WORK_UNITS
+        || worst <= INLINE_WORK_UNITS / 100
+        || worst > MAX_UNBREAKABLE_UNITS
+    {
+        spend(if worst > MAX_UNBREAKABLE_UNITS {
+            u64::MAX
+        } else {
+            worst
+        });
         return work();
     }
     let before = Clock.of_thread();
     let done = work();
     spend(
-        u64::try_from(Clock.of_thread().saturating_sub(before).as_nanos() / NANOSECONDS)
+        u64::try_from(Clock.of_thread().saturating_sub(before).as_nanos() / UNIT_NANOSECONDS)
             .unwrap_or(u64::MAX),
     );
     done
@@ -85,16 +92,16 @@ pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
 
 /// Whether a caller counts what is done on this thread now.
 pub fn is_counted() -> bool {
-    LEFT.get().is_some()
+    UNITS_LEFT.get().is_some()
 }
 
 /// Spends units, before what they stand for is done. Breaks the work off when there are not as
 /// many.
 #[inline]
 pub fn spend(units: u64) {
-    if let Some(left) = LEFT.get() {
+    if let Some(left) = UNITS_LEFT.get() {
         match left.checked_sub(units) {
-            Some(left) => LEFT.set(Some(left)),
+            Some(left) => UNITS_LEFT.set(Some(left)),
             None => break_off(),
         }
     }
@@ -102,9 +109,9 @@ pub fn spend(units: u64) {
 
 #[cold]
 fn break_off() {
-    LEFT.set(Some(0));
+    UNITS_LEFT.set(Some(0));
     // No panic: no hook hears of it, and only `within` ends it.
-    resume_unwind(Box::new(Spent));
+    resume_unwind(Box::new(WorkExceeded));
 }
 
 #[cfg(test)]
@@ -121,7 +128,7 @@ mod tests {
                 done += 1;
             }
         });
-        assert_eq!((ended, done, is_counted()), (Err(Spent), 3, false));
+        assert_eq!((ended, done, is_counted()), (Err(WorkExceeded), 3, false));
         assert_eq!(within(10, || spend(10)), Ok(()));
         spend(u64::MAX);
     }
@@ -130,13 +137,13 @@ mod tests {
     #[test]
     fn parts_are_paid_for_by_the_whole() {
         let ended = within(100, || {
-            assert_eq!(within(30, || spend(31)), Err(Spent));
+            assert_eq!(within(30, || spend(31)), Err(WorkExceeded));
             assert_eq!(within(u64::MAX, || spend(50)), Ok(()));
             spend(20);
             within(1, || ()).unwrap();
             spend(1);
         });
-        assert_eq!(ended, Err(Spent), "30, 50 and 20 are all there is");
+        assert_eq!(ended, Err(WorkExceeded), "30, 50 and 20 are all there is");
     }
 
     /// A panic is no spending: it goes on as it would without anybody who counts.

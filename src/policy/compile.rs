@@ -1,12 +1,12 @@
 //! Files → policy, all problems at once.
 
-use super::file::{self, Contract, File};
-use super::locate::{self, Document};
+use super::file::{self, Contract, PolicyFile};
+use super::locate::{self, YamlDocument};
 use super::{Methods, Policy, layers, pins, shape};
 use crate::guards::allowlist::layers::Layers;
-use crate::guards::allowlist::written::Around;
+use crate::guards::allowlist::written::LayerEnvironment;
 use crate::guards::allowlist::{self, Contracts};
-use crate::guards::budget::{self, Tasks};
+use crate::guards::budget::{self, TaskLimits};
 use crate::guards::secrets::{self, Bindings};
 use crate::guards::{self, Mode, Section, ToolRules, hooks, identity, repetition};
 use crate::model::approvers::Approvers;
@@ -19,20 +19,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-mod asked;
-pub mod bound;
+mod approvers;
+mod confusables;
 mod contract;
 mod names;
-mod pairs;
-mod twins;
+mod references;
+pub mod secret_bindings;
 
 /// Policy files at most, and how deep their directories may go.
-const MAX_FILES: usize = 256;
-const MAX_DEPTH: usize = 8;
+const MAX_POLICY_FILES: usize = 256;
+const MAX_DIRECTORY_DEPTH: usize = 8;
 
 /// What the configuration says that a policy stands on.
 #[derive(Debug)]
-pub struct Basis {
+pub struct CompileInput {
     /// Whether calls are refused.
     pub mode: Mode,
     /// The servers that contracts may name.
@@ -48,7 +48,7 @@ pub struct Basis {
     /// The layers that callers are given by name, and where.
     pub assigned: Vec<layers::Assigned>,
     /// The arguments that secrets may go to, and where that is written.
-    pub bound: Vec<bound::Bound>,
+    pub bound: Vec<secret_bindings::BoundArgument>,
     /// Who may decide about calls that are held; none: that is not known.
     pub approvers: Option<Approvers>,
     /// Who hears of calls.
@@ -60,7 +60,7 @@ pub struct Basis {
     /// Bytes of `_meta` that one message of an agent may have.
     pub meta_max_bytes: usize,
     /// Where the approved definitions of tools are; none: all pass.
-    pub pins: Option<pins::Source>,
+    pub pins: Option<pins::PinSource>,
     /// Where secrets come from and where they may go.
     pub secrets: Bindings,
     /// Policy files, and directories of them.
@@ -71,7 +71,7 @@ pub struct Basis {
 
 /// What became of the files.
 #[derive(Debug)]
-pub struct Compiled {
+pub struct CompileResult {
     /// The policy; none if there is an error.
     pub policy: Option<Policy>,
     /// Everything there is to say, sorted by place.
@@ -82,8 +82,8 @@ pub struct Compiled {
 }
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
-pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis {
+pub fn compile(basis: CompileInput, mut diagnostics: Vec<Diagnostic>) -> CompileResult {
+    let CompileInput {
         mode,
         servers,
         disabled,
@@ -95,7 +95,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
         hooks,
         ..
     } = basis;
-    let Basis {
+    let CompileInput {
         approvers,
         methods,
         session_header,
@@ -107,13 +107,13 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
         ..
     } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
-    let mut stock = Stock {
+    let mut stock = Compiler {
         servers,
         timeouts,
         agents,
         groups,
         secrets,
-        ..Stock::default()
+        ..Compiler::default()
     };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
@@ -126,7 +126,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
         // it.
         bytes.update([u8::from(!open.is_empty())]);
         stock.diagnostics.extend(open);
-        match Document::read(&path) {
+        match YamlDocument::read(&path) {
             Ok(document) => {
                 bytes.update(Sha256::digest(document.text()));
                 said.push(canonical(document.tree()));
@@ -137,11 +137,11 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     }
     let contracts = stock.contracts();
     names::judge(&mut stock);
-    pairs::judge(&mut stock, &contracts);
-    twins::judge(&mut stock);
-    bound::judge(&mut stock, bound);
+    references::judge(&mut stock, &contracts);
+    confusables::judge(&mut stock);
+    secret_bindings::judge(&mut stock, bound);
     if let Some(approvers) = &approvers {
-        asked::judge(&mut stock, approvers);
+        approvers::judge(&mut stock, approvers);
     }
     let layers = stock.layers((mode, &identity), &disabled, assigned);
     diagnostics.append(&mut stock.diagnostics);
@@ -174,7 +174,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             secrets,
         }
     });
-    Compiled {
+    CompileResult {
         policy,
         diagnostics,
         fingerprint: bytes.finalize().into(),
@@ -183,10 +183,10 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
 
 /// The policy files under `paths` that can be read, to give what is found about contracts later its
 /// place.
-pub fn documents(paths: &[PathBuf]) -> Vec<Document> {
+pub fn documents(paths: &[PathBuf]) -> Vec<YamlDocument> {
     files(paths, &mut Vec::new())
         .iter()
-        .filter_map(|path| Document::read(path).ok())
+        .filter_map(|path| YamlDocument::read(path).ok())
         .collect()
 }
 
@@ -204,30 +204,30 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.dedup();
 }
 
-struct Held {
+struct CompiledContract {
     rules: Arc<ToolRules>,
     place: Diagnostic,
 }
 
 /// What was found so far.
 #[derive(Default)]
-struct Stock {
+struct Compiler {
     servers: Vec<ServerName>,
     timeouts: BTreeMap<ServerName, Duration>,
     agents: Vec<AgentId>,
     groups: Vec<String>,
     secrets: Bindings,
-    tasks: Tasks,
+    tasks: TaskLimits,
     repetition: Option<repetition::Rule>,
-    contracts: BTreeMap<ToolName, Held>,
+    contracts: BTreeMap<ToolName, CompiledContract>,
     /// The layers and groups of each file; compiled when all files are read.
-    written: Vec<(Document, layers::Written)>,
+    written: Vec<(YamlDocument, layers::WrittenLayers)>,
     /// The tools that contracts name to go with them, and where.
-    pairs: Vec<pairs::Named>,
+    pairs: Vec<references::ToolReference>,
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Stock {
+impl Compiler {
     /// The contracts so far.
     fn contracts(&self) -> Contracts {
         let contracts = self
@@ -240,7 +240,7 @@ impl Stock {
     /// Reads the pin file. Its digests are part of what the policy says.
     fn pins(
         &mut self,
-        source: &pins::Source,
+        source: &pins::PinSource,
         bytes: &mut Sha256,
         said: &mut Vec<Vec<u8>>,
     ) -> guards::pins::Rule {
@@ -259,18 +259,18 @@ impl Stock {
         found.into_rule(source.require)
     }
 
-    fn add(&mut self, document: Document) {
+    fn add(&mut self, document: YamlDocument) {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
         let mut written = None;
-        if let Some(File {
+        if let Some(PolicyFile {
             contracts,
             layers,
             groups,
             budgets,
             repetition,
-        }) = shape::read::<File>(tree, &mut problems)
+        }) = shape::read::<PolicyFile>(tree, &mut problems)
         {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
@@ -288,7 +288,7 @@ impl Stock {
                     self.add_repetition(written, problems);
                 });
             }
-            written = Some(layers::Written { layers, groups });
+            written = Some(layers::WrittenLayers { layers, groups });
         }
         let found = problems
             .into_found()
@@ -317,12 +317,12 @@ impl Stock {
             .iter()
             .flat_map(|(_, written)| written.groups.clone())
             .collect();
-        let around = Around {
+        let around = LayerEnvironment {
             groups,
             servers,
             tools: self.contracts.keys().cloned().collect(),
         };
-        let mut judge = layers::Judge::new(&around, mode, identity, &self.agents);
+        let mut judge = layers::LayerChecker::new(&around, mode, identity, &self.agents);
         let mut all = Layers::default();
         for (document, written) in &written {
             let mut problems = Problems::default();
@@ -373,7 +373,7 @@ impl Stock {
 
     fn add_contract(
         &mut self,
-        document: &Document,
+        document: &YamlDocument,
         name: &str,
         contract: &Contract,
         problems: &mut Problems,
@@ -382,7 +382,8 @@ impl Stock {
             return;
         }
         names::judge_shared(name, contract, problems);
-        self.pairs.extend(pairs::of(document, name, contract));
+        self.pairs
+            .extend(references::references_in(document, name, contract));
         let server = server_of(name, &self.servers);
         let timeout = server
             .and_then(|server| self.timeouts.get(server))
@@ -413,12 +414,12 @@ impl Stock {
             return;
         }
         self.contracts
-            .insert(ToolName::new(name), Held { rules, place });
+            .insert(ToolName::new(name), CompiledContract { rules, place });
     }
 }
 
 /// What is said at the first of two contracts, once there is a second.
-fn place(document: &Document, name: &str) -> Diagnostic {
+fn place(document: &YamlDocument, name: &str) -> Diagnostic {
     let mut problems = Problems::default();
     problems.under("contracts", |problems| {
         problems.under(name, |problems| {
@@ -463,15 +464,15 @@ fn files(paths: &[PathBuf], diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     }
     found.sort();
     found.dedup();
-    if found.len() > MAX_FILES {
-        let message = format!("more than {MAX_FILES} policy files");
+    if found.len() > MAX_POLICY_FILES {
+        let message = format!("more than {MAX_POLICY_FILES} policy files");
         diagnostics.push(about(
-            &found[MAX_FILES],
+            &found[MAX_POLICY_FILES],
             Severity::Error,
             &message,
             "merge some of them",
         ));
-        found.truncate(MAX_FILES);
+        found.truncate(MAX_POLICY_FILES);
     }
     found
 }
@@ -483,7 +484,7 @@ fn gather(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let entries = match std::fs::read_dir(directory) {
-        Ok(entries) if depth < MAX_DEPTH => entries,
+        Ok(entries) if depth < MAX_DIRECTORY_DEPTH => entries,
         Ok(_) => {
             return diagnostics.push(about(
                 directory,
@@ -511,7 +512,7 @@ fn gather(
         let yaml = path
             .extension()
             .is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if name.starts_with('.') || found.len() > MAX_FILES {
+        if name.starts_with('.') || found.len() > MAX_POLICY_FILES {
             continue;
         }
         if path.is_dir() && name != "tests" {

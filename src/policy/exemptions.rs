@@ -2,7 +2,7 @@
 //! for each, and until when (003-104). No gate reads it: it explains what has happened, and permits
 //! nothing.
 
-use super::locate::{self, Document};
+use super::locate::{self, YamlDocument};
 use super::shape;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{self, ActionId, ToolName};
@@ -20,9 +20,9 @@ const MAX_EXEMPTIONS: usize = 1000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate exemptions", rename = "ExemptionFile")]
-pub struct File {
+pub struct ExemptionFile {
     /// the exemptions, at most 1000; the first that holds explains a call
-    pub exemptions: Vec<Written>,
+    pub exemptions: Vec<WrittenExemption>,
 }
 
 /// One exemption: of one call by its `action`, or of all calls of a `tool` that are forbidden with
@@ -30,7 +30,7 @@ pub struct File {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Exemption")]
-pub struct Written {
+pub struct WrittenExemption {
     /// The action id of the call, as the ledger has it.
     pub action: Option<String>,
     /// The tool: `server__tool`.
@@ -51,7 +51,7 @@ pub struct Written {
 #[derive(Debug)]
 pub struct Exemption {
     /// Which calls.
-    pub of: Calls,
+    pub of: ExemptedCalls,
     /// Who answers for it.
     pub owner: String,
     /// The last day on which it holds, in UTC.
@@ -62,7 +62,7 @@ pub struct Exemption {
 
 /// Which calls an exemption is of.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum ExemptedCalls {
     /// This one.
     One(ActionId),
     /// All of the tool that are forbidden with the code.
@@ -73,19 +73,19 @@ pub enum Calls {
 pub struct Exemptions {
     /// In the order of the file.
     pub all: Vec<Exemption>,
-    document: Document,
+    document: YamlDocument,
 }
 
 impl Exemptions {
     /// Reads the file at `path`: everything there is to say of it, and what it says if there is no
     /// error among it.
     pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
-        let document = match Document::read(path) {
+        let document = match YamlDocument::read(path) {
             Ok(document) => document,
             Err(unreadable) => return (None, vec![unreadable]),
         };
         let mut problems = Problems::default();
-        let written = match shape::read::<File>(document.tree().clone(), &mut problems) {
+        let written = match shape::read::<ExemptionFile>(document.tree().clone(), &mut problems) {
             Some(file) => file.exemptions.into_iter().enumerate().collect(),
             // The shape is wrong; what else is wrong is said as well.
             None => rest(document.tree()),
@@ -125,8 +125,8 @@ impl Exemption {
     /// Is it of the call `action` of `tool`, which is forbidden with `code`?
     pub fn fits(&self, action: &str, tool: &str, code: &str) -> bool {
         match &self.of {
-            Calls::One(wanted) => action.parse() == Ok(*wanted),
-            Calls::Like(wanted, refused) => wanted.as_str() == tool && refused == code,
+            ExemptedCalls::One(wanted) => action.parse() == Ok(*wanted),
+            ExemptedCalls::Like(wanted, refused) => wanted.as_str() == tool && refused == code,
         }
     }
 
@@ -137,7 +137,7 @@ impl Exemption {
 }
 
 /// What is left of a file whose shape is wrong, with the places in the file.
-fn rest(tree: &Value) -> Vec<(usize, Written)> {
+fn rest(tree: &Value) -> Vec<(usize, WrittenExemption)> {
     let listed = tree["exemptions"]
         .as_array()
         .into_iter()
@@ -148,7 +148,7 @@ fn rest(tree: &Value) -> Vec<(usize, Written)> {
         .collect()
 }
 
-fn judge(written: Vec<(usize, Written)>, problems: &mut Problems) -> Vec<Exemption> {
+fn judge(written: Vec<(usize, WrittenExemption)>, problems: &mut Problems) -> Vec<Exemption> {
     if written.len() > MAX_EXEMPTIONS {
         problems.error(
             format!("more than {MAX_EXEMPTIONS} exemptions"),
@@ -171,8 +171,8 @@ fn judge(written: Vec<(usize, Written)>, problems: &mut Problems) -> Vec<Exempti
     all
 }
 
-fn read(written: Written, problems: &mut Problems) -> Option<Exemption> {
-    let Written {
+fn read(written: WrittenExemption, problems: &mut Problems) -> Option<Exemption> {
+    let WrittenExemption {
         action,
         tool,
         code,
@@ -209,8 +209,8 @@ fn read(written: Written, problems: &mut Problems) -> Option<Exemption> {
     })
 }
 
-fn one(action: &str, problems: &mut Problems) -> Option<Calls> {
-    let read = action.parse().ok().map(Calls::One);
+fn one(action: &str, problems: &mut Problems) -> Option<ExemptedCalls> {
+    let read = action.parse().ok().map(ExemptedCalls::One);
     if read.is_none() {
         problems.error(
             "is no action id",
@@ -220,7 +220,7 @@ fn one(action: &str, problems: &mut Problems) -> Option<Calls> {
     read
 }
 
-fn like(tool: &str, code: String, problems: &mut Problems) -> Option<Calls> {
+fn like(tool: &str, code: String, problems: &mut Problems) -> Option<ExemptedCalls> {
     if !ids::parts(tool).is_some_and(|(server, own)| !server.is_empty() && !own.is_empty())
         || tool.contains('*')
     {
@@ -230,7 +230,7 @@ fn like(tool: &str, code: String, problems: &mut Problems) -> Option<Calls> {
         );
         return None;
     }
-    Some(Calls::Like(ToolName::new(tool), code))
+    Some(ExemptedCalls::Like(ToolName::new(tool), code))
 }
 
 /// RFC 3339 `full-date`, and nothing else that a date may be written as.
@@ -250,7 +250,7 @@ fn day(text: &str, problems: &mut Problems) -> Option<Date> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ActionId, Calls, Exemption, ToolName};
+    use super::{ActionId, ExemptedCalls, Exemption, ToolName};
     use jiff::civil::date;
 
     /// 003-104: an exemption holds to the end of its last day, and is of the calls it names and of
@@ -258,13 +258,13 @@ mod tests {
     #[test]
     fn an_exemption_is_of_its_calls_until_its_day_is_over() {
         let (action, other) = (ActionId::generate(), ActionId::generate());
-        let of = |of: Calls| Exemption {
+        let of = |of: ExemptedCalls| Exemption {
             of,
             owner: "ann".to_owned(),
             until: date(2026, 12, 31),
             because: "a trial".to_owned(),
         };
-        let one = of(Calls::One(action));
+        let one = of(ExemptedCalls::One(action));
         for (today, expired) in [
             (date(2026, 12, 30), false),
             (date(2026, 12, 31), false),
@@ -272,7 +272,7 @@ mod tests {
         ] {
             assert_eq!(one.has_expired(today), expired, "{today}");
         }
-        let like = of(Calls::Like(
+        let like = of(ExemptedCalls::Like(
             ToolName::new("bank__pay"),
             "too_much".to_owned(),
         ));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate policy", rename = "PolicyFile")]
-pub struct File {
+pub struct PolicyFile {
     /// One contract a tool, by the tool's name: `server__tool`, or one for several of a server's
     /// tools, by a pattern: `server__get_*`. The most specific counts. A tool without a
     /// contract is not available.
@@ -82,7 +82,7 @@ pub struct Contract {
     pub irreversible: bool,
     /// Several parts of the contract, of which an argument chooses one. The rest of the contract
     /// holds for all of them.
-    pub variants: Option<Variants>,
+    pub variants: Option<ContractVariants>,
     /// which arguments may hold secret references, by JSON pointer; `[]` for none
     pub secrets: secrets::Settings,
     /// What becomes of results; without it they arrive as they were sent.
@@ -105,20 +105,20 @@ pub struct Contract {
 /// Parts of a contract for a tool that does several things, by what an argument asks it to do.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Variants {
+pub struct ContractVariants {
     /// JSON pointer to the argument that chooses: text, or `true` and `false`
     pub by: String,
     /// The case of calls without that argument; none: they are refused.
     pub absent: Option<String>,
     /// the parts, by the argument's value; any other value is refused
-    pub cases: BTreeMap<String, Case>,
+    pub cases: BTreeMap<String, VariantCase>,
 }
 
 /// One part. `permission`, `arguments` and `rules` hold besides the contract's, `budget` key by key
 /// before it, the rest instead of it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct VariantCase {
     /// what such a call does, out of the contract's `actions`
     #[schemars(length(min = 1))]
     pub actions: Vec<String>,
@@ -158,13 +158,13 @@ pub struct SideEffect {
     #[schemars(length(min = 1, max = 200))]
     pub writes: String,
     /// The call that takes it back.
-    pub rollback: Option<Rollback>,
+    pub rollback: Option<RollbackSettings>,
 }
 
 /// A call that takes another back.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rollback {
+pub struct RollbackSettings {
     /// the tool to call: `server__tool`
     pub tool: String,
     /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for
@@ -174,14 +174,14 @@ pub struct Rollback {
 }
 
 /// The keys of a policy file.
-pub const FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
+pub const POLICY_FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
 
 /// What the format has and this version does not enforce: a `*` is any key.
-const LATER: &[&[&str]] = &[&["contracts", "*", "repetition"]];
+const UNENFORCED_KEYS: &[&[&str]] = &[&["contracts", "*", "repetition"]];
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
 pub fn take_later(tree: &mut Value, problems: &mut Problems) {
-    for path in LATER {
+    for path in UNENFORCED_KEYS {
         take(tree, path, problems);
     }
 }

@@ -4,8 +4,10 @@
 
 use super::shape::suggest;
 use crate::guards::allowlist::side;
-use crate::guards::allowlist::written::{self, Around, GROUP, Kind, Unavailable};
-use crate::guards::allowlist::{Pattern, Settings};
+use crate::guards::allowlist::written::{
+    self, GROUP_PREFIX, LayerEnvironment, LayerKind, Unavailable,
+};
+use crate::guards::allowlist::{Settings, ToolPattern};
 use crate::guards::budget::TaskSettings;
 use crate::guards::{Mode, identity};
 use crate::model::diagnostic::{Diagnostic, Problems};
@@ -14,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What one policy file says of layers.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct WrittenLayers {
     /// Its layers.
     pub layers: Settings,
     /// Its groups of tools.
@@ -25,7 +27,7 @@ pub struct Written {
 #[derive(Debug, Clone)]
 pub struct Assigned {
     /// `profile` or `environment`.
-    pub kind: Kind,
+    pub kind: LayerKind,
     /// Its name.
     pub name: String,
     /// Where; without words yet.
@@ -33,8 +35,8 @@ pub struct Assigned {
 }
 
 /// Judges the layers of all files, against what they can name.
-pub struct Judge<'a> {
-    around: &'a Around,
+pub struct LayerChecker<'a> {
+    around: &'a LayerEnvironment,
     mode: Mode,
     names: BTreeMap<&'static str, Vec<String>>,
     models: BTreeSet<String>,
@@ -46,25 +48,25 @@ pub struct Judge<'a> {
     layers: BTreeSet<(&'static str, String)>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> LayerChecker<'a> {
     /// With what the configuration knows.
     pub fn new(
-        around: &'a Around,
+        around: &'a LayerEnvironment,
         mode: Mode,
         identity: &identity::Rule,
         agents: &[AgentId],
     ) -> Self {
         let mut names: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         names.insert(
-            Kind::Agent.word(),
+            LayerKind::Agent.word(),
             agents.iter().map(ToString::to_string).collect(),
         );
         let mut models = BTreeSet::new();
         for caller in identity.callers() {
             let given = [
-                (Kind::Profile, &caller.profile),
-                (Kind::Group, &caller.group),
-                (Kind::Environment, &caller.environment),
+                (LayerKind::Profile, &caller.profile),
+                (LayerKind::Group, &caller.group),
+                (LayerKind::Environment, &caller.environment),
             ];
             for (kind, name) in given {
                 names.entry(kind.word()).or_default().extend(name.clone());
@@ -86,7 +88,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges one file.
-    pub fn judge(&mut self, written: &Written, problems: &mut Problems) {
+    pub fn judge(&mut self, written: &WrittenLayers, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for (name, patterns) in &written.groups {
                 problems.under(name.clone(), |problems| {
@@ -102,14 +104,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges what only all files tell: what becomes of the groups of one.
-    pub fn judge_use(&self, written: &Written, problems: &mut Problems) {
+    pub fn judge_use(&self, written: &WrittenLayers, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for (name, patterns) in &written.groups {
                 problems.under(name.clone(), |problems| {
                     if !self.denied.contains(name) && !self.allowed.contains(name) {
                         problems.warning(
                             "no layer names this group",
-                            format!("write `{GROUP}{name}` into a layer"),
+                            format!("write `{GROUP_PREFIX}{name}` into a layer"),
                         );
                     }
                     self.judge_patterns(patterns, (self.denied.contains(name), false), problems);
@@ -162,16 +164,16 @@ impl<'a> Judge<'a> {
         }
         for (index, text) in patterns.iter().enumerate() {
             problems.under(index.to_string(), |problems| {
-                if text.starts_with(GROUP) {
+                if text.starts_with(GROUP_PREFIX) {
                     problems.error("a group holds no group", "write its patterns");
                 } else {
-                    drop(Pattern::compile(text, problems));
+                    drop(ToolPattern::compile(text, problems));
                 }
             });
         }
     }
 
-    fn judge_layer(&mut self, layer: &written::Written<'_>, problems: &mut Problems) {
+    fn judge_layer(&mut self, layer: &written::WrittenLayer<'_>, problems: &mut Problems) {
         let (word, name) = (layer.kind.word(), layer.name);
         match layer.model {
             None => self.judge_name(layer, problems),
@@ -217,7 +219,7 @@ impl<'a> Judge<'a> {
 
     /// A pattern of a side door that reaches no server is a typo. What cannot be compiled is
     /// reported where it is compiled.
-    fn judge_sides(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+    fn judge_sides(&self, layer: &written::WrittenLayer<'_>, problems: &mut Problems) {
         let servers = &self.around.servers;
         let known: Vec<String> = servers
             .iter()
@@ -226,7 +228,7 @@ impl<'a> Judge<'a> {
         let hint = format!("declared servers: {}", known.join(", "));
         for (door, section) in &layer.sides {
             let Some(section) = section else { continue };
-            let reaches = |pattern: &Pattern| {
+            let reaches = |pattern: &ToolPattern| {
                 let is_named = |server: &ServerName| {
                     if door.is_of_servers() {
                         pattern.matches(server.as_str())
@@ -266,39 +268,39 @@ impl<'a> Judge<'a> {
 
     /// A layer that nobody has restricts nobody. A profile or an environment may wait for its first
     /// caller: those name them.
-    fn judge_name(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+    fn judge_name(&self, layer: &written::WrittenLayer<'_>, problems: &mut Problems) {
         let (word, name) = (layer.kind.word(), layer.name);
         let known = self.names.get(word).map(Vec::as_slice).unwrap_or_default();
         if known.iter().any(|known| known == name) {
             return;
         }
         match layer.kind {
-            Kind::Agent => problems.error(
+            LayerKind::Agent => problems.error(
                 format!("no caller is the agent `{name}`"),
                 suggest(name, known),
             ),
-            Kind::Group if known.is_empty() => {
+            LayerKind::Group if known.is_empty() => {
                 problems.error(
                     format!("no caller has the group `{name}`"),
                     format!("give one `group: {name}`"),
                 );
             }
-            Kind::Group => problems.error(
+            LayerKind::Group => problems.error(
                 format!("no caller has the group `{name}`"),
                 suggest(name, known),
             ),
-            Kind::Profile | Kind::Environment => {
+            LayerKind::Profile | LayerKind::Environment => {
                 problems.warning(
                     format!("no caller has the {word} `{name}`"),
                     format!("give one `{word}: {name}`"),
                 );
             }
-            Kind::Global | Kind::Delegation => {}
+            LayerKind::Global | LayerKind::Delegation => {}
         }
     }
 
     /// Tells of an `allow` that names only what is not there now (001-17).
-    fn judge_available(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+    fn judge_available(&self, layer: &written::WrittenLayer<'_>, problems: &mut Problems) {
         if !layer.is_unavailable(self.around) {
             return;
         }
@@ -326,10 +328,10 @@ impl<'a> Judge<'a> {
             .around
             .groups
             .keys()
-            .map(|name| format!("{GROUP}{name}"))
+            .map(|name| format!("{GROUP_PREFIX}{name}"))
             .collect();
         for (index, text) in list.iter().enumerate() {
-            let Some(name) = text.strip_prefix(GROUP) else {
+            let Some(name) = text.strip_prefix(GROUP_PREFIX) else {
                 continue;
             };
             if self.around.groups.contains_key(name) {
@@ -380,10 +382,10 @@ impl<'a> Judge<'a> {
         for (index, text) in list
             .iter()
             .enumerate()
-            .filter(|(_, text)| !text.starts_with(GROUP))
+            .filter(|(_, text)| !text.starts_with(GROUP_PREFIX))
         {
             // What cannot be compiled is reported where it is compiled.
-            let Some(pattern) = Pattern::compile(text, &mut Problems::default()) else {
+            let Some(pattern) = ToolPattern::compile(text, &mut Problems::default()) else {
                 continue;
             };
             let pattern = pattern.in_any_case(any_case);
@@ -405,7 +407,7 @@ impl<'a> Judge<'a> {
 
     /// A name without a contract is a typo, or stands for a tool that is refused anyway. A deny of
     /// tools to come is neither.
-    fn judge_tool(&self, pattern: &Pattern, is_deny: bool, problems: &mut Problems) {
+    fn judge_tool(&self, pattern: &ToolPattern, is_deny: bool, problems: &mut Problems) {
         if self.mode == Mode::Observe || self.around.tools.may_know(pattern) {
             return;
         }

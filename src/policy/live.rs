@@ -6,7 +6,7 @@ use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::disabled::Disabled;
-use crate::telemetry::metrics::{Metrics, Reload};
+use crate::telemetry::metrics::{Metrics, ReloadLabel};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
@@ -20,13 +20,13 @@ use tokio::sync::{Notify, watch};
 
 /// Editors and deployments write in several steps: a reading waits until nothing happens for this
 /// long …
-const SETTLE: Duration = Duration::from_millis(50);
+const RELOAD_SETTLE_TIME: Duration = Duration::from_millis(50);
 /// … but not for ever: at most this many times.
-const PATIENCE: usize = 20;
+const MAX_SETTLE_WAITS: usize = 20;
 
 /// One reading of all files.
 #[derive(Debug)]
-pub struct Reading {
+pub struct LoadResult {
     /// The policy; none if there is an error.
     pub policy: Option<Policy>,
     /// Everything there is to say.
@@ -41,7 +41,7 @@ pub struct Reading {
 
 /// What became of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReloadOutcome {
     /// The new policy is in force.
     Swapped,
     /// The files say what they said before.
@@ -52,7 +52,7 @@ pub enum Outcome {
 
 /// How the policy in force came to be.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct LiveStatus {
     /// The version in force.
     pub version: String,
     /// Since when.
@@ -66,7 +66,7 @@ pub struct Status {
     pub failed: u64,
 }
 
-impl Status {
+impl LiveStatus {
     /// Do the files have errors, so that what is in force is older than they are?
     pub fn stale(&self) -> bool {
         self.diagnostics
@@ -75,35 +75,35 @@ impl Status {
     }
 }
 
-type Read = dyn Fn() -> Reading + Send + Sync;
+type LoadFiles = dyn Fn() -> LoadResult + Send + Sync;
 
 /// The policy in force, and how to replace it.
-pub struct Live {
+pub struct LivePolicy {
     policy: ArcSwap<Policy>,
-    read: Box<Read>,
-    state: Mutex<State>,
+    read: Box<LoadFiles>,
+    state: Mutex<LiveState>,
     changes: watch::Sender<Arc<Policy>>,
     poke: Notify,
-    scope: Mutex<Scope>,
+    scope: Mutex<WatchScope>,
 }
 
-struct State {
-    status: Status,
+struct LiveState {
+    status: LiveStatus,
     fingerprint: [u8; 32],
     watched: BTreeSet<(PathBuf, bool)>,
     /// What operators have taken away, whatever the files say.
     disabled: Disabled,
 }
 
-impl Live {
+impl LivePolicy {
     /// Puts the policy of `first` in force; `read` reads the files again. None if `first` has no
     /// policy.
     pub fn start(
-        first: Reading,
-        read: impl Fn() -> Reading + Send + Sync + 'static,
+        first: LoadResult,
+        read: impl Fn() -> LoadResult + Send + Sync + 'static,
     ) -> Option<Arc<Self>> {
-        let scope = Mutex::new(Scope::of(&first));
-        let Reading {
+        let scope = Mutex::new(WatchScope::of(&first));
+        let LoadResult {
             policy,
             diagnostics,
             fingerprint,
@@ -112,7 +112,7 @@ impl Live {
         } = first;
         let policy = Arc::new(policy?);
         let version = policy.version.clone();
-        let status = Status {
+        let status = LiveStatus {
             version,
             since: Clock.wall(),
             diagnostics,
@@ -120,7 +120,7 @@ impl Live {
             failed: 0,
         };
         let changes = watch::Sender::new(Arc::clone(&policy));
-        let state = Mutex::new(State {
+        let state = Mutex::new(LiveState {
             status,
             fingerprint,
             watched,
@@ -148,7 +148,7 @@ impl Live {
     }
 
     /// What is in force, and what the files say.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LiveStatus {
         self.state.lock().status.clone()
     }
 
@@ -158,11 +158,11 @@ impl Live {
     }
 
     /// Reads the files again, now. Reads from disk: not for an async task.
-    pub fn reload(&self) -> Outcome {
+    pub fn reload(&self) -> ReloadOutcome {
         let mut state = self.state.lock();
         let reading = (self.read)();
-        *self.scope.lock() = Scope::of(&reading);
-        let Reading {
+        *self.scope.lock() = WatchScope::of(&reading);
+        let LoadResult {
             policy,
             diagnostics,
             fingerprint,
@@ -171,7 +171,7 @@ impl Live {
         } = reading;
         state.watched = watched;
         if fingerprint == state.fingerprint {
-            return Outcome::Unchanged;
+            return ReloadOutcome::Unchanged;
         }
         state.fingerprint = fingerprint;
         state.status.diagnostics = diagnostics;
@@ -187,10 +187,10 @@ impl Live {
                 in_force = state.status.version,
                 "the changed files have errors; the last good policy stays in force"
             );
-            return Outcome::KeptLastGood;
+            return ReloadOutcome::KeptLastGood;
         };
         if policy.version == state.status.version {
-            return Outcome::Unchanged;
+            return ReloadOutcome::Unchanged;
         }
         tracing::info!(
             before = state.status.version,
@@ -200,7 +200,7 @@ impl Live {
         state.status.swapped += 1;
         failpoint::reached("reload");
         self.put(&mut state, policy);
-        Outcome::Swapped
+        ReloadOutcome::Swapped
     }
 
     /// Puts the policy in force without these tools, at once, also while the files cannot be used
@@ -212,7 +212,7 @@ impl Live {
         self.put(&mut state, policy);
     }
 
-    fn put(&self, state: &mut State, policy: Policy) {
+    fn put(&self, state: &mut LiveState, policy: Policy) {
         let policy = Arc::new(policy);
         policy.identity.succeed(&self.policy.load().identity);
         if policy.version != state.status.version {
@@ -243,8 +243,8 @@ impl Live {
                 self.follow(watcher, &mut watching);
             }
             self.poke.notified().await;
-            for _ in 0..PATIENCE {
-                if tokio::time::timeout(SETTLE, self.poke.notified())
+            for _ in 0..MAX_SETTLE_WAITS {
+                if tokio::time::timeout(RELOAD_SETTLE_TIME, self.poke.notified())
                     .await
                     .is_err()
                 {
@@ -253,10 +253,10 @@ impl Live {
             }
             let live = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || live.reload()).await {
-                Ok(Outcome::Swapped) => metrics.reload(Reload::Swapped),
-                Ok(Outcome::KeptLastGood) => metrics.reload(Reload::Kept),
+                Ok(ReloadOutcome::Swapped) => metrics.reload(ReloadLabel::Swapped),
+                Ok(ReloadOutcome::KeptLastGood) => metrics.reload(ReloadLabel::Kept),
                 // A file that was put back as it was is no longer stale.
-                Ok(Outcome::Unchanged) => metrics.policy_stale(self.status().stale()),
+                Ok(ReloadOutcome::Unchanged) => metrics.policy_stale(self.status().stale()),
                 Err(_) => tracing::error!(
                     "reading the files again panicked; the last good policy stays in force"
                 ),
@@ -297,15 +297,15 @@ impl Live {
 }
 
 /// What may change what the files say.
-struct Scope {
+struct WatchScope {
     /// As they are named, and without links.
     files: BTreeSet<PathBuf>,
     /// Directories in which every file counts, as they are named, and without links.
     deep: Vec<PathBuf>,
 }
 
-impl Scope {
-    fn of(reading: &Reading) -> Self {
+impl WatchScope {
+    fn of(reading: &LoadResult) -> Self {
         let named = reading
             .files
             .iter()

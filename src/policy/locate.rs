@@ -10,14 +10,14 @@ use std::io::Read;
 use std::path::Path;
 
 /// Bytes of a configuration or policy file (SECURITY §8).
-pub const MAX_BYTES: u64 = 1 << 20;
+pub const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Nested lists and maps: a schema of 32 levels (SECURITY §4) in a contract, and some room. Each
 /// costs stack.
-const MAX_DEPTH: usize = 48;
+const MAX_YAML_DEPTH: usize = 48;
 
 /// A YAML file as a tree, with the place of everything in it.
-pub struct Document {
+pub struct YamlDocument {
     file: String,
     text: String,
     tree: Value,
@@ -31,13 +31,13 @@ struct Spot {
     scalar: bool,
 }
 
-impl Document {
+impl YamlDocument {
     /// Reads the file at `path`, at most [`MAX_BYTES`]; diagnostics call it `path`, too.
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
-        Self::read_within(path, MAX_BYTES)
+        Self::read_within(path, YAML_FILE_BYTES_MAX)
     }
 
     /// As [`Document::read`], with at most `most` bytes.
@@ -91,11 +91,11 @@ impl Document {
         // Only `true` and `false`: `command: y` is a program, not a yes.
         options.strict_booleans = true;
         let mut budget = serde_saphyr::Budget::default();
-        budget.max_depth = MAX_DEPTH;
+        budget.max_depth = MAX_YAML_DEPTH;
         options.budget = Some(budget);
-        let root: Spanned<Node> = if is_blank(&text) {
+        let root: Spanned<YamlNode> = if is_blank(&text) {
             Spanned {
-                value: Node::Map(Vec::new()),
+                value: YamlNode::Map(Vec::new()),
                 referenced: Location::UNKNOWN,
                 defined: Location::UNKNOWN,
             }
@@ -251,12 +251,12 @@ fn place(location: Location) -> (u32, u32) {
 }
 
 fn plant(
-    node: Spanned<Node>,
+    node: Spanned<YamlNode>,
     key: Option<(u32, u32)>,
     path: &mut Vec<String>,
     spots: &mut HashMap<Vec<String>, Spot>,
 ) -> Value {
-    let scalar = !matches!(node.value, Node::List(_) | Node::Map(_));
+    let scalar = !matches!(node.value, YamlNode::List(_) | YamlNode::Map(_));
     spots.insert(
         path.clone(),
         Spot {
@@ -266,9 +266,9 @@ fn plant(
         },
     );
     match node.value {
-        Node::Scalar(value) => value,
-        Node::List(items) => {
-            let below = |(index, item): (usize, Spanned<Node>)| {
+        YamlNode::Scalar(value) => value,
+        YamlNode::List(items) => {
+            let below = |(index, item): (usize, Spanned<YamlNode>)| {
                 path.push(index.to_string());
                 let value = plant(item, None, path, spots);
                 path.pop();
@@ -276,7 +276,7 @@ fn plant(
             };
             Value::Array(items.into_iter().enumerate().map(below).collect())
         }
-        Node::Map(entries) => {
+        YamlNode::Map(entries) => {
             let mut map = Map::new();
             for (name, item) in entries {
                 path.push(name.value.clone());
@@ -289,13 +289,13 @@ fn plant(
     }
 }
 
-enum Node {
+enum YamlNode {
     Scalar(Value),
-    List(Vec<Spanned<Node>>),
-    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+    List(Vec<Spanned<YamlNode>>),
+    Map(Vec<(Spanned<String>, Spanned<YamlNode>)>),
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -304,50 +304,50 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = YamlNode;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<YamlNode, E> {
+        Ok(YamlNode::Scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Bool(value)))
+    fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
+        Ok(YamlNode::Scalar(Value::Bool(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Number(value.into())))
+    fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
+        Ok(YamlNode::Scalar(Value::Number(value.into())))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Number(value.into())))
+    fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
+        Ok(YamlNode::Scalar(Value::Number(value.into())))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<YamlNode, E> {
         let number = Number::from_f64(value).ok_or_else(|| E::custom("this number has no end"))?;
-        Ok(Node::Scalar(Value::Number(number)))
+        Ok(YamlNode::Scalar(Value::Number(number)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::String(value.to_owned())))
+    fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
+        Ok(YamlNode::Scalar(Value::String(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Node::List(items))
+        Ok(YamlNode::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlNode, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = map.next_entry()? {
             entries.push(entry);
         }
-        Ok(Node::Map(entries))
+        Ok(YamlNode::Map(entries))
     }
 }

@@ -1,11 +1,11 @@
 //! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2,
 //! 003-38).
 
-use super::compile::{self, Basis, Compiled};
-use super::locate::Document;
+use super::compile::{self, CompileInput, CompileResult};
+use super::locate::YamlDocument;
 use super::shape;
 use super::{Methods, Policy};
-use crate::guards::secrets::{Binding, Bindings, Place, Source};
+use crate::guards::secrets::{Binding, Bindings, SecretSource, SecretTarget};
 use crate::guards::{Mode, hooks, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -21,13 +21,13 @@ mod read;
 mod written;
 
 use read::Parts;
-pub use written::File;
+pub use written::PackFile;
 
 /// How long a call may take of a server that no configuration tells of; as long as of one that says
 /// nothing of it.
-const TIMEOUT: Duration = Duration::from_mins(1);
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// What a sample expects of a call that passes.
-pub const ALLOW: &str = "allow";
+pub const EXPECT_ALLOW: &str = "allow";
 
 /// A pack that can be run.
 pub struct Pack {
@@ -38,7 +38,7 @@ pub struct Pack {
     /// The policy files it tests; none: the configuration's.
     pub policies: Vec<PathBuf>,
     /// Its calls, in the order in which they are written.
-    pub samples: Vec<Posed>,
+    pub samples: Vec<PosedCall>,
     /// Names that the pack's own policies take as bound.
     secrets: Vec<String>,
     callers: BTreeMap<String, Arc<Caller>>,
@@ -46,11 +46,11 @@ pub struct Pack {
     /// The servers whose tools are listed.
     listed: HashSet<ServerName>,
     schemas: HashMap<ToolName, Schema>,
-    document: Document,
+    document: YamlDocument,
 }
 
 /// One call that nobody makes, and what is expected of it.
-pub struct Posed {
+pub struct PosedCall {
     /// What it shows.
     pub name: String,
     /// Who calls: a name of the pack, or an agent of the configuration.
@@ -62,7 +62,7 @@ pub struct Posed {
     /// The idempotency key beside them.
     pub key: Option<Value>,
     /// Its task as it is before.
-    pub before: Before,
+    pub before: TaskBefore,
     /// The code of the refusal; none: it passes.
     pub expect: Option<String>,
     /// Why that is right; for readers.
@@ -72,7 +72,7 @@ pub struct Posed {
 /// A task as it is before a call: what it has used, and what its last calls were. The default has
 /// just begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Before {
+pub struct TaskBefore {
     /// Milliseconds since its first call.
     pub elapsed: u64,
     /// Judged calls.
@@ -100,7 +100,7 @@ pub struct Before {
 }
 
 /// What a pack knows of a tool.
-pub enum Known<'a> {
+pub enum KnownTool<'a> {
     /// Its input schema.
     Schema(&'a Schema),
     /// Its server's tools are listed, and this is not among them.
@@ -113,12 +113,12 @@ impl Pack {
     /// Reads the pack at `path`: everything there is to say of it, and the pack if there is no
     /// error among it.
     pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
-        let document = match Document::read(path) {
+        let document = match YamlDocument::read(path) {
             Ok(document) => document,
             Err(unreadable) => return (None, vec![unreadable]),
         };
         let mut problems = Problems::default();
-        let parts = match shape::read::<File>(document.tree().clone(), &mut problems) {
+        let parts = match shape::read::<PackFile>(document.tree().clone(), &mut problems) {
             Some(file) => Parts::from(file),
             // The shape is wrong; what else is wrong is said as well.
             None => Parts::rest(document.tree()),
@@ -147,13 +147,13 @@ impl Pack {
     }
 
     /// What the pack knows of `tool`.
-    pub fn tool(&self, tool: &ToolName) -> Known<'_> {
+    pub fn tool(&self, tool: &ToolName) -> KnownTool<'_> {
         match self.schemas.get(tool) {
-            Some(schema) => Known::Schema(schema),
+            Some(schema) => KnownTool::Schema(schema),
             None if server_of(tool.as_str()).is_some_and(|server| self.listed.contains(server)) => {
-                Known::Absent
+                KnownTool::Absent
             }
-            None => Known::Nothing,
+            None => KnownTool::Nothing,
         }
     }
 
@@ -178,7 +178,7 @@ impl Pack {
     }
 
     /// Compiles the pack's own policies, as enforced, for the pack's own callers and servers.
-    pub fn compile(&self) -> Compiled {
+    pub fn compile(&self) -> CompileResult {
         let named = self
             .samples
             .iter()
@@ -190,11 +190,11 @@ impl Pack {
             .values()
             .map(|caller| caller.agent.clone())
             .collect();
-        let basis = Basis {
+        let basis = CompileInput {
             mode: Mode::Enforce,
             timeouts: servers
                 .iter()
-                .map(|server| (server.clone(), TIMEOUT))
+                .map(|server| (server.clone(), DEFAULT_CALL_TIMEOUT))
                 .collect(),
             servers: servers.into_iter().collect(),
             disabled: Vec::new(),
@@ -222,7 +222,7 @@ impl Pack {
     /// The pack's secrets, each bound to every argument of which a contract says that it may hold
     /// one.
     fn bindings(&self, policy: &Policy) -> Bindings {
-        let places: Vec<Place> = policy
+        let places: Vec<SecretTarget> = policy
             .allowlist
             .contracts()
             .flat_map(|tool| places(policy, tool))
@@ -231,7 +231,7 @@ impl Pack {
             // Nothing is fetched for a call that nobody makes.
             let binding = Binding {
                 name: name.clone(),
-                source: Source::Variable(name.clone()),
+                source: SecretSource::Variable(name.clone()),
                 places: places.clone(),
             };
             (name.clone(), Arc::new(binding))
@@ -242,7 +242,7 @@ impl Pack {
 
 /// The arguments of a tool that may hold a reference, by its contract, whichever of its variants
 /// counts.
-fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
+fn places(policy: &Policy, tool: &ToolName) -> Vec<SecretTarget> {
     let (Some((server, own)), Some(rules)) = (
         ids::parts(tool.as_str()),
         policy.allowlist.contract_of(tool),
@@ -258,7 +258,7 @@ fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
         .flat_map(|rules| rules.secrets.pointers());
     let server = ServerName::new(server);
     pointers
-        .map(|pointer| Place {
+        .map(|pointer| SecretTarget {
             server: server.clone(),
             tool: own.to_owned(),
             pointer: pointer.clone(),

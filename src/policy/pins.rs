@@ -2,12 +2,12 @@
 //! can be shown. Written by `toolgate pins approve`, kept under version control, read again
 //! whenever it changes.
 
-use super::locate::{self, Document};
+use super::locate::{self, YamlDocument};
 use super::shape;
 use crate::guards::pins::{Pin, Rule};
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::pretty::pretty;
-use crate::mcp::tools::LONGEST_DEFINITION;
+use crate::mcp::tools::MAX_DEFINITION_BYTES;
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::ServerName;
 use crate::schema::schema_hash;
@@ -18,20 +18,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a pin file: some thousand definitions.
-pub const MAX_BYTES: u64 = 16 << 20;
+pub const PIN_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of one definition, written with an indentation of its own.
-const MAX_DEFINITION: usize = 8 * LONGEST_DEFINITION;
+const DEFINITION_BYTES_MAX: usize = 8 * MAX_DEFINITION_BYTES;
 /// What a pin file begins with.
-const HEAD: &str = "\
+const PIN_FILE_HEADER: &str = "\
 # Which definitions of tools are approved: a tool that is not here, or is another by now, is not offered to agents.
 # Written by `toolgate pins approve`, after `toolgate pins diff`. Keep it under version control.
 ";
 /// What stands before a digest.
-pub const SHA256: &str = "sha256:";
+pub const SHA256_PREFIX: &str = "sha256:";
 
 /// Where the pins are, and what of tools without one.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct PinSource {
     /// The pin file.
     pub file: PathBuf,
     /// Whether a tool that is not in it is withheld.
@@ -43,16 +43,16 @@ pub struct Source {
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
 #[schemars(title = "toolgate pins", rename = "PinFile")]
-struct File {
+struct PinFile {
     /// The approved definitions, by server and by the server's own name of the tool.
-    pins: BTreeMap<String, BTreeMap<String, Written>>,
+    pins: BTreeMap<String, BTreeMap<String, WrittenPin>>,
 }
 
 /// One pin as written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Pin")]
-struct Written {
+struct WrittenPin {
     /// `sha256:` and the digest of the definition
     digest: String,
     /// the definition, as JSON
@@ -64,7 +64,7 @@ pub type Pins = BTreeMap<(ServerName, String), Pin>;
 
 /// What became of a pin file.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct PinFileResult {
     /// The pins that can be used; a command that writes the file again asks first whether there is
     /// an error.
     pub pins: Pins,
@@ -74,7 +74,7 @@ pub struct Found {
     pub text: String,
 }
 
-impl Found {
+impl PinFileResult {
     /// Whether a pin may be missing.
     pub fn is_broken(&self) -> bool {
         self.diagnostics
@@ -94,8 +94,8 @@ impl Found {
 
 /// Reads the pin file at `path`; a pin of a server that is not among `servers` is a warning. A flaw
 /// anywhere is an error: what cannot be read must not count as "nothing is pinned".
-pub fn read(path: &Path, servers: &[ServerName]) -> Found {
-    let document = match Document::read_within(path, MAX_BYTES) {
+pub fn read(path: &Path, servers: &[ServerName]) -> PinFileResult {
+    let document = match YamlDocument::read_within(path, PIN_FILE_BYTES_MAX) {
         Ok(document) => document,
         Err(mut unreadable) => {
             if !path.exists() {
@@ -104,15 +104,15 @@ pub fn read(path: &Path, servers: &[ServerName]) -> Found {
                         .to_owned(),
                 );
             }
-            return Found {
+            return PinFileResult {
                 diagnostics: vec![unreadable],
-                ..Found::default()
+                ..PinFileResult::default()
             };
         }
     };
     let mut problems = Problems::default();
     let mut pins = BTreeMap::new();
-    let read = shape::read::<File>(document.tree().clone(), &mut problems).unwrap_or_default();
+    let read = shape::read::<PinFile>(document.tree().clone(), &mut problems).unwrap_or_default();
     problems.under("pins", |problems| {
         for (server, tools) in read.pins {
             problems.under(server.clone(), |problems| {
@@ -137,19 +137,19 @@ pub fn read(path: &Path, servers: &[ServerName]) -> Found {
         .map(|problem| document.locate(problem))
         .collect();
     diagnostics.extend(locate::too_open(path));
-    Found {
+    PinFileResult {
         pins,
         diagnostics,
         text: document.text().to_owned(),
     }
 }
 
-fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> {
-    let Written { digest, definition } = written;
+fn judge(tool: &str, written: &WrittenPin, problems: &mut Problems) -> Option<Pin> {
+    let WrittenPin { digest, definition } = written;
     let definition = problems.under("definition", |problems| {
-        let limits = crate::mcp::json::Limits {
-            bytes: MAX_DEFINITION,
-            ..FROM_SERVER
+        let limits = crate::mcp::json::JsonLimits {
+            bytes: DEFINITION_BYTES_MAX,
+            ..SERVER_JSON_LIMITS
         };
         match Text::read(Bytes::copy_from_slice(definition.as_bytes()), &limits) {
             Ok(read)
@@ -176,7 +176,7 @@ fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> 
         }
     })?;
     let found = schema_hash(&definition.value());
-    if digest.strip_prefix(SHA256) != Some(&*found) {
+    if digest.strip_prefix(SHA256_PREFIX) != Some(&*found) {
         let hint = "a pin is not written by hand: look at the change, and approve the tool again";
         problems.under("digest", |problems| {
             problems.error("is not that of the definition below", hint);
@@ -191,7 +191,7 @@ fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> 
 
 /// The text of a pin file that says this: the same pins, the same text.
 pub fn written(pins: &Pins) -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = PIN_FILE_HEADER.to_owned();
     text.push_str(if pins.is_empty() {
         "pins: {}\n"
     } else {
@@ -207,7 +207,7 @@ pub fn written(pins: &Pins) -> String {
             + "    \""
             + tool
             + "\":\n      digest: "
-            + SHA256
+            + SHA256_PREFIX
             + digest
             + "\n      definition: |\n";
         for line in pretty(&definition.value()).lines() {

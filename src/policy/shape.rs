@@ -30,7 +30,7 @@ pub fn schema_of<T: AsWritten>() -> Value {
 pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
     let schema = schema_of::<T>();
     let validator = jsonschema::options()
-        .with_keyword(whole::KEYWORD, whole::keyword)
+        .with_keyword(whole::FORMAT_KEYWORD, whole::keyword)
         .build(&schema)
         .ok();
     let mut wrong = blanks(&tree, &mut Vec::new());

@@ -1,8 +1,8 @@
 //! `server/discover`, and the answer to `initialize` where several servers share one address: what
 //! the servers said of themselves, with the revisions that toolgate serves here.
 
-use super::{Failed, Relay};
-use crate::mcp::answer::INTERNAL;
+use super::{Relay, RelayFailure};
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
 use crate::mcp::revision::Revision;
@@ -11,7 +11,7 @@ use crate::model::scope::Scope;
 use crate::side::capabilities::introduced;
 use serde_json::{Map, Value, json};
 
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 impl Relay {
     /// The revisions served here.
@@ -23,7 +23,7 @@ impl Relay {
     }
 
     /// The result of `server/discover`.
-    pub(super) fn discover(&self, caller: &Caller, scope: &Scope) -> Result<Text, Failed> {
+    pub(super) fn discover(&self, caller: &Caller, scope: &Scope) -> Result<Text, RelayFailure> {
         let (reached, policy) = (self.reached(scope), self.policy.current());
         let said = reached.iter().filter_map(|server| {
             let (name, said) = (
@@ -37,8 +37,8 @@ impl Relay {
         let mut result = match (scope, said.as_slice()) {
             (Scope::One(_), [(_, said)]) => said.object().unwrap_or_default(),
             (Scope::One(_), _) => {
-                return Err(Failed::Answer(
-                    INTERNAL,
+                return Err(RelayFailure::Answer(
+                    INTERNAL_ERROR,
                     "the tool server is down".to_owned(),
                 ));
             }
@@ -63,7 +63,10 @@ fn together(said: &[(String, Text)]) -> Object {
     if let Some(instructions) = instructions(said) {
         result.set("instructions", Text::string(&instructions));
     }
-    result.set("_meta", Text::of(&json!({ SERVER_INFO: introduction() })));
+    result.set(
+        "_meta",
+        Text::of(&json!({ SERVER_INFO_KEY: introduction() })),
+    );
     result
 }
 

@@ -1,30 +1,30 @@
 //! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to
 //! again when it breaks off.
 
-use super::{Relay, Request};
+use super::{Relay, RelayRequest};
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::{Kind, Message};
-use crate::mcp::sse::Comment;
+use crate::mcp::message::{Message, MessageKind};
+use crate::mcp::sse::SseComment;
 use crate::model::reply::Fault;
 use crate::upstream::Inbound;
 use crate::upstream::backoff::Backoff;
-use crate::upstream::link::{Exchange, Link};
-use crate::upstream::server::{Server, State};
+use crate::upstream::link::{Link, UpstreamExchange};
+use crate::upstream::server::{ServerState, UpstreamServer};
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a server may take to say what it will tell.
-const ACKNOWLEDGE: Duration = Duration::from_secs(5);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Resources of one server that an agent is told to read again after its feed broke off; of more it
 /// hears nothing.
-const MISSED: usize = 256;
-pub(super) const RESOURCES: &str = "resourceSubscriptions";
+const MAX_MISSED_RESOURCES: usize = 256;
+pub(super) const RESOURCES_KEY: &str = "resourceSubscriptions";
 /// Tasks that are asked after.
-pub(super) const TASK_IDS: &str = "taskIds";
+pub(super) const TASK_IDS_KEY: &str = "taskIds";
 /// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
-pub(super) const LISTS: [(&str, &str); 2] = [
+pub(super) const LIST_CHANGES: [(&str, &str); 2] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
     (
         "resourcesListChanged",
@@ -35,20 +35,20 @@ pub(super) const LISTS: [(&str, &str); 2] = [
 /// One server's part in a subscription.
 pub(super) struct Feed<'a> {
     relay: &'a Relay,
-    request: &'a Request,
-    pub(super) server: Arc<Server>,
+    request: &'a RelayRequest,
+    pub(super) server: Arc<UpstreamServer>,
     /// What the server says it will tell, of what it was asked for.
     pub(super) told: Object,
-    open: Option<Open>,
+    open: Option<OpenSubscription>,
     backoff: Backoff,
     /// Whether the log says already that it cannot be opened.
     reported: bool,
 }
 
 /// What became of a feed.
-pub(super) enum News {
+pub(super) enum FeedNews {
     /// The server says that it is alive.
-    Breath(Comment),
+    Breath(SseComment),
     /// A notification.
     Said(Message),
     /// The server ended it, in good order or not.
@@ -64,15 +64,15 @@ pub(super) enum News {
 }
 
 /// A subscription at a server. Dropping it tells the server so.
-struct Open {
+struct OpenSubscription {
     link: Arc<Link>,
-    exchange: Exchange,
+    exchange: UpstreamExchange,
     over: bool,
 }
 
 /// How a server took a subscription.
-enum Taken {
-    Acknowledged(Open, Object),
+enum SubscribeAnswer {
+    Acknowledged(OpenSubscription, Object),
     Refused(Message),
 }
 
@@ -80,8 +80,8 @@ impl<'a> Feed<'a> {
     /// Subscribes to `wanted` at a server. One that does not answer is tried again by
     /// [`Self::step`]; the error is the answer of one that refuses.
     pub(super) async fn begin(
-        (relay, request): (&'a Relay, &'a Request),
-        server: Arc<Server>,
+        (relay, request): (&'a Relay, &'a RelayRequest),
+        server: Arc<UpstreamServer>,
         wanted: &Object,
     ) -> Result<Self, Message> {
         let (told, backoff) = (Object::new(), Backoff::default());
@@ -98,11 +98,11 @@ impl<'a> Feed<'a> {
             return Ok(feed);
         }
         match feed.subscribe(wanted).await {
-            Ok(Taken::Acknowledged(open, told)) => {
+            Ok(SubscribeAnswer::Acknowledged(open, told)) => {
                 feed.backoff.works();
                 (feed.open, feed.told) = (Some(open), told);
             }
-            Ok(Taken::Refused(answer)) => return Err(answer),
+            Ok(SubscribeAnswer::Refused(answer)) => return Err(answer),
             Err(fault) => feed.failed(&fault),
         }
         Ok(feed)
@@ -114,12 +114,12 @@ impl<'a> Feed<'a> {
     }
 
     /// Waits for news. A feed that is not open is opened again first, and then asks for `wanted`.
-    pub(super) async fn step(mut self, wanted: &Object) -> (Self, News) {
+    pub(super) async fn step(mut self, wanted: &Object) -> (Self, FeedNews) {
         let news = match self.open.as_mut() {
             Some(open) => open.next().await,
-            None => self.again(wanted).await,
+            None => self.reopen(wanted).await,
         };
-        if let News::Broke { in_order } = &news {
+        if let FeedNews::Broke { in_order } = &news {
             tracing::debug!(server = %self.server.settings.name, in_order, "a subscription broke off");
             self.backoff.broke();
             self.open = None;
@@ -127,17 +127,17 @@ impl<'a> Feed<'a> {
         (self, news)
     }
 
-    async fn again(&mut self, wanted: &Object) -> News {
+    async fn reopen(&mut self, wanted: &Object) -> FeedNews {
         loop {
             // All who wait for the server start from the same moment, so the pause comes after it.
             let _ = self
                 .server
                 .state()
-                .wait_for(|state| matches!(state, State::Up(_)))
+                .wait_for(|state| matches!(state, ServerState::Up(_)))
                 .await;
             self.backoff.pause().await;
             match self.subscribe(wanted).await {
-                Ok(Taken::Acknowledged(open, told)) => {
+                Ok(SubscribeAnswer::Acknowledged(open, told)) => {
                     if std::mem::take(&mut self.reported) {
                         tracing::info!(server = %self.server.settings.name, "a subscription is open again");
                     }
@@ -145,12 +145,12 @@ impl<'a> Feed<'a> {
                     join(&mut self.told, &told);
                     let missed = missed(&self.told);
                     (self.open, self.told) = (Some(open), told);
-                    return News::Again(missed);
+                    return FeedNews::Again(missed);
                 }
-                Ok(Taken::Refused(_)) => {
+                Ok(SubscribeAnswer::Refused(_)) => {
                     let server = &self.server.settings.name;
                     tracing::warn!(%server, "a tool server refuses a subscription that it had; it is no longer listened to");
-                    return News::Refused(missed(&self.told));
+                    return FeedNews::Refused(missed(&self.told));
                 }
                 Err(fault) => self.failed(&fault),
             }
@@ -173,7 +173,7 @@ impl<'a> Feed<'a> {
             .relay
             .open_here(self.request, &self.server.settings.name, wanted)
             .await;
-        let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else {
+        let Some(ids) = here.get(TASK_IDS_KEY).and_then(Text::elements) else {
             return here;
         };
         let (tasks, caller) = (&self.request.links.tasks, &self.request.caller);
@@ -184,11 +184,11 @@ impl<'a> Feed<'a> {
                 })
                 .is_some()
         };
-        here.set(TASK_IDS, Text::array(ids.into_iter().filter(is_here)));
+        here.set(TASK_IDS_KEY, Text::array(ids.into_iter().filter(is_here)));
         here
     }
 
-    async fn subscribe(&self, wanted: &Object) -> Result<Taken, Fault> {
+    async fn subscribe(&self, wanted: &Object) -> Result<SubscribeAnswer, Fault> {
         let wanted = &self.wanted_here(wanted).await;
         let params = self.relay.subscription(self.request, wanted);
         let told = self
@@ -202,7 +202,7 @@ impl<'a> Feed<'a> {
             let link = self.request.links.link(&self.server.settings.name).await?;
             let exchange = link.request(message, Vec::new()).await?;
             // From the start: one that is given up tells the server so.
-            let mut open = Open {
+            let mut open = OpenSubscription {
                 link,
                 exchange,
                 over: false,
@@ -218,11 +218,11 @@ impl<'a> Feed<'a> {
                             .as_ref()
                             .and_then(|params| params.get("notifications"));
                         let told = told.as_ref().and_then(Text::object).unwrap_or_default();
-                        return Ok(Taken::Acknowledged(open, within(wanted, &told)));
+                        return Ok(SubscribeAnswer::Acknowledged(open, within(wanted, &told)));
                     }
                     Some(Inbound::Message(answer)) if answer.is_error => {
                         open.over = true;
-                        return Ok(Taken::Refused(answer));
+                        return Ok(SubscribeAnswer::Refused(answer));
                     }
                     Some(Inbound::Message(_)) | None => {
                         return Err(Fault::after_sending(
@@ -232,34 +232,34 @@ impl<'a> Feed<'a> {
                 }
             }
         };
-        let begun = tokio::time::timeout(ACKNOWLEDGE, begun).await;
+        let begun = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, begun).await;
         begun.unwrap_or_else(|_| {
             Err(Fault::after_sending(format!(
-                "no acknowledgement within {ACKNOWLEDGE:?}"
+                "no acknowledgement within {ACKNOWLEDGE_TIMEOUT:?}"
             )))
         })
     }
 }
 
-impl Open {
-    async fn next(&mut self) -> News {
+impl OpenSubscription {
+    async fn next(&mut self) -> FeedNews {
         let in_order = match self.exchange.next().await {
-            Ok(Some(Inbound::Comment(comment))) => return News::Breath(comment),
-            Ok(Some(Inbound::Interrupted(_))) => return News::Breath(Comment::default()),
+            Ok(Some(Inbound::Comment(comment))) => return FeedNews::Breath(comment),
+            Ok(Some(Inbound::Interrupted(_))) => return FeedNews::Breath(SseComment::default()),
             // On standard input a server may end it so (PROTOCOL §1.7).
             Ok(Some(Inbound::Message(note))) if note.method == "notifications/cancelled" => true,
-            Ok(Some(Inbound::Message(note))) if note.kind == Kind::Notification => {
-                return News::Said(note);
+            Ok(Some(Inbound::Message(note))) if note.kind == MessageKind::Notification => {
+                return FeedNews::Said(note);
             }
             Ok(Some(Inbound::Message(answer))) => !answer.is_error,
             Ok(None) | Err(_) => false,
         };
         self.over = true;
-        News::Broke { in_order }
+        FeedNews::Broke { in_order }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenSubscription {
     fn drop(&mut self) {
         if !self.over {
             self.link
@@ -316,18 +316,18 @@ pub(super) fn join(all: &mut Object, told: &Object) {
 
 /// What an agent that heard nothing for a while has to look at again.
 fn missed(told: &Object) -> Vec<Message> {
-    let lists = LISTS
+    let lists = LIST_CHANGES
         .iter()
         .filter(|(key, _)| told.get(key).is_some_and(Text::is_true));
     let mut notes: Vec<_> = lists
         .map(|(_, method)| Message::notification(method, None))
         .collect();
     for uri in told
-        .get(RESOURCES)
+        .get(RESOURCES_KEY)
         .and_then(Text::elements)
         .unwrap_or_default()
         .iter()
-        .take(MISSED)
+        .take(MAX_MISSED_RESOURCES)
     {
         if let Some(uri) = uri.as_str() {
             let params = Text::of(&json!({ "uri": uri }));

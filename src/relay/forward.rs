@@ -1,26 +1,26 @@
 //! One request to one server, and its answer back.
 
 use super::merge::empty;
-use super::{Failed, Relay, Request, no_such_prompt, no_such_resource};
+use super::{Relay, RelayFailure, RelayRequest, no_such_prompt, no_such_resource};
 use crate::guards::Mode;
 use crate::mcp::answer::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::readable::readable_words;
 use crate::mcp::revision::Era;
-use crate::mcp::round::{Bound, Foreign};
+use crate::mcp::round::{Foreign, RoundBinding};
 use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
-use crate::side::{Became, Passing, capabilities, lists};
+use crate::side::{MessageOutcome, Passing, capabilities, lists};
 use crate::upstream::keeper::{asks_too_much, withheld};
-use crate::upstream::owners::Owned;
-use crate::upstream::pump::{Outbound, Passage, Passed};
+use crate::upstream::owners::OwnedTask;
+use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 
 /// Lists of what models and people choose from by its words.
-const LISTS: [&str; 3] = ["prompts/list", "resources/list", "resources/templates/list"];
+const LIST_METHODS: [&str; 3] = ["prompts/list", "resources/list", "resources/templates/list"];
 /// What a server that has forgotten the session may be asked once more: it changes nothing, or the
 /// same twice.
-const REPEATABLE: [&str; 14] = [
+const REPEATABLE_METHODS: [&str; 14] = [
     "ping",
     "prompts/list",
     "prompts/get",
@@ -33,23 +33,23 @@ const REPEATABLE: [&str; 14] = [
     "logging/setLevel",
     "tasks/list",
     "tasks/get",
-    PATIENT,
+    UNTIMED_METHOD,
     "tasks/cancel",
 ];
 /// What a server may answer with a question, besides a call (PROTOCOL §1.6).
-const ASKING: [&str; 2] = ["prompts/get", "resources/read"];
+const ASKING_METHODS: [&str; 2] = ["prompts/get", "resources/read"];
 /// Waits for something to happen, so it has no deadline of ours.
-const PATIENT: &str = "tasks/result";
+const UNTIMED_METHOD: &str = "tasks/result";
 
 impl Relay {
     /// Sends `message` to `server` and carries everything back; the answer is returned under the
     /// server's id.
     pub(super) async fn forward(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         message: Message,
-    ) -> Result<Message, Failed> {
+    ) -> Result<Message, RelayFailure> {
         self.forward_task(request, server, message, None).await
     }
 
@@ -58,12 +58,12 @@ impl Relay {
     /// under its own names: nothing of it reaches a server in another way.
     pub(super) async fn forward_task(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         message: Message,
-        task: Option<&Owned>,
-    ) -> Result<Message, Failed> {
-        let Request {
+        task: Option<&OwnedTask>,
+    ) -> Result<Message, RelayFailure> {
+        let RelayRequest {
             caller,
             revision,
             session,
@@ -81,7 +81,7 @@ impl Relay {
             return self.carry(request, server, message, task).await;
         };
         if judged.is_refused() {
-            self.sides.tell(&judged, Became::Ended);
+            self.sides.tell(&judged, MessageOutcome::Ended);
             return closed(request.era, &asked.method);
         }
         let answer = self.carry(request, server, message, task).await;
@@ -94,12 +94,12 @@ impl Relay {
 
     async fn carry(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         mut message: Message,
-        task: Option<&Owned>,
-    ) -> Result<Message, Failed> {
-        let Request {
+        task: Option<&OwnedTask>,
+    ) -> Result<Message, RelayFailure> {
+        let RelayRequest {
             caller,
             outlet,
             links,
@@ -109,12 +109,12 @@ impl Relay {
         if let Some(params) = self.with_meta(request, server, message.body.as_ref()) {
             message.body = Some(params);
         }
-        let asks = ASKING.contains(&message.method.as_str());
+        let asks = ASKING_METHODS.contains(&message.method.as_str());
         let (method, params) = (
             request.message.method.as_str(),
             request.message.body.as_ref(),
         );
-        let bound = Bound {
+        let bound = RoundBinding {
             caller,
             server,
             method,
@@ -129,7 +129,7 @@ impl Relay {
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();
         let task_token = task_token.flatten();
-        let passage = Passage {
+        let passage = ExchangeContext {
             caller,
             outlet,
             links,
@@ -138,12 +138,12 @@ impl Relay {
             shaping,
             task_token,
         };
-        let is_list = LISTS.contains(&message.method.as_str());
+        let is_list = LIST_METHODS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
         let timeout = known
-            .filter(|_| message.method != PATIENT)
+            .filter(|_| message.method != UNTIMED_METHOD)
             .map(|server| server.settings.timeout);
-        let changes = !REPEATABLE.contains(&message.method.as_str());
+        let changes = !REPEATABLE_METHODS.contains(&message.method.as_str());
         let exchange = passage.exchange(Outbound {
             server,
             message,
@@ -153,10 +153,10 @@ impl Relay {
         });
         let ended = tokio::select! {
             ended = exchange => ended,
-            () = self.closing.cancelled(), if timeout.is_none() => return Err(Failed::Gone),
+            () = self.closing.cancelled(), if timeout.is_none() => return Err(RelayFailure::Gone),
         };
         match ended {
-            Ok(Passed::Answer(answer)) => {
+            Ok(ExchangeOutcome::Answer(answer)) => {
                 let from = (&**caller, server, request.revision);
                 match asks_too_much(&*self.sides, from, &answer) {
                     Some(words) => Ok(withheld(&answer, words)),
@@ -168,7 +168,7 @@ impl Relay {
                     None => Ok(answer),
                 }
             }
-            Ok(Passed::Gone(_)) => Err(Failed::Gone),
+            Ok(ExchangeOutcome::Gone(_)) => Err(RelayFailure::Gone),
             Err(fault) => {
                 if let Some(server) = known.filter(|_| fault.is_outage()) {
                     server.suspect();
@@ -181,7 +181,7 @@ impl Relay {
     /// The message as its server knows it: with its own state in place of what was given to the
     /// agent. Another is refused, or in observe mode goes on as it is, to a server that knows
     /// nothing of it.
-    fn opened(&self, bound: Bound<'_>, message: Message) -> Result<Message, Failed> {
+    fn opened(&self, bound: RoundBinding<'_>, message: Message) -> Result<Message, RelayFailure> {
         match self.seal.opened(bound, &message) {
             Ok(opened) => Ok(opened.unwrap_or(message)),
             Err(foreign) => {
@@ -200,7 +200,7 @@ impl Relay {
     /// them.
     pub(super) fn with_meta(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         params: Option<&Text>,
     ) -> Option<Text> {
@@ -212,17 +212,17 @@ impl Relay {
     }
 }
 
-pub(super) fn became(answer: &Result<Message, Failed>) -> Became<'_> {
+pub(super) fn became(answer: &Result<Message, RelayFailure>) -> MessageOutcome<'_> {
     match answer {
-        Ok(answer) => Became::Answered(answer),
-        Err(Failed::Fault(fault)) => Became::Broke(fault),
-        Err(Failed::Answer(..) | Failed::Gone) => Became::Ended,
+        Ok(answer) => MessageOutcome::Answered(answer),
+        Err(RelayFailure::Fault(fault)) => MessageOutcome::Broke(fault),
+        Err(RelayFailure::Answer(..) | RelayFailure::Gone) => MessageOutcome::Ended,
     }
 }
 
 /// What an agent reads to which a side door is closed: what it would read if there were nothing
 /// behind it.
-fn closed(era: Era, method: &str) -> Result<Message, Failed> {
+fn closed(era: Era, method: &str) -> Result<Message, RelayFailure> {
     if let Some((key, _)) = lists::members(method) {
         return Ok(empty(era, key));
     }
@@ -233,7 +233,7 @@ fn closed(era: Era, method: &str) -> Result<Message, Failed> {
     }
 }
 
-impl From<Foreign> for Failed {
+impl From<Foreign> for RelayFailure {
     fn from(foreign: Foreign) -> Self {
         Self::Answer(INVALID_PARAMS, foreign.to_string())
     }

@@ -2,32 +2,32 @@
 //! tools changed is said by toolgate itself, once the new list can be asked for, and also when its
 //! policy changed.
 
-use super::feed::{Feed, News, join};
-use super::wanted::TOOLS;
-use super::{Failed, Relay, Request};
+use super::feed::{Feed, FeedNews, join};
+use super::subscription::TOOLS_KEY;
+use super::{Relay, RelayFailure, RelayRequest};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
-use crate::upstream::keeper::{Spoken, hears};
-use crate::upstream::owners::Owned;
+use crate::upstream::keeper::{ServerMessage, hears};
+use crate::upstream::owners::OwnedTask;
 use futures_util::stream::{FuturesUnordered, StreamExt, iter};
 use serde_json::{Value, json};
 
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// Servers that are subscribed to at the same time for one agent's request.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_SERVERS_AT_ONCE: usize = 16;
 
 impl Relay {
-    pub(super) async fn listen(&self, request: &Request) -> Result<Message, Failed> {
+    pub(super) async fn listen(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         let (mut tools_changed, mut policies) = (self.tools_changed.clone(), self.policy.changes());
         tools_changed.borrow_and_update();
         policies.borrow_and_update();
-        let (wanted, tools) = self.wanted(request).await;
+        let (wanted, tools) = self.subscription_wishes(request).await;
         let (feeds, honoured) = self.feeds(request, &wanted).await?;
         if !self.acknowledge(request, tools, honoured.clone()).await {
-            return Err(Failed::Gone);
+            return Err(RelayFailure::Gone);
         }
         let mut next: FuturesUnordered<_> =
             feeds.into_iter().map(|feed| feed.step(&honoured)).collect();
@@ -46,14 +46,14 @@ impl Relay {
                 Some((feed, news)) = next.next(), if !next.is_empty() => {
                     let server = &feed.server.settings.name;
                     let (notes, goes_on) = match news {
-                        News::Breath(comment) => {
+                        FeedNews::Breath(comment) => {
                             if request.outlet.send(Outgoing::Comment(comment)).await.is_err() { break; }
                             (Vec::new(), true)
                         }
-                        News::Said(note) => (self.heard(request, server, note).await.into_iter().collect(), true),
-                        News::Again(missed) => (self.admitted(request, server, missed), true),
-                        News::Refused(missed) => (self.admitted(request, server, missed), false),
-                        News::Broke { in_order } => (Vec::new(), !in_order || tools || !next.is_empty()),
+                        FeedNews::Said(note) => (self.heard(request, server, note).await.into_iter().collect(), true),
+                        FeedNews::Again(missed) => (self.admitted(request, server, missed), true),
+                        FeedNews::Refused(missed) => (self.admitted(request, server, missed), false),
+                        FeedNews::Broke { in_order } => (Vec::new(), !in_order || tools || !next.is_empty()),
                     };
                     if !tell(request, notes).await { break; }
                     if goes_on {
@@ -64,13 +64,13 @@ impl Relay {
                 }
             }
         }
-        Err(Failed::Gone)
+        Err(RelayFailure::Gone)
     }
 
     /// What a server says, as the agent may hear it.
     async fn heard(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         note: Message,
     ) -> Option<Message> {
@@ -78,14 +78,14 @@ impl Relay {
         {
             return None;
         }
-        let may = |owned: &Owned| owned.server == *server && self.may_ask(request, owned);
+        let may = |owned: &OwnedTask| owned.server == *server && self.may_ask(request, owned);
         request.links.tasks.heard(&request.caller, note, may).await
     }
 
     /// What of it the agent may hear, by the policy as it is by now.
     fn admitted(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         missed: Vec<Message>,
     ) -> Vec<Message> {
@@ -96,11 +96,11 @@ impl Relay {
     }
 
     /// May the agent hear this of a server that it listens to, and all that it asks?
-    fn admits(&self, request: &Request, server: &ServerName, note: &Message) -> bool {
+    fn admits(&self, request: &RelayRequest, server: &ServerName, note: &Message) -> bool {
         let (caller, revision) = (&*request.caller, request.revision);
         hears(
             &*self.sides,
-            &Spoken {
+            &ServerMessage {
                 caller,
                 server,
                 revision,
@@ -115,9 +115,9 @@ impl Relay {
     /// what the agent was promised.
     async fn feeds<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a RelayRequest,
         wanted: &Object,
-    ) -> Result<(Vec<Feed<'a>>, Object), Failed> {
+    ) -> Result<(Vec<Feed<'a>>, Object), RelayFailure> {
         let mut honoured = Object::new();
         if wanted.is_empty() {
             return Ok((Vec::new(), honoured));
@@ -133,7 +133,11 @@ impl Relay {
                 .map(|server| Feed::begin((self, request), server, wanted)),
         );
         let mut feeds = Vec::new();
-        for begun in begun.buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
+        for begun in begun
+            .buffered(MAX_SERVERS_AT_ONCE)
+            .collect::<Vec<_>>()
+            .await
+        {
             match (begun, &request.scope) {
                 (Ok(feed), _) => {
                     join(&mut honoured, &feed.told);
@@ -141,7 +145,7 @@ impl Relay {
                 }
                 (Err(answer), Scope::One(_)) => {
                     let (code, words) = error_of(&answer);
-                    return Err(Failed::Answer(code, words));
+                    return Err(RelayFailure::Answer(code, words));
                 }
                 (Err(_), Scope::All) => {}
             }
@@ -150,9 +154,9 @@ impl Relay {
         Ok((feeds, honoured))
     }
 
-    async fn acknowledge(&self, request: &Request, tools: bool, mut honoured: Object) -> bool {
+    async fn acknowledge(&self, request: &RelayRequest, tools: bool, mut honoured: Object) -> bool {
         if tools {
-            honoured.set(TOOLS, Text::of(&Value::Bool(true)));
+            honoured.set(TOOLS_KEY, Text::of(&Value::Bool(true)));
         }
         let mut params = Object::new();
         params.set("notifications", honoured.text());
@@ -169,7 +173,7 @@ impl Relay {
 }
 
 /// Tells the agent; false if it has gone.
-async fn tell(request: &Request, notes: Vec<Message>) -> bool {
+async fn tell(request: &RelayRequest, notes: Vec<Message>) -> bool {
     for note in notes {
         if request
             .outlet
@@ -184,7 +188,7 @@ async fn tell(request: &Request, notes: Vec<Message>) -> bool {
 }
 
 /// Every message of a subscription carries the agent's id of it (PROTOCOL §1.8).
-fn labelled(mut message: Message, request: &Request) -> Message {
+fn labelled(mut message: Message, request: &RelayRequest) -> Message {
     let Some(id) = request.message.id.clone() else {
         return message;
     };
@@ -197,15 +201,15 @@ fn labelled(mut message: Message, request: &Request) -> Message {
         .get("_meta")
         .and_then(Text::object)
         .unwrap_or_default();
-    meta.set(SUBSCRIPTION, id);
+    meta.set(SUBSCRIPTION_ID_KEY, id);
     params.set("_meta", meta.text());
     message.body = Some(params.text());
     message
 }
 
-fn ended(request: &Request) -> Message {
+fn ended(request: &RelayRequest) -> Message {
     let id = request.message.id.as_ref().map_or(Value::Null, Text::value);
-    let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION: id } });
+    let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID_KEY: id } });
     Message::response(None, Text::of(&result), false)
 }
 
@@ -218,7 +222,7 @@ fn error_of(answer: &Message) -> (i64, String) {
         .and_then(|error| error.get("message"))
         .and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
     (
-        code.unwrap_or(crate::mcp::answer::INTERNAL),
+        code.unwrap_or(crate::mcp::answer::INTERNAL_ERROR),
         words.unwrap_or_default(),
     )
 }

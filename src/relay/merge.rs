@@ -1,11 +1,11 @@
 //! Requests at the address of all servers: lists are joined page by page, everything else goes to
 //! the server that the name, the URI or the task says.
 
-use super::{Failed, Relay, Request, no_such_prompt, no_such_resource};
-use crate::guards::allowlist::side::Wanted;
+use super::{Relay, RelayFailure, RelayRequest, no_such_prompt, no_such_resource};
+use crate::guards::allowlist::side::SideTarget;
 use crate::mcp::answer::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Era;
 use crate::model::ids::ServerName;
 use crate::model::scope::Scope;
@@ -16,14 +16,14 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Pages of one list that are read to find an owner.
-const PAGES: usize = 50;
+const MAX_LIST_PAGES: usize = 50;
 /// Entries of one list after which no further page is read.
-const ENTRIES: usize = 2_000;
+const MAX_LIST_ENTRIES: usize = 2_000;
 /// How long reading one list may take.
-const DRAINING: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Relay {
-    pub(super) async fn merged(&self, request: &Request) -> Result<Message, Failed> {
+    pub(super) async fn merged(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         let message = &request.message;
         let params = message
             .body
@@ -54,7 +54,11 @@ impl Relay {
         }
     }
 
-    async fn completed(&self, request: &Request, params: Object) -> Result<Message, Failed> {
+    async fn completed(
+        &self,
+        request: &RelayRequest,
+        params: Object,
+    ) -> Result<Message, RelayFailure> {
         let mut reference = params.get("ref").and_then(Text::object).unwrap_or_default();
         if let Some(uri) = reference.get("uri") {
             let server = self.owner(request, uri).await?;
@@ -73,7 +77,7 @@ impl Relay {
     }
 
     /// Every server that logs is told; the agent gets one empty answer.
-    async fn told_all(&self, request: &Request) -> Result<Message, Failed> {
+    async fn told_all(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         for (name, _) in request.links.open_links().await {
             if self.has(&name, "logging") {
                 self.forward(request, &name, request.message.clone())
@@ -87,10 +91,10 @@ impl Relay {
     /// page come next.
     async fn joined(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         capability: &str,
         key: &str,
-    ) -> Result<Message, Failed> {
+    ) -> Result<Message, RelayFailure> {
         let mut params = request
             .message
             .body
@@ -118,7 +122,7 @@ impl Relay {
             servers.truncate(1);
         }
         let (at, cursor) = match params.remove("cursor") {
-            Some(cursor) => place(&cursor, &servers).ok_or_else(no_such_page)?,
+            Some(cursor) => parse_cursor(&cursor, &servers).ok_or_else(no_such_page)?,
             None => (0, None),
         };
         let Some(server) = servers.get(at) else {
@@ -165,7 +169,7 @@ impl Relay {
         })
     }
 
-    fn named(&self, name: Option<&Text>) -> Result<(ServerName, Text), Failed> {
+    fn named(&self, name: Option<&Text>) -> Result<(ServerName, Text), RelayFailure> {
         let name = name
             .and_then(|name| name.as_str().map(std::borrow::Cow::into_owned))
             .unwrap_or_default();
@@ -184,7 +188,7 @@ impl Relay {
     }
 
     /// The server whose list or template holds the URI.
-    async fn owner(&self, request: &Request, uri: &Text) -> Result<ServerName, Failed> {
+    async fn owner(&self, request: &RelayRequest, uri: &Text) -> Result<ServerName, RelayFailure> {
         let reached = self.reached(&Scope::All);
         let names: Vec<ServerName> = reached
             .iter()
@@ -197,7 +201,7 @@ impl Relay {
         let uri = uri.as_str().unwrap_or_default();
         // Only where the agent may read it: a server that is asked says by its answer what there
         // is.
-        let wanted = |name: &ServerName| Wanted::completed(SideDoor::Resources, name, &uri);
+        let wanted = |name: &ServerName| SideTarget::completed(SideDoor::Resources, name, &uri);
         let open = names
             .iter()
             .filter(|name| self.sides.reaches(&request.caller, &wanted(name)))
@@ -234,7 +238,7 @@ impl Relay {
     /// All pages of a list within bounds; what was listed before a server stopped answering counts.
     async fn entries(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         name: &ServerName,
         method: &str,
         list: &str,
@@ -254,32 +258,32 @@ impl Relay {
             {
                 params.set("_meta", meta);
             }
-            for _ in 0..PAGES {
+            for _ in 0..MAX_LIST_PAGES {
                 let answer = link.ask(method, Some(params.clone().text())).await.ok();
-                let answer =
-                    answer.filter(|answer| answer.kind == Kind::Response && !answer.is_error)?;
+                let answer = answer
+                    .filter(|answer| answer.kind == MessageKind::Response && !answer.is_error)?;
                 let result = answer.body?;
                 entries.extend(result.get(list)?.elements()?);
                 let cursor = result
                     .get("nextCursor")
                     .filter(|cursor| !cursor.is_null())?;
-                if entries.len() > ENTRIES {
+                if entries.len() > MAX_LIST_ENTRIES {
                     return None;
                 }
                 params.set("cursor", cursor);
             }
             Some(())
         };
-        let _ = tokio::time::timeout(DRAINING, drained).await;
+        let _ = tokio::time::timeout(LIST_TIMEOUT, drained).await;
         entries
     }
 
     /// Where only one server answers, it is meant.
-    fn only(&self) -> Result<ServerName, Failed> {
+    fn only(&self) -> Result<ServerName, RelayFailure> {
         if let [only] = self.reached(&Scope::All).as_slice() {
             return Ok(only.settings.name.clone());
         }
-        Err(Failed::Answer(
+        Err(RelayFailure::Answer(
             INVALID_PARAMS,
             "this method names no server; send it to /mcp/{server}".to_owned(),
         ))
@@ -315,7 +319,7 @@ fn matches(known: &str, uri: &str) -> bool {
     }
 }
 
-fn place(cursor: &Text, servers: &[ServerName]) -> Option<(usize, Option<String>)> {
+fn parse_cursor(cursor: &Text, servers: &[ServerName]) -> Option<(usize, Option<String>)> {
     let plain =
         String::from_utf8(URL_SAFE_NO_PAD.decode(cursor.as_str()?.as_bytes()).ok()?).ok()?;
     let (server, rest) = plain.split_once(' ')?;
@@ -323,8 +327,8 @@ fn place(cursor: &Text, servers: &[ServerName]) -> Option<(usize, Option<String>
     Some((at, rest.strip_prefix('=').map(str::to_owned)))
 }
 
-fn no_such_page() -> Failed {
-    Failed::Answer(
+fn no_such_page() -> RelayFailure {
+    RelayFailure::Answer(
         INVALID_PARAMS,
         "`cursor` is not of this listing; list again without a cursor".to_owned(),
     )

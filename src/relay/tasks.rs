@@ -2,38 +2,39 @@
 //! its contract makes it.
 
 use super::forward::became;
-use super::{Failed, Relay, Request};
-use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, MISSING_CAPABILITY};
+use super::{Relay, RelayFailure, RelayRequest};
+use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
-use crate::side::{Became, Passing};
+use crate::side::{MessageOutcome, Passing};
 use crate::telemetry::tasks::heavy;
 use crate::upstream::keeper::asks_too_much;
-use crate::upstream::owners::{Owned, Shaping, shaped};
+use crate::upstream::owners::{OwnedTask, Shaping, shaped};
 use serde_json::json;
 use std::collections::HashSet;
 
-const TASKS: &str = "io.modelcontextprotocol/tasks";
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// What changes a task: each leaves an entry in the ledger.
-const CHANGING: [&str; 2] = ["tasks/update", "tasks/cancel"];
+const TASK_CHANGING_METHODS: [&str; 2] = ["tasks/update", "tasks/cancel"];
 /// Members of `tasks/update` that bring a tool nothing.
-const BARE: [&str; 2] = ["taskId", "_meta"];
+const BARE_UPDATE_MEMBERS: [&str; 2] = ["taskId", "_meta"];
 /// Entries of one list that are looked at; more are left out.
-const MOST: usize = 10_000;
+const MAX_LIST_ENTRIES: usize = 10_000;
 /// Entries that are looked at before others get their turn.
-const AT_ONCE: usize = 128;
+const ENTRIES_PER_TURN: usize = 128;
 /// Why answers to a task's questions are refused.
-const HELD: &str = "calls of this tool are held until people decide on them, and what is brought to its task later cannot be: nothing \
+const HELD_TASK_MESSAGE: &str = "calls of this tool are held until people decide on them, and what is brought to its task later cannot be: nothing \
                     was sent on; cancel the task, and call again with all that the tool needs";
 
 impl Relay {
     /// Any request about one task.
-    pub(super) async fn of_task(&self, request: &Request) -> Result<Message, Failed> {
+    pub(super) async fn of_task(&self, request: &RelayRequest) -> Result<Message, RelayFailure> {
         let message = &request.message;
         if !declared_tasks(request) {
-            let data =
-                Text::of(&json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
+            let data = Text::of(
+                &json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }),
+            );
             let words = "declare the tasks extension in the request's capabilities";
             return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
         }
@@ -44,7 +45,7 @@ impl Relay {
         let task = id
             .and_then(|id| self.own_task(request, &id))
             .ok_or_else(no_such_task)?;
-        let Request {
+        let RelayRequest {
             caller,
             revision,
             session,
@@ -57,14 +58,17 @@ impl Relay {
             session: session.as_deref(),
             message,
         };
-        let changes = CHANGING.contains(&message.method.as_str());
+        let changes = TASK_CHANGING_METHODS.contains(&message.method.as_str());
         let judged = changes.then(|| {
             self.sides
                 .of_task(passing, &task.tool, self.is_unheld(request, &task))
         });
         if let Some(judged) = judged.as_ref().filter(|judged| judged.is_refused()) {
-            self.sides.tell(judged, Became::Ended);
-            return Err(Failed::Answer(INVALID_PARAMS, HELD.to_owned()));
+            self.sides.tell(judged, MessageOutcome::Ended);
+            return Err(RelayFailure::Answer(
+                INVALID_PARAMS,
+                HELD_TASK_MESSAGE.to_owned(),
+            ));
         }
         let answer = self
             .forward_task(request, &task.server, message.clone(), Some(&task))
@@ -85,8 +89,8 @@ impl Relay {
 
     /// Does it bring something to a tool whose calls people decide on, past them? By the contract
     /// as it was when the tool was called, or as it is.
-    fn is_unheld(&self, request: &Request, task: &Owned) -> bool {
-        let brings = |name: &str| !BARE.contains(&name);
+    fn is_unheld(&self, request: &RelayRequest, task: &OwnedTask) -> bool {
+        let brings = |name: &str| !BARE_UPDATE_MEMBERS.contains(&name);
         let mut members = request
             .message
             .body
@@ -112,14 +116,14 @@ impl Relay {
 
     /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may
     /// call the tool.
-    pub(super) fn own_task(&self, request: &Request, id: &Text) -> Option<Owned> {
+    pub(super) fn own_task(&self, request: &RelayRequest, id: &Text) -> Option<OwnedTask> {
         request
             .links
             .tasks
             .owned(&request.caller, id, |owned| self.may_ask(request, owned))
     }
 
-    pub(super) fn may_ask(&self, request: &Request, owned: &Owned) -> bool {
+    pub(super) fn may_ask(&self, request: &RelayRequest, owned: &OwnedTask) -> bool {
         let admitted = || {
             self.policy
                 .current()
@@ -134,9 +138,9 @@ impl Relay {
     /// message may.
     pub(super) async fn own_tasks(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         answer: Message,
-    ) -> Result<Message, Failed> {
+    ) -> Result<Message, RelayFailure> {
         let result = answer
             .body
             .as_ref()
@@ -149,8 +153,8 @@ impl Relay {
             return Ok(answer);
         };
         let (mut own, mut seen) = (Vec::new(), HashSet::new());
-        for (index, task) in tasks.into_iter().enumerate().take(MOST) {
-            if index % AT_ONCE == AT_ONCE - 1 {
+        for (index, task) in tasks.into_iter().enumerate().take(MAX_LIST_ENTRIES) {
+            if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
             let id = task.get("taskId").filter(|id| seen.insert(id.bytes()));
@@ -168,7 +172,7 @@ impl Relay {
                 own.push((owned, said));
             }
         }
-        let all = |own: Vec<(Owned, Message)>| {
+        let all = |own: Vec<(OwnedTask, Message)>| {
             Text::array(
                 own.into_iter()
                     .filter_map(|(owned, said)| owned.shaping.standing(said).body),
@@ -180,7 +184,7 @@ impl Relay {
         };
         let too_much = |_| {
             let words = "the list takes too much to check and to redact; ask for each task by itself (tasks/get)";
-            Failed::Answer(INTERNAL, words.to_owned())
+            RelayFailure::Answer(INTERNAL_ERROR, words.to_owned())
         };
         let listed = heavy::done(&request.caller.agent, || all(own.clone()), there)
             .await
@@ -194,11 +198,11 @@ impl Relay {
 }
 
 /// The tasks extension speaks only to agents that declared it on the request (PROTOCOL §6.1).
-fn declared_tasks(request: &Request) -> bool {
+fn declared_tasks(request: &RelayRequest) -> bool {
     let path = [
         "io.modelcontextprotocol/clientCapabilities",
         "extensions",
-        TASKS,
+        TASKS_EXTENSION,
     ];
     let meta = request
         .message
@@ -208,8 +212,8 @@ fn declared_tasks(request: &Request) -> bool {
     request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
 }
 
-fn no_such_task() -> Failed {
-    Failed::Answer(
+fn no_such_task() -> RelayFailure {
+    RelayFailure::Answer(
         INVALID_PARAMS,
         "there is no such task, or two servers have one of this id: ask at the address of one of them".to_owned(),
     )

@@ -6,25 +6,29 @@
 //! like) is left alone in that place.
 
 use super::explain;
-use super::names::{Names, STEPS, UNITS, is_nested};
-use super::validate::Violation;
+use super::names::{MAX_SEARCH_STEPS, PropertyNames, STEP_WORK_UNITS, is_nested};
+use super::validate::SchemaViolation;
 use crate::model::work;
 use serde_json::{Map, Value};
 
 /// Refuses a key of `value` that neither `known` nor `contract` names, wherever `contract` names
 /// any.
-pub fn judge(known: &[&Names], contract: &[&Names], value: &Value) -> Result<(), Violation> {
+pub fn judge(
+    known: &[&PropertyNames],
+    contract: &[&PropertyNames],
+    value: &Value,
+) -> Result<(), SchemaViolation> {
     if contract.iter().all(|names| names.is_empty()) {
         return Ok(());
     }
-    let mut search = Search {
+    let mut search = UnknownNameSearch {
         known,
         contract,
-        left: STEPS,
+        left: MAX_SEARCH_STEPS,
         path: Vec::new(),
     };
-    let root = |parts: &[&Names]| parts.iter().map(|names| names.root()).collect();
-    let at = At {
+    let root = |parts: &[&PropertyNames]| parts.iter().map(|names| names.root()).collect();
+    let at = AppliedPlaces {
         known: root(known),
         contract: root(contract),
     };
@@ -33,22 +37,22 @@ pub fn judge(known: &[&Names], contract: &[&Names], value: &Value) -> Result<(),
 
 /// What applies to one value: places of each part of what is known, and of each part of the
 /// contract.
-struct At {
+struct AppliedPlaces {
     known: Vec<Vec<usize>>,
     contract: Vec<Vec<usize>>,
 }
 
-struct Search<'a> {
-    known: &'a [&'a Names],
-    contract: &'a [&'a Names],
+struct UnknownNameSearch<'a> {
+    known: &'a [&'a PropertyNames],
+    contract: &'a [&'a PropertyNames],
     left: usize,
     path: Vec<String>,
 }
 
-impl Search<'_> {
-    fn look(&mut self, at: &At, value: &Value) -> Result<(), Violation> {
+impl UnknownNameSearch<'_> {
+    fn look(&mut self, at: &AppliedPlaces, value: &Value) -> Result<(), SchemaViolation> {
         work::spend(
-            UNITS
+            STEP_WORK_UNITS
                 * (4 + at
                     .known
                     .iter()
@@ -80,14 +84,14 @@ impl Search<'_> {
         }
     }
 
-    fn spend(&mut self, at: &At, values: usize) -> Result<(), Violation> {
+    fn spend(&mut self, at: &AppliedPlaces, values: usize) -> Result<(), SchemaViolation> {
         let places = at
             .known
             .iter()
             .chain(&at.contract)
             .map(Vec::len)
             .sum::<usize>();
-        let expected = || Violation {
+        let expected = || SchemaViolation {
             pointer: String::new(),
             expected: "arguments with fewer values".to_owned(),
         };
@@ -95,18 +99,22 @@ impl Search<'_> {
             .left
             .checked_sub(places.saturating_mul(values))
             .ok_or_else(expected)?;
-        work::spend(UNITS * (places.saturating_mul(values) + values) as u64);
+        work::spend(STEP_WORK_UNITS * (places.saturating_mul(values) + values) as u64);
         Ok(())
     }
 
     /// Whether the contract names properties here, and does not say what else may come.
-    fn closes(&self, at: &At) -> bool {
+    fn closes(&self, at: &AppliedPlaces) -> bool {
         let parts = || self.contract.iter().zip(&at.contract);
         parts().any(|(names, places)| names.names_any(places))
             && !parts().any(|(names, places)| names.is_open(places))
     }
 
-    fn all_named(&self, at: &At, members: &Map<String, Value>) -> Result<(), Violation> {
+    fn all_named(
+        &self,
+        at: &AppliedPlaces,
+        members: &Map<String, Value>,
+    ) -> Result<(), SchemaViolation> {
         let parts = || {
             self.contract
                 .iter()
@@ -119,24 +127,29 @@ impl Search<'_> {
         };
         let path: Vec<String> = self.path.iter().chain([key]).cloned().collect();
         let expected = "only what the tool's schema or its contract names".to_owned();
-        Err(Violation {
+        Err(SchemaViolation {
             pointer: explain::pointer(&path),
             expected,
         })
     }
 
-    fn below(&mut self, step: &str, at: &At, value: &Value) -> Result<(), Violation> {
+    fn below(
+        &mut self,
+        step: &str,
+        at: &AppliedPlaces,
+        value: &Value,
+    ) -> Result<(), SchemaViolation> {
         if !is_nested(value) {
             return Ok(());
         }
-        let under = |parts: &[&Names], places: &[Vec<usize>]| {
+        let under = |parts: &[&PropertyNames], places: &[Vec<usize>]| {
             parts
                 .iter()
                 .zip(places)
                 .map(|(names, places)| names.below(places, step))
                 .collect()
         };
-        let below = At {
+        let below = AppliedPlaces {
             known: under(self.known, &at.known),
             contract: under(self.contract, &at.contract),
         };

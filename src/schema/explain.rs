@@ -5,10 +5,10 @@
 //! the arguments only names are, made safe.
 
 use super::metered::equal;
-use super::pattern::{self, Patterns};
+use super::pattern::{self, SchemaPatterns};
 use super::preflight::{self, Dialect};
 use super::survey::unescape;
-use super::validate::Violation;
+use super::validate::SchemaViolation;
 use crate::model::work::{self, spend};
 use serde_json::{Map, Number, Value, json};
 
@@ -17,26 +17,30 @@ mod words;
 pub(super) use words::{cut, pointer, shown};
 
 /// Pairs of a subschema and a value that one explanation looks at.
-const STEPS: usize = 2_000;
+const MAX_EXPLAIN_STEPS: usize = 2_000;
 /// What one explanation may take, in units of work.
-const UNITS: u64 = work::INLINE / 4;
+const EXPLAIN_WORK_UNITS_MAX: u64 = work::INLINE_WORK_UNITS / 4;
 /// What a step takes, and a format, for which a validator is made.
-const STEP: u64 = 20;
-const FORMAT: u64 = 2_000;
+const STEP_WORK_UNITS: u64 = 20;
+const FORMAT_WORK_UNITS: u64 = 2_000;
 /// References followed without reaching another value.
-const MAX_CHAIN: usize = 16;
+const MAX_REFERENCE_CHAIN: usize = 16;
 
 /// Why `arguments`, which `schema` does not accept, are not accepted.
-pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) -> Violation {
+pub(super) fn explain(
+    schema: &Value,
+    patterns: &SchemaPatterns,
+    arguments: &Value,
+) -> SchemaViolation {
     let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
-    let mut walk = Walk {
+    let mut walk = ExplainWalk {
         root: schema,
         reference_alone,
         patterns,
-        left: STEPS,
+        left: MAX_EXPLAIN_STEPS,
         path: Vec::new(),
     };
-    let found = work::within(UNITS, || {
+    let found = work::within(EXPLAIN_WORK_UNITS_MAX, || {
         pattern::unbroken(|| walk.find(schema, arguments, 0))
     });
     let found = found.ok().flatten().flatten();
@@ -49,7 +53,7 @@ pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) ->
         expected: "arguments that match the tool's input schema".to_owned(),
         got: None,
     });
-    Violation {
+    SchemaViolation {
         pointer,
         expected: got.map_or(expected.clone(), |got| format!("{expected}, got {got}")),
     }
@@ -63,16 +67,16 @@ struct Breach {
     got: Option<&'static str>,
 }
 
-struct Walk<'a> {
+struct ExplainWalk<'a> {
     root: &'a Value,
     /// Draft-07 ignores what stands beside a `$ref`.
     reference_alone: bool,
-    patterns: &'a Patterns,
+    patterns: &'a SchemaPatterns,
     left: usize,
     path: Vec<String>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ExplainWalk<'a> {
     fn violation(&self, expected: String) -> Breach {
         Breach {
             pointer: pointer(&self.path),
@@ -85,7 +89,7 @@ impl<'a> Walk<'a> {
     /// is looked for.
     fn find(&mut self, schema: &Value, value: &Value, chain: usize) -> Option<Breach> {
         self.left = self.left.checked_sub(1)?;
-        spend(STEP);
+        spend(STEP_WORK_UNITS);
         let members = match schema {
             Value::Object(members) => members,
             Value::Bool(false) => return Some(self.violation("no value here".to_owned())),
@@ -124,7 +128,7 @@ impl<'a> Walk<'a> {
             )));
         }
         let format = members.get("format").and_then(Value::as_str)?;
-        spend(FORMAT);
+        spend(FORMAT_WORK_UNITS);
         let options = jsonschema::options().should_validate_formats(true);
         let judge = options.build(&json!({ "format": format })).ok()?;
         (!judge.is_valid(value))
@@ -194,7 +198,7 @@ impl<'a> Walk<'a> {
         value: &Value,
         chain: usize,
     ) -> Option<Breach> {
-        if chain > MAX_CHAIN {
+        if chain > MAX_REFERENCE_CHAIN {
             return None;
         }
         if let Some(target) = members

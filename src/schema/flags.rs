@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// How such arguments are called.
-const NAMES: &[&str] = &[
+const FLAG_NAMES: &[&str] = &[
     "action",
     "operation",
     "op",
@@ -20,7 +20,7 @@ pub fn of(schema: &Value) -> Option<(&str, Vec<&str>)> {
     let properties = schema.get("properties")?.as_object()?;
     properties
         .iter()
-        .filter(|(name, _)| NAMES.contains(&name.as_str()))
+        .filter(|(name, _)| FLAG_NAMES.contains(&name.as_str()))
         .find_map(|(name, property)| {
             let values: Vec<&str> = property
                 .get("enum")?

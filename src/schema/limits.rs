@@ -1,7 +1,7 @@
 //! What providers and programs take: dated data, read from the files beside this one, never code
 //! (POLICY §8).
 
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::reads::{Caps, Profile};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// What one profile takes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct ProfileLimits {
     /// Names of tools.
     pub tool_name: Alphabet,
     /// Names of properties; none: any.
@@ -106,8 +106,8 @@ impl Alphabet {
         {
             fitting.insert(0, 'x');
         }
-        let tail = &digest[..TAIL.min(self.longest)];
-        fitting.truncate(self.longest.saturating_sub(TAIL + 1));
+        let tail = &digest[..NAME_HASH_DIGITS.min(self.longest)];
+        fitting.truncate(self.longest.saturating_sub(NAME_HASH_DIGITS + 1));
         if fitting.is_empty() {
             tail.to_owned()
         } else {
@@ -117,7 +117,7 @@ impl Alphabet {
 }
 
 /// Digits of a hash that a fitted name ends with.
-const TAIL: usize = 8;
+const NAME_HASH_DIGITS: usize = 8;
 
 /// Whether `letters`, such as `A-Za-z_`, has this one. A `-` counts for itself where it is last.
 fn holds(letters: &str, letter: char) -> bool {
@@ -144,7 +144,7 @@ struct Providers {
     _source: String,
     /// The first pattern that a model matches decides.
     models: Vec<(String, Profile)>,
-    profiles: HashMap<Profile, Limits>,
+    profiles: HashMap<Profile, ProfileLimits>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -170,7 +170,7 @@ struct Program {
 }
 
 fn read<T: serde::de::DeserializeOwned + Default>(text: &'static str) -> T {
-    let text = Text::read(Bytes::from_static(text.as_bytes()), &FROM_SERVER);
+    let text = Text::read(Bytes::from_static(text.as_bytes()), &SERVER_JSON_LIMITS);
     text.ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or_default()
@@ -180,11 +180,11 @@ static PROVIDERS: LazyLock<Providers> =
     LazyLock::new(|| read(include_str!("limits/providers.json")));
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| read(include_str!("limits/programs.json")));
 /// For a profile without data: takes nothing.
-static NOTHING: LazyLock<Limits> = LazyLock::new(Limits::default);
+static NO_LIMITS: LazyLock<ProfileLimits> = LazyLock::new(ProfileLimits::default);
 
 /// What `profile` takes.
-pub fn of(profile: Profile) -> &'static Limits {
-    PROVIDERS.profiles.get(&profile).unwrap_or(&NOTHING)
+pub fn of(profile: Profile) -> &'static ProfileLimits {
+    PROVIDERS.profiles.get(&profile).unwrap_or(&NO_LIMITS)
 }
 
 /// The day that the data on providers is of, as `2026-11-21`.

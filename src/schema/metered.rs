@@ -12,15 +12,15 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 /// One look at a value, and a search for a member, in units.
-const LOOK: u64 = 1;
-const SEARCH: u64 = 3;
+const LOOK_UNITS: u64 = 1;
+const MEMBER_SEARCH_UNITS: u64 = 3;
 /// Bytes of text that are read for one unit.
-const BYTES: usize = 16;
+const BYTES_PER_UNIT: usize = 16;
 /// What comparing two values costs, and putting one into a table, beside its text.
-const COMPARE: u64 = 1;
-const HASH: u64 = 8;
+const COMPARE_UNITS: u64 = 1;
+const HASH_UNITS: u64 = 8;
 /// Up to so many elements are compared each with each.
-const PAIRWISE: usize = 15;
+const PAIRWISE_ELEMENTS_MAX: usize = 15;
 
 /// What a schema adds to each look that leads to another value.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,22 +36,22 @@ pub(super) struct Toll {
 }
 
 thread_local! {
-    static TOLL: Cell<Toll> = const { Cell::new(Toll { root: 0, value: 0, again: 0, name: 0 }) };
+    static CURRENT_TOLL: Cell<Toll> = const { Cell::new(Toll { root: 0, value: 0, again: 0, name: 0 }) };
 }
 
 /// Evaluates with this toll.
 pub(super) fn tolled<T>(toll: Toll, evaluate: impl FnOnce() -> T) -> T {
-    TOLL.set(toll);
+    CURRENT_TOLL.set(toll);
     spend(toll.root);
     evaluate()
 }
 
 fn toll() {
-    spend(LOOK + TOLL.get().value);
+    spend(LOOK_UNITS + CURRENT_TOLL.get().value);
 }
 
 fn text_units(text: &str) -> u64 {
-    (text.len() / BYTES) as u64
+    (text.len() / BYTES_PER_UNIT) as u64
 }
 
 /// The representation, for jsonschema.
@@ -59,14 +59,14 @@ pub(super) struct Metered;
 
 /// A value that is paid for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Paid<'a>(pub(super) &'a Value);
+pub(super) struct MeteredValue<'a>(pub(super) &'a Value);
 
 /// An object, and an array, that are paid for.
-pub(super) struct Members<'a>(&'a Map<String, Value>);
-pub(super) struct Elements<'a>(&'a [Value]);
+pub(super) struct MeteredObject<'a>(&'a Map<String, Value>);
+pub(super) struct MeteredArray<'a>(&'a [Value]);
 
 impl Json for Metered {
-    type Node<'a> = Paid<'a>;
+    type Node<'a> = MeteredValue<'a>;
     type PreparedKey = String;
     type StringBuffer = Value;
 
@@ -74,38 +74,42 @@ impl Json for Metered {
         key.to_owned()
     }
 
-    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Paid<'_>) -> T) -> T {
+    fn with_string_node<T>(
+        buffer: &mut Value,
+        string: &str,
+        f: impl FnOnce(MeteredValue<'_>) -> T,
+    ) -> T {
         spend(text_units(string));
         toll();
         *buffer = Value::String(string.to_owned());
-        f(Paid(buffer))
+        f(MeteredValue(buffer))
     }
 }
 
-impl<'a> Node<'a, Metered> for Paid<'a> {
-    type Object = Members<'a>;
-    type Array = Elements<'a>;
+impl<'a> Node<'a, Metered> for MeteredValue<'a> {
+    type Object = MeteredObject<'a>;
+    type Array = MeteredArray<'a>;
     type Number = &'a Number;
 
-    fn as_object(&self) -> Option<Members<'a>> {
-        spend(LOOK);
-        self.0.as_object().map(Members)
+    fn as_object(&self) -> Option<MeteredObject<'a>> {
+        spend(LOOK_UNITS);
+        self.0.as_object().map(MeteredObject)
     }
 
-    fn as_array(&self) -> Option<Elements<'a>> {
-        spend(LOOK);
-        self.0.as_array().map(|elements| Elements(elements))
+    fn as_array(&self) -> Option<MeteredArray<'a>> {
+        spend(LOOK_UNITS);
+        self.0.as_array().map(|elements| MeteredArray(elements))
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
-        spend(LOOK);
+        spend(LOOK_UNITS);
         let text = self.0.as_str()?;
         spend(text_units(text));
         Some(Cow::Borrowed(text))
     }
 
     fn as_number(&self) -> Option<&'a Number> {
-        spend(LOOK);
+        spend(LOOK_UNITS);
         if let Value::Number(number) = self.0 {
             Some(number)
         } else {
@@ -114,17 +118,17 @@ impl<'a> Node<'a, Metered> for Paid<'a> {
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        spend(LOOK);
+        spend(LOOK_UNITS);
         self.0.as_bool()
     }
 
     fn is_null(&self) -> bool {
-        spend(LOOK);
+        spend(LOOK_UNITS);
         self.0.is_null()
     }
 
     fn json_type(&self) -> JsonType {
-        spend(LOOK);
+        spend(LOOK_UNITS);
         match self.0 {
             Value::Null => JsonType::Null,
             Value::Bool(_) => JsonType::Boolean,
@@ -145,13 +149,13 @@ impl<'a> Node<'a, Metered> for Paid<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         // Asked where a reference leads back, and the subschemas behind it are evaluated again.
-        spend(LOOK + TOLL.get().again);
+        spend(LOOK_UNITS + CURRENT_TOLL.get().again);
         Some(NodeIdentity::new(std::ptr::from_ref(self.0) as usize))
     }
 }
 
-impl<'a> Object<'a, Metered> for Members<'a> {
-    type Node = Paid<'a>;
+impl<'a> Object<'a, Metered> for MeteredObject<'a> {
+    type Node = MeteredValue<'a>;
     type MemberName = &'a str;
     type MembersIter = EachMember<'a>;
 
@@ -159,11 +163,11 @@ impl<'a> Object<'a, Metered> for Members<'a> {
         self.0.len()
     }
 
-    fn get(&self, key: &String) -> Option<Paid<'a>> {
-        spend(SEARCH);
+    fn get(&self, key: &String) -> Option<MeteredValue<'a>> {
+        spend(MEMBER_SEARCH_UNITS);
         let member = self.0.get(key)?;
         toll();
-        Some(Paid(member))
+        Some(MeteredValue(member))
     }
 
     fn members(&self) -> EachMember<'a> {
@@ -175,18 +179,25 @@ impl<'a> Object<'a, Metered> for Members<'a> {
 pub(super) struct EachMember<'a>(serde_json::map::Iter<'a>);
 
 impl<'a> Iterator for EachMember<'a> {
-    type Item = (&'a str, Paid<'a>);
+    type Item = (&'a str, MeteredValue<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (name, member) = self.0.next()?;
-        spend(SEARCH + text_units(name) + TOLL.get().name.saturating_mul(name.len() as u64 + 1));
+        spend(
+            MEMBER_SEARCH_UNITS
+                + text_units(name)
+                + CURRENT_TOLL
+                    .get()
+                    .name
+                    .saturating_mul(name.len() as u64 + 1),
+        );
         toll();
-        Some((name, Paid(member)))
+        Some((name, MeteredValue(member)))
     }
 }
 
-impl<'a> Array<'a, Metered> for Elements<'a> {
-    type Node = Paid<'a>;
+impl<'a> Array<'a, Metered> for MeteredArray<'a> {
+    type Node = MeteredValue<'a>;
     type ElementsIter = EachElement<'a>;
 
     fn len(&self) -> usize {
@@ -198,10 +209,10 @@ impl<'a> Array<'a, Metered> for Elements<'a> {
     }
 
     fn is_unique(&self) -> bool {
-        let (each, times) = if self.0.len() <= PAIRWISE {
-            (COMPARE, self.0.len() as u64)
+        let (each, times) = if self.0.len() <= PAIRWISE_ELEMENTS_MAX {
+            (COMPARE_UNITS, self.0.len() as u64)
         } else {
-            (HASH, 1)
+            (HASH_UNITS, 1)
         };
         self.0.iter().for_each(|element| pay(element, each, times));
         unique::is_unique(self.0)
@@ -212,12 +223,12 @@ impl<'a> Array<'a, Metered> for Elements<'a> {
 pub(super) struct EachElement<'a>(std::slice::Iter<'a, Value>);
 
 impl<'a> Iterator for EachElement<'a> {
-    type Item = Paid<'a>;
+    type Item = MeteredValue<'a>;
 
-    fn next(&mut self) -> Option<Paid<'a>> {
+    fn next(&mut self) -> Option<MeteredValue<'a>> {
         let element = self.0.next()?;
         toll();
-        Some(Paid(element))
+        Some(MeteredValue(element))
     }
 }
 
@@ -230,7 +241,7 @@ pub(super) fn pay(value: &Value, each: u64, times: u64) {
             .for_each(|element| pay(element, each, times)),
         Value::Object(members) => {
             for (name, member) in members {
-                spend((SEARCH + text_units(name)).saturating_mul(times));
+                spend((MEMBER_SEARCH_UNITS + text_units(name)).saturating_mul(times));
                 pay(member, each, times);
             }
         }
@@ -241,7 +252,7 @@ pub(super) fn pay(value: &Value, each: u64, times: u64) {
 
 /// Equality of JSON Schema, in which 1 equals 1.0, paid for as far as it goes.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
-    spend(COMPARE);
+    spend(COMPARE_UNITS);
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len()
@@ -252,7 +263,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
         }
         (Value::Object(left), Value::Object(right)) => {
             let same = |(name, value): (&String, &Value)| {
-                spend(SEARCH + text_units(name));
+                spend(MEMBER_SEARCH_UNITS + text_units(name));
                 right.get(name).is_some_and(|other| equal(value, other))
             };
             left.len() == right.len() && left.iter().all(same)

@@ -4,27 +4,27 @@
 //! `path`, so such a key is refused even where the schema is open (SECURITY §3A, A3).
 
 use super::explain;
-use super::survey::{Step, Survey};
-use super::validate::Violation;
+use super::survey::{Applicator, Survey};
+use super::validate::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.
-pub(super) const STEPS: usize = 1_000_000;
+pub(super) const MAX_SEARCH_STEPS: usize = 1_000_000;
 
 /// What one of them takes, in units of work.
-pub(super) const UNITS: u64 = 8;
+pub(super) const STEP_WORK_UNITS: u64 = 8;
 
 /// The declared names, place by place.
 #[derive(Debug, Default)]
-pub struct Names {
-    places: Vec<Place>,
+pub struct PropertyNames {
+    places: Vec<PropertyPlace>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct PropertyPlace {
     same: Vec<usize>,
     inside: Vec<usize>,
     properties: HashMap<String, usize>,
@@ -37,7 +37,7 @@ struct Place {
 }
 
 /// Keywords that say so.
-const OPENING: &[&str] = &[
+const OPENING_KEYWORDS: &[&str] = &[
     "additionalProperties",
     "unevaluatedProperties",
     "patternProperties",
@@ -61,26 +61,26 @@ fn required(schema: &Value) -> HashSet<String> {
         .collect()
 }
 
-impl Names {
+impl PropertyNames {
     pub(super) fn of(survey: &Survey<'_>) -> Self {
-        let place = |node: &super::survey::Node<'_>| {
-            let open = OPENING
+        let place = |node: &super::survey::SurveyNode<'_>| {
+            let open = OPENING_KEYWORDS
                 .iter()
                 .any(|keyword| node.schema.get(keyword).is_some());
-            let mut place = Place {
+            let mut place = PropertyPlace {
                 open,
                 required: required(node.schema),
-                ..Place::default()
+                ..PropertyPlace::default()
             };
             for &(step, target) in &node.steps {
                 match step {
-                    Step::Same => place.same.push(target),
-                    Step::Inside => place.inside.push(target),
-                    Step::Property(name) => {
+                    Applicator::Same => place.same.push(target),
+                    Applicator::Inside => place.inside.push(target),
+                    Applicator::Property(name) => {
                         place.properties.insert(name.to_owned(), target);
                         place.folded.insert(folded(name), name.to_owned());
                     }
-                    Step::Aside | Step::Kept => {}
+                    Applicator::Aside | Applicator::Kept => {}
                 }
             }
             place
@@ -93,7 +93,7 @@ impl Names {
     /// The names on these paths from the root, such as `["customer", "id"]`.
     pub fn on<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Self {
         let mut names = Self {
-            places: vec![Place::default()],
+            places: vec![PropertyPlace::default()],
         };
         for path in paths {
             let mut at = 0;
@@ -105,7 +105,7 @@ impl Names {
                     .or_insert(next);
                 names.places[at].folded.insert(folded(name), name.clone());
                 if found == next {
-                    names.places.push(Place::default());
+                    names.places.push(PropertyPlace::default());
                 }
                 at = found;
             }
@@ -185,13 +185,13 @@ impl Names {
     }
 
     /// Refuses a key that is a declared name in another case.
-    pub fn judge(&self, value: &Value) -> Result<(), Violation> {
+    pub fn judge(&self, value: &Value) -> Result<(), SchemaViolation> {
         if self.places.iter().all(|place| place.folded.is_empty()) {
             return Ok(());
         }
-        let mut search = Search {
+        let mut search = OtherCaseSearch {
             names: self,
-            left: STEPS,
+            left: MAX_SEARCH_STEPS,
             path: Vec::new(),
         };
         search.look(&self.widen(vec![0]), value)
@@ -239,15 +239,15 @@ impl Names {
     }
 }
 
-struct Search<'a> {
-    names: &'a Names,
+struct OtherCaseSearch<'a> {
+    names: &'a PropertyNames,
     left: usize,
     path: Vec<String>,
 }
 
-impl Search<'_> {
-    fn look(&mut self, places: &[usize], value: &Value) -> Result<(), Violation> {
-        work::spend(UNITS * (1 + places.len() as u64));
+impl OtherCaseSearch<'_> {
+    fn look(&mut self, places: &[usize], value: &Value) -> Result<(), SchemaViolation> {
+        work::spend(STEP_WORK_UNITS * (1 + places.len() as u64));
         if places.is_empty() {
             return Ok(());
         }
@@ -273,17 +273,22 @@ impl Search<'_> {
         }
     }
 
-    fn spend(&mut self, steps: usize) -> Result<(), Violation> {
-        let expected = || Violation {
+    fn spend(&mut self, steps: usize) -> Result<(), SchemaViolation> {
+        let expected = || SchemaViolation {
             pointer: String::new(),
             expected: "arguments with fewer values".to_owned(),
         };
         self.left = self.left.checked_sub(steps).ok_or_else(expected)?;
-        work::spend(UNITS * steps as u64);
+        work::spend(STEP_WORK_UNITS * steps as u64);
         Ok(())
     }
 
-    fn member(&mut self, places: &[usize], key: &str, member: &Value) -> Result<(), Violation> {
+    fn member(
+        &mut self,
+        places: &[usize],
+        key: &str,
+        member: &Value,
+    ) -> Result<(), SchemaViolation> {
         let declared = |place: &usize| self.names.places[*place].properties.contains_key(key);
         if !places.iter().any(declared) {
             let folded = folded(key);
@@ -293,7 +298,7 @@ impl Search<'_> {
             if let Some(name) = name {
                 self.path.push(key.to_owned());
                 let expected = format!("the property `{}`, spelt exactly so", explain::shown(name));
-                return Err(Violation {
+                return Err(SchemaViolation {
                     pointer: explain::pointer(&self.path),
                     expected,
                 });
@@ -306,7 +311,12 @@ impl Search<'_> {
         self.below(key, &under, member)
     }
 
-    fn below(&mut self, step: &str, places: &[usize], value: &Value) -> Result<(), Violation> {
+    fn below(
+        &mut self,
+        step: &str,
+        places: &[usize],
+        value: &Value,
+    ) -> Result<(), SchemaViolation> {
         self.path.push(step.to_owned());
         self.look(places, value)?;
         self.path.pop();

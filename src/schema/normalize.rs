@@ -7,7 +7,7 @@
 //! offered in that profile.
 
 mod back;
-mod fit;
+mod drop_keywords;
 mod loss;
 mod measure;
 mod merge;
@@ -19,43 +19,43 @@ mod root;
 mod strict;
 mod write;
 
-pub use back::Back;
+pub use back::ArgumentMapping;
 pub use loss::{Loss, Losses, Lost};
 
-use super::limits::{self, Limits};
+use super::limits::{self, ProfileLimits};
 use super::preflight::{self, Quarantine};
 use super::survey::Survey;
 use crate::model::reads::Profile;
-use crate::model::work::{self, Spent};
-use read::{Reader, TooMany};
+use crate::model::work::{self, WorkExceeded};
+use read::{ExpansionTooLarge, SchemaNodeReader};
 use serde_json::Value;
 
 /// How often one definition may be within itself, and how many subschemas may come of it, each 32
 /// bytes of text being one more; the next is tried when that is too much.
-const TRIES: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
+const EXPANSION_ATTEMPTS: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
 
 /// What one subschema takes, in units of work, and a name in `required`; and all of them: about 40
 /// ms.
-const NODE: u64 = 150;
-const NAME: u64 = 10;
-const UNITS: u64 = 4 * work::INLINE;
+const NODE_WORK_UNITS: u64 = 150;
+const NAME_WORK_UNITS: u64 = 10;
+const NORMALIZE_WORK_UNITS_MAX: u64 = 4 * work::INLINE_WORK_UNITS;
 /// The subschemas that these are.
-const SUBSCHEMAS: usize = 26_000;
+const MAX_SUBSCHEMAS_WRITTEN: usize = 26_000;
 
 /// A schema as one profile shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Normal {
+pub struct NormalizedSchema {
     /// What is shown.
     pub schema: Value,
     /// How arguments are read back.
-    pub back: Back,
+    pub back: ArgumentMapping,
     /// What it no longer says.
     pub losses: Losses,
 }
 
 /// Why a tool is not offered in a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Unfit {
+pub enum NormalizeError {
     /// The original cannot be judged.
     #[error("{0}")]
     Unjudged(#[from] Quarantine),
@@ -87,7 +87,7 @@ pub enum Unfit {
     },
 }
 
-impl Unfit {
+impl NormalizeError {
     /// The stable label, for `toolgate_quarantined_tools{reason}`.
     pub fn label(&self) -> &'static str {
         match self {
@@ -103,20 +103,20 @@ impl Unfit {
 
 /// `schema` as `profile` shows it. Takes time in proportion to the schema with its references
 /// written out, within bounds.
-pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
+pub fn normalize(schema: &Value, profile: Profile) -> Result<NormalizedSchema, NormalizeError> {
     let survey = preflight::survey(schema)?;
     if profile == Profile::None {
-        return Ok(Normal {
+        return Ok(NormalizedSchema {
             schema: schema.clone(),
-            back: Back::default(),
+            back: ArgumentMapping::default(),
             losses: Losses::default(),
         });
     }
-    let mut unfit = Unfit::NotAnObject;
-    let tried = work::within(UNITS, || {
-        for tried in TRIES {
+    let mut unfit = NormalizeError::NotAnObject;
+    let tried = work::within(NORMALIZE_WORK_UNITS_MAX, || {
+        for tried in EXPANSION_ATTEMPTS {
             match once(&survey, profile, *tried) {
-                Err(too_large @ Unfit::TooLarge { .. }) => unfit = too_large,
+                Err(too_large @ NormalizeError::TooLarge { .. }) => unfit = too_large,
                 ended => return Some(ended),
             }
         }
@@ -125,13 +125,13 @@ pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
     match tried {
         Ok(Some(ended)) => ended,
         Ok(None) => Err(unfit),
-        Err(Spent) => {
+        Err(WorkExceeded) => {
             // Whatever it is a part of may be what is spent: it is broken off then, and nothing is
             // known of the schema.
             work::spend(1);
-            Err(Unfit::TooLarge {
+            Err(NormalizeError::TooLarge {
                 what: "subschemas",
-                most: SUBSCHEMAS,
+                most: MAX_SUBSCHEMAS_WRITTEN,
             })
         }
     }
@@ -141,16 +141,23 @@ fn once(
     survey: &Survey<'_>,
     profile: Profile,
     (recursion, most): (usize, usize),
-) -> Result<Normal, Unfit> {
-    let limits: &Limits = limits::of(profile);
-    let mut reader = Reader::new(survey, recursion, most);
-    let node = reader.root().map_err(|TooMany| Unfit::TooLarge {
-        what: "subschemas, or 48 within each other",
-        most,
-    })?;
+) -> Result<NormalizedSchema, NormalizeError> {
+    let limits: &ProfileLimits = limits::of(profile);
+    let mut reader = SchemaNodeReader::new(survey, recursion, most);
+    let node = reader
+        .root()
+        .map_err(|ExpansionTooLarge| NormalizeError::TooLarge {
+            what: "subschemas, or 48 within each other",
+            most,
+        })?;
     let mut losses = reader.losses;
-    let mut node = root::object(node.ok_or(Unfit::NotAnObject)?, &mut losses)?;
-    fit::fit(&mut node, limits, &loss::Place::ROOT, &mut losses);
+    let mut node = root::object(node.ok_or(NormalizeError::NotAnObject)?, &mut losses)?;
+    drop_keywords::fit(
+        &mut node,
+        limits,
+        &loss::SchemaPlace::ROOT_PLACE,
+        &mut losses,
+    );
     match profile {
         Profile::OpenaiStrict => strict::strict(&mut node, true, &mut losses)?,
         Profile::AnthropicStrict => strict::strict(&mut node, false, &mut losses)?,
@@ -169,11 +176,11 @@ fn once(
     }
     let schema = write::write(&node);
     measure::judge(&schema, limits)?;
-    let back = back::Back::of(&node)
-        .map_err(|back::Clash| Unfit::NameClash)?
+    let back = back::ArgumentMapping::of(&node)
+        .map_err(|back::Clash| NormalizeError::NameClash)?
         .pruned()
         .unwrap_or_default();
-    Ok(Normal {
+    Ok(NormalizedSchema {
         schema,
         back,
         losses,

@@ -5,7 +5,7 @@
 //! not time, so the text it reads is bounded too. What matching costs is spent before it is done
 //! ([`crate::model::work`]).
 
-use super::metered::{Metered, Paid};
+use super::metered::{Metered, MeteredValue};
 use super::preflight::Dialect;
 use crate::model::work::spend;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
@@ -15,25 +15,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The largest compiled pattern, and what the engine keeps beside it, in bytes (SECURITY §2.2b).
-const ENGINE_BYTES: usize = 256 << 10;
+const ENGINE_BYTES_MAX: usize = 256 << 10;
 /// Sizes of a compiled pattern, in bytes, and what a byte of text may cost at that size: 0.15 µs at
 /// 2 KiB and 4 µs at 256 KiB were measured when the engine's automaton gives up.
-const CLASSES: [(usize, u64); 4] = [
+const COST_BY_SIZE: [(usize, u64); 4] = [
     (2 << 10, 2),
     (16 << 10, 16),
     (64 << 10, 64),
-    (ENGINE_BYTES, 256),
+    (ENGINE_BYTES_MAX, 256),
 ];
 /// The compiled patterns of one schema, in bytes.
-const MAX_BYTES: usize = 4 << 20;
+const SCHEMA_PATTERNS_BYTES_MAX: usize = 4 << 20;
 /// Steps that the backtracking engine may take back.
-const BACKTRACKS: usize = 10_000;
+const MAX_BACKTRACKS: usize = 10_000;
 /// The longest text that the backtracking engine reads, in bytes.
-const MAX_BACKTRACKING_TEXT: usize = 4 << 10;
+const BACKTRACKING_TEXT_BYTES_MAX: usize = 4 << 10;
 /// Patterns of one schema that may need look-around.
-const MAX_BACKTRACKING: usize = 16;
+const MAX_BACKTRACKING_PATTERNS: usize = 16;
 /// Units of work for one of cost.
-const UNITS: u64 = 8;
+const WORK_UNITS_PER_COST: u64 = 8;
 
 /// The backtracking engine takes the square of the length, and as much for a short text as its
 /// limit lets it.
@@ -42,12 +42,12 @@ fn look_around_cost(bytes: u64) -> u64 {
 }
 
 thread_local! {
-    static BROKEN: Cell<bool> = const { Cell::new(false) };
+    static MATCH_GAVE_UP: Cell<bool> = const { Cell::new(false) };
 }
 
 /// One pattern, compiled.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct CompiledPattern {
     engine: Validator,
     /// The bound under which it compiled, in bytes.
     size: usize,
@@ -62,16 +62,16 @@ enum Cost {
 }
 
 /// The patterns of one schema.
-pub(super) type Patterns = Arc<HashMap<String, Arc<Pattern>>>;
+pub(super) type SchemaPatterns = Arc<HashMap<String, Arc<CompiledPattern>>>;
 
 /// Compiles all patterns of a schema; none if one is unusable.
-pub(super) fn compile(patterns: &[&str], dialect: Dialect) -> Option<Patterns> {
+pub(super) fn compile(patterns: &[&str], dialect: Dialect) -> Option<SchemaPatterns> {
     let mut compiled = HashMap::new();
     for &pattern in patterns {
         if !compiled.contains_key(pattern) {
             compiled.insert(
                 pattern.to_owned(),
-                Arc::new(Pattern::compile(pattern, dialect)?),
+                Arc::new(CompiledPattern::compile(pattern, dialect)?),
             );
         }
     }
@@ -80,7 +80,8 @@ pub(super) fn compile(patterns: &[&str], dialect: Dialect) -> Option<Patterns> {
         .filter(|pattern| matches!(pattern.cost, Cost::LookAround))
         .count();
     let bytes: usize = compiled.values().map(|pattern| pattern.size).sum();
-    (backtracking <= MAX_BACKTRACKING && bytes <= MAX_BYTES).then(|| Arc::new(compiled))
+    (backtracking <= MAX_BACKTRACKING_PATTERNS && bytes <= SCHEMA_PATTERNS_BYTES_MAX)
+        .then(|| Arc::new(compiled))
 }
 
 /// Units for a byte of a key by all of these patterns, which jsonschema matches itself; none if one
@@ -88,19 +89,21 @@ pub(super) fn compile(patterns: &[&str], dialect: Dialect) -> Option<Patterns> {
 pub(super) fn cost_of_keys(patterns: &[&str], dialect: Dialect) -> Option<u64> {
     patterns
         .iter()
-        .map(|&pattern| Pattern::linear(pattern, dialect).map(|(_, _, cost)| cost * UNITS))
+        .map(|&pattern| {
+            CompiledPattern::linear(pattern, dialect).map(|(_, _, cost)| cost * WORK_UNITS_PER_COST)
+        })
         .sum()
 }
 
 /// The engine for keys, which jsonschema matches itself.
 pub(super) fn linear() -> PatternOptions<jsonschema::Regex> {
-    linear_within(ENGINE_BYTES)
+    linear_within(ENGINE_BYTES_MAX)
 }
 
 fn linear_within(bytes: usize) -> PatternOptions<jsonschema::Regex> {
     PatternOptions::regex()
         .size_limit(bytes)
-        .dfa_size_limit(ENGINE_BYTES)
+        .dfa_size_limit(ENGINE_BYTES_MAX)
 }
 
 fn engine<E>(pattern: &str, dialect: Dialect, options: PatternOptions<E>) -> Option<Validator> {
@@ -114,7 +117,7 @@ fn engine<E>(pattern: &str, dialect: Dialect, options: PatternOptions<E>) -> Opt
     options.build(&json!({ "pattern": pattern })).ok()
 }
 
-impl Pattern {
+impl CompiledPattern {
     fn compile(pattern: &str, dialect: Dialect) -> Option<Self> {
         if let Some((engine, size, cost)) = Self::linear(pattern, dialect) {
             return Some(Self {
@@ -130,19 +133,19 @@ impl Pattern {
             return None;
         }
         let options = PatternOptions::fancy_regex()
-            .backtrack_limit(BACKTRACKS)
-            .size_limit(ENGINE_BYTES / 8)
-            .dfa_size_limit(ENGINE_BYTES / 8);
+            .backtrack_limit(MAX_BACKTRACKS)
+            .size_limit(ENGINE_BYTES_MAX / 8)
+            .dfa_size_limit(ENGINE_BYTES_MAX / 8);
         Some(Self {
             engine: engine(pattern, dialect, options)?,
-            size: ENGINE_BYTES,
+            size: ENGINE_BYTES_MAX,
             cost: Cost::LookAround,
         })
     }
 
     /// The linear engine, with the smallest bound that the pattern compiles under.
     fn linear(pattern: &str, dialect: Dialect) -> Option<(Validator, usize, u64)> {
-        CLASSES.into_iter().find_map(|(size, cost)| {
+        COST_BY_SIZE.into_iter().find_map(|(size, cost)| {
             Some((engine(pattern, dialect, linear_within(size))?, size, cost))
         })
     }
@@ -154,12 +157,12 @@ impl Pattern {
         };
         let bytes = text.len() as u64 + 1;
         match self.cost {
-            Cost::PerByte(cost) => spend(bytes * cost * UNITS),
-            Cost::LookAround if text.len() <= MAX_BACKTRACKING_TEXT => {
-                spend(look_around_cost(bytes) * UNITS);
+            Cost::PerByte(cost) => spend(bytes * cost * WORK_UNITS_PER_COST),
+            Cost::LookAround if text.len() <= BACKTRACKING_TEXT_BYTES_MAX => {
+                spend(look_around_cost(bytes) * WORK_UNITS_PER_COST);
             }
             Cost::LookAround => {
-                BROKEN.set(true);
+                MATCH_GAVE_UP.set(true);
                 return false;
             }
         }
@@ -169,16 +172,16 @@ impl Pattern {
 
 /// Runs one judgement; none when it was broken.
 pub(super) fn unbroken<T>(judge: impl FnOnce() -> T) -> Option<T> {
-    BROKEN.set(false);
+    MATCH_GAVE_UP.set(false);
     let judged = judge();
-    (!BROKEN.get()).then_some(judged)
+    (!MATCH_GAVE_UP.get()).then_some(judged)
 }
 
 /// The keyword as jsonschema calls it.
-pub(super) struct Matches(pub(super) Arc<Pattern>);
+pub(super) struct Matches(pub(super) Arc<CompiledPattern>);
 
 impl<'i> Keyword<'i, Metered> for Matches {
-    fn validate(&self, instance: Paid<'i>) -> Result<(), ValidationError<'i>> {
+    fn validate(&self, instance: MeteredValue<'i>) -> Result<(), ValidationError<'i>> {
         if self.0.matches(instance.0) {
             Ok(())
         } else {
@@ -186,7 +189,7 @@ impl<'i> Keyword<'i, Metered> for Matches {
         }
     }
 
-    fn is_valid(&self, instance: Paid<'i>) -> bool {
+    fn is_valid(&self, instance: MeteredValue<'i>) -> bool {
         self.0.matches(instance.0)
     }
 }

@@ -4,15 +4,15 @@
 //! compiles it, or to fetch from where its author likes. What exceeds a bound quarantines the tool:
 //! a schema that was not understood judges nothing.
 
-use super::survey::{Step, Survey};
+use super::survey::{Applicator, Survey};
 use serde_json::Value;
 
 /// The schema as text, in bytes (SECURITY §4).
-const MAX_BYTES: usize = 64 << 10;
+const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Nested arrays and objects (SECURITY §4).
-const MAX_DEPTH: usize = 32;
+const MAX_SCHEMA_DEPTH: usize = 32;
 /// Subschemas when every reference is written out (SECURITY §4).
-const MAX_EXPANSIONS: u64 = 10_000;
+const MAX_EXPANDED_SUBSCHEMAS: u64 = 10_000;
 
 /// Why a tool's schema cannot be trusted to judge arguments, so that the tool is not offered at
 /// all.
@@ -133,13 +133,13 @@ pub(super) fn survey(schema: &Value) -> Result<Survey<'_>, Quarantine> {
     if dialect(schema).is_none() {
         return Err(Quarantine::UnknownDialect);
     }
-    if !within(schema, MAX_DEPTH) {
+    if !within(schema, MAX_SCHEMA_DEPTH) {
         return Err(Quarantine::TooDeep);
     }
-    let mut room = Room(MAX_BYTES);
+    let mut room = ByteCountdown(SCHEMA_BYTES_MAX);
     serde_json::to_writer(&mut room, schema).map_err(|_| Quarantine::TooLarge)?;
     let survey = Survey::of(schema)?;
-    if expansions(&survey) > MAX_EXPANSIONS {
+    if expansions(&survey) > MAX_EXPANDED_SUBSCHEMAS {
         return Err(Quarantine::TooManyExpansions);
     }
     Ok(survey)
@@ -158,9 +158,9 @@ fn within(value: &Value, depth: usize) -> bool {
 }
 
 /// Counts bytes down and fails at none.
-struct Room(usize);
+struct ByteCountdown(usize);
 
-impl std::io::Write for Room {
+impl std::io::Write for ByteCountdown {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 = self
             .0
@@ -191,7 +191,7 @@ fn expansions(survey: &Survey<'_>) -> u64 {
             }
             continue;
         };
-        let known = if step == Step::Kept {
+        let known = if step == Applicator::Kept {
             Some(0)
         } else {
             counts[target].or(open[target].then_some(1))

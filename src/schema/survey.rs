@@ -11,20 +11,20 @@ pub(super) const MAX_SUBSCHEMAS: usize = 2_000;
 /// `pattern` and `patternProperties` in all (SECURITY §4).
 const MAX_PATTERNS: usize = 64;
 /// One pattern, in bytes (SECURITY §4).
-const MAX_PATTERN_BYTES: usize = 512;
+const PATTERN_BYTES_MAX: usize = 512;
 /// Members of one `enum` (SECURITY §4).
-const MAX_ENUM: usize = 1_000;
+const MAX_ENUM_MEMBERS: usize = 1_000;
 /// Members of one `enum` that are objects or arrays, which are compared one by one (60 000 values:
 /// 6 µs each).
-const MAX_ENUM_NESTED: usize = 100;
+const MAX_NESTED_ENUM_MEMBERS: usize = 100;
 /// Members of one `oneOf` or `anyOf` (SECURITY §4).
 const MAX_ALTERNATIVES: usize = 64;
 /// `$dynamicRef` in all: the preserving test of the conformance suite uses one.
-const MAX_DYNAMIC: usize = 8;
+const MAX_DYNAMIC_REFERENCES: usize = 8;
 
 /// How a subschema applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum Applicator<'a> {
     /// To the same value.
     Same,
     /// To the member of this name.
@@ -39,9 +39,9 @@ pub(super) enum Step<'a> {
 
 /// One subschema.
 #[derive(Debug)]
-pub(super) struct Node<'a> {
+pub(super) struct SurveyNode<'a> {
     pub(super) schema: &'a Value,
-    pub(super) steps: Vec<(Step<'a>, usize)>,
+    pub(super) steps: Vec<(Applicator<'a>, usize)>,
     /// The node of the nearest `$id`, against which `#…` is read.
     resource: usize,
 }
@@ -49,7 +49,7 @@ pub(super) struct Node<'a> {
 /// The whole schema. Node 0 is its root.
 #[derive(Debug, Default)]
 pub(super) struct Survey<'a> {
-    pub(super) nodes: Vec<Node<'a>>,
+    pub(super) nodes: Vec<SurveyNode<'a>>,
     pub(super) patterns: Vec<&'a str>,
     pub(super) key_patterns: Vec<&'a str>,
     /// Nodes by address, so that a reference into the schema finds the node it means.
@@ -63,48 +63,54 @@ pub(super) struct Survey<'a> {
 }
 
 /// Where the subschemas of a keyword stand.
-enum Shape {
+enum KeywordShape {
     One,
     List,
     OneOrList,
     Named,
 }
 
-fn shape(keyword: &str) -> Option<(Shape, Step<'static>)> {
+fn shape(keyword: &str) -> Option<(KeywordShape, Applicator<'static>)> {
     Some(match keyword {
-        "not" | "if" | "then" | "else" => (Shape::One, Step::Same),
-        "allOf" | "anyOf" | "oneOf" => (Shape::List, Step::Same),
-        "dependentSchemas" | "dependencies" => (Shape::Named, Step::Same),
+        "not" | "if" | "then" | "else" => (KeywordShape::One, Applicator::Same),
+        "allOf" | "anyOf" | "oneOf" => (KeywordShape::List, Applicator::Same),
+        "dependentSchemas" | "dependencies" => (KeywordShape::Named, Applicator::Same),
         "contains"
         | "additionalItems"
         | "unevaluatedItems"
         | "additionalProperties"
-        | "unevaluatedProperties" => (Shape::One, Step::Inside),
-        "items" => (Shape::OneOrList, Step::Inside),
-        "prefixItems" => (Shape::List, Step::Inside),
-        "patternProperties" => (Shape::Named, Step::Inside),
-        "properties" => (Shape::Named, Step::Property("")),
-        "propertyNames" | "contentSchema" => (Shape::One, Step::Aside),
-        "$defs" | "definitions" => (Shape::Named, Step::Kept),
+        | "unevaluatedProperties" => (KeywordShape::One, Applicator::Inside),
+        "items" => (KeywordShape::OneOrList, Applicator::Inside),
+        "prefixItems" => (KeywordShape::List, Applicator::Inside),
+        "patternProperties" => (KeywordShape::Named, Applicator::Inside),
+        "properties" => (KeywordShape::Named, Applicator::Property("")),
+        "propertyNames" | "contentSchema" => (KeywordShape::One, Applicator::Aside),
+        "$defs" | "definitions" => (KeywordShape::Named, Applicator::Kept),
         _ => return None,
     })
 }
 
 /// The subschemas of one keyword's value.
-fn below<'a>(shape: &Shape, step: Step<'a>, value: &'a Value) -> Vec<(Step<'a>, &'a Value)> {
-    let mut found: Vec<(Step<'a>, &'a Value)> = match (shape, value) {
-        (Shape::List | Shape::OneOrList, Value::Array(list)) => {
+fn below<'a>(
+    shape: &KeywordShape,
+    step: Applicator<'a>,
+    value: &'a Value,
+) -> Vec<(Applicator<'a>, &'a Value)> {
+    let mut found: Vec<(Applicator<'a>, &'a Value)> = match (shape, value) {
+        (KeywordShape::List | KeywordShape::OneOrList, Value::Array(list)) => {
             list.iter().map(|item| (step, item)).collect()
         }
-        (Shape::One | Shape::OneOrList, _) => vec![(step, value)],
-        (Shape::Named, Value::Object(members)) => {
+        (KeywordShape::One | KeywordShape::OneOrList, _) => vec![(step, value)],
+        (KeywordShape::Named, Value::Object(members)) => {
             let named = |(name, member): (&'a String, &'a Value)| match step {
-                Step::Property(_) => (Step::Property(name), member),
-                Step::Same | Step::Inside | Step::Aside | Step::Kept => (step, member),
+                Applicator::Property(_) => (Applicator::Property(name), member),
+                Applicator::Same | Applicator::Inside | Applicator::Aside | Applicator::Kept => {
+                    (step, member)
+                }
             };
             members.iter().map(named).collect()
         }
-        (Shape::List | Shape::Named, _) => Vec::new(),
+        (KeywordShape::List | KeywordShape::Named, _) => Vec::new(),
     };
     found.retain(|(_, schema)| schema.is_object() || schema.is_boolean());
     found
@@ -117,7 +123,7 @@ impl<'a> Survey<'a> {
         survey.visit(schema, 0)?;
         while let Some((from, reference)) = survey.references.pop() {
             let target = survey.resolve(from, reference)?;
-            survey.nodes[from].steps.push((Step::Same, target));
+            survey.nodes[from].steps.push((Applicator::Same, target));
             if survey.nodes[from]
                 .schema
                 .get("$ref")
@@ -147,7 +153,7 @@ impl<'a> Survey<'a> {
             return Err(Quarantine::TooManySubschemas);
         }
         self.by_address.insert(std::ptr::from_ref(schema), index);
-        self.nodes.push(Node {
+        self.nodes.push(SurveyNode {
             schema,
             steps: Vec::new(),
             resource,
@@ -200,7 +206,7 @@ impl<'a> Survey<'a> {
 
     fn bounds(&mut self, keyword: &str, value: &'a Value) -> Result<(), Quarantine> {
         match (keyword, value) {
-            ("enum", Value::Array(members)) if members.len() > MAX_ENUM => {
+            ("enum", Value::Array(members)) if members.len() > MAX_ENUM_MEMBERS => {
                 return Err(Quarantine::EnumTooLong);
             }
             ("enum", Value::Array(members))
@@ -208,7 +214,7 @@ impl<'a> Survey<'a> {
                     .iter()
                     .filter(|member| member.is_object() || member.is_array())
                     .count()
-                    > MAX_ENUM_NESTED =>
+                    > MAX_NESTED_ENUM_MEMBERS =>
             {
                 return Err(Quarantine::EnumTooLong);
             }
@@ -230,7 +236,7 @@ impl<'a> Survey<'a> {
             .chain(&self.key_patterns)
             .map(|pattern| pattern.len())
             .max();
-        if longest > Some(MAX_PATTERN_BYTES) {
+        if longest > Some(PATTERN_BYTES_MAX) {
             Err(Quarantine::PatternTooLong)
         } else {
             Ok(())
@@ -254,7 +260,7 @@ impl<'a> Survey<'a> {
             return Err(Quarantine::RemoteReference);
         }
         self.dynamic += usize::from(dynamic);
-        if self.dynamic > MAX_DYNAMIC {
+        if self.dynamic > MAX_DYNAMIC_REFERENCES {
             return Err(Quarantine::TooManyDynamicReferences);
         }
         self.references.push((index, target));

@@ -1,13 +1,13 @@
 //! Compiles a tool's schema once and judges arguments by it.
 
-use super::metered::{Metered, Paid, Toll, tolled};
-use super::names::Names;
-use super::pattern::{self, Matches, Patterns};
+use super::metered::{Metered, MeteredValue, Toll, tolled};
+use super::names::PropertyNames;
+use super::pattern::{self, Matches, SchemaPatterns};
 use super::preflight::{self, Dialect, Quarantine};
 use super::{explain, weight};
 use crate::mcp::json::Text;
 use crate::model::refusal::Refusal;
-use crate::model::work::{self, Spent};
+use crate::model::work::{self, WorkExceeded};
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -25,22 +25,22 @@ pub struct Schema {
     /// times the room of its text, too. Nothing if it does not compile, which
     /// [`Schema::compile`] has ruled out.
     validator: OnceLock<Option<Validator<Metered>>>,
-    patterns: Patterns,
+    patterns: SchemaPatterns,
     toll: Toll,
-    names: Names,
+    names: PropertyNames,
 }
 
 /// Where arguments break a schema. Never holds a value of the arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct SchemaViolation {
     /// JSON pointer to the argument; empty for the arguments as a whole.
     pub pointer: String,
     /// What would have been right, in words that follow "expected".
     pub expected: String,
 }
 
-impl From<Violation> for Refusal {
-    fn from(violation: Violation) -> Self {
+impl From<SchemaViolation> for Refusal {
+    fn from(violation: SchemaViolation) -> Self {
         Self::SchemaInvalid {
             pointer: violation.pointer,
             expected: violation.expected,
@@ -48,11 +48,11 @@ impl From<Violation> for Refusal {
     }
 }
 
-impl From<Spent> for Violation {
-    fn from(_: Spent) -> Self {
+impl From<WorkExceeded> for SchemaViolation {
+    fn from(_: WorkExceeded) -> Self {
         Self {
             pointer: String::new(),
-            expected: TOO_COSTLY.to_owned(),
+            expected: TOO_COSTLY_MESSAGE.to_owned(),
         }
     }
 }
@@ -67,14 +67,14 @@ enum Formats {
 }
 
 /// Said when judging would take more than any message may.
-pub const TOO_COSTLY: &str =
+pub const TOO_COSTLY_MESSAGE: &str =
     "fewer or smaller values: by the schema these cost more than 1 s of computing to judge";
 
 /// Said of a schema that cannot be applied.
-const UNUSABLE: &str = "a tool whose schema can be compiled";
+const SCHEMA_UNUSABLE_MESSAGE: &str = "a tool whose schema can be compiled";
 
 /// Said when a text is too long for a pattern of the schema.
-const TOO_MUCH_TEXT: &str = "less text where the schema has patterns that look around";
+const TOO_MUCH_TEXT_MESSAGE: &str = "less text where the schema has patterns that look around";
 
 impl Schema {
     /// Compiles a tool server's schema, or says why the tool must be quarantined.
@@ -95,7 +95,7 @@ impl Schema {
         let keys = pattern::cost_of_keys(&survey.key_patterns, dialect)
             .ok_or(Quarantine::UnusablePattern)?;
         let toll = weight::toll(&survey, keys).ok_or(Quarantine::TooCostly)?;
-        let names = Names::of(&survey);
+        let names = PropertyNames::of(&survey);
         build(schema, dialect, formats, &patterns)?;
         Ok(Self {
             source: Text::of(schema),
@@ -110,29 +110,33 @@ impl Schema {
 
     /// Judges arguments. What that takes is spent ([`work::spend`]); where nobody counts,
     /// [`work::HEAVY`] is all there is.
-    pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
+    pub fn accepts(&self, arguments: &Value) -> Result<(), SchemaViolation> {
         if work::is_counted() {
             return self.judge(arguments);
         }
-        work::within(work::HEAVY, || self.judge(arguments))
+        work::within(work::HEAVY_WORK_UNITS, || self.judge(arguments))
             .unwrap_or_else(|spent| Err(spent.into()))
     }
 
-    fn judge(&self, arguments: &Value) -> Result<(), Violation> {
+    fn judge(&self, arguments: &Value) -> Result<(), SchemaViolation> {
         self.names.judge(arguments)?;
-        let whole = |expected: &str| Violation {
+        let whole = |expected: &str| SchemaViolation {
             pointer: String::new(),
             expected: expected.to_owned(),
         };
-        let validator = self.validator().ok_or_else(|| whole(UNUSABLE))?;
-        match pattern::unbroken(|| tolled(self.toll, || validator.is_valid(Paid(arguments)))) {
+        let validator = self
+            .validator()
+            .ok_or_else(|| whole(SCHEMA_UNUSABLE_MESSAGE))?;
+        match pattern::unbroken(|| {
+            tolled(self.toll, || validator.is_valid(MeteredValue(arguments)))
+        }) {
             Some(true) => Ok(()),
             Some(false) => Err(explain::explain(
                 &self.source.value(),
                 &self.patterns,
                 arguments,
             )),
-            None => Err(whole(TOO_MUCH_TEXT)),
+            None => Err(whole(TOO_MUCH_TEXT_MESSAGE)),
         }
     }
 
@@ -155,7 +159,7 @@ impl Schema {
     }
 
     /// The names that the schema declares.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &PropertyNames {
         &self.names
     }
 }
@@ -164,7 +168,7 @@ fn build(
     schema: &Value,
     dialect: Dialect,
     formats: Formats,
-    known: &Patterns,
+    known: &SchemaPatterns,
 ) -> Result<Validator<Metered>, Quarantine> {
     let known = known.clone();
     // The dialect is passed on by its draft: spellings of `$schema` that we take, such as https for

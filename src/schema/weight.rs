@@ -6,16 +6,16 @@
 //! one value, in 2 KB.
 
 use super::metered::Toll;
-use super::survey::{Node, Step, Survey};
+use super::survey::{Applicator, Survey, SurveyNode};
 use serde_json::Value;
 
 /// Units for one value at most: about 0.1 s. A tool whose schema can take more is never judged in
 /// time, whatever comes.
-const MOST: u64 = 10_000_000;
+const VALUE_WORK_UNITS_MAX: u64 = 10_000_000;
 /// What asking a subschema once more costs, beside what it costs itself: names are put into sets.
-const MARK: u64 = 4;
+const MARK_UNITS: u64 = 4;
 /// Keywords that ask so.
-const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+const UNEVALUATED_KEYWORDS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// Judging and marking one value, in units.
 #[derive(Debug, Clone, Copy)]
@@ -25,31 +25,34 @@ struct Weight {
 }
 
 /// A reference to what is being weighed: it is paid for when it is followed.
-const BACK: Weight = Weight {
+const BACK_REFERENCE_WEIGHT: Weight = Weight {
     judged: 1,
-    marked: MARK,
+    marked: MARK_UNITS,
 };
 
 /// What a schema adds to each value; none when one value alone can cost too much.
 pub(super) fn toll(survey: &Survey<'_>, names: u64) -> Option<Toll> {
     let order = innermost_first(survey);
     let whole = weigh(survey, &order, |node| 1 + members(node));
-    if whole.iter().any(|weight| weight.judged > MOST) {
+    if whole
+        .iter()
+        .any(|weight| weight.judged > VALUE_WORK_UNITS_MAX)
+    {
         return None;
     }
     let between = weigh(survey, &order, |_| 1);
     let judged = |target: usize| between[target].judged;
     let per_value = survey.nodes.iter().map(|node| {
-        let each = |wanted: fn(&Step<'_>) -> bool| {
+        let each = |wanted: fn(&Applicator<'_>) -> bool| {
             node.steps
                 .iter()
                 .filter(move |(step, _)| wanted(step))
                 .map(|(_, target)| judged(*target))
         };
-        let inside: u64 =
-            each(|step| matches!(step, Step::Inside | Step::Aside)).fold(0, u64::saturating_add);
+        let inside: u64 = each(|step| matches!(step, Applicator::Inside | Applicator::Aside))
+            .fold(0, u64::saturating_add);
         inside.max(
-            each(|step| matches!(step, Step::Property(_)))
+            each(|step| matches!(step, Applicator::Property(_)))
                 .max()
                 .unwrap_or(0),
         )
@@ -65,7 +68,7 @@ pub(super) fn toll(survey: &Survey<'_>, names: u64) -> Option<Toll> {
 }
 
 /// The values that a subschema compares with.
-fn members(node: &Node<'_>) -> u64 {
+fn members(node: &SurveyNode<'_>) -> u64 {
     fn count(value: &Value) -> u64 {
         match value {
             Value::Array(elements) => 1 + elements.iter().map(count).sum::<u64>(),
@@ -86,20 +89,28 @@ fn members(node: &Node<'_>) -> u64 {
 }
 
 /// The weight of every node, `own` being what it weighs without the others.
-fn weigh(survey: &Survey<'_>, order: &[usize], own: impl Fn(&Node<'_>) -> u64) -> Vec<Weight> {
+fn weigh(
+    survey: &Survey<'_>,
+    order: &[usize],
+    own: impl Fn(&SurveyNode<'_>) -> u64,
+) -> Vec<Weight> {
     let mut known: Vec<Option<Weight>> = vec![None; survey.nodes.len()];
     for &index in order {
         let node = &survey.nodes[index];
         let mut weight = Weight {
             judged: own(node),
-            marked: MARK,
+            marked: MARK_UNITS,
         };
-        for (_, target) in node.steps.iter().filter(|(step, _)| *step == Step::Same) {
-            let Weight { judged, marked } = known[*target].unwrap_or(BACK);
+        for (_, target) in node
+            .steps
+            .iter()
+            .filter(|(step, _)| *step == Applicator::Same)
+        {
+            let Weight { judged, marked } = known[*target].unwrap_or(BACK_REFERENCE_WEIGHT);
             weight.judged = weight.judged.saturating_add(judged);
             weight.marked = weight.marked.saturating_add(judged).saturating_add(marked);
         }
-        if UNEVALUATED
+        if UNEVALUATED_KEYWORDS
             .iter()
             .any(|keyword| node.schema.get(keyword).is_some())
         {
@@ -109,7 +120,7 @@ fn weigh(survey: &Survey<'_>, order: &[usize], own: impl Fn(&Node<'_>) -> u64) -
     }
     known
         .into_iter()
-        .map(|weight| weight.unwrap_or(BACK))
+        .map(|weight| weight.unwrap_or(BACK_REFERENCE_WEIGHT))
         .collect()
 }
 
@@ -131,7 +142,7 @@ fn innermost_first(survey: &Survey<'_>) -> Vec<usize> {
                 continue;
             };
             stack.push((node, next + 1));
-            if step == Step::Same && !std::mem::replace(&mut seen[target], true) {
+            if step == Applicator::Same && !std::mem::replace(&mut seen[target], true) {
                 stack.push((target, 0));
             }
         }

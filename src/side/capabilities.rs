@@ -10,21 +10,21 @@ use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use crate::policy::Policy;
 
-const CLIENT: &str = "io.modelcontextprotocol/clientCapabilities";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// The one extension that toolgate judges.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// Members of `initialize` that a server needs.
-const INITIALIZE: [&str; 2] = ["protocolVersion", "clientInfo"];
+const INITIALIZE_MEMBERS: [&str; 2] = ["protocolVersion", "clientInfo"];
 
 /// What an agent says it can do, by the door that lets a server use it.
-const OF_AGENTS: [(&str, SideDoor); 3] = [
+const AGENT_CAPABILITY_DOORS: [(&str, SideDoor); 3] = [
     ("sampling", SideDoor::Sampling),
     ("elicitation", SideDoor::Elicitation),
     ("roots", SideDoor::Roots),
 ];
 /// What a server says it can do, by the door that lets an agent use it.
-const OF_SERVERS: [(&str, SideDoor); 4] = [
+const SERVER_CAPABILITY_DOORS: [(&str, SideDoor); 4] = [
     ("resources", SideDoor::Resources),
     ("prompts", SideDoor::Prompts),
     ("completions", SideDoor::Completions),
@@ -41,7 +41,7 @@ pub fn initialize(
         return params.clone();
     }
     let mut told = Object::new();
-    for name in INITIALIZE {
+    for name in INITIALIZE_MEMBERS {
         if let Some(value) = params.get(name) {
             told.set(name, value);
         }
@@ -66,18 +66,22 @@ pub fn meta(
         return None;
     }
     let declared = meta
-        .get(CLIENT)
+        .get(CLIENT_CAPABILITIES_KEY)
         .filter(|declared| declared.as_bytes() != b"{}");
-    let logs = meta.get(LOG_LEVEL).is_some() && !opens(policy, caller, SideDoor::Logging, server);
+    let logs =
+        meta.get(LOG_LEVEL_KEY).is_some() && !opens(policy, caller, SideDoor::Logging, server);
     if declared.is_none() && !logs {
         return None;
     }
     let mut members = meta.object()?;
     if let Some(declared) = declared {
-        members.set(CLIENT, of_agent(policy, (caller, server), &declared));
+        members.set(
+            CLIENT_CAPABILITIES_KEY,
+            of_agent(policy, (caller, server), &declared),
+        );
     }
     if logs {
-        members.remove(LOG_LEVEL);
+        members.remove(LOG_LEVEL_KEY);
     }
     Some(members.text())
 }
@@ -95,7 +99,7 @@ pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), sai
     };
     let mut told = Object::new();
     for (name, value) in capabilities.iter() {
-        let door = OF_SERVERS
+        let door = SERVER_CAPABILITY_DOORS
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, door)| *door);
@@ -114,7 +118,7 @@ pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), sai
 fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared: &Text) -> Text {
     let mut told = Object::new();
     for (name, value) in declared.object().unwrap_or_default().iter() {
-        let door = OF_AGENTS
+        let door = AGENT_CAPABILITY_DOORS
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, door)| *door);
@@ -123,8 +127,8 @@ fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared:
             (None, "tasks") => told.set(name, of_tasks(policy, (caller, server), value)),
             (None, "extensions") => {
                 let mut kept = Object::new();
-                if let Some(tasks) = value.get(TASKS) {
-                    kept.set(TASKS, tasks);
+                if let Some(tasks) = value.get(TASKS_EXTENSION) {
+                    kept.set(TASKS_EXTENSION, tasks);
                 }
                 told.set(name, kept.text());
             }
@@ -142,7 +146,7 @@ fn of_tasks(policy: &Policy, (caller, server): (&Caller, &ServerName), declared:
     };
     let mut kept = Object::new();
     for (name, value) in requests.iter() {
-        let door = OF_AGENTS
+        let door = AGENT_CAPABILITY_DOORS
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, door)| *door);

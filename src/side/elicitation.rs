@@ -1,16 +1,16 @@
 //! What a server may ask a person: a page on the web by a plain address, or a form that asks for no
 //! secret (SECURITY §3C C7).
 
-use crate::mcp::json::{Kind, Text};
+use crate::mcp::json::{ScalarKind, Text};
 use crate::mcp::readable::is_misleading;
 use crate::mcp::uri::Uri;
 
 /// Names and values of one form that are looked at; a form with more is refused.
-const FIELDS: usize = 4_096;
+const MAX_FORM_TEXTS: usize = 4_096;
 /// Bytes of all names and titles of one form; a form with more is refused.
-const LETTERS: usize = 64 << 10;
+const FORM_TEXT_BYTES_MAX: usize = 64 << 10;
 /// Words that name a secret.
-const SECRET: &[&str] = &[
+const SECRET_WORDS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
@@ -29,7 +29,7 @@ const SECRET: &[&str] = &[
     "ssn",
 ];
 /// The same, in several words.
-const SECRETS: &[&str] = &[
+const SECRET_PHRASES: &[&str] = &[
     "apikey",
     "accesskey",
     "privatekey",
@@ -39,7 +39,7 @@ const SECRETS: &[&str] = &[
     "bearertoken",
     "seedphrase",
 ];
-const PASSWORD: &str = "password";
+const PASSWORD_WORD: &str = "password";
 
 /// Why a person is not asked this.
 pub(super) fn judge(params: Option<&Text>) -> Result<(), &'static str> {
@@ -75,11 +75,11 @@ fn judge_form(schema: &Text) -> Result<(), &'static str> {
     for (index, scalar) in schema.scalars().enumerate() {
         let is_read = matches!(
             (scalar.kind, scalar.under),
-            (Kind::Key, _) | (Kind::String, b"title")
+            (ScalarKind::Key, _) | (ScalarKind::String, b"title")
         );
-        let is_format = scalar.kind == Kind::String && scalar.under == b"format";
+        let is_format = scalar.kind == ScalarKind::String && scalar.under == b"format";
         letters += if is_read { scalar.range.len() } else { 0 };
-        if index >= FIELDS || letters > LETTERS {
+        if index >= MAX_FORM_TEXTS || letters > FORM_TEXT_BYTES_MAX {
             return Err("a form that is too large");
         }
         if (is_read && is_secret(&scalar.value())) || (is_format && is_password(&scalar.value())) {
@@ -92,7 +92,7 @@ fn judge_form(schema: &Text) -> Result<(), &'static str> {
 fn is_password(format: &str) -> bool {
     visible(format)
         .collect::<String>()
-        .eq_ignore_ascii_case(PASSWORD)
+        .eq_ignore_ascii_case(PASSWORD_WORD)
 }
 
 /// The letters that a person sees.
@@ -115,13 +115,14 @@ fn is_secret(name: &str) -> bool {
         }
     }
     let whole = words.concat();
-    let is_named =
-        |word: &str| SECRET.contains(&word.trim_matches(|letter: char| letter.is_ascii_digit()));
+    let is_named = |word: &str| {
+        SECRET_WORDS.contains(&word.trim_matches(|letter: char| letter.is_ascii_digit()))
+    };
     words.iter().any(|word| is_named(word))
         || is_named(&whole)
-        || SECRETS
+        || SECRET_PHRASES
             .iter()
-            .chain([&PASSWORD, &"passwd", &"passphrase"])
+            .chain([&PASSWORD_WORD, &"passwd", &"passphrase"])
             .any(|secret| whole.contains(secret))
 }
 
@@ -219,7 +220,7 @@ mod tests {
             (300, " pin", false),
             (10_000, "_otp", false),
             (10_000, "_name", true),
-            (LETTERS, "_name", false),
+            (FORM_TEXT_BYTES_MAX, "_name", false),
         ] {
             let name = format!("{}{after}", "x".repeat(before));
             let form =

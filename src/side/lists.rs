@@ -2,7 +2,7 @@
 
 use super::Sides;
 use crate::guards::Mode;
-use crate::guards::allowlist::side::Wanted;
+use crate::guards::allowlist::side::SideTarget;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::caller::Caller;
@@ -10,9 +10,9 @@ use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 
 /// Entries that are judged before others get their turn.
-const AT_ONCE: usize = 128;
+const ENTRIES_PER_TURN: usize = 128;
 /// Entries of one page; more are left out.
-const MOST: usize = 10_000;
+const MAX_PAGE_ENTRIES: usize = 10_000;
 
 /// The member of the result that holds the entries, and of an entry what names it; none for other
 /// methods.
@@ -47,8 +47,8 @@ impl Sides {
             return answer;
         };
         let mut kept = Vec::new();
-        for (index, entry) in entries.into_iter().enumerate().take(MOST) {
-            if index % AT_ONCE == AT_ONCE - 1 {
+        for (index, entry) in entries.into_iter().enumerate().take(MAX_PAGE_ENTRIES) {
+            if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
             let named = entry.get(name);
@@ -56,9 +56,9 @@ impl Sides {
                 continue;
             };
             let wanted = match key {
-                "resources" => Wanted::resource(SideDoor::Resources, server, &named),
-                "prompts" => Wanted::prompt(SideDoor::Prompts, server, &named),
-                _ => Wanted::listed(server, &named),
+                "resources" => SideTarget::resource(SideDoor::Resources, server, &named),
+                "prompts" => SideTarget::prompt(SideDoor::Prompts, server, &named),
+                _ => SideTarget::listed(server, &named),
             };
             if !policy.allowlist.side(caller, &wanted).refuses() {
                 kept.push(entry);

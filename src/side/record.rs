@@ -1,15 +1,15 @@
 //! One ledger entry and one count for each message through a side door. Notifications come by
 //! themselves, so one entry a minute is written of each kind; all are counted.
 
-use super::{Judged, Passing, Sides, Way};
+use super::{JudgedMessage, Passing, SideRoute, Sides};
 use crate::guards::Mode;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, AgentId, ServerName};
 use crate::model::reply::Fault;
-use crate::telemetry::metrics::Outcome;
+use crate::telemetry::metrics::CallOutcome;
 use crate::telemetry::tasks::heavy;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -18,17 +18,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// With what code the ledger says that a message was refused.
-const REFUSED: &str = "message_not_allowlisted";
+const REFUSED_CODE: &str = "message_not_allowlisted";
 /// Letters of a method that the ledger keeps; of those that are known it keeps all.
-const METHOD: usize = 64;
+const METHOD_CHARS_MAX: usize = 64;
 /// How long one entry stands for all notifications of its kind.
-const QUIET: Duration = Duration::from_mins(1);
+const NOTIFICATION_QUIET_TIME: Duration = Duration::from_mins(1);
 /// Kinds that are remembered.
-const KINDS: usize = 4_096;
+const MAX_NOTIFICATION_KINDS: usize = 4_096;
 
 /// What became of a message that was not refused.
 #[derive(Debug, Clone, Copy)]
-pub enum Became<'a> {
+pub enum MessageOutcome<'a> {
     /// It was handed on; its answer is no matter of ours.
     Passed,
     /// The server answered.
@@ -41,11 +41,11 @@ pub enum Became<'a> {
 
 /// When notifications were recorded last, by agent, server and method.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<HashMap<(AgentId, ServerName, String), Duration>>);
+pub(super) struct RecentNotifications(Mutex<HashMap<(AgentId, ServerName, String), Duration>>);
 
-impl Recent {
+impl RecentNotifications {
     /// Is this one to be recorded?
-    fn is_due(&self, judged: &Judged<'_>, now: Duration) -> bool {
+    fn is_due(&self, judged: &JudgedMessage<'_>, now: Duration) -> bool {
         let Passing {
             caller,
             server,
@@ -53,7 +53,7 @@ impl Recent {
             ..
         } = judged.passing;
         // All that nobody knows is of one kind: a server can think of any number of names.
-        let method = if judged.way == Way::Unknown {
+        let method = if judged.way == SideRoute::Unknown {
             judged.way.word()
         } else {
             &message.method
@@ -62,11 +62,11 @@ impl Recent {
         let mut kinds = self.0.lock();
         if kinds
             .get(&key)
-            .is_some_and(|last| now.saturating_sub(*last) < QUIET)
+            .is_some_and(|last| now.saturating_sub(*last) < NOTIFICATION_QUIET_TIME)
         {
             return false;
         }
-        if kinds.len() >= KINDS {
+        if kinds.len() >= MAX_NOTIFICATION_KINDS {
             kinds.clear();
         }
         kinds.insert(key, now);
@@ -76,7 +76,7 @@ impl Recent {
 
 impl Sides {
     /// Records and counts what became of a message.
-    pub fn tell(&self, judged: &Judged<'_>, became: Became<'_>) {
+    pub fn tell(&self, judged: &JudgedMessage<'_>, became: MessageOutcome<'_>) {
         let outcome = match (judged.is_refused(), judged.refused) {
             (true, _) => "refused",
             (false, true) => "would_refuse",
@@ -84,7 +84,9 @@ impl Sides {
         };
         self.metrics.message(judged.way.word(), outcome);
         let now = self.clock.steady();
-        if judged.passing.message.kind == Kind::Notification && !self.recent.is_due(judged, now) {
+        if judged.passing.message.kind == MessageKind::Notification
+            && !self.recent.is_due(judged, now)
+        {
             return;
         }
         let took = now.saturating_sub(judged.began);
@@ -95,7 +97,7 @@ impl Sides {
                 .as_ref()
                 .map_or(0, |body| body.as_bytes().len())
         };
-        let answered = if let Became::Answered(answer) = became {
+        let answered = if let MessageOutcome::Answered(answer) = became {
             length(answer)
         } else {
             0
@@ -103,15 +105,20 @@ impl Sides {
         let bytes = length(judged.passing.message) + answered;
         let entry = heavy::aside(bytes, || self.entry(judged, became, took));
         let summed = if judged.is_refused() {
-            Outcome::Refused
+            CallOutcome::Refused
         } else {
-            Outcome::Answered
+            CallOutcome::Answered
         };
         self.sums.enter(Box::new(entry), summed);
     }
 
-    fn entry(&self, judged: &Judged<'_>, became: Became<'_>, took: Duration) -> Entry {
-        let Judged {
+    fn entry(
+        &self,
+        judged: &JudgedMessage<'_>,
+        became: MessageOutcome<'_>,
+        took: Duration,
+    ) -> Entry {
+        let JudgedMessage {
             passing:
                 Passing {
                     caller,
@@ -127,16 +134,19 @@ impl Sides {
         } = judged;
         let refused = judged.is_refused();
         let result = match became {
-            Became::Answered(answer) if !answer.is_error => answer.body.as_ref(),
-            Became::Passed | Became::Answered(_) | Became::Broke(_) | Became::Ended => None,
+            MessageOutcome::Answered(answer) if !answer.is_error => answer.body.as_ref(),
+            MessageOutcome::Passed
+            | MessageOutcome::Answered(_)
+            | MessageOutcome::Broke(_)
+            | MessageOutcome::Ended => None,
         };
         let outcome = match became {
             _ if refused => "refused",
-            Became::Passed => "passed",
-            Became::Answered(_) => "answered",
-            Became::Broke(_) | Became::Ended => "failed",
+            MessageOutcome::Passed => "passed",
+            MessageOutcome::Answered(_) => "answered",
+            MessageOutcome::Broke(_) | MessageOutcome::Ended => "failed",
         };
-        let sent = u32::from(!refused && !matches!(became, Became::Ended));
+        let sent = u32::from(!refused && !matches!(became, MessageOutcome::Ended));
         Entry {
             time: self.clock.wall().to_string(),
             action_id: ActionId::generate().to_string(),
@@ -147,23 +157,25 @@ impl Sides {
             session: session.map(str::to_owned),
             revision: (*revision).to_owned(),
             tool: subject.clone(),
-            method: Some(message.method.chars().take(METHOD).collect()),
+            method: Some(message.method.chars().take(METHOD_CHARS_MAX).collect()),
             params_hash: hash(message.body.as_ref()),
             state: "collect".to_owned(),
             event: if refused { "fail" } else { "exit" }.to_owned(),
             outcome: outcome.to_owned(),
-            aborted_reason: refused.then(|| REFUSED.to_owned()),
+            aborted_reason: refused.then(|| REFUSED_CODE.to_owned()),
             stage: "visible".to_owned(),
             decided_by: Some(by.clone()),
             would_refuse: (judged.refused && policy.mode == Mode::Observe)
-                .then(|| REFUSED.to_owned()),
+                .then(|| REFUSED_CODE.to_owned()),
             fault: match became {
-                Became::Broke(fault) => Some(fault.what.clone()),
-                Became::Passed | Became::Answered(_) | Became::Ended => None,
+                MessageOutcome::Broke(fault) => Some(fault.what.clone()),
+                MessageOutcome::Passed | MessageOutcome::Answered(_) | MessageOutcome::Ended => {
+                    None
+                }
             },
             is_error: match became {
-                Became::Answered(answer) => Some(answer.is_error),
-                Became::Passed | Became::Broke(_) | Became::Ended => None,
+                MessageOutcome::Answered(answer) => Some(answer.is_error),
+                MessageOutcome::Passed | MessageOutcome::Broke(_) | MessageOutcome::Ended => None,
             },
             result_bytes: result.map(|result| result.as_bytes().len() as u64),
             result_hash: result.map(|result| sha256(result.as_bytes())),

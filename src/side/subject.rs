@@ -1,14 +1,14 @@
 //! What a message through a side door is about: what layers are asked, and what operators read.
 
-use crate::guards::allowlist::side::Wanted;
+use crate::guards::allowlist::side::SideTarget;
 use crate::mcp::json::Text;
-use crate::model::ids::{SEPARATOR, ServerName};
-use crate::model::scrub::KNOWN;
+use crate::model::ids::{NAME_SEPARATOR, ServerName};
+use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::side::SideDoor;
 use std::borrow::Cow;
 
 /// Characters of a name or a URI in the ledger; the hash of the parameters tells longer ones apart.
-const SHOWN: usize = 200;
+const SUBJECT_CHARS_MAX: usize = 200;
 
 /// What all must be reached, and its name in the ledger.
 pub fn of(
@@ -16,7 +16,7 @@ pub fn of(
     server: &ServerName,
     method: &str,
     params: Option<&Text>,
-) -> (Vec<Wanted>, String) {
+) -> (Vec<SideTarget>, String) {
     let member = |name: &str| params.and_then(|params| params.get(name));
     let text = |name: &str| member(name).and_then(|text| text.as_str().map(Cow::into_owned));
     match (door, method) {
@@ -29,7 +29,7 @@ pub fn of(
         ) => {
             let uri = text("uri").unwrap_or_default();
             (
-                vec![Wanted::resource(door, server, &uri)],
+                vec![SideTarget::resource(door, server, &uri)],
                 shown(server, &uri),
             )
         }
@@ -37,20 +37,20 @@ pub fn of(
             let name = text("name");
             let wanted = name
                 .as_deref()
-                .map(|name| Wanted::prompt(door, server, name));
+                .map(|name| SideTarget::prompt(door, server, name));
             (
                 wanted.into_iter().collect(),
                 shown(server, &name.unwrap_or_default()),
             )
         }
         (SideDoor::Completions, _) => completed(server, member("ref").as_ref()),
-        (door, _) => (vec![Wanted::any(door, server)], server.to_string()),
+        (door, _) => (vec![SideTarget::any(door, server)], server.to_string()),
     }
 }
 
 /// A completion wants the door of its own, and what is completed: by both of its names, if it has
 /// both.
-fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<Wanted>, String) {
+fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<SideTarget>, String) {
     let text = |name: &str| {
         reference
             .and_then(|reference| reference.get(name))
@@ -60,14 +60,14 @@ fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<Wanted>, Str
     if let Some(name) = text("name") {
         wanted.extend(
             [SideDoor::Completions, SideDoor::Prompts]
-                .map(|door| Wanted::prompt(door, server, &name)),
+                .map(|door| SideTarget::prompt(door, server, &name)),
         );
         named = name;
     }
     if let Some(uri) = text("uri") {
         wanted.extend(
             [SideDoor::Completions, SideDoor::Resources]
-                .map(|door| Wanted::completed(door, server, &uri)),
+                .map(|door| SideTarget::completed(door, server, &uri)),
         );
         named = uri;
     }
@@ -76,7 +76,7 @@ fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<Wanted>, Str
 
 /// As operators read it: without queries and credentials, which may be secrets, and not too long.
 pub fn shown(server: &ServerName, name: &str) -> String {
-    let name = KNOWN.clean(name);
+    let name = KNOWN_SECRETS.clean(name);
     let (plain, more) = match name.split_once(['?', '#']) {
         Some((plain, _)) => (plain, "?…"),
         None => (&*name, ""),
@@ -87,7 +87,7 @@ pub fn shown(server: &ServerName, name: &str) -> String {
         Some(format!("{scheme}://…@{host}{}", &rest[end..]))
     });
     let plain = credentials.as_deref().unwrap_or(plain);
-    let cut: String = plain.chars().take(SHOWN).collect();
+    let cut: String = plain.chars().take(SUBJECT_CHARS_MAX).collect();
     let more = if cut.len() < plain.len() { "…" } else { more };
-    [server.as_str(), SEPARATOR, &cut, more].concat()
+    [server.as_str(), NAME_SEPARATOR, &cut, more].concat()
 }

@@ -10,7 +10,7 @@ use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::rate::{Meter, Rate};
 use crate::store::journal::{Extent, Journal};
-use crate::telemetry::metrics::{Metrics, Outcome};
+use crate::telemetry::metrics::{CallOutcome, Metrics};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// How many of one kind have entries of their own.
-const OF_KIND: Rate = Rate {
+const KIND_ENTRY_RATE: Rate = Rate {
     calls: 100,
     per: 60_000,
 };
 /// How many of one agent have.
-const OF_AGENT: Rate = Rate {
+const AGENT_ENTRY_RATE: Rate = Rate {
     calls: 1_000,
     per: 600_000,
 };
@@ -31,32 +31,32 @@ const OF_AGENT: Rate = Rate {
 /// offers, of which more are summed up without the name; earlier calls, of which more are summed up
 /// without saying which; and only offered tools. Each has room of its own: nobody hides one tool
 /// behind made-up others.
-const KINDS: [usize; 3] = [64, 64, 512];
+const MAX_KINDS_PER_ROOM: [usize; 3] = [64, 64, 512];
 /// What stands for several tools; no tool can have the name.
-pub const SEVERAL: &str = "*";
+pub const SEVERAL_TOOLS: &str = "*";
 /// How long a sum is added to before it is written.
-const OPEN: Duration = Duration::from_mins(1);
+const SUM_DURATION: Duration = Duration::from_mins(1);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const SUM_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Writes what makes no promise into the ledger, by itself or summed up.
-pub struct Sums {
+pub struct LedgerSums {
     journal: Arc<Journal>,
     metrics: Arc<Metrics>,
     clock: Clock,
-    open: Open,
+    open: OpenSums,
 }
 
 /// The sums that are being made.
 #[derive(Debug, Default)]
-struct Open(Mutex<BTreeMap<Whose, Agent>>);
+struct OpenSums(Mutex<BTreeMap<AgentAndTenant, AgentSums>>);
 
 /// An agent, and its tenant.
-type Whose = (String, Option<String>);
+type AgentAndTenant = (String, Option<String>);
 
 /// What has to be the same in all that one entry stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct SumKind {
     tool: String,
     /// Of what is no call.
     method: Option<String>,
@@ -71,7 +71,7 @@ struct Kind {
     of: [Option<String>; 2],
 }
 
-impl Kind {
+impl SumKind {
     fn of(entry: &Entry) -> Self {
         Self {
             tool: entry.tool.clone(),
@@ -98,49 +98,49 @@ impl Kind {
 }
 
 #[derive(Debug)]
-struct Agent {
+struct AgentSums {
     pace: Meter,
     rooms: Rooms,
 }
 
 #[derive(Debug, Default)]
-struct Rooms([BTreeMap<Kind, Sum>; KINDS.len()]);
+struct Rooms([BTreeMap<SumKind, Sum>; MAX_KINDS_PER_ROOM.len()]);
 
 impl Rooms {
     /// The sum for what `entry` is, and whether it is for one tool only.
     fn sum(&mut self, entry: &Entry) -> (&mut Sum, bool) {
-        let (mut kind, is_offered) = (Kind::of(entry), entry.schema_hash.is_some());
+        let (mut kind, is_offered) = (SumKind::of(entry), entry.schema_hash.is_some());
         if !self.has_room(&kind, is_offered) {
             kind.of = [None, None];
         }
         if !self.has_room(&kind, is_offered) {
-            SEVERAL.clone_into(&mut kind.tool);
+            SEVERAL_TOOLS.clone_into(&mut kind.tool);
         }
-        let is_one = kind.tool != SEVERAL;
+        let is_one = kind.tool != SEVERAL_TOOLS;
         let room = &mut self.0[kind.room(is_offered)];
         (
             room.entry(kind).or_insert_with(|| Sum {
-                pace: Meter::new(OF_KIND),
+                pace: Meter::new(KIND_ENTRY_RATE),
                 begun: None,
             }),
             is_one,
         )
     }
 
-    fn has_room(&self, kind: &Kind, is_offered: bool) -> bool {
+    fn has_room(&self, kind: &SumKind, is_offered: bool) -> bool {
         let room = kind.room(is_offered);
-        self.0[room].len() < KINDS[room] || self.0[room].contains_key(kind)
+        self.0[room].len() < MAX_KINDS_PER_ROOM[room] || self.0[room].contains_key(kind)
     }
 }
 
 #[derive(Debug)]
 struct Sum {
     pace: Meter,
-    begun: Option<Begun>,
+    begun: Option<BegunSum>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct BegunSum {
     /// Steady time since when it is added to.
     since: Duration,
     first: String,
@@ -148,14 +148,14 @@ struct Begun {
     last: Box<Entry>,
 }
 
-impl Open {
+impl OpenSums {
     /// Gives `entry` back if it is to be written by itself, at `now`; else it is part of a sum.
     /// `lean`: nothing is.
     fn take(&self, entry: Box<Entry>, now: Duration, lean: bool) -> Option<Box<Entry>> {
         let mut agents = self.0.lock();
         let whose = (entry.user_id.clone(), entry.tenant_id.clone());
-        let agent = agents.entry(whose).or_insert_with(|| Agent {
-            pace: Meter::new(OF_AGENT),
+        let agent = agents.entry(whose).or_insert_with(|| AgentSums {
+            pace: Meter::new(AGENT_ENTRY_RATE),
             rooms: Rooms::default(),
         });
         let (sum, is_one) = agent.rooms.sum(&entry);
@@ -165,7 +165,7 @@ impl Open {
         } else if !lean && is_one && sum.pace.take(now).is_ok() && agent.pace.take(now).is_ok() {
             return Some(entry);
         } else {
-            sum.begun = Some(Begun {
+            sum.begun = Some(BegunSum {
                 since: now,
                 first: entry.time.clone(),
                 count: 1,
@@ -182,7 +182,9 @@ impl Open {
         agents.retain(|_, agent| {
             for room in &mut agent.rooms.0 {
                 room.retain(|kind, sum| {
-                    let is_due = |begun: &mut Begun| all || now.saturating_sub(begun.since) >= OPEN;
+                    let is_due = |begun: &mut BegunSum| {
+                        all || now.saturating_sub(begun.since) >= SUM_DURATION
+                    };
                     drained.extend(
                         sum.begun
                             .take_if(is_due)
@@ -197,7 +199,7 @@ impl Open {
     }
 }
 
-impl Begun {
+impl BegunSum {
     fn entry(self, tool: &str) -> Entry {
         let Self {
             first, count, last, ..
@@ -206,7 +208,7 @@ impl Begun {
             tool: tool.to_owned(),
             ..*last
         };
-        if count == 1 && tool != SEVERAL {
+        if count == 1 && tool != SEVERAL_TOOLS {
             sum
         } else {
             Entry {
@@ -220,7 +222,7 @@ impl Begun {
 
 /// How something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum WriteMode {
     /// As an entry.
     Alone,
     /// As an entry, as long as it does not come too fast.
@@ -229,17 +231,17 @@ enum Way {
     Summed,
 }
 
-impl Way {
+impl WriteMode {
     /// `lean`: the ledger has room only for what belongs to promises.
-    fn of(entry: &Entry, outcome: Outcome, lean: bool, reads: impl Fn() -> bool) -> Self {
+    fn of(entry: &Entry, outcome: CallOutcome, lean: bool, reads: impl Fn() -> bool) -> Self {
         let (unsent, is_held) = (entry.attempts == 0, entry.claimed_by.is_some());
         let costs_nothing = match outcome {
-            Outcome::Refused | Outcome::Planned => unsent,
-            Outcome::Answered | Outcome::Unknown => unsent && is_held,
-            Outcome::Failed => unsent || reads(),
+            CallOutcome::Refused | CallOutcome::Planned => unsent,
+            CallOutcome::Answered | CallOutcome::Unknown => unsent && is_held,
+            CallOutcome::Failed => unsent || reads(),
         };
         // What belongs to an earlier call is not the first to go.
-        let is_spared = is_held || entry.approval.is_some() || outcome == Outcome::Unknown;
+        let is_spared = is_held || entry.approval.is_some() || outcome == CallOutcome::Unknown;
         match (costs_nothing, lean && !is_spared) {
             (true, true) => Self::Summed,
             (true, false) => Self::Rated,
@@ -249,30 +251,30 @@ impl Way {
     }
 }
 
-impl Sums {
+impl LedgerSums {
     /// Of `journal`, with nothing summed up yet.
     pub fn new(journal: Arc<Journal>, metrics: Arc<Metrics>) -> Self {
         Self {
             journal,
             metrics,
             clock: Clock::default(),
-            open: Open::default(),
+            open: OpenSums::default(),
         }
     }
 
     /// Records what a message beside calls made no promise with: by itself, or as part of a sum.
-    pub fn enter(&self, entry: Box<Entry>, outcome: Outcome) {
+    pub fn enter(&self, entry: Box<Entry>, outcome: CallOutcome) {
         self.enter_call(entry, outcome, || true);
     }
 
     /// Records what made no promise: by itself, or as part of a sum. `reads`: whether it changes
     /// nothing.
-    pub fn enter_call(&self, entry: Box<Entry>, outcome: Outcome, reads: impl Fn() -> bool) {
+    pub fn enter_call(&self, entry: Box<Entry>, outcome: CallOutcome, reads: impl Fn() -> bool) {
         let lean = self.journal.extent() >= Extent::Lean;
-        let entry = match Way::of(&entry, outcome, lean, reads) {
-            Way::Alone => Some(entry),
-            Way::Rated => self.open.take(entry, self.clock.steady(), false),
-            Way::Summed => self.open.take(entry, self.clock.steady(), true),
+        let entry = match WriteMode::of(&entry, outcome, lean, reads) {
+            WriteMode::Alone => Some(entry),
+            WriteMode::Rated => self.open.take(entry, self.clock.steady(), false),
+            WriteMode::Summed => self.open.take(entry, self.clock.steady(), true),
         };
         if let Some(entry) = entry {
             self.record(*entry);
@@ -281,7 +283,10 @@ impl Sums {
 
     /// Writes sums when they are due, until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        while tokio::time::timeout(LOOK, stop.cancelled()).await.is_err() {
+        while tokio::time::timeout(SUM_CHECK_INTERVAL, stop.cancelled())
+            .await
+            .is_err()
+        {
             self.write(false);
         }
     }

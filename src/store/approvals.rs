@@ -1,12 +1,14 @@
 //! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why
 //! stands in the journal for good.
 
-use super::claims::{Error, Store};
+use super::claims::{Store, StoreError};
 use super::operator::{reason, time};
-use super::state::command::{Command, Decide};
-use super::state::event::Event;
-use super::state::hold::{Hold, Phase, Stand, Undecided, WHY, stand};
-use super::state::{Millis, Refused};
+use super::state::command::{Decide, StoreCommand};
+use super::state::event::StoreEvent;
+use super::state::hold::{
+    Hold, HoldPhase, HoldStatus, MAX_DECISION_REASON_BYTES, Undecided, hold_status,
+};
+use super::state::{CommandRefusal, Millis};
 use crate::mcp::json::fold::is_same_name;
 use crate::model::ids::ActionId;
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Held calls that are listed at once, at most.
-pub const MOST: usize = 1000;
+pub const MAX_HOLDS_LISTED: usize = 1000;
 
 /// A held call, as operators read it: all of it is what will run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,7 +83,7 @@ pub struct OpenHold {
     /// Whether an operator may decide who is named like the agent.
     pub self_approval: bool,
     /// What was said, in its order.
-    pub decisions: Vec<Spoken>,
+    pub decisions: Vec<DecisionView>,
     /// The call that has begun with it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub used_by: Option<String>,
@@ -89,7 +91,7 @@ pub struct OpenHold {
 
 /// What one operator said, as operators read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spoken {
+pub struct DecisionView {
     /// The operator.
     pub who: String,
     /// Was it allowed? Otherwise denied.
@@ -102,7 +104,7 @@ pub struct Spoken {
 
 /// What an operator says.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct DecisionRequest {
     /// The operator.
     pub who: String,
     /// The operator's roles.
@@ -115,7 +117,7 @@ pub struct Said {
 
 /// What came of an operator's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct DecisionOutcome {
     /// Whether it says anything new.
     pub changed: bool,
     /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
@@ -127,7 +129,7 @@ pub struct Changed {
 
 /// Why an operator's word counts for nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Uncounted {
+pub enum DecisionError {
     /// Which of the two is told to nobody.
     #[error("approval {0} is expired or not found")]
     Gone(ActionId),
@@ -150,7 +152,7 @@ pub enum Uncounted {
     Unfit(String),
     /// The store cannot be read or written.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(#[from] StoreError),
 }
 
 fn not_yours(roles: &[String], is_itself: bool) -> String {
@@ -183,9 +185,9 @@ impl OpenHold {
 
     fn of(hold: &Hold, now: Millis) -> Self {
         let (asked, question) = (time(hold.asked), hold.question.clone());
-        let is_allowed = hold.phase == Phase::Allowed;
+        let is_allowed = hold.phase == HoldPhase::Allowed;
         let allowed = hold.decisions.iter().filter(|decision| decision.allow);
-        let decisions = hold.decisions.iter().map(|decision| Spoken {
+        let decisions = hold.decisions.iter().map(|decision| DecisionView {
             who: decision.who.clone(),
             allow: decision.allow,
             why: decision.why.clone(),
@@ -218,7 +220,7 @@ impl OpenHold {
             roles: hold.roles.clone(),
             self_approval: hold.self_approval,
             decisions: decisions.collect(),
-            used_by: if let Phase::Used { action, .. } = &hold.phase {
+            used_by: if let HoldPhase::Used { action, .. } = &hold.phase {
                 Some(action.to_string())
             } else {
                 None
@@ -229,38 +231,43 @@ impl OpenHold {
 
 /// How a held call stands, in a word.
 fn state(hold: &Hold, now: Millis) -> &'static str {
-    match (stand(Some(hold), now), &hold.phase) {
-        (Stand::TimedOut, _) | (Stand::Absent, Phase::Pending | Phase::Allowed) => "expired",
+    match (hold_status(Some(hold), now), &hold.phase) {
+        (HoldStatus::TimedOut, _)
+        | (HoldStatus::Absent, HoldPhase::Pending | HoldPhase::Allowed) => "expired",
         (_, phase) => phase.word(),
     }
 }
 
 /// Up to [`MOST`] held calls that operators can decide, or that may still run; the oldest first.
-pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, Error> {
+pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> {
     let now = store.now();
-    let holds = store.holds(MOST).await?;
-    let open = holds
-        .iter()
-        .filter(|(_, hold)| hold.is_waiting(now) || stand(Some(hold), now) == Stand::Allowed);
+    let holds = store.holds(MAX_HOLDS_LISTED).await?;
+    let open = holds.iter().filter(|(_, hold)| {
+        hold.is_waiting(now) || hold_status(Some(hold), now) == HoldStatus::Allowed
+    });
     Ok(open.map(|(_, hold)| OpenHold::of(hold, now)).collect())
 }
 
 /// The held call `id`, for as long as it is known.
-pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, Error> {
+pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, StoreError> {
     let found = store.find_hold(id).await?;
     Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now())))
 }
 
 /// Counts what an operator says of the held call `id`, durably.
-pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Changed, Uncounted> {
-    let Said {
+pub async fn decide(
+    store: &dyn Store,
+    id: ActionId,
+    said: DecisionRequest,
+) -> Result<DecisionOutcome, DecisionError> {
+    let DecisionRequest {
         who,
         roles,
         allow,
         why,
     } = said;
-    let why = reason(&why, WHY).map_err(Uncounted::Unfit)?;
-    let (key, hold) = store.find_hold(id).await?.ok_or(Uncounted::Gone(id))?;
+    let why = reason(&why, MAX_DECISION_REASON_BYTES).map_err(DecisionError::Unfit)?;
+    let (key, hold) = store.find_hold(id).await?.ok_or(DecisionError::Gone(id))?;
     let decide = Decide {
         key,
         id,
@@ -269,40 +276,42 @@ pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Chang
         allow,
         why,
     };
-    match store.run(Command::Decide(decide), None).await? {
-        Ok(Event::Decided(decided)) => {
+    match store.run(StoreCommand::Decide(decide), None).await? {
+        Ok(StoreEvent::Decided(decided)) => {
             let state = decided.phase.word().to_owned();
             tracing::info!(%id, tool = %hold.question.tool, who, allow, state, "an operator has decided on a held call");
-            let is_over = !matches!(decided.phase, Phase::Pending);
+            let is_over = !matches!(decided.phase, HoldPhase::Pending);
             let waited = Duration::from_millis(decided.decision.at.saturating_sub(hold.asked));
-            Ok(Changed {
+            Ok(DecisionOutcome {
                 changed: true,
                 state,
                 waited: is_over.then_some(waited),
             })
         }
-        Err(Refused::Undecided(Undecided::Same)) => {
+        Err(CommandRefusal::Undecided(Undecided::Same)) => {
             let state = store
                 .find_hold(id)
                 .await?
                 .map(|(_, hold)| state(&hold, store.now()).to_owned());
             state
-                .map(|state| Changed {
+                .map(|state| DecisionOutcome {
                     changed: false,
                     state,
                     waited: None,
                 })
-                .ok_or(Uncounted::Gone(id))
+                .ok_or(DecisionError::Gone(id))
         }
-        Err(Refused::Undecided(Undecided::NotYours)) => {
+        Err(CommandRefusal::Undecided(Undecided::NotYours)) => {
             let is_itself = is_same_name(&who, &hold.question.agent) && !hold.self_approval;
-            Err(Uncounted::NotYours {
+            Err(DecisionError::NotYours {
                 roles: hold.roles,
                 is_itself,
             })
         }
-        Err(Refused::Undecided(Undecided::Other { allowed })) => Err(Uncounted::Other { allowed }),
-        Ok(_) | Err(_) => Err(Uncounted::Gone(id)),
+        Err(CommandRefusal::Undecided(Undecided::Other { allowed })) => {
+            Err(DecisionError::Other { allowed })
+        }
+        Ok(_) | Err(_) => Err(DecisionError::Gone(id)),
     }
 }
 

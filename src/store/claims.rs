@@ -2,11 +2,11 @@
 //! for all of them.
 
 use super::state::claim::{Claim, Stored};
-use super::state::command::Command;
+use super::state::command::StoreCommand;
 use super::state::digest::Digest;
-use super::state::event::Event;
+use super::state::event::StoreEvent;
 use super::state::hold::Hold;
-use super::state::{Millis, Place, Refused, View};
+use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;
@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 /// Answers up to this many bytes are kept beside their claim; longer ones in files of their own
 /// (SEMANTICS §8: values of the index stay under 32 KiB).
-pub const INLINE: usize = 16 << 10;
+pub const MAX_INLINE_RESULT_BYTES: usize = 16 << 10;
 
 /// Why a store cannot do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// No room on the disk. Nothing was lost; it is tried again until there is room.
     #[error("the disk is full: {0}")]
     Full(String),
@@ -30,7 +30,7 @@ pub enum Error {
     Away(String),
 }
 
-impl Error {
+impl StoreError {
     /// Whether it ends by itself, so that trying again makes sense.
     pub fn ends_by_itself(&self) -> bool {
         match self {
@@ -44,38 +44,38 @@ impl Error {
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What is known of `place`, and durable.
-    async fn look(&self, place: Place) -> Result<View, Error>;
+    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError>;
 
     /// Decides `command` in one transaction with everything decided before, and with `entry` for
     /// the ledger. A `Begin`, a `Settle`, a `Hold`, a `Decide` and a `Fence` are durable when
     /// this returns; the others are written behind.
     async fn run(
         &self,
-        command: Command,
+        command: StoreCommand,
         entry: Option<Entry>,
-    ) -> Result<Result<Event, Refused>, Error>;
+    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError>;
 
     /// Notes that a byte of the call may leave from now on: the kernel knows when this returns, the
     /// disk need not.
-    fn sent(&self, action: ActionId) -> Result<(), Error>;
+    fn sent(&self, action: ActionId) -> Result<(), StoreError>;
 
     /// Waits until the claim of `key` is not in flight for `action` any more. May return early;
     /// look again.
-    async fn ended(&self, key: Digest, action: ActionId);
+    async fn wait_ended(&self, key: Digest, action: ActionId);
 
     /// The claim that `action` holds, with its key.
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error>;
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError>;
 
     /// Up to `most` claims that have not come to an end, with their keys.
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error>;
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError>;
 
     /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with
     /// their keys; the oldest first. One that nobody decided in time is among them while it
     /// says so.
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error>;
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError>;
 
     /// The held call whose id is `id`, with its key.
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error>;
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError>;
 
     /// Waits until what is held under `key` is not pending any more. May return early; look again.
     /// Time alone wakes nobody.
@@ -83,16 +83,16 @@ pub trait Store: Send + Sync {
 
     /// Keeps an answer so that it can be given again: durable when this returns, if it is too long
     /// to stand in an event.
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error>;
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError>;
 
     /// The bytes of an answer.
-    async fn body(&self, stored: &Stored) -> Result<Bytes, Error>;
+    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError>;
 
     /// A new fencing token: greater than any before.
     fn token(&self) -> u64;
 
     /// Why no side effect can be begun now; none while one can.
-    fn refuses(&self) -> Option<Error>;
+    fn refuses(&self) -> Option<StoreError>;
 
     /// The time, as this store keeps it.
     fn now(&self) -> Millis;

@@ -4,13 +4,13 @@
 //! What takes away is written before it is recorded, and what gives back is recorded first:
 //! whatever breaks in between, a tool is away rather than there without a record.
 
-use super::claims::Error;
+use super::claims::StoreError;
 use super::journal::{Item, Journal, replace};
-use super::operator::{WHY, reason, time};
+use super::operator::{MAX_RESOLVE_REASON_BYTES, reason, time};
 use super::state::Millis;
-use super::state::event::{Event, Note, Noted};
-use crate::mcp::json::{FROM_SERVER, Text};
-use crate::model::disabled::{Disabled, MOST, Reason};
+use super::state::event::{Note, Noted, StoreEvent};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::disabled::{Disabled, MAX_DISABLED_TOOLS, Reason};
 use crate::model::ids::ToolName;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// Puts what is away in force; blocks.
-pub type Apply = dyn Fn(Disabled) + Send + Sync;
+pub type ApplyDisabled = dyn Fn(Disabled) + Send + Sync;
 
 /// One change, by whom and why.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct DisablingChange {
     /// `server__tool`.
     pub tool: ToolName,
     /// Is it taken away, or given back?
@@ -37,7 +37,7 @@ pub struct Change {
 
 /// Why a change is not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unchanged {
+pub enum DisablingError {
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
@@ -45,28 +45,32 @@ pub enum Unchanged {
     #[error("the tool is not disabled")]
     NotDisabled,
     /// No more can be taken away.
-    #[error("{MOST} tools are disabled, and no more can be")]
+    #[error("{MAX_DISABLED_TOOLS} tools are disabled, and no more can be")]
     TooMany,
     /// Nothing was changed.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(#[from] StoreError),
     /// The tool is away, and the ledger does not say why.
     #[error("the tool is disabled, and that could not be recorded: {0}")]
-    Unrecorded(Error),
+    Unrecorded(StoreError),
 }
 
 /// What is away, and the way to change it.
 pub struct Disabling {
     data: PathBuf,
     journal: Journal,
-    apply: Arc<Apply>,
+    apply: Arc<ApplyDisabled>,
     disabled: Mutex<Disabled>,
 }
 
 impl Disabling {
     /// Reads what is away in the data directory `data` and puts it in force. An error when that
     /// cannot be known: then nothing may be served. Blocks.
-    pub fn open(data: &Path, journal: Journal, apply: Arc<Apply>) -> Result<Self, Error> {
+    pub fn open(
+        data: &Path,
+        journal: Journal,
+        apply: Arc<ApplyDisabled>,
+    ) -> Result<Self, StoreError> {
         let disabled = read(data)?;
         if !disabled.is_empty() {
             tracing::warn!(
@@ -89,9 +93,9 @@ impl Disabling {
     }
 
     /// Makes `change`: in force and durable when this returns well.
-    pub async fn make(&self, change: Change) -> Result<(), Unchanged> {
-        let why = reason(&change.why, WHY).map_err(Unchanged::Unfit)?;
-        let Change {
+    pub async fn make(&self, change: DisablingChange) -> Result<(), DisablingError> {
+        let why = reason(&change.why, MAX_RESOLVE_REASON_BYTES).map_err(DisablingError::Unfit)?;
+        let DisablingChange {
             tool,
             disable,
             who,
@@ -106,8 +110,8 @@ impl Disabling {
                 why: why.clone(),
                 since: time(at),
             };
-            if next.insert(tool.clone(), reason).is_none() && next.len() > MOST {
-                return Err(Unchanged::TooMany);
+            if next.insert(tool.clone(), reason).is_none() && next.len() > MAX_DISABLED_TOOLS {
+                return Err(DisablingError::TooMany);
             }
             *held = self.put(next).await?;
             tracing::warn!(%tool, who, why, "an operator has disabled a tool");
@@ -117,10 +121,10 @@ impl Disabling {
                     note: Note::Disabled { tool, who, why },
                 })
                 .await;
-            return noted.map_err(Unchanged::Unrecorded);
+            return noted.map_err(DisablingError::Unrecorded);
         }
         if next.remove(&tool).is_none() {
-            return Err(Unchanged::NotDisabled);
+            return Err(DisablingError::NotDisabled);
         }
         let note = Note::Enabled {
             tool: tool.clone(),
@@ -134,7 +138,7 @@ impl Disabling {
     }
 
     /// Makes `next` durable, then puts it in force.
-    async fn put(&self, next: Disabled) -> Result<Disabled, Error> {
+    async fn put(&self, next: Disabled) -> Result<Disabled, StoreError> {
         let (data, apply) = (self.data.clone(), Arc::clone(&self.apply));
         let put = tokio::task::spawn_blocking(move || {
             let text =
@@ -144,34 +148,34 @@ impl Disabling {
             Ok(next)
         });
         put.await
-            .map_err(|error| Error::Broken(error.to_string()))
+            .map_err(|error| StoreError::Broken(error.to_string()))
             .flatten()
     }
 
-    async fn record(&self, noted: Noted) -> Result<(), Error> {
+    async fn record(&self, noted: Noted) -> Result<(), StoreError> {
         note(&self.journal, noted)?
             .durable()
             .await
             .map(drop)
-            .map_err(|error| Error::Broken(error.to_string()))
+            .map_err(|error| StoreError::Broken(error.to_string()))
     }
 }
 
 /// Queues a note for the journal.
-pub fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, Error> {
-    let record = Event::Noted(noted)
+pub fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, StoreError> {
+    let record = StoreEvent::Noted(noted)
         .encode()
-        .map_err(|error| Error::Broken(error.to_string()))?;
+        .map_err(|error| StoreError::Broken(error.to_string()))?;
     journal
         .append(vec![Item::Event(record)])
-        .map_err(|error| Error::Broken(error.to_string()))
+        .map_err(|error| StoreError::Broken(error.to_string()))
 }
 
 /// What is away in the data directory `data`; nothing where there is no such file.
-pub fn read(data: &Path) -> Result<Disabled, Error> {
+pub fn read(data: &Path) -> Result<Disabled, StoreError> {
     let path = file(data);
     let unreadable = |what: &dyn std::fmt::Display| {
-        Error::Broken(format!(
+        StoreError::Broken(format!(
             "which tools are disabled cannot be read from {}: {what}",
             path.display()
         ))
@@ -183,10 +187,10 @@ pub fn read(data: &Path) -> Result<Disabled, Error> {
     };
     let mut bytes = Vec::new();
     opened
-        .take(FROM_SERVER.bytes as u64 + 1)
+        .take(SERVER_JSON_LIMITS.bytes as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| unreadable(&error))?;
-    let text = Text::read(bytes.into(), &FROM_SERVER).map_err(|error| unreadable(&error))?;
+    let text = Text::read(bytes.into(), &SERVER_JSON_LIMITS).map_err(|error| unreadable(&error))?;
     text.parse().map_err(|error| unreadable(&error))
 }
 
@@ -194,8 +198,8 @@ fn file(data: &Path) -> PathBuf {
     data.join("disabled.json")
 }
 
-fn unwritten(data: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::Broken(format!(
+fn unwritten(data: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Broken(format!(
         "which tools are disabled cannot be written to {}: {error}",
         file(data).display()
     ))

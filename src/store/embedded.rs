@@ -6,18 +6,18 @@
 //! a call in flight until it is settled; the index runs behind, in one atomic batch at a time. One
 //! that breaks is made anew from the journal meanwhile.
 
-use super::claims::{Error, INLINE, Store};
+use super::claims::{MAX_INLINE_RESULT_BYTES, Store, StoreError};
 use super::journal::{self, Extent, Item, Journal, Ticket};
-use super::marks::Marks;
 use super::memory::is_in_flight;
 use super::results::Results;
-use super::state::claim::{Claim, Phase, Stored};
-use super::state::command::{Command, Settle};
+use super::sent_flags::SentFlags;
+use super::state::claim::{Claim, ClaimPhase, Stored};
+use super::state::command::{Settle, StoreCommand};
 use super::state::digest::Digest;
-use super::state::event::{Event, Evidence, Intended};
+use super::state::event::{Evidence, Intended, StoreEvent};
 use super::state::hold::{self, Hold};
-use super::state::{Millis, Place, Refused, View, decide};
-use super::table::Table;
+use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
+use super::table::StateTable;
 use super::time::Time;
 use super::waiters::Waiters;
 use crate::failpoint;
@@ -35,7 +35,7 @@ use std::time::Duration;
 mod heal;
 mod index;
 mod indexer;
-mod known;
+mod key_filter;
 mod lookup;
 mod open;
 mod packed;
@@ -43,19 +43,19 @@ mod park;
 mod replay;
 
 /// Things in memory that the index does not have yet; a decision waits while there are more.
-const BEHIND: usize = 1 << 16;
+const MAX_UNINDEXED: usize = 1 << 16;
 /// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond
 /// that.
-const MOST: usize = 2 * BEHIND;
+const MAX_IN_MEMORY: usize = 2 * MAX_UNINDEXED;
 
 /// Fail points before an event is durable, and after.
-const BEFORE: [Option<&str>; 4] = [
+const FAILPOINTS_BEFORE_SYNC: [Option<&str>; 4] = [
     Some("intent-before-fsync"),
     Some("outcome-before-fsync"),
     None,
     None,
 ];
-const AFTER: [Option<&str>; 4] = [
+const FAILPOINTS_AFTER_SYNC: [Option<&str>; 4] = [
     Some("intent-after-fsync"),
     Some("outcome-after-fsync"),
     Some("approval-pending"),
@@ -63,14 +63,14 @@ const AFTER: [Option<&str>; 4] = [
 ];
 
 /// Claims, tasks, sessions and held calls that outlive the process and the machine.
-pub struct Embedded {
-    shared: Arc<Shared>,
+pub struct EmbeddedStore {
+    shared: Arc<EmbeddedInner>,
     indexer: Option<std::thread::JoinHandle<()>>,
 }
 
 /// How long closed segments of the journal are kept.
 #[derive(Debug, Clone)]
-pub struct Keeping {
+pub struct SegmentRetention {
     /// After their last write.
     pub age: Duration,
     /// Where they go then; none: they are removed.
@@ -79,32 +79,32 @@ pub struct Keeping {
 
 /// What was decided and queued; or refused, with the number of the last record that was decided
 /// from.
-type Decided = Result<(Event, Ticket), (Refused, u64)>;
+type CommandResult = Result<(StoreEvent, Ticket), (CommandRefusal, u64)>;
 
 /// What callers and the indexer share.
-struct Shared {
-    table: Mutex<Table>,
+struct EmbeddedInner {
+    table: Mutex<StateTable>,
     lookup: Lookup,
     journal: Journal,
     results: Results,
-    marks: Marks,
+    marks: SentFlags,
     waiters: Waiters,
     time: Time,
-    pace: indexer::Pace,
+    pace: indexer::IndexerPace,
     /// How long closed segments of the journal are kept, and where they go; none: nothing is
     /// dropped.
-    keeping: Option<Keeping>,
+    keeping: Option<SegmentRetention>,
     /// Behind `lookup`, which is closed first.
-    closing: open::Closing,
+    closing: open::IndexCloser,
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index
     /// up to the journal, or makes it anew. Calls that were in flight when the last process
     /// ended come to rest (SEMANTICS §4). Blocks.
     ///
     /// Nothing of the journal is dropped: who opens it so does one thing, or looks.
-    pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
+    pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, StoreError> {
         Self::with(data, journal, clock, None)
     }
 
@@ -113,8 +113,8 @@ impl Embedded {
         data: &Path,
         journal: Journal,
         clock: Clock,
-        keeping: Keeping,
-    ) -> Result<Self, Error> {
+        keeping: SegmentRetention,
+    ) -> Result<Self, StoreError> {
         Self::with(data, journal, clock, Some(keeping))
     }
 
@@ -122,14 +122,14 @@ impl Embedded {
         data: &Path,
         journal: Journal,
         clock: Clock,
-        keeping: Option<Keeping>,
-    ) -> Result<Self, Error> {
+        keeping: Option<SegmentRetention>,
+    ) -> Result<Self, StoreError> {
         let shared = Arc::new(open::open(data, journal, clock, keeping)?);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())
             .spawn(move || indexer::run(&behind))
-            .map_err(|error| Error::Broken(format!("cannot start the indexer: {error}")))?;
+            .map_err(|error| StoreError::Broken(format!("cannot start the indexer: {error}")))?;
         Ok(Self {
             shared,
             indexer: Some(indexer),
@@ -137,7 +137,7 @@ impl Embedded {
     }
 }
 
-impl Drop for Embedded {
+impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         self.shared.pace.stop();
         if let Some(indexer) = self.indexer.take() {
@@ -146,9 +146,9 @@ impl Drop for Embedded {
     }
 }
 
-impl Shared {
+impl EmbeddedInner {
     /// All that is known of `place`: what is in memory is newer than what is indexed.
-    fn view(&self, table: &Table, place: Place) -> Result<View, Error> {
+    fn view(&self, table: &StateTable, place: StoreKeys) -> Result<StoreView, StoreError> {
         let mut view = table.view(place);
         let lacks_claim = place.call.is_some() && view.claim.is_none();
         let lacks_task = place.task.is_some() && view.task.is_none();
@@ -164,23 +164,23 @@ impl Shared {
     }
 
     /// Why nothing can be begun; the last room is for the outcomes of what has begun.
-    fn refuses(&self) -> Option<Error> {
+    fn refuses(&self) -> Option<StoreError> {
         if !self.journal.is_writing() {
             return Some(unwritable(self.journal.health().state));
         }
         if self.journal.extent() == Extent::FarBeyond {
-            return Some(Error::Full(
+            return Some(StoreError::Full(
                 "the ledger has far more than `ledger.max_bytes`".to_owned(),
             ));
         }
         if !self.lookup.is_whole() {
             return Some(lookup::away());
         }
-        self.pace.is_stuck(BEHIND).then(crowded)
+        self.pace.is_stuck(MAX_UNINDEXED).then(crowded)
     }
 
     /// The place of `command`, with what only the claim knows of it.
-    fn place(&self, table: &Table, command: &Command) -> Result<Place, Error> {
+    fn place(&self, table: &StateTable, command: &StoreCommand) -> Result<StoreKeys, StoreError> {
         let place = command.place();
         let (Some(key), None) = (place.call, place.task) else {
             return Ok(place);
@@ -188,27 +188,31 @@ impl Shared {
         let claim = self
             .view(
                 table,
-                Place {
+                StoreKeys {
                     call: Some(key),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 },
             )?
             .claim;
-        Ok(Place {
+        Ok(StoreKeys {
             task: claim.map(|claim| claim.task),
             ..place
         })
     }
 
     /// Decides and queues, in one go.
-    fn decide(&self, command: &Command, entry: Option<Entry>) -> Result<Decided, Error> {
+    fn decide(
+        &self,
+        command: &StoreCommand,
+        entry: Option<Entry>,
+    ) -> Result<CommandResult, StoreError> {
         let mut table = self.table.lock();
-        if table.len() >= MOST && !matches!(command, Command::Settle(_)) {
+        if table.len() >= MAX_IN_MEMORY && !matches!(command, StoreCommand::Settle(_)) {
             return Err(crowded());
         }
         let now = self.time.now();
         let known = self.view(&table, self.place(&table, command)?)?;
-        let view = View {
+        let view = StoreView {
             waiting: table.waiting(command, now),
             ..known
         };
@@ -226,27 +230,27 @@ impl Shared {
         let settle = Settle {
             key: intended.key,
             action: intended.action,
-            phase: Phase::NotSent,
+            phase: ClaimPhase::NotSent,
             evidence: Evidence::Exchange,
             cost: None,
             failed: false,
             seen: None,
         };
         // Queued behind the intent, and waited for by nobody.
-        if let Err(error) = self.decide(&Command::Settle(settle), None) {
+        if let Err(error) = self.decide(&StoreCommand::Settle(settle), None) {
             tracing::error!(action = %intended.action, %error, "a call that was not sent holds its key until a restart");
         }
         self.waiters.wake(&intended.key);
     }
 
-    fn append(&self, event: &Event, entry: Option<Entry>) -> Result<Ticket, Error> {
+    fn append(&self, event: &StoreEvent, entry: Option<Entry>) -> Result<Ticket, StoreError> {
         let record = event
             .encode()
-            .map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
+            .map_err(|error| StoreError::Broken(format!("an event cannot be written: {error}")))?;
         let mut items = vec![Item::Event(record)];
         items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
         // What has begun has to end, however much waits for the disk.
-        let appended = if matches!(event, Event::Settled(_)) {
+        let appended = if matches!(event, StoreEvent::Settled(_)) {
             self.journal.append(items)
         } else {
             self.journal.append_unless_crowded(items)
@@ -256,139 +260,150 @@ impl Shared {
 }
 
 /// The fail points of an event, by those of an intent, an outcome, a held call and a decision.
-fn reached(event: &Event, [intent, outcome, held, decided]: [Option<&'static str>; 4]) {
+fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'static str>; 4]) {
     let point = match event {
-        Event::Intended(_) => intent,
-        Event::Settled(_) => outcome,
-        Event::Held(_) => held,
-        Event::Decided(_) => decided,
-        Event::Reserved(_)
-        | Event::Spent(_)
-        | Event::Entered { .. }
-        | Event::Fenced { .. }
-        | Event::Carried(_)
-        | Event::Noted(_) => None,
+        StoreEvent::Intended(_) => intent,
+        StoreEvent::Settled(_) => outcome,
+        StoreEvent::Held(_) => held,
+        StoreEvent::Decided(_) => decided,
+        StoreEvent::Reserved(_)
+        | StoreEvent::Spent(_)
+        | StoreEvent::Entered { .. }
+        | StoreEvent::Fenced { .. }
+        | StoreEvent::Carried(_)
+        | StoreEvent::Noted(_) => None,
     };
     point.into_iter().for_each(failpoint::reached);
 }
 
 /// What waits for the disk before it is told.
-fn is_awaited(event: &Event) -> bool {
+fn is_awaited(event: &StoreEvent) -> bool {
     match event {
-        Event::Intended(_)
-        | Event::Settled(_)
-        | Event::Held(_)
-        | Event::Decided(_)
-        | Event::Fenced { .. } => true,
-        Event::Reserved(_)
-        | Event::Spent(_)
-        | Event::Entered { .. }
-        | Event::Carried(_)
-        | Event::Noted(_) => false,
+        StoreEvent::Intended(_)
+        | StoreEvent::Settled(_)
+        | StoreEvent::Held(_)
+        | StoreEvent::Decided(_)
+        | StoreEvent::Fenced { .. } => true,
+        StoreEvent::Reserved(_)
+        | StoreEvent::Spent(_)
+        | StoreEvent::Entered { .. }
+        | StoreEvent::Carried(_)
+        | StoreEvent::Noted(_) => false,
     }
 }
 
-fn unwritten(error: journal::Error) -> Error {
-    if let journal::Error::NoSpace(why) = error {
-        Error::Full(why)
+fn unwritten(error: journal::JournalError) -> StoreError {
+    if let journal::JournalError::NoSpace(why) = error {
+        StoreError::Full(why)
     } else {
-        Error::Broken(error.to_string())
+        StoreError::Broken(error.to_string())
     }
 }
 
 /// Why nothing can be begun.
-fn unwritable(state: journal::State) -> Error {
+fn unwritable(state: journal::JournalState) -> StoreError {
     match state {
-        journal::State::Full(why) => Error::Full(why),
-        journal::State::Poisoned(why) => Error::Broken(why),
-        journal::State::Closed => Error::Broken("the journal is closed".to_owned()),
-        journal::State::Writing => Error::Full("there was no room a moment ago".to_owned()),
+        journal::JournalState::Full(why) => StoreError::Full(why),
+        journal::JournalState::Poisoned(why) => StoreError::Broken(why),
+        journal::JournalState::Closed => StoreError::Broken("the journal is closed".to_owned()),
+        journal::JournalState::Writing => {
+            StoreError::Full("there was no room a moment ago".to_owned())
+        }
     }
 }
 
 /// Why nothing more is taken into memory.
-fn crowded() -> Error {
-    Error::Full("the index waits for room".to_owned())
+fn crowded() -> StoreError {
+    StoreError::Full("the index waits for room".to_owned())
 }
 
-fn unkept(error: &std::io::Error) -> Error {
+fn unkept(error: &std::io::Error) -> StoreError {
     if super::journal::is_full(error) {
-        Error::Full(error.to_string())
+        StoreError::Full(error.to_string())
     } else {
-        Error::Broken(format!("a long result cannot be kept: {error}"))
+        StoreError::Broken(format!("a long result cannot be kept: {error}"))
     }
 }
 
 #[async_trait]
-impl Store for Embedded {
-    async fn look(&self, place: Place) -> Result<View, Error> {
+impl Store for EmbeddedStore {
+    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
         let (view, last) = {
             let table = self.shared.table.lock();
             (self.shared.view(&table, place)?, table.changed(place))
         };
         if view.is_told() {
-            self.shared.journal.until(last).await.map_err(unwritten)?;
+            self.shared
+                .journal
+                .wait_durable(last)
+                .await
+                .map_err(unwritten)?;
         }
         Ok(view)
     }
 
     async fn run(
         &self,
-        command: Command,
+        command: StoreCommand,
         entry: Option<Entry>,
-    ) -> Result<Result<Event, Refused>, Error> {
-        self.shared.pace.keep_up(BEHIND).await;
-        if matches!(command, Command::Begin(_) | Command::Hold(_))
+    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
+        self.shared.pace.keep_up(MAX_UNINDEXED).await;
+        if matches!(command, StoreCommand::Begin(_) | StoreCommand::Hold(_))
             && let Some(error) = self.shared.refuses()
         {
             return Err(error);
         }
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
-                reached(&event, BEFORE);
+                reached(&event, FAILPOINTS_BEFORE_SYNC);
                 let written = if is_awaited(&event) {
                     ticket.durable().await.map(drop)
                 } else {
                     Ok(())
                 };
                 if written.is_ok() {
-                    reached(&event, AFTER);
+                    reached(&event, FAILPOINTS_AFTER_SYNC);
                 }
                 match (&event, &written) {
-                    (Event::Intended(intended), Err(journal::Error::NoSpace(_))) => {
+                    (StoreEvent::Intended(intended), Err(journal::JournalError::NoSpace(_))) => {
                         self.shared.take_back(intended);
                     }
-                    (Event::Settled(settled), Ok(())) => self.shared.marks.clear(settled.action),
+                    (StoreEvent::Settled(settled), Ok(())) => {
+                        self.shared.marks.clear(settled.action)
+                    }
                     _ => {}
                 }
                 // Calls that wait have to look again, also when the disk failed.
-                self.shared.waiters.told(&event);
+                self.shared.waiters.wake_for(&event);
                 written.map_err(unwritten)?;
                 Ok(Ok(event))
             }
             Err((refused, last)) => {
-                self.shared.journal.until(last).await.map_err(unwritten)?;
+                self.shared
+                    .journal
+                    .wait_durable(last)
+                    .await
+                    .map_err(unwritten)?;
                 Ok(Err(refused))
             }
         }
     }
 
-    fn sent(&self, action: ActionId) -> Result<(), Error> {
-        self.shared
-            .marks
-            .set(action)
-            .map_err(|error| Error::Broken(format!("a call cannot be marked as sent: {error}")))
+    fn sent(&self, action: ActionId) -> Result<(), StoreError> {
+        self.shared.marks.set(action).map_err(|error| {
+            StoreError::Broken(format!("a call cannot be marked as sent: {error}"))
+        })
     }
 
-    async fn ended(&self, key: Digest, action: ActionId) {
+    async fn wait_ended(&self, key: Digest, action: ActionId) {
         let shared = &self.shared;
         let is_over = || {
             let table = shared.table.lock();
             let view = shared.view(
                 &table,
-                Place {
+                StoreKeys {
                     call: Some(key),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 },
             );
             !view.is_ok_and(|view| is_in_flight(view.claim.as_ref(), action))
@@ -396,7 +411,7 @@ impl Store for Embedded {
         shared.waiters.wait(key, is_over).await;
     }
 
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
         if let Some(found) = self.shared.find(action)? {
             return Ok(Some(found));
         }
@@ -405,14 +420,14 @@ impl Store for Embedded {
         let searched =
             tokio::task::spawn_blocking(move || shared.lookup.ask(|index| index.search(action)))
                 .await;
-        searched.map_err(|error| Error::Broken(error.to_string()))?
+        searched.map_err(|error| StoreError::Broken(error.to_string()))?
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         self.shared.unsettled(most)
     }
 
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         Ok(self
             .shared
             .table
@@ -420,7 +435,7 @@ impl Store for Embedded {
             .open_holds(self.shared.time.now(), most))
     }
 
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         if let Some(found) = self.shared.table.lock().find_hold(id) {
             return Ok(Some(found));
         }
@@ -428,7 +443,7 @@ impl Store for Embedded {
         let shared = self.shared.clone();
         let search = move || shared.lookup.ask(|index| index.holds(|hold| hold.id == id));
         let searched = tokio::task::spawn_blocking(search).await;
-        let mut found = searched.map_err(|error| Error::Broken(error.to_string()))??;
+        let mut found = searched.map_err(|error| StoreError::Broken(error.to_string()))??;
         Ok(found.pop())
     }
 
@@ -437,38 +452,38 @@ impl Store for Embedded {
         let is_over = || {
             let view = shared.view(
                 &shared.table.lock(),
-                Place {
+                StoreKeys {
                     hold: Some(key),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 },
             );
             !view.is_ok_and(|view| {
                 view.hold
-                    .is_some_and(|hold| hold.phase == hold::Phase::Pending)
+                    .is_some_and(|hold| hold.phase == hold::HoldPhase::Pending)
             })
         };
         shared.waiters.wait(key, is_over).await;
     }
 
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
-        if body.len() <= INLINE {
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
+        if body.len() <= MAX_INLINE_RESULT_BYTES {
             return Ok(Stored::inline(is_error, body));
         }
         let (size, shared) = (body.len() as u64, self.shared.clone());
         let written = tokio::task::spawn_blocking(move || shared.results.put(&body)).await;
         let digest = written
-            .map_err(|error| Error::Broken(error.to_string()))?
+            .map_err(|error| StoreError::Broken(error.to_string()))?
             .map_err(|error| unkept(&error))?;
         Ok(Stored::in_file(is_error, digest, size))
     }
 
-    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         if !stored.in_file {
             return Ok(stored.body.clone());
         }
         let (digest, shared) = (stored.digest, self.shared.clone());
         let read = tokio::task::spawn_blocking(move || shared.results.get(&digest)).await;
-        read.map_err(|error| Error::Broken(error.to_string()))?
+        read.map_err(|error| StoreError::Broken(error.to_string()))?
             .map_err(|error| unkept(&error))
     }
 
@@ -476,7 +491,7 @@ impl Store for Embedded {
         self.shared.table.lock().next_token()
     }
 
-    fn refuses(&self) -> Option<Error> {
+    fn refuses(&self) -> Option<StoreError> {
         self.shared.refuses()
     }
 
@@ -485,9 +500,9 @@ impl Store for Embedded {
     }
 }
 
-impl Shared {
+impl EmbeddedInner {
     /// The claim that `action` holds, if it is in memory or has a name in the index.
-    fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+    fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
         let held = table
             .claims
@@ -500,9 +515,9 @@ impl Shared {
         };
         let view = self.view(
             &table,
-            Place {
+            StoreKeys {
                 call: Some(key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
         )?;
         Ok(view
@@ -513,7 +528,7 @@ impl Shared {
 
     /// Claims that have not come to an end: those in memory as they are there, the others as they
     /// are indexed.
-    fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+    fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
         let mut found: Vec<_> = table
             .claims

@@ -14,13 +14,13 @@ use std::time::Duration;
 mod archive;
 mod chain;
 mod compaction;
+mod data_dir;
 mod error;
 mod extent;
 mod frame;
 mod health;
 mod item;
 mod medium;
-mod place;
 mod private;
 mod queue;
 mod reader;
@@ -35,28 +35,28 @@ mod witness;
 mod writer;
 
 pub use chain::Head;
-pub use compaction::{Dropped, Retention};
+pub use compaction::{DroppedSegments, Retention};
 pub(in crate::store) use error::is_full;
-pub use error::{Error, Problem};
+pub use error::{JournalDamage, JournalError};
 pub use extent::{Extent, Sizes};
-pub use frame::REKEYED;
-pub use health::{Health, SYNC_BOUNDS, State};
-pub use item::{Item, MAX_EVENT, MAX_GROUP};
-pub use reader::{Reader, Record};
-pub use seal::{Key, KeyId, Keys, SHORTEST_KEY, Stretch, TooShort};
-pub use verify::{Against, Report, Unfinished, check, verify};
+pub use frame::REKEYED_RECORD;
+pub use health::{JournalHealth, JournalState, SYNC_BOUNDS_MICROS};
+pub use item::{Item, MAX_EVENT_BYTES, MAX_GROUP_BYTES};
+pub use reader::{JournalReader, JournalRecord};
+pub use seal::{KeyId, MIN_KEY_BYTES, SealedStretch, SealingKey, SealingKeyTooShort, SealingKeys};
+pub use verify::{UnfinishedBatch, VerifyOptions, VerifyReport, check, verify};
 pub use waiting::Ticket;
-pub use witness::{Proof, Witness};
+pub use witness::{HeadProof, Witness};
 
-pub(super) use place::replace;
+pub(super) use data_dir::replace;
 
-use item::Group;
-use queue::Queue;
-use waiting::{Until, Waiting};
+use item::RecordGroup;
+use queue::WriteQueue;
+use waiting::{SyncWait, WaitGoal};
 
 /// How a journal is written. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct JournalOptions {
     /// Records that may wait to be written; one more is refused.
     pub queue: usize,
     /// Bytes that may wait to be written.
@@ -79,7 +79,7 @@ pub struct Options {
     pub sizes: Sizes,
 }
 
-impl Default for Options {
+impl Default for JournalOptions {
     fn default() -> Self {
         Self {
             queue: 8192,
@@ -90,7 +90,7 @@ impl Default for Options {
             sync_every: Duration::from_millis(100),
             sync_bytes: 1 << 20,
             look_every: Duration::from_secs(1),
-            sizes: Sizes::ANY,
+            sizes: Sizes::UNLIMITED,
         }
     }
 }
@@ -98,14 +98,14 @@ impl Default for Options {
 /// The journal, open for writing. A clone is another handle on the same journal; when the last one
 /// is dropped, what is queued is written and synced first.
 #[derive(Clone)]
-pub struct Journal(Arc<Owner>);
+pub struct Journal(Arc<JournalInner>);
 
-struct Owner {
+struct JournalInner {
     data: PathBuf,
     /// Where the segments lie.
     dir: PathBuf,
-    keys: Keys,
-    queue: Arc<Queue>,
+    keys: SealingKeys,
+    queue: Arc<WriteQueue>,
     epoch: u64,
     sizes: Sizes,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -113,15 +113,15 @@ struct Owner {
 
 /// A key that begins to seal has never sealed before: verifying takes a seal of one that was
 /// replaced for one by another writer.
-fn never_before(data: &Path, keys: &Keys, key: KeyId) -> Result<(), Error> {
+fn never_before(data: &Path, keys: &SealingKeys, key: KeyId) -> Result<(), JournalError> {
     let report = match check(
         data,
-        &Against {
+        &VerifyOptions {
             keys: keys.clone(),
-            ..Against::default()
+            ..VerifyOptions::default()
         },
     ) {
-        Err(Error::NoJournal(_)) => return Ok(()),
+        Err(JournalError::NoJournal(_)) => return Ok(()),
         report => report?,
     };
     if report
@@ -129,7 +129,7 @@ fn never_before(data: &Path, keys: &Keys, key: KeyId) -> Result<(), Error> {
         .iter()
         .any(|stretch| stretch.key == Some(key))
     {
-        return Err(Error::KeyReplaced { key });
+        return Err(JournalError::KeyReplaced { key });
     }
     Ok(())
 }
@@ -138,37 +138,42 @@ impl Journal {
     /// Opens the journal of the data directory `data`, which is made when it does not exist. Takes
     /// the lock, cuts a torn tail, counts the epoch up durably and starts the writer. Blocks
     /// for as long as the newest segment takes to read.
-    pub fn open(data: &Path, options: Options) -> Result<Self, Error> {
-        Self::open_sealed(data, options, Keys::default())
+    pub fn open(data: &Path, options: JournalOptions) -> Result<Self, JournalError> {
+        Self::open_sealed(data, options, SealingKeys::default())
     }
 
     /// As `open`; every batch is sealed with the current one of `keys`. A journal that is sealed
     /// already is only opened with the key of its last seal. Where that is not the current one,
     /// a record says that another seals from here on, or none.
-    pub fn open_sealed(data: &Path, options: Options, keys: Keys) -> Result<Self, Error> {
+    pub fn open_sealed(
+        data: &Path,
+        options: JournalOptions,
+        keys: SealingKeys,
+    ) -> Result<Self, JournalError> {
         Self::open_on(data, (options, keys), Box::new(|file| Box::new(file)))
     }
 
     /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
     fn open_on(
         data: &Path,
-        (options, keys): (Options, Keys),
+        (options, keys): (JournalOptions, SealingKeys),
         wrap: medium::Wrap,
-    ) -> Result<Self, Error> {
-        let options = Options {
+    ) -> Result<Self, JournalError> {
+        let options = JournalOptions {
             segment_bytes: options.segment_bytes.min(options.sizes.most / 8),
             ..options
         };
-        let place = place::Place::claim(data)?;
+        let place = data_dir::DataDir::claim(data)?;
         let dir = place.dir.clone();
-        compaction::sweep_unfinished(&dir).map_err(|source| Error::io("tidy", &dir, source))?;
+        compaction::sweep_unfinished(&dir)
+            .map_err(|source| JournalError::io("tidy", &dir, source))?;
         compaction::sweep(&dir)?;
         let recovered = recovery::recover(&place, &keys)?;
         if let Some(key) = keys.sealing().filter(|key| recovered.key != Some(*key)) {
             never_before(data, &keys, key)?;
         }
         let epoch = place.next_epoch(recovered.epoch)?;
-        let setting = writer::Setting {
+        let setting = writer::WriterSetup {
             options,
             wrap,
             keys: keys.clone(),
@@ -176,14 +181,14 @@ impl Journal {
         };
         let writer = writer::Writer::new(place, setting, recovered)?;
         let head = writer.head();
-        let queue = Arc::new(Queue::new(&options, head));
+        let queue = Arc::new(WriteQueue::new(&options, head));
         let shared = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || writer::run(writer, &shared))
-            .map_err(|source| Error::io("start the journal's writer for", data, source))?;
+            .map_err(|source| JournalError::io("start the journal's writer for", data, source))?;
         tracing::info!(%head, epoch, "the journal is open");
-        Ok(Self(Arc::new(Owner {
+        Ok(Self(Arc::new(JournalInner {
             data: data.to_owned(),
             dir,
             keys,
@@ -198,25 +203,25 @@ impl Journal {
     /// [`Options::sync_every`]. Never waits: [`Error::Full`] when the queue is full, and the
     /// reason when nothing can be written any more. While the disk is full it waits behind
     /// everything that is appended.
-    pub fn record(&self, entry: Entry) -> Result<(), Error> {
-        self.0.queue.push_behind(&Group::entry(entry))
+    pub fn record(&self, entry: Entry) -> Result<(), JournalError> {
+        self.0.queue.push_behind(&RecordGroup::entry(entry))
     }
 
     /// Queues `items`, next to each other and in this order, as part of one batch: all of them are
     /// there after a power cut, or none. Never waits and never wakes anyone, so that it may be
     /// called under a lock: calls are written in the order of their calls. Refused as in
     /// `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
-    pub fn append(&self, items: Vec<Item>) -> Result<Ticket, Error> {
+    pub fn append(&self, items: Vec<Item>) -> Result<Ticket, JournalError> {
         self.push(items, true)
     }
 
     /// As `append`, for what may be refused: a quarter of the queue is left to what must not be.
-    pub fn append_unless_crowded(&self, items: Vec<Item>) -> Result<Ticket, Error> {
+    pub fn append_unless_crowded(&self, items: Vec<Item>) -> Result<Ticket, JournalError> {
         self.push(items, false)
     }
 
-    fn push(&self, mut items: Vec<Item>, urgent: bool) -> Result<Ticket, Error> {
-        let group = Group::new(&mut items)?;
+    fn push(&self, mut items: Vec<Item>, urgent: bool) -> Result<Ticket, JournalError> {
+        let group = RecordGroup::new(&mut items)?;
         let seq = self.0.queue.push(&group, urgent)?;
         Ok(Ticket::new(&self.0.queue, seq))
     }
@@ -228,38 +233,42 @@ impl Journal {
 
     /// Waits until record `seq` is synced: for who has seen what came of it and must not tell
     /// before it is durable.
-    pub async fn until(&self, seq: u64) -> Result<Head, Error> {
-        Waiting::new(&self.0.queue, Until::Durable(seq)).await
+    pub async fn wait_durable(&self, seq: u64) -> Result<Head, JournalError> {
+        SyncWait::new(&self.0.queue, WaitGoal::Durable(seq)).await
     }
 
     /// Waits until there is space to write; at once where there is. An error when the journal has
     /// ended.
-    pub async fn writable(&self) -> Result<(), Error> {
-        Waiting::new(&self.0.queue, Until::Writing).await.map(drop)
+    pub async fn writable(&self) -> Result<(), JournalError> {
+        SyncWait::new(&self.0.queue, WaitGoal::Writing)
+            .await
+            .map(drop)
     }
 
     /// Waits until nothing can be written any more, if that ever happens, and gives the reason.
     /// Nothing that was not synced by then is promised to anyone, and only a restart finds out
     /// what is on the disk.
-    pub async fn failed(&self) -> Error {
-        match Waiting::new(&self.0.queue, Until::Failed).await {
+    pub async fn failed(&self) -> JournalError {
+        match SyncWait::new(&self.0.queue, WaitGoal::Failed).await {
             Err(error) => error,
-            Ok(_) => Error::Closed,
+            Ok(_) => JournalError::Closed,
         }
     }
 
     /// Waits until everything queued so far is written and synced. The head is the journal's at
     /// that moment; kept elsewhere, it lets [`verify`] find a removed tail.
-    pub async fn flush(&self) -> Result<Head, Error> {
+    pub async fn flush(&self) -> Result<Head, JournalError> {
         let last = self.0.queue.press(false)?;
-        self.until(last).await
+        self.wait_durable(last).await
     }
 
     /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything
     /// afterwards is refused with [`Error::Closed`]; closing twice is fine.
-    pub async fn close(&self) -> Result<Head, Error> {
+    pub async fn close(&self) -> Result<Head, JournalError> {
         match self.0.queue.press(true) {
-            Ok(_) | Err(Error::Closed) => Waiting::new(&self.0.queue, Until::Ended).await,
+            Ok(_) | Err(JournalError::Closed) => {
+                SyncWait::new(&self.0.queue, WaitGoal::Ended).await
+            }
             Err(error) => Err(error),
         }
     }
@@ -271,7 +280,7 @@ impl Journal {
     }
 
     /// How the journal is doing.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> JournalHealth {
         self.0.queue.health()
     }
 
@@ -282,9 +291,10 @@ impl Journal {
     }
 
     /// Looks at how large the journal is, and remembers whether there is room in what it may have.
-    pub fn measure(&self) -> Result<Extent, Error> {
+    pub fn measure(&self) -> Result<Extent, JournalError> {
         let dir = &self.0.dir;
-        let bytes = compaction::size(dir).map_err(|source| Error::io("measure", dir, source))?;
+        let bytes =
+            compaction::size(dir).map_err(|source| JournalError::io("measure", dir, source))?;
         let extent = Extent::of(bytes, self.0.sizes);
         self.0
             .queue
@@ -305,7 +315,7 @@ impl Journal {
     }
 }
 
-impl Drop for Owner {
+impl Drop for JournalInner {
     fn drop(&mut self) {
         // The answer is not awaited: joining the thread waits for the same.
         drop(self.queue.press(true));

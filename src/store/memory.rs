@@ -1,14 +1,14 @@
 //! A store that lives as long as its process: for observing, for tests, and as the plainest form of
 //! the promises.
 
-use super::claims::{Error, Store};
-use super::state::claim::{Claim, Phase, Stored};
-use super::state::command::Command;
+use super::claims::{Store, StoreError};
+use super::state::claim::{Claim, ClaimPhase, Stored};
+use super::state::command::StoreCommand;
 use super::state::digest::Digest;
-use super::state::event::Event;
+use super::state::event::StoreEvent;
 use super::state::hold::{self, Hold};
-use super::state::{Millis, Place, Refused, View, decide};
-use super::table::Table;
+use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
+use super::table::StateTable;
 use super::time::Time;
 use super::waiters::Waiters;
 use crate::model::clock::Clock;
@@ -20,13 +20,13 @@ use parking_lot::Mutex;
 
 /// Claims, tasks, sessions and held calls in memory.
 #[derive(Debug)]
-pub struct Memory {
-    table: Mutex<Table>,
+pub struct MemoryStore {
+    table: Mutex<StateTable>,
     waiters: Waiters,
     time: Time,
 }
 
-impl Memory {
+impl MemoryStore {
     /// Knows nothing yet.
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -38,16 +38,16 @@ impl Memory {
 }
 
 #[async_trait]
-impl Store for Memory {
-    async fn look(&self, place: Place) -> Result<View, Error> {
+impl Store for MemoryStore {
+    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
         Ok(self.table.lock().view(place))
     }
 
     async fn run(
         &self,
-        command: Command,
+        command: StoreCommand,
         _: Option<Entry>,
-    ) -> Result<Result<Event, Refused>, Error> {
+    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
         let decided = {
             let mut table = self.table.lock();
             let mut place = command.place();
@@ -55,7 +55,7 @@ impl Store for Memory {
                 place.task = place.task.or(Some(claim.task));
             }
             let now = self.time.now();
-            let view = View {
+            let view = StoreView {
                 waiting: table.waiting(&command, now),
                 ..table.view(place)
             };
@@ -65,16 +65,16 @@ impl Store for Memory {
             })
         };
         if let Ok(event) = &decided {
-            self.waiters.told(event);
+            self.waiters.wake_for(event);
         }
         Ok(decided)
     }
 
-    fn sent(&self, _: ActionId) -> Result<(), Error> {
+    fn sent(&self, _: ActionId) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn ended(&self, key: Digest, action: ActionId) {
+    async fn wait_ended(&self, key: Digest, action: ActionId) {
         self.waiters
             .wait(key, || {
                 !is_in_flight(
@@ -85,7 +85,7 @@ impl Store for Memory {
             .await;
     }
 
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
         let found = table
             .claims
@@ -94,7 +94,7 @@ impl Store for Memory {
         Ok(found.map(|(key, kept)| (*key, kept.value.clone())))
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         let table = self.table.lock();
         let unsettled = table
             .claims
@@ -106,11 +106,11 @@ impl Store for Memory {
             .collect())
     }
 
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().open_holds(self.time.now(), most))
     }
 
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
     }
 
@@ -121,16 +121,16 @@ impl Store for Memory {
                 .lock()
                 .holds
                 .get(&key)
-                .is_some_and(|kept| kept.value.phase == hold::Phase::Pending)
+                .is_some_and(|kept| kept.value.phase == hold::HoldPhase::Pending)
         };
         self.waiters.wait(key, is_over).await;
     }
 
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
         Ok(Stored::inline(is_error, body))
     }
 
-    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         Ok(stored.body.clone())
     }
 
@@ -138,7 +138,7 @@ impl Store for Memory {
         self.table.lock().next_token()
     }
 
-    fn refuses(&self) -> Option<Error> {
+    fn refuses(&self) -> Option<StoreError> {
         None
     }
 
@@ -149,5 +149,7 @@ impl Store for Memory {
 
 /// Whether `claim` is `action`'s and runs.
 pub(super) fn is_in_flight(claim: Option<&Claim>, action: ActionId) -> bool {
-    claim.is_some_and(|claim| claim.action == action && matches!(claim.phase, Phase::Dispatching))
+    claim.is_some_and(|claim| {
+        claim.action == action && matches!(claim.phase, ClaimPhase::Dispatching)
+    })
 }

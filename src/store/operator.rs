@@ -1,10 +1,10 @@
 //! What an operator sees and says of calls that have not come to an end by themselves: the last way
 //! to end an unknown outcome (SEMANTICS §4). Who and why stand in the journal for good.
 
-use super::claims::{Error, Store};
+use super::claims::{Store, StoreError};
 use super::state::Millis;
-use super::state::claim::{Claim, Phase};
-use super::state::command::{Command, Settle};
+use super::state::claim::{Claim, ClaimPhase};
+use super::state::command::{Settle, StoreCommand};
 use super::state::event::Evidence;
 use crate::mcp::json::Text;
 use crate::mcp::json::fold::is_same_name;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// Calls that are listed at once, at most.
-pub const MOST: usize = 1000;
+pub const MAX_CLAIMS_LISTED: usize = 1000;
 /// Bytes that a reason may have.
-pub const WHY: usize = 2000;
+pub const MAX_RESOLVE_REASON_BYTES: usize = 2000;
 /// Bytes that a result may have.
-pub const RESULT: usize = 256 << 10;
+pub const MAX_RESOLVED_RESULT_BYTES: usize = 256 << 10;
 
 /// What an agent reads that asks again for a call which an operator has found to be done.
-const CONFIRMED: &str = "An operator has found that this call was carried out. The tool's own answer is not known. Do not \
+const APPLIED_TEXT: &str = "An operator has found that this call was carried out. The tool's own answer is not known. Do not \
                          send the call again.";
 
 /// What an operator has found out.
 #[derive(Debug, Clone)]
-pub enum Verdict {
+pub enum OperatorFinding {
     /// The call was carried out; with the result that an agent which asks again is given, as a
     /// result of `tools/call`.
     Applied(Option<Text>),
@@ -41,7 +41,7 @@ pub enum Verdict {
 #[derive(Debug, Clone)]
 pub struct Resolution {
     /// What was found out.
-    pub verdict: Verdict,
+    pub verdict: OperatorFinding,
     /// The operator.
     pub who: String,
     /// How the operator knows.
@@ -73,7 +73,7 @@ pub enum Unresolved {
     Unfit(String),
     /// The store cannot be read or written.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(#[from] StoreError),
 }
 
 /// A call that has not come to an end, as operators read it.
@@ -98,7 +98,7 @@ pub struct OpenCall {
 
 impl OpenCall {
     fn of(claim: &Claim) -> Self {
-        let why = if let Phase::Unknown { why } = &claim.phase {
+        let why = if let ClaimPhase::Unknown { why } = &claim.phase {
             Some(why.clone())
         } else {
             None
@@ -134,8 +134,11 @@ pub fn reason(why: &str, most: usize) -> Result<String, String> {
 
 /// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when
 /// one is named.
-pub async fn open_calls(store: &dyn Store, state: Option<&str>) -> Result<Vec<OpenCall>, Error> {
-    let open = store.unsettled(MOST).await?;
+pub async fn open_calls(
+    store: &dyn Store,
+    state: Option<&str>,
+) -> Result<Vec<OpenCall>, StoreError> {
+    let open = store.unsettled(MAX_CLAIMS_LISTED).await?;
     let fits = open
         .iter()
         .filter(|(_, claim)| state.is_none_or(|state| claim.phase.word() == state));
@@ -149,7 +152,7 @@ pub async fn resolve(
     resolution: Resolution,
 ) -> Result<&'static str, Unresolved> {
     let Resolution { verdict, who, why } = resolution;
-    let why = reason(&why, WHY).map_err(Unresolved::Unfit)?;
+    let why = reason(&why, MAX_RESOLVE_REASON_BYTES).map_err(Unresolved::Unfit)?;
     let (key, claim) = store
         .find(action)
         .await?
@@ -158,12 +161,12 @@ pub async fn resolve(
         return Err(Unresolved::Own);
     }
     let phase = match verdict {
-        Verdict::NotApplied => Phase::NotSent,
-        Verdict::Abandon => Phase::Abandoned,
-        Verdict::Applied(result) => {
+        OperatorFinding::NotApplied => ClaimPhase::NotSent,
+        OperatorFinding::Abandon => ClaimPhase::Abandoned,
+        OperatorFinding::Applied(result) => {
             let result = fitting(result)?;
             refusal(&claim)?;
-            Phase::Completed(store.keep(false, result.bytes()).await?)
+            ClaimPhase::Completed(store.keep(false, result.bytes()).await?)
         }
     };
     refusal(&claim)?;
@@ -178,7 +181,11 @@ pub async fn resolve(
         failed: false,
         seen: None,
     };
-    if store.run(Command::Settle(settle), None).await?.is_err() {
+    if store
+        .run(StoreCommand::Settle(settle), None)
+        .await?
+        .is_err()
+    {
         // Something else has ended it meanwhile.
         let claim = store
             .find(action)
@@ -197,12 +204,12 @@ pub async fn resolve(
 /// to end.
 fn refusal(claim: &Claim) -> Result<(), Unresolved> {
     match &claim.phase {
-        Phase::Unknown { .. } | Phase::AwaitingInput { .. } => Ok(()),
-        Phase::Dispatching => Err(Unresolved::InFlight),
-        ended
-        @ (Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent | Phase::Abandoned) => {
-            Err(Unresolved::Ended(ended.word()))
-        }
+        ClaimPhase::Unknown { .. } | ClaimPhase::AwaitingInput { .. } => Ok(()),
+        ClaimPhase::Dispatching => Err(Unresolved::InFlight),
+        ended @ (ClaimPhase::Completed(_)
+        | ClaimPhase::Failed { .. }
+        | ClaimPhase::NotSent
+        | ClaimPhase::Abandoned) => Err(Unresolved::Ended(ended.word())),
     }
 }
 
@@ -210,16 +217,16 @@ fn refusal(claim: &Claim) -> Result<(), Unresolved> {
 fn fitting(given: Option<Text>) -> Result<Text, Unresolved> {
     let Some(given) = given else {
         return Ok(Text::of(
-            &json!({ "content": [{ "type": "text", "text": CONFIRMED }], "isError": false, "resultType": "complete" }),
+            &json!({ "content": [{ "type": "text", "text": APPLIED_TEXT }], "isError": false, "resultType": "complete" }),
         ));
     };
     let has_content = given
         .get("content")
         .is_some_and(|content| content.is_array());
-    if !has_content || given.as_bytes().len() > RESULT {
+    if !has_content || given.as_bytes().len() > MAX_RESOLVED_RESULT_BYTES {
         let why = format!(
             "a result is a JSON object as `tools/call` gives it, such as {{\"content\":[{{\"type\":\"text\",\"text\":\"…\"}}]}}, \
-             of at most {RESULT} bytes"
+             of at most {MAX_RESOLVED_RESULT_BYTES} bytes"
         );
         return Err(Unresolved::Unfit(why));
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Bytes of the longest answer that is kept.
-const LONGEST: u64 = 16 << 20;
+const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// The files of one data directory: `<data>/results/ab/abcd…`.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Results {
 
     /// Writes `body` durably; gives its name. Two who write the same do no harm. Blocks.
     pub(super) fn put(&self, body: &Bytes) -> io::Result<Digest> {
-        if body.len() as u64 > LONGEST {
+        if body.len() as u64 > MAX_RESULT_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("a result has {} bytes", body.len()),
@@ -71,7 +71,7 @@ impl Results {
     pub(super) fn get(&self, digest: &Digest) -> io::Result<Bytes> {
         let mut body = Vec::new();
         open(&self.path(digest))?
-            .take(LONGEST + 1)
+            .take(MAX_RESULT_BYTES + 1)
             .read_to_end(&mut body)?;
         if Digest::of(&body) == *digest {
             return Ok(body.into());

@@ -2,9 +2,9 @@
 //! made by the first start, so that a question that was asked before a restart can be answered
 //! after it.
 
-use super::claims::Error;
+use super::claims::StoreError;
 use super::journal::replace;
-use crate::mcp::round::{KEY, Seal};
+use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
@@ -12,14 +12,14 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// The file: the key in hex.
-const FILE: &str = "round-key";
+const KEY_FILE_NAME: &str = "round-key";
 
 /// Reads the key in the data directory `data`, or makes one. Blocks. An error when there is one
 /// that cannot be used: to make another would refuse the agents that answer a question now.
-pub fn open(data: &Path) -> Result<Seal, Error> {
-    let path = data.join(FILE);
+pub fn open(data: &Path) -> Result<RoundSeal, StoreError> {
+    let path = data.join(KEY_FILE_NAME);
     let failed = |what: &str| {
-        Error::Broken(format!(
+        StoreError::Broken(format!(
             "{} (what `requestState` is sealed with): {what}",
             path.display()
         ))
@@ -32,16 +32,16 @@ pub fn open(data: &Path) -> Result<Seal, Error> {
     {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut key = [0; KEY];
+            let mut key = [0; ROUND_KEY_BYTES];
             getrandom::fill(&mut key)
                 .map_err(|error| failed(&format!("no key can be made: {error}")))?;
-            let mut text = String::with_capacity(2 * KEY);
+            let mut text = String::with_capacity(2 * ROUND_KEY_BYTES);
             for byte in key {
                 let _ = write!(text, "{byte:02x}");
             }
             replace(data, &path, &text)
                 .map_err(|error| failed(&format!("it cannot be written: {error}")))?;
-            return Seal::new(&key).ok_or_else(|| failed("no key can be made"));
+            return RoundSeal::new(&key).ok_or_else(|| failed("no key can be made"));
         }
         Err(error) => return Err(failed(&format!("it cannot be read: {error}"))),
     };
@@ -58,14 +58,15 @@ pub fn open(data: &Path) -> Result<Seal, Error> {
         .take(1 << 10)
         .read_to_string(&mut text);
     let key = read.ok().and_then(|_| bytes(text.trim()));
-    let seal = key.and_then(|key| Seal::new(&key));
+    let seal = key.and_then(|key| RoundSeal::new(&key));
     seal.ok_or_else(|| {
         failed("it holds no key; remove it, and what it sealed is refused from then on")
     })
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let digits = hex.len() == 2 * KEY && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits =
+        hex.len() == 2 * ROUND_KEY_BYTES && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let pair = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     (0..hex.len())
         .step_by(2)
@@ -86,7 +87,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
         open(data).unwrap();
-        let path = data.join(FILE);
+        let path = data.join(KEY_FILE_NAME);
         let first = fs::read_to_string(&path).unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,

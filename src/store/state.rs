@@ -11,14 +11,16 @@ pub mod event;
 pub mod fence;
 pub mod hold;
 
-use crate::model::task::State;
-use budget::{Exceeded, Task};
-use claim::{Claim, Phase, Standing};
-use command::{Command, Intent, Reserve, Settle, Spend};
+use crate::model::task::TaskState;
+use budget::{Exceeded, TaskUsage};
+use claim::{Claim, ClaimPhase, ClaimStatus};
+use command::{Intent, Reserve, Settle, Spend, StoreCommand};
 use digest::Digest;
-use event::{Carried, Charge, Event, Evidence, Intended, Reserved, Settled, Spent};
-use fence::Session;
-use hold::{Hold, Stand, Undecided, Waiting};
+use event::{
+    BudgetReserved, BudgetSettled, Carried, Charge, Evidence, Intended, Settled, StoreEvent,
+};
+use fence::SessionFence;
+use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12,
 /// clock).
@@ -26,7 +28,7 @@ pub type Millis = u64;
 
 /// What a command or an event is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct StoreKeys {
     /// The call key.
     pub call: Option<Digest>,
     /// The task that pays.
@@ -39,27 +41,27 @@ pub struct Place {
 
 /// What is known of a [`Place`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct View {
+pub struct StoreView {
     /// The claim of the call key.
     pub claim: Option<Claim>,
     /// The task.
-    pub task: Option<Task>,
+    pub task: Option<TaskUsage>,
     /// The session.
-    pub session: Option<Session>,
+    pub session: Option<SessionFence>,
     /// What is held.
     pub hold: Option<Hold>,
     /// What waits for operators besides; known to a [`Command::Hold`] only.
-    pub waiting: Waiting,
+    pub waiting: WaitingHolds,
 }
 
-impl View {
+impl StoreView {
     /// Whether a caller is told of it what has to be so for good: an answer, or what operators
     /// decided. What runs or is refused harms nobody if it is forgotten.
     pub fn is_told(&self) -> bool {
         let is_decided = self
             .hold
             .as_ref()
-            .is_some_and(|hold| hold.phase != hold::Phase::Pending);
+            .is_some_and(|hold| hold.phase != hold::HoldPhase::Pending);
         is_decided
             || self
                 .claim
@@ -71,13 +73,13 @@ impl View {
 /// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one
 /// wins.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Refused {
+pub enum CommandRefusal {
     /// Step 8: the key is taken; how it stands tells the agent what to do.
-    Taken(Standing),
+    Taken(ClaimStatus),
     /// Step 9: a budget is used up.
     Budget(Exceeded),
     /// Step 10: it is held already, or is not allowed.
-    Held(Stand),
+    Held(HoldStatus),
     /// Step 10: too many calls are held.
     TooManyHolds,
     /// An operator's word changes nothing.
@@ -90,7 +92,7 @@ pub enum Refused {
     /// Step 7: the task cannot come to that state from where it is.
     State {
         /// Where it is.
-        before: Option<State>,
+        before: Option<TaskState>,
     },
     /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing
     /// about it.
@@ -99,17 +101,21 @@ pub enum Refused {
 
 /// What `command` does, given what is known at `now`. The event still has to be made durable and
 /// applied.
-pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refused> {
+pub fn decide(
+    command: &StoreCommand,
+    view: &StoreView,
+    now: Millis,
+) -> Result<StoreEvent, CommandRefusal> {
     match command {
-        Command::Begin(intent) => {
-            begin(intent, view, now).map(|intended| Event::Intended(Box::new(intended)))
+        StoreCommand::Begin(intent) => {
+            begin(intent, view, now).map(|intended| StoreEvent::Intended(Box::new(intended)))
         }
-        Command::Settle(settle) => settled(settle, view, now).map(Event::Settled),
-        Command::Reserve(reserve) => reserved(reserve, view, now).map(Event::Reserved),
-        Command::Spend(spend) => Ok(Event::Spent(spent(spend, now))),
-        Command::Enter { task, state } => {
+        StoreCommand::Settle(settle) => settled(settle, view, now).map(StoreEvent::Settled),
+        StoreCommand::Reserve(reserve) => reserved(reserve, view, now).map(StoreEvent::Reserved),
+        StoreCommand::Spend(spend) => Ok(StoreEvent::Spent(spent(spend, now))),
+        StoreCommand::Enter { task, state } => {
             let before = view.task.as_ref().and_then(|task| task.state);
-            let entered = Event::Entered {
+            let entered = StoreEvent::Entered {
                 task: *task,
                 state: *state,
                 at: now,
@@ -117,19 +123,19 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
             if state.may_follow(before) {
                 Ok(entered)
             } else {
-                Err(Refused::State { before })
+                Err(CommandRefusal::State { before })
             }
         }
-        Command::Hold(ask) => {
-            let held = hold::held(ask, view.hold.as_ref(), view.waiting, now)?;
-            Ok(Event::Held(Box::new(held)))
+        StoreCommand::Hold(ask) => {
+            let held = hold::open_hold(ask, view.hold.as_ref(), view.waiting, now)?;
+            Ok(StoreEvent::Held(Box::new(held)))
         }
-        Command::Decide(decide) => hold::decided(decide, view.hold.as_ref(), now)
-            .map(Event::Decided)
-            .map_err(Refused::Undecided),
-        Command::Fence { session, token } => {
+        StoreCommand::Decide(decide) => hold::decided(decide, view.hold.as_ref(), now)
+            .map(StoreEvent::Decided)
+            .map_err(CommandRefusal::Undecided),
+        StoreCommand::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
-            Ok(Event::Fenced {
+            Ok(StoreEvent::Fenced {
                 session: *session,
                 token: *token,
                 at: now,
@@ -140,15 +146,15 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
 
 /// Step 12: everything that the steps before found is found again, in their order, in one
 /// transaction.
-fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused> {
-    let standing = claim::standing(
+fn begin(intent: &Intent, view: &StoreView, now: Millis) -> Result<Intended, CommandRefusal> {
+    let standing = claim::claim_status(
         view.claim.as_ref(),
         &intent.fingerprint,
         intent.round.as_ref(),
         now,
     );
-    let Standing::Open { attempt, round } = standing else {
-        return Err(Refused::Taken(standing));
+    let ClaimStatus::Open { attempt, round } = standing else {
+        return Err(CommandRefusal::Taken(standing));
     };
     // A later round of one call has paid already.
     let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
@@ -157,13 +163,13 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         intent
             .limits
             .admit(view.task.as_ref(), &intent.price, now)
-            .map_err(Refused::Budget)?;
+            .map_err(CommandRefusal::Budget)?;
         intent.price.cost
     };
     if intent.hold.is_some() {
-        let stands = hold::stand(view.hold.as_ref(), now);
-        if stands != Stand::Allowed {
-            return Err(Refused::Held(stands));
+        let stands = hold::hold_status(view.hold.as_ref(), now);
+        if stands != HoldStatus::Allowed {
+            return Err(CommandRefusal::Held(stands));
         }
     }
     fence::admit(view.session.as_ref(), intent.fence)?;
@@ -189,19 +195,21 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
     })
 }
 
-fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused> {
+fn settled(settle: &Settle, view: &StoreView, now: Millis) -> Result<Settled, CommandRefusal> {
     let claim = view
         .claim
         .as_ref()
         .filter(|claim| claim.action == settle.action)
-        .ok_or(Refused::Settled)?;
+        .ok_or(CommandRefusal::Settled)?;
     if !claim.phase.may_become(&settle.phase, &settle.evidence) {
-        return Err(Refused::Settled);
+        return Err(CommandRefusal::Settled);
     }
     let charge = match &settle.phase {
-        Phase::NotSent | Phase::Failed { .. } => Charge::Release,
-        Phase::Unknown { .. } | Phase::AwaitingInput { .. } | Phase::Dispatching => Charge::Hold,
-        Phase::Completed(_) | Phase::Abandoned => {
+        ClaimPhase::NotSent | ClaimPhase::Failed { .. } => Charge::Release,
+        ClaimPhase::Unknown { .. } | ClaimPhase::AwaitingInput { .. } | ClaimPhase::Dispatching => {
+            Charge::Hold
+        }
+        ClaimPhase::Completed(_) | ClaimPhase::Abandoned => {
             Charge::Settle(settle.cost.unwrap_or(claim.reserved))
         }
     };
@@ -215,19 +223,23 @@ fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused
         evidence: settle.evidence.clone(),
         charge,
         // An unknown outcome has counted as a failure when it became one.
-        failed: settle.failed && !matches!(claim.phase, Phase::Unknown { .. }),
+        failed: settle.failed && !matches!(claim.phase, ClaimPhase::Unknown { .. }),
         seen: settle.seen,
     })
 }
 
 /// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is
 /// waited for.
-fn reserved(reserve: &Reserve, view: &View, now: Millis) -> Result<Reserved, Refused> {
+fn reserved(
+    reserve: &Reserve,
+    view: &StoreView,
+    now: Millis,
+) -> Result<BudgetReserved, CommandRefusal> {
     reserve
         .limits
         .admit(view.task.as_ref(), &reserve.price, now)
-        .map_err(Refused::Budget)?;
-    Ok(Reserved {
+        .map_err(CommandRefusal::Budget)?;
+    Ok(BudgetReserved {
         task: reserve.task,
         tool: reserve.price.tool.clone(),
         cost: reserve.price.cost,
@@ -236,8 +248,8 @@ fn reserved(reserve: &Reserve, view: &View, now: Millis) -> Result<Reserved, Ref
     })
 }
 
-fn spent(spend: &Spend, now: Millis) -> Spent {
-    Spent {
+fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
+    BudgetSettled {
         task: spend.task,
         tool: spend.tool.clone(),
         charge: spend.charge,
@@ -248,11 +260,11 @@ fn spent(spend: &Spend, now: Millis) -> Spent {
 }
 
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
-pub fn apply(event: &Event, view: &mut View) {
+pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     match event {
-        Event::Intended(intended) => {
+        StoreEvent::Intended(intended) => {
             if intended.round == 0 {
-                let task = view.task.get_or_insert_with(|| Task::new(intended.at));
+                let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
                 task.reserve(
                     intended.counted(),
                     intended.cost,
@@ -260,24 +272,24 @@ pub fn apply(event: &Event, view: &mut View) {
                     intended.at,
                 );
                 // What is done is done, whatever its agent says of it.
-                if intended.entry.state == State::Execute.word() {
-                    task.state = Some(State::Execute);
+                if intended.entry.state == TaskState::Execute.word() {
+                    task.state = Some(TaskState::Execute);
                 }
             }
-            view.session = Some(Session::holding(
+            view.session = Some(SessionFence::holding(
                 view.session.as_ref(),
                 intended.fence,
                 intended.at,
             ));
             view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
             if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
-                hold.phase = hold::Phase::Used {
+                hold.phase = hold::HoldPhase::Used {
                     action: intended.action,
                     at: intended.at,
                 };
             }
         }
-        Event::Settled(settled) => {
+        StoreEvent::Settled(settled) => {
             let Some(claim) = view
                 .claim
                 .as_mut()
@@ -294,7 +306,7 @@ pub fn apply(event: &Event, view: &mut View) {
                 task.note(settled.failed, settled.seen, settled.at);
                 task.prove(settled.action, &settled.phase);
                 // What is found out later, by whomever, says nothing of how the task fares now.
-                let is_done = matches!(settled.phase, Phase::Completed(_))
+                let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
                     && settled.evidence == Evidence::Exchange;
                 if is_done && !settled.failed {
                     task.succeed();
@@ -302,8 +314,8 @@ pub fn apply(event: &Event, view: &mut View) {
             }
             claim.settle(settled);
         }
-        Event::Reserved(reserved) => {
-            let task = view.task.get_or_insert_with(|| Task::new(reserved.at));
+        StoreEvent::Reserved(reserved) => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(reserved.at));
             task.reserve(
                 reserved.tool.as_str(),
                 reserved.cost,
@@ -311,8 +323,8 @@ pub fn apply(event: &Event, view: &mut View) {
                 reserved.at,
             );
         }
-        Event::Spent(spent) => {
-            let task = view.task.get_or_insert_with(|| Task::new(spent.at));
+        StoreEvent::Spent(spent) => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
             if let Some((reserved, charge)) = spent.charge {
                 task.settle(&spent.tool, reserved, charge);
             }
@@ -321,19 +333,19 @@ pub fn apply(event: &Event, view: &mut View) {
                 task.succeed();
             }
         }
-        Event::Entered { state, at, .. } => {
-            let task = view.task.get_or_insert_with(|| Task::new(*at));
+        StoreEvent::Entered { state, at, .. } => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(*at));
             (task.state, task.last) = (Some(*state), task.last.max(*at));
         }
-        Event::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
-        Event::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
-        Event::Carried(Carried::Session(_, session)) => view.session = Some(*session),
-        Event::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
-        Event::Held(held) => view.hold = Some(held.hold.clone()),
-        Event::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
-        Event::Noted(_) => {}
-        Event::Fenced { token, at, .. } => {
-            view.session = Some(Session::holding(view.session.as_ref(), *token, *at));
+        StoreEvent::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
+        StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
+        StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
+        StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
+        StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
+        StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
+        StoreEvent::Noted(_) => {}
+        StoreEvent::Fenced { token, at, .. } => {
+            view.session = Some(SessionFence::holding(view.session.as_ref(), *token, *at));
         }
     }
 }

@@ -2,20 +2,20 @@
 //! the record that changed it last. The memory store has nothing else; the embedded store keeps
 //! here what its index does not have yet.
 
-use super::state::budget::Task;
-use super::state::claim::{Claim, Phase};
-use super::state::command::Command;
+use super::state::budget::TaskUsage;
+use super::state::claim::{Claim, ClaimPhase};
+use super::state::command::StoreCommand;
 use super::state::digest::Digest;
-use super::state::event::Event;
-use super::state::fence::Session;
-use super::state::hold::{Hold, Waiting};
-use super::state::{Millis, Place, View, apply};
+use super::state::event::StoreEvent;
+use super::state::fence::SessionFence;
+use super::state::hold::{Hold, WaitingHolds};
+use super::state::{Millis, StoreKeys, StoreView, apply};
 use crate::model::ids::ActionId;
 use std::collections::{HashMap, HashSet};
 
 /// One thing, and when it last changed.
 #[derive(Debug, Clone)]
-pub(super) struct Kept<T> {
+pub(super) struct Versioned<T> {
     pub(super) value: T,
     /// The record that made it so.
     pub(super) change: u64,
@@ -23,12 +23,12 @@ pub(super) struct Kept<T> {
 
 /// Everything by its key.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) claims: HashMap<Digest, Kept<Claim>>,
-    pub(super) tasks: HashMap<Digest, Kept<Task>>,
-    pub(super) sessions: HashMap<Digest, Kept<Session>>,
+pub(super) struct StateTable {
+    pub(super) claims: HashMap<Digest, Versioned<Claim>>,
+    pub(super) tasks: HashMap<Digest, Versioned<TaskUsage>>,
+    pub(super) sessions: HashMap<Digest, Versioned<SessionFence>>,
     /// All that are open, and others.
-    pub(super) holds: HashMap<Digest, Kept<Hold>>,
+    pub(super) holds: HashMap<Digest, Versioned<Hold>>,
     /// The last record applied.
     pub(super) last: u64,
     /// The last record that is in the index, too.
@@ -37,29 +37,29 @@ pub(super) struct Table {
     pub(super) token: u64,
 }
 
-impl Table {
+impl StateTable {
     /// What is known here of `place`.
-    pub(super) fn view(&self, place: Place) -> View {
-        View {
+    pub(super) fn view(&self, place: StoreKeys) -> StoreView {
+        StoreView {
             claim: known(&self.claims, place.call),
             task: known(&self.tasks, place.task),
             session: known(&self.sessions, place.session),
             hold: known(&self.holds, place.hold),
-            waiting: Waiting::default(),
+            waiting: WaitingHolds::default(),
         }
     }
 
     /// How many held calls wait for operators at `now`, as `command` has to know.
-    pub(super) fn waiting(&self, command: &Command, now: Millis) -> Waiting {
-        let Command::Hold(ask) = command else {
-            return Waiting::default();
+    pub(super) fn waiting(&self, command: &StoreCommand, now: Millis) -> WaitingHolds {
+        let StoreCommand::Hold(ask) = command else {
+            return WaitingHolds::default();
         };
         let holds = self.holds.values().map(|kept| &kept.value);
         let agent = holds
             .clone()
             .filter(|hold| hold.is_alike(&ask.question, now))
             .count();
-        Waiting {
+        WaitingHolds {
             all: holds.filter(|hold| hold.is_waiting(now)).count(),
             agent,
         }
@@ -87,7 +87,7 @@ impl Table {
 
     /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's
     /// place, and keeps what comes of it.
-    pub(super) fn apply(&mut self, event: &Event, mut view: View, change: u64) {
+    pub(super) fn apply(&mut self, event: &StoreEvent, mut view: StoreView, change: u64) {
         apply(event, &mut view);
         self.last = self.last.max(change);
         let place = event.place();
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// The last record that changed anything of `place` that is still in memory; 0 when none did.
-    pub(super) fn changed(&self, place: Place) -> u64 {
+    pub(super) fn changed(&self, place: StoreKeys) -> u64 {
         let claim = place
             .call
             .and_then(|key| Some(self.claims.get(&key)?.change));
@@ -128,7 +128,7 @@ impl Table {
     /// open at `now`, which are counted. Gives the calls that were dropped.
     pub(super) fn drop_indexed(&mut self, upto: u64, now: Millis) -> Vec<ActionId> {
         self.indexed = upto;
-        let is_in_flight = |claim: &Claim| matches!(claim.phase, Phase::Dispatching);
+        let is_in_flight = |claim: &Claim| matches!(claim.phase, ClaimPhase::Dispatching);
         let in_flight = self
             .claims
             .values()
@@ -163,12 +163,17 @@ impl Table {
     }
 }
 
-fn known<T: Clone>(map: &HashMap<Digest, Kept<T>>, key: Option<Digest>) -> Option<T> {
+fn known<T: Clone>(map: &HashMap<Digest, Versioned<T>>, key: Option<Digest>) -> Option<T> {
     map.get(&key?).map(|kept| kept.value.clone())
 }
 
-fn keep<T>(map: &mut HashMap<Digest, Kept<T>>, key: Option<Digest>, value: Option<T>, change: u64) {
+fn keep<T>(
+    map: &mut HashMap<Digest, Versioned<T>>,
+    key: Option<Digest>,
+    value: Option<T>,
+    change: u64,
+) {
     if let (Some(key), Some(value)) = (key, value) {
-        map.insert(key, Kept { value, change });
+        map.insert(key, Versioned { value, change });
     }
 }

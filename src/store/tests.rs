@@ -1,9 +1,9 @@
 //! What every store promises, whatever it is built on.
 
 use super::claims::Store;
-use super::embedded::Embedded;
-use super::journal::{Journal, Options};
-use super::memory::Memory;
+use super::embedded::EmbeddedStore;
+use super::journal::{Journal, JournalOptions};
+use super::memory::MemoryStore;
 use crate::model::clock::Clock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use tempfile::TempDir;
 mod clocks;
 mod durable;
 mod holds;
-pub(crate) mod paper;
 mod promises;
 pub(crate) mod same;
+pub(crate) mod simulated_store;
 pub(crate) mod waited;
 
 /// A kind of store, and where scenarios put it.
 #[derive(Debug)]
-pub(crate) enum Stand {
+pub(crate) enum TestStore {
     Memory(Clock),
     Embedded(TempDir, Clock),
 }
 
-impl Stand {
+impl TestStore {
     fn memory(clock: Clock) -> Self {
         Self::Memory(clock)
     }
@@ -37,7 +37,7 @@ impl Stand {
     /// The store, as it was left. The one before has to be dropped.
     pub(crate) fn open(&self) -> Arc<dyn Store> {
         match self {
-            Self::Memory(clock) => Arc::new(Memory::new(*clock)),
+            Self::Memory(clock) => Arc::new(MemoryStore::new(*clock)),
             Self::Embedded(data, clock) => embedded(data.path(), *clock),
         }
     }
@@ -60,13 +60,13 @@ impl Stand {
 }
 
 fn embedded(data: &Path, clock: Clock) -> Arc<dyn Store> {
-    let options = Options {
+    let options = JournalOptions {
         gather: Duration::ZERO,
         reserve_bytes: 0,
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open(data, options).unwrap();
-    Arc::new(Embedded::open(data, journal, clock).unwrap())
+    Arc::new(EmbeddedStore::open(data, journal, clock).unwrap())
 }
 
 pub(in crate::store) fn copy_all(from: &Path, to: &Path) {

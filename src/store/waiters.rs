@@ -2,7 +2,7 @@
 //! one.
 
 use super::state::digest::Digest;
-use super::state::event::Event;
+use super::state::event::StoreEvent;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 pub(super) struct Waiters(Mutex<HashMap<Digest, Arc<Notify>>>);
 
 /// One who waits. Leaves when it is dropped, too: an agent may hang up.
-struct Waiter<'a> {
+struct KeyWaiter<'a> {
     waiters: &'a Waiters,
     key: Digest,
     notify: Arc<Notify>,
@@ -25,7 +25,7 @@ impl Waiters {
     /// once it can no longer be missed.
     pub(super) async fn wait(&self, key: Digest, is_over: impl FnOnce() -> bool) {
         let notify = self.0.lock().entry(key).or_default().clone();
-        let waiter = Waiter {
+        let waiter = KeyWaiter {
             waiters: self,
             key,
             notify,
@@ -39,18 +39,18 @@ impl Waiters {
     }
 
     /// Wakes everybody who waits for what happened.
-    pub(super) fn told(&self, event: &Event) {
+    pub(super) fn wake_for(&self, event: &StoreEvent) {
         match event {
-            Event::Settled(settled) => self.wake(&settled.key),
-            Event::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
-            Event::Decided(decided) => self.wake(&decided.key),
-            Event::Reserved(_)
-            | Event::Spent(_)
-            | Event::Entered { .. }
-            | Event::Fenced { .. }
-            | Event::Held(_)
-            | Event::Carried(_)
-            | Event::Noted(_) => {}
+            StoreEvent::Settled(settled) => self.wake(&settled.key),
+            StoreEvent::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
+            StoreEvent::Decided(decided) => self.wake(&decided.key),
+            StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Held(_)
+            | StoreEvent::Carried(_)
+            | StoreEvent::Noted(_) => {}
         }
     }
 
@@ -62,7 +62,7 @@ impl Waiters {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for KeyWaiter<'_> {
     fn drop(&mut self) {
         let mut waiting = self.waiters.0.lock();
         // Two: the map's and ours.

@@ -4,9 +4,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::traces::SPANS;
+use super::traces::SPAN_TARGET;
 use crate::model::clock::Clock;
-use crate::model::scrub::KNOWN;
+use crate::model::scrub::KNOWN_SECRETS;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use tracing::Subscriber;
@@ -20,14 +20,14 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum LogFormat {
     /// For people.
     Human,
     /// One JSON object per line.
     Json,
 }
 
-impl Shape {
+impl LogFormat {
     /// What suits stderr.
     pub fn of_stderr() -> Self {
         if std::io::stderr().is_terminal() {
@@ -67,7 +67,7 @@ pub fn level(written: &str) -> Result<EnvFilter, BadLevel> {
         .parse(directives)
         .map_err(|error| bad(&error))?;
     // Spans are for traces. Without this line they would be made for the log, and cost every call.
-    let no_spans: Directive = format!("{SPANS}=off")
+    let no_spans: Directive = format!("{SPAN_TARGET}=off")
         .parse()
         .map_err(|error| bad(&error))?;
     Ok(filter.add_directive(no_spans))
@@ -75,18 +75,18 @@ pub fn level(written: &str) -> Result<EnvFilter, BadLevel> {
 
 /// The layer that writes lines to `writer`. A writer that fails loses lines and nothing else: by
 /// default the library would complain on stderr, and panic when stderr is what is closed.
-pub(super) fn layer<S, W>(shape: Shape, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+pub(super) fn layer<S, W>(shape: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     let layer = tracing_subscriber::fmt::layer()
-        .with_writer(Clean(writer))
-        .with_timer(Wall)
+        .with_writer(ScrubbedWriter(writer))
+        .with_timer(UtcTime)
         .log_internal_errors(false);
     match shape {
-        Shape::Human => layer.boxed(),
-        Shape::Json => layer
+        LogFormat::Human => layer.boxed(),
+        LogFormat::Json => layer
             .with_ansi(false)
             .json()
             .flatten_event(true)
@@ -97,20 +97,23 @@ where
 }
 
 /// Takes secrets out of lines: nothing of ours writes one, and a line may hold what others wrote.
-struct Clean<W>(W);
+struct ScrubbedWriter<W>(W);
 
-impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for Clean<W> {
-    type Writer = Clean<W::Writer>;
+impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for ScrubbedWriter<W> {
+    type Writer = ScrubbedWriter<W::Writer>;
 
     fn make_writer(&'w self) -> Self::Writer {
-        Clean(self.0.make_writer())
+        ScrubbedWriter(self.0.make_writer())
     }
 }
 
-impl<W: io::Write> io::Write for Clean<W> {
+impl<W: io::Write> io::Write for ScrubbedWriter<W> {
     /// One write is one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match KNOWN.scrubber().and_then(|scrubber| scrubber.scrub(line)) {
+        match KNOWN_SECRETS
+            .scrubber()
+            .and_then(|scrubber| scrubber.scrub(line))
+        {
             Some(clean) => self.0.write_all(&clean).map(|()| line.len()),
             None => self.0.write(line),
         }
@@ -122,9 +125,9 @@ impl<W: io::Write> io::Write for Clean<W> {
 }
 
 /// The time of a line: RFC 3339 in UTC.
-struct Wall;
+struct UtcTime;
 
-impl FormatTime for Wall {
+impl FormatTime for UtcTime {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
         write!(writer, "{:.3}", Clock.wall())
     }

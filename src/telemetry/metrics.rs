@@ -8,16 +8,16 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-pub use effects::{Synced, Tally};
-pub use labels::{CallLabels, Outcome, Reload};
+pub use effects::{CallEffects, Synced};
+pub use labels::{CallLabels, CallOutcome, ReloadLabel};
 
 use super::tasks::heavy;
 use crate::model::ids::ServerName;
-use crate::model::scrub::KNOWN;
+use crate::model::scrub::KNOWN_SECRETS;
 use crate::model::side::SideDoor;
-use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKES, UNASKED_TASKS};
-use effects::Effects;
-use labels::{Hidden, Message, Pair, Server};
+use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKE_MEMBERS, UNASKED_TASKS};
+use effects::EffectMetrics;
+use labels::{HiddenLabels, LabelPair, MessageLabels, ServerLabel};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -32,12 +32,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The content type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new
 /// contract codes as `other`, so that a tool server which renames its tools all day cannot fill the
 /// memory (SECURITY §3I).
-pub const CALL_SERIES: usize = 10_000;
+pub const MAX_CALL_SERIES: usize = 10_000;
 
 /// All metrics of one process. Every method is cheap enough for the path of a call, except
 /// [`Metrics::render`].
@@ -49,28 +49,28 @@ pub struct Metrics {
     sent: Counter,
     latency: Histogram,
     stages: Stages,
-    upstream: Family<Server, Histogram, Buckets>,
-    upstream_up: Family<Server, Gauge>,
-    quarantined: Family<Hidden, Gauge>,
+    upstream: Family<ServerLabel, Histogram, Buckets>,
+    upstream_up: Family<ServerLabel, Gauge>,
+    quarantined: Family<HiddenLabels, Gauge>,
     quarantined_by_server: Mutex<BTreeMap<ServerName, Vec<(&'static str, i64)>>>,
-    quarantined_by_profile: Mutex<Vec<Hidden>>,
-    normalized: Family<Pair, Counter>,
-    reloads: Family<Pair, Counter>,
+    quarantined_by_profile: Mutex<Vec<HiddenLabels>>,
+    normalized: Family<LabelPair, Counter>,
+    reloads: Family<LabelPair, Counter>,
     policy_stale: Gauge,
     disabled: Gauge,
-    unavailable: Family<Pair, Counter>,
-    dropped: Family<Pair, Counter>,
-    refused: Family<Pair, Counter>,
-    messages: Family<Message, Counter>,
+    unavailable: Family<LabelPair, Counter>,
+    dropped: Family<LabelPair, Counter>,
+    refused: Family<LabelPair, Counter>,
+    messages: Family<MessageLabels, Counter>,
     ledger_dropped: Counter,
     dropped_early: Counter,
-    heads: Family<Pair, Counter>,
+    heads: Family<LabelPair, Counter>,
     secrets_removed: Counter,
     look_alikes: Counter,
     long_meta: Counter,
-    heavy: Family<Pair, Counter>,
+    heavy: Family<LabelPair, Counter>,
     sessions: Gauge,
-    effects: Effects,
+    effects: EffectMetrics,
 }
 
 /// The boundaries of a labelled histogram.
@@ -121,30 +121,34 @@ impl Metrics {
             long_meta: Counter::default(),
             heavy: Family::default(),
             sessions: Gauge::default(),
-            effects: Effects::new(),
+            effects: EffectMetrics::new(),
         };
-        for outcome in [Reload::Swapped, Reload::Kept] {
+        for outcome in [ReloadLabel::Swapped, ReloadLabel::Kept] {
             drop(
                 metrics
                     .reloads
-                    .get_or_create_owned(&Pair("outcome", outcome.word())),
+                    .get_or_create_owned(&LabelPair("outcome", outcome.word())),
             );
         }
         for outcome in ["kept", "stripped"] {
             drop(
                 metrics
                     .unavailable
-                    .get_or_create_owned(&Pair("outcome", outcome)),
+                    .get_or_create_owned(&LabelPair("outcome", outcome)),
             );
         }
         for outcome in ["failed", "left"] {
-            drop(metrics.heads.get_or_create_owned(&Pair("outcome", outcome)));
+            drop(
+                metrics
+                    .heads
+                    .get_or_create_owned(&LabelPair("outcome", outcome)),
+            );
         }
         for outcome in ["known", "made"] {
             drop(
                 metrics
                     .normalized
-                    .get_or_create_owned(&Pair("outcome", outcome)),
+                    .get_or_create_owned(&LabelPair("outcome", outcome)),
             );
         }
         for door in SideDoor::ALL {
@@ -152,7 +156,7 @@ impl Metrics {
                 drop(
                     metrics
                         .messages
-                        .get_or_create_owned(&Message(door.word(), outcome)),
+                        .get_or_create_owned(&MessageLabels(door.word(), outcome)),
                 );
             }
         }
@@ -301,7 +305,7 @@ impl Metrics {
             counter.inc();
             return;
         }
-        if self.call_series.fetch_add(1, Ordering::Relaxed) < CALL_SERIES {
+        if self.call_series.fetch_add(1, Ordering::Relaxed) < MAX_CALL_SERIES {
             self.calls.get_or_create(labels).inc();
         } else {
             self.calls.get_or_create(&labels.folded()).inc();
@@ -321,21 +325,21 @@ impl Metrics {
     /// A tool server's answer was complete `time` after the call was sent.
     pub fn upstream(&self, server: &ServerName, time: Duration) {
         self.upstream
-            .get_or_create(&Server(server.clone()))
+            .get_or_create(&ServerLabel(server.clone()))
             .observe(time.as_secs_f64());
     }
 
     /// A tool server answers, or no longer does.
     pub fn upstream_up(&self, server: &ServerName, up: bool) {
         self.upstream_up
-            .get_or_create(&Server(server.clone()))
+            .get_or_create(&ServerLabel(server.clone()))
             .set(i64::from(up));
     }
 
     /// A tool server is no longer configured: its state is forgotten, what was counted for it
     /// stays.
     pub fn upstream_gone(&self, server: &ServerName) {
-        self.upstream_up.remove(&Server(server.clone()));
+        self.upstream_up.remove(&ServerLabel(server.clone()));
         self.quarantined(server, &[]);
     }
 
@@ -360,7 +364,7 @@ impl Metrics {
                 .map(|(_, count)| count)
                 .sum();
             self.quarantined
-                .get_or_create(&Hidden(reason, None))
+                .get_or_create(&HiddenLabels(reason, None))
                 .set(sum);
         }
     }
@@ -373,7 +377,7 @@ impl Metrics {
             self.quarantined.get_or_create(&one).set(0);
         }
         for (reason, profile, count) in tools {
-            let labels = Hidden(reason, Some(profile));
+            let labels = HiddenLabels(reason, Some(profile));
             self.quarantined
                 .get_or_create(&labels)
                 .set(i64::try_from(*count).unwrap_or(i64::MAX));
@@ -384,16 +388,16 @@ impl Metrics {
     /// A tool was shown in a profile, by a schema that was made for it now or was known.
     pub fn normalized(&self, known: bool) {
         self.normalized
-            .get_or_create(&Pair("outcome", if known { "known" } else { "made" }))
+            .get_or_create(&LabelPair("outcome", if known { "known" } else { "made" }))
             .inc();
     }
 
     /// The policy was reloaded; also says whether the policy in force is stale.
-    pub fn reload(&self, outcome: Reload) {
+    pub fn reload(&self, outcome: ReloadLabel) {
         self.reloads
-            .get_or_create(&Pair("outcome", outcome.word()))
+            .get_or_create(&LabelPair("outcome", outcome.word()))
             .inc();
-        self.policy_stale(outcome == Reload::Kept);
+        self.policy_stale(outcome == ReloadLabel::Kept);
     }
 
     /// Whether the files on disk are invalid, so that the last good policy is kept.
@@ -410,24 +414,30 @@ impl Metrics {
     /// or `stripped`.
     pub fn unavailable_allowlist(&self, outcome: &'static str) {
         self.unavailable
-            .get_or_create(&Pair("outcome", outcome))
+            .get_or_create(&LabelPair("outcome", outcome))
             .inc();
     }
 
     /// A message was dropped without an answer. `reason` is fixed in the source.
     pub fn dropped(&self, reason: &'static str) {
-        self.dropped.get_or_create(&Pair("reason", reason)).inc();
+        self.dropped
+            .get_or_create(&LabelPair("reason", reason))
+            .inc();
     }
 
     /// A message was refused before it was a call to judge. `reason` is fixed in the source.
     pub fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&Pair("reason", reason)).inc();
+        self.refused
+            .get_or_create(&LabelPair("reason", reason))
+            .inc();
     }
 
     /// A message through a side door was `passed`, `refused`, or in observe mode one that
     /// `would_refuse`. Both words are fixed in the source.
     pub fn message(&self, door: &'static str, outcome: &'static str) {
-        self.messages.get_or_create(&Message(door, outcome)).inc();
+        self.messages
+            .get_or_create(&MessageLabels(door, outcome))
+            .inc();
     }
 
     /// Ledger entries were lost.
@@ -443,7 +453,7 @@ impl Metrics {
     /// A head of the ledger was to go to one place, and did or did not.
     pub fn head_left(&self, did: bool) {
         self.heads
-            .get_or_create(&Pair("outcome", if did { "left" } else { "failed" }))
+            .get_or_create(&LabelPair("outcome", if did { "left" } else { "failed" }))
             .inc();
     }
 
@@ -453,7 +463,7 @@ impl Metrics {
     }
 
     /// A judged call ended at `now`, on the steady clock.
-    pub fn effects(&self, tally: &Tally<'_>, now: Duration) {
+    pub fn effects(&self, tally: &CallEffects<'_>, now: Duration) {
         self.effects.count(tally, now);
     }
 
@@ -463,8 +473,8 @@ impl Metrics {
     }
 
     /// So many calls are held until operators decide.
-    pub fn held(&self, count: usize) {
-        self.effects.held(count);
+    pub fn set_held_calls(&self, count: usize) {
+        self.effects.set_held_calls(count);
     }
 
     /// Operators have decided, `allow` or `deny`, so long after the first call.
@@ -491,16 +501,16 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.secrets_removed
             .inner()
-            .store(KNOWN.removed(), Ordering::Relaxed);
+            .store(KNOWN_SECRETS.removed(), Ordering::Relaxed);
         self.look_alikes
             .inner()
-            .store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
+            .store(LOOK_ALIKE_MEMBERS.so_far(), Ordering::Relaxed);
         self.long_meta
             .inner()
             .store(LONG_META.so_far(), Ordering::Relaxed);
-        for (outcome, count) in heavy::TALLY.read() {
+        for (outcome, count) in heavy::HEAVY_WORK_COUNTS.read() {
             self.heavy
-                .get_or_create(&Pair("outcome", outcome))
+                .get_or_create(&LabelPair("outcome", outcome))
                 .inner()
                 .store(count, Ordering::Relaxed);
         }
@@ -510,7 +520,7 @@ impl Metrics {
         ] {
             if tally.so_far() > 0 {
                 self.dropped
-                    .get_or_create(&Pair("reason", reason))
+                    .get_or_create(&LabelPair("reason", reason))
                     .inner()
                     .store(tally.so_far(), Ordering::Relaxed);
             }

@@ -16,12 +16,12 @@ where
     F::Output: Send + 'static,
 {
     #[cfg(test)]
-    if stage::is_set() {
-        return stage::take(future);
+    if spawn_capture::is_set() {
+        return spawn_capture::take(future);
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     tokio::spawn(async move {
-        let bomb = Bomb(name);
+        let bomb = PanicReporter(name);
         let output = future.in_current_span().await;
         std::mem::forget(bomb);
         output
@@ -29,7 +29,7 @@ where
 }
 
 #[cfg(test)]
-pub(crate) mod stage {
+pub(crate) mod spawn_capture {
     //! Where a simulation runs on this thread, the simulation runs the tasks: it says who goes on
     //! next, and who dies.
 
@@ -43,27 +43,27 @@ pub(crate) mod stage {
     type Take = dyn Fn(Pin<Box<dyn Future<Output = ()>>>);
 
     thread_local! {
-        static STAGE: RefCell<Option<Rc<Take>>> = const { RefCell::new(None) };
+        static SPAWN_CAPTURE: RefCell<Option<Rc<Take>>> = const { RefCell::new(None) };
     }
 
     /// Until it is dropped, `take` is given what this thread spawns.
-    pub(crate) struct Stage(());
+    pub(crate) struct SpawnCapture(());
 
-    impl Stage {
+    impl SpawnCapture {
         pub(crate) fn set(take: impl Fn(Pin<Box<dyn Future<Output = ()>>>) + 'static) -> Self {
-            STAGE.set(Some(Rc::new(take)));
+            SPAWN_CAPTURE.set(Some(Rc::new(take)));
             Self(())
         }
     }
 
-    impl Drop for Stage {
+    impl Drop for SpawnCapture {
         fn drop(&mut self) {
-            STAGE.set(None);
+            SPAWN_CAPTURE.set(None);
         }
     }
 
     pub(super) fn is_set() -> bool {
-        STAGE.with_borrow(Option::is_some)
+        SPAWN_CAPTURE.with_borrow(Option::is_some)
     }
 
     pub(super) fn take<F>(future: F) -> JoinHandle<F::Output>
@@ -71,7 +71,7 @@ pub(crate) mod stage {
         F: Future<Output: Send> + Send + 'static,
     {
         let (done, ended) = oneshot::channel();
-        if let Some(take) = STAGE.with_borrow(Option::clone) {
+        if let Some(take) = SPAWN_CAPTURE.with_borrow(Option::clone) {
             take(Box::pin(async move { drop(done.send(future.await)) }));
         }
         #[expect(
@@ -92,12 +92,12 @@ pub(crate) mod stage {
 /// judging a call does. Dropped before its end, it goes on in a task of its own, so the waiting
 /// task may leave. A panic ends it, not that task.
 #[must_use = "dropped, it becomes a task"]
-pub struct Errand {
+pub struct DetachOnDrop {
     name: &'static str,
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Errand {
+impl DetachOnDrop {
     /// Work of that name, not yet begun.
     pub fn new(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl Errand {
     }
 }
 
-impl Future for Errand {
+impl Future for DetachOnDrop {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<()> {
@@ -116,7 +116,7 @@ impl Future for Errand {
             return Poll::Ready(());
         };
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            let bomb = Bomb(self.name);
+            let bomb = PanicReporter(self.name);
             let polled = work.as_mut().poll(task);
             std::mem::forget(bomb);
             polled
@@ -129,7 +129,7 @@ impl Future for Errand {
     }
 }
 
-impl Drop for Errand {
+impl Drop for DetachOnDrop {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         // Without a runtime the process is at its end, and so would the task be.
@@ -140,9 +140,9 @@ impl Drop for Errand {
 }
 
 /// Dropped only by a panic or an abort.
-struct Bomb(&'static str);
+struct PanicReporter(&'static str);
 
-impl Drop for Bomb {
+impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             tracing::error!(
@@ -160,13 +160,13 @@ mod tests {
     use tokio::sync::oneshot;
 
     /// Work of two steps, the second after `go`; says when it is done.
-    fn errand() -> (Errand, oneshot::Sender<()>, oneshot::Receiver<()>) {
+    fn errand() -> (DetachOnDrop, oneshot::Sender<()>, oneshot::Receiver<()>) {
         let ((go, gone), (done, ended)) = (oneshot::channel::<()>(), oneshot::channel());
         let work = async move {
             gone.await.unwrap();
             done.send(()).unwrap();
         };
-        (Errand::new("work", work), go, ended)
+        (DetachOnDrop::new("work", work), go, ended)
     }
 
     #[tokio::test]
@@ -197,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_ends_an_errand_only() {
         let (done, ended) = oneshot::channel::<()>();
-        let mut errand = Errand::new("work", async move {
+        let mut errand = DetachOnDrop::new("work", async move {
             let _done = done;
             tokio::task::yield_now().await;
             assert!(std::hint::black_box(false), "it panics");

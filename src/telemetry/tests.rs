@@ -1,6 +1,6 @@
 //! What an operator chooses.
 
-use super::Settings;
+use super::TelemetrySettings;
 
 fn log(option: Option<&str>, rust_log: Option<&str>) -> String {
     let read = |name: &str| {
@@ -10,7 +10,9 @@ fn log(option: Option<&str>, rust_log: Option<&str>) -> String {
             None
         }
     };
-    Settings::read(option.map(str::to_owned), read).unwrap().log
+    TelemetrySettings::read(option.map(str::to_owned), read)
+        .unwrap()
+        .log
 }
 
 #[test]
@@ -23,13 +25,23 @@ fn the_option_wins_over_the_environment_and_nothing_means_info() {
 
 #[test]
 fn traces_are_off_unless_a_collector_is_named() {
-    assert_eq!(Settings::read(None, |_| None).unwrap().traces, None);
+    assert_eq!(
+        TelemetrySettings::read(None, |_| None).unwrap().traces,
+        None
+    );
     let endpoint = |name: &str| {
         (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
     };
-    assert!(Settings::read(None, endpoint).unwrap().traces.is_some());
+    assert!(
+        TelemetrySettings::read(None, endpoint)
+            .unwrap()
+            .traces
+            .is_some()
+    );
     let nonsense = |name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "4318".to_owned());
-    let said = Settings::read(None, nonsense).unwrap_err().to_string();
+    let said = TelemetrySettings::read(None, nonsense)
+        .unwrap_err()
+        .to_string();
     assert!(
         said.starts_with("OTEL_EXPORTER_OTLP_ENDPOINT is not an http:// or https:// URL"),
         "{said}"

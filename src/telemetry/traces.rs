@@ -17,10 +17,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 /// The target of every span that is meant for a collector. Spans of other targets are never
 /// exported; spans of this one are never made while no collector is set.
-pub const SPANS: &str = "toolgate::span";
+pub const SPAN_TARGET: &str = "toolgate::span";
 
 /// `tracestate` at most, in bytes (W3C Trace Context §3.3.1.5); a longer one is left out.
-const STATE_BYTES: usize = 512;
+const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// Where a message stands in a trace.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ impl Trace {
         let Some(mut context) = traceparent.and_then(Self::parse) else {
             return Self::new();
         };
-        if let Some(state) = tracestate.filter(|state| state.len() <= STATE_BYTES) {
+        if let Some(state) = tracestate.filter(|state| state.len() <= MAX_TRACESTATE_BYTES) {
             context.state = state.parse().unwrap_or_default();
         }
         context
@@ -136,7 +136,7 @@ pub struct CallStart<'a> {
 /// (kind: server). Disabled, and free, while no collector is set.
 pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
     let span = info_span!(
-        target: SPANS,
+        target: SPAN_TARGET,
         "tools/call",
         "otel.name" = Empty,
         "otel.kind" = "server",
@@ -167,7 +167,7 @@ pub fn failed(span: &Span, error: &str) {
 /// Says on `span` how many steps the call's task has used (003-108), and what they cost (003-110),
 /// given in millionths.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
-pub fn used(span: &Span, steps: u64, cost: u64) {
+pub fn record_usage(span: &Span, steps: u64, cost: u64) {
     span.record("toolgate.steps_used", steps);
     span.record("toolgate.token_cost", cost as f64 / 1e6);
 }

@@ -4,10 +4,10 @@
 use crate::model::clock::Clock;
 use std::time::Duration;
 
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(1);
 /// What worked for so long is tried again without waiting longer than at first.
-const STEADY: Duration = Duration::from_secs(30);
+const STEADY_AFTER: Duration = Duration::from_secs(30);
 
 /// The wait before the next try.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Backoff {
 impl Default for Backoff {
     fn default() -> Self {
         Self {
-            wait: FIRST_WAIT,
+            wait: FIRST_RETRY_DELAY,
             works: None,
         }
     }
@@ -38,9 +38,9 @@ impl Backoff {
         if self
             .works
             .take()
-            .is_some_and(|since| Clock.steady().saturating_sub(since) >= STEADY)
+            .is_some_and(|since| Clock.steady().saturating_sub(since) >= STEADY_AFTER)
         {
-            self.wait = FIRST_WAIT;
+            self.wait = FIRST_RETRY_DELAY;
         }
     }
 
@@ -56,7 +56,7 @@ impl Backoff {
 
     fn next(&mut self) -> Duration {
         let wait = self.wait;
-        self.wait = (wait * 2).min(LONGEST_WAIT);
+        self.wait = (wait * 2).min(MAX_RETRY_DELAY);
         jittered(wait)
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn waits_grow_to_a_bound_and_start_over_only_after_a_steady_time() {
         let mut backoff = Backoff::default();
-        let mut longest = FIRST_WAIT;
+        let mut longest = FIRST_RETRY_DELAY;
         for _ in 0..12 {
             assert_eq!(backoff.longest(), longest);
             let wait = backoff.next();
@@ -83,16 +83,16 @@ mod tests {
                 longest / 2 <= wait && wait <= longest,
                 "{wait:?} of {longest:?}"
             );
-            longest = (longest * 2).min(LONGEST_WAIT);
+            longest = (longest * 2).min(MAX_RETRY_DELAY);
         }
-        assert_eq!(backoff.longest(), LONGEST_WAIT);
+        assert_eq!(backoff.longest(), MAX_RETRY_DELAY);
         backoff.works();
         backoff.broke();
-        assert_eq!(backoff.longest(), LONGEST_WAIT, "it broke at once");
+        assert_eq!(backoff.longest(), MAX_RETRY_DELAY, "it broke at once");
         backoff.works = backoff
             .works
-            .or(Some(Clock.steady().saturating_sub(STEADY)));
+            .or(Some(Clock.steady().saturating_sub(STEADY_AFTER)));
         backoff.broke();
-        assert_eq!(backoff.longest(), FIRST_WAIT);
+        assert_eq!(backoff.longest(), FIRST_RETRY_DELAY);
     }
 }

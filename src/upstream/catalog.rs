@@ -13,10 +13,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PAGES: usize = 50;
-const TOOLS: usize = 2_000;
+const MAX_LIST_PAGES: usize = 50;
+const MAX_TOOLS: usize = 2_000;
 /// Bytes of all definitions of one server (SECURITY §8).
-const BYTES: usize = 4 << 20;
+const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
 
 /// The tools of one server at one time.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Catalog {
     pub async fn fetch(link: &Link) -> Result<Self, Fault> {
         let mut catalog = Self::default();
         let (mut cursor, mut bytes): (Option<Text>, usize) = (None, 0);
-        for page in 0..PAGES {
+        for page in 0..MAX_LIST_PAGES {
             let answer = link
                 .ask("tools/list", Some(own_params(link, cursor.take())))
                 .await?;
@@ -47,9 +47,9 @@ impl Catalog {
             let tools = result.get("tools").and_then(|tools| tools.elements());
             let tools = tools
                 .ok_or_else(|| Fault::unsent("the tool server listed its tools without `tools`"))?;
-            if bytes > BYTES || catalog.tools.len() + tools.len() > TOOLS {
+            if bytes > DEFINITIONS_BYTES_MAX || catalog.tools.len() + tools.len() > MAX_TOOLS {
                 return Err(Fault::unsent(format!(
-                    "the tool server lists more than {TOOLS} tools or {BYTES} bytes"
+                    "the tool server lists more than {MAX_TOOLS} tools or {DEFINITIONS_BYTES_MAX} bytes"
                 )));
             }
             for tool in &tools {
@@ -72,7 +72,7 @@ impl Catalog {
             }
         }
         Err(Fault::unsent(format!(
-            "the tool server lists its tools on more than {PAGES} pages"
+            "the tool server lists its tools on more than {MAX_LIST_PAGES} pages"
         )))
     }
 

@@ -4,7 +4,7 @@
 //! one process group, and every way to end goes through the guard, so that nothing the program
 //! started stays behind (SECURITY §3H H3, §3I).
 
-use super::leftovers::{Leftovers, Record};
+use super::leftovers::{ChildRecord, Leftovers};
 use super::lineage;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
@@ -23,26 +23,26 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub mod program;
-mod said;
 pub mod sandbox;
+mod stderr;
 
-use said::Said;
 use sandbox::Sandbox;
+use stderr::StderrCapture;
 
 /// The hidden verb that makes toolgate a guard.
-pub const VERB: &str = "__guard";
+pub const GUARD_VERB: &str = "__guard";
 /// Tells a guard how to confine what it starts.
-pub const CONFINE: &str = "--confine";
+pub const CONFINE_FLAG: &str = "--confine";
 /// How long a tool server may take to end once its input was closed, unless configured.
-pub const GRACE: Duration = Duration::from_secs(2);
+pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// How long it may take to end after SIGTERM, and the guard to end what was killed.
-const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+const SIGTERM_GRACE: Duration = Duration::from_secs(2);
 /// How long what was said last may take to arrive after the end.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What to start.
 #[derive(Clone)]
-pub struct Command {
+pub struct ChildCommand {
     /// The program: a path, or a name that is looked up in the `PATH` of `env`, else in toolgate's
     /// own.
     pub program: String,
@@ -67,31 +67,31 @@ pub struct Exit {
 }
 
 /// A running tool server. Dropping it ends it and everything it started.
-pub struct Process {
+pub struct ChildProcess {
     pid: Pid,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
-    said: Arc<Said>,
+    said: Arc<StderrCapture>,
     exit: watch::Receiver<Option<Exit>>,
     end: CancellationToken,
 }
 
-impl Process {
+impl ChildProcess {
     /// Starts `command` under a guard. `guard_program` is the path of the toolgate binary. Call it
     /// inside the runtime. A program that cannot be found or executed is a fault; one that ends
     /// at once is a process that ends.
     pub fn spawn(
-        command: &Command,
+        command: &ChildCommand,
         guard_program: &Path,
         record: &Leftovers,
     ) -> Result<Self, Fault> {
         let program = program::find(command)?;
         let record = record.begin(&command.name).unwrap_or_else(|error| {
             tracing::warn!(server = %command.name, %error, "a tool server is started without a record of its process");
-            Record::default()
+            ChildRecord::default()
         });
         let mut guard = std::process::Command::new(guard_program);
-        guard.arg(VERB);
+        guard.arg(GUARD_VERB);
         if let Some(path) = record.path() {
             guard.arg("--record").arg(path);
         }
@@ -99,7 +99,7 @@ impl Process {
             guard.arg("--umask").arg(format!("{umask:o}"));
         }
         if !command.sandbox.is_none() {
-            guard.arg(CONFINE).arg(command.sandbox.told());
+            guard.arg(CONFINE_FLAG).arg(command.sandbox.told());
         }
         guard.arg("--").arg(program).args(&command.args);
         guard
@@ -124,7 +124,11 @@ impl Process {
         Self::watched(command, child, record)
     }
 
-    fn watched(command: &Command, mut child: Child, record: Record) -> Result<Self, Fault> {
+    fn watched(
+        command: &ChildCommand,
+        mut child: Child,
+        record: ChildRecord,
+    ) -> Result<Self, Fault> {
         let pid = child
             .id()
             .and_then(|pid| i32::try_from(pid).ok())
@@ -137,11 +141,11 @@ impl Process {
                 command.name
             )));
         };
-        let said = Arc::new(Said::new(command));
+        let said = Arc::new(StderrCapture::new(command));
         let listening = tasks::spawn("child_stderr", Arc::clone(&said).listen(stderr));
         let (exited, exit) = watch::channel(None);
         let end = CancellationToken::new();
-        let watch = Watch {
+        let watch = ChildWatcher {
             child,
             pid,
             listening,
@@ -194,7 +198,7 @@ impl Process {
     }
 
     /// Up to 64 KiB of what it last said on standard error: cleaned lines, oldest first.
-    pub fn said(&self) -> Vec<String> {
+    pub fn stderr_tail(&self) -> Vec<String> {
         self.said.kept()
     }
 
@@ -208,7 +212,7 @@ impl Process {
         if self.exit().is_none() {
             lineage::signal_group(self.pid, Signal::TERM);
         }
-        if let Ok(exit) = tokio::time::timeout(AFTER_SIGNAL, self.ended()).await {
+        if let Ok(exit) = tokio::time::timeout(SIGTERM_GRACE, self.ended()).await {
             return exit;
         }
         self.end.cancel();
@@ -216,7 +220,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // The task that waits for the process ends it. Should the runtime go first, the guard sees
         // the pipe close.
@@ -224,7 +228,7 @@ impl Drop for Process {
     }
 }
 
-impl fmt::Debug for Process {
+impl fmt::Debug for ChildProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Process")
             .field("pid", &self.id())
@@ -257,17 +261,17 @@ async fn until_ended(mut exit: watch::Receiver<Option<Exit>>) -> Exit {
 }
 
 /// Waits for one guard, ends it when told to, and reaps it always.
-struct Watch {
+struct ChildWatcher {
     child: Child,
     pid: Pid,
     listening: JoinHandle<()>,
     exited: watch::Sender<Option<Exit>>,
     end: CancellationToken,
     /// Removed once the process is gone.
-    _record: Record,
+    _record: ChildRecord,
 }
 
-impl Watch {
+impl ChildWatcher {
     async fn until_reaped(mut self) {
         let status = tokio::select! {
             status = self.child.wait() => status,
@@ -276,7 +280,7 @@ impl Watch {
         let status = status
             .ok()
             .and_then(|status| status.code().or_else(|| self.killed(status)));
-        if tokio::time::timeout(LAST_WORDS, &mut self.listening)
+        if tokio::time::timeout(STDERR_DRAIN_TIMEOUT, &mut self.listening)
             .await
             .is_err()
         {
@@ -297,7 +301,7 @@ impl Watch {
     async fn kill(&mut self) -> std::io::Result<std::process::ExitStatus> {
         let pause = Duration::from_millis(20);
         let mut waited = Duration::ZERO;
-        while waited < AFTER_SIGNAL {
+        while waited < SIGTERM_GRACE {
             lineage::kill_descendants(self.pid);
             if let Ok(status) = tokio::time::timeout(pause, self.child.wait()).await {
                 return status;

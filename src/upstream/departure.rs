@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-const WAITS: u8 = 0;
-const LEFT: u8 = 1;
-const TAKEN_BACK: u8 = 2;
+const STATE_WAITING: u8 = 0;
+const STATE_LEFT: u8 = 1;
+const STATE_TAKEN_BACK: u8 = 2;
 
 /// Whether one request has left, of which a second one would be a second call. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ pub struct TakenBack;
 impl Departure {
     /// Asked by who writes it, right before its first byte; from then on it may have left.
     pub fn leaves(&self) -> Result<(), TakenBack> {
-        if self.becomes(LEFT) {
+        if self.becomes(STATE_LEFT) {
             Ok(())
         } else {
             Err(TakenBack)
@@ -30,13 +30,13 @@ impl Departure {
 
     /// Takes it back: from now on no byte of it leaves. False when one may have left.
     pub fn take_back(&self) -> bool {
-        self.becomes(TAKEN_BACK)
+        self.becomes(STATE_TAKEN_BACK)
     }
 
     fn becomes(&self, last: u8) -> bool {
-        let before = self
-            .0
-            .compare_exchange(WAITS, last, Ordering::AcqRel, Ordering::Acquire);
+        let before =
+            self.0
+                .compare_exchange(STATE_WAITING, last, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok() || before == Err(last)
     }
 }

@@ -2,7 +2,7 @@
 //! Standard Webhooks (<https://www.standardwebhooks.com>), bounded in time, size and number. Redirects are not followed.
 
 use super::http::Connections;
-use crate::mcp::json::{FROM_AGENT, Limits, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, Text};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::telemetry::tasks;
@@ -22,22 +22,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 /// What a hook's secret begins with.
-const PREFIX: &str = "whsec_";
+const HOOK_SECRET_PREFIX: &str = "whsec_";
 /// Bytes of a key.
-const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+const KEY_BYTES_BOUNDS: std::ops::RangeInclusive<usize> = 24..=64;
 /// Requests to one hook at once.
-pub const AT_ONCE: usize = 64;
+pub const MAX_CONCURRENT_HOOK_REQUESTS: usize = 64;
 /// Calls that one after-hook has not heard of yet, at most: what comes then is dropped.
-pub const WAITING: usize = 256;
+pub const MAX_QUEUED_HOOK_EVENTS: usize = 256;
 /// What a hook answers; its arguments are judged like an agent's afterwards.
-const ANSWER: Limits = Limits {
+const HOOK_ANSWER_LIMITS: JsonLimits = JsonLimits {
     bytes: 1 << 20,
-    ..FROM_AGENT
+    ..AGENT_JSON_LIMITS
 };
 
-const ID: HeaderName = HeaderName::from_static("webhook-id");
-const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// One hook. Those who share it share its room.
 pub struct Hook {
@@ -53,7 +53,7 @@ pub struct Hook {
 /// What a before-hook answers; an empty answer (204) says nothing.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Answer {
+pub struct HookAnswer {
     /// Arguments to lay over the call's, at their top level.
     pub arguments: Option<Map<String, Value>>,
     /// Whether the call is not to be sent.
@@ -64,7 +64,7 @@ pub struct Answer {
 
 /// Why nothing usable came back.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failed {
+pub enum HookError {
     /// No connection, or one that broke.
     #[error("no answer: {0}")]
     Unreachable(String),
@@ -79,7 +79,7 @@ pub enum Failed {
     Unreadable(String),
 }
 
-impl Failed {
+impl HookError {
     /// The same for agents, who learn nothing of where hooks are.
     pub fn words(&self) -> &'static str {
         match self {
@@ -99,9 +99,9 @@ impl std::fmt::Debug for Hook {
 /// The key in `secret`: `whsec_` and 24 to 64 bytes in base64.
 pub fn key_of(secret: &Secret) -> Option<Vec<u8>> {
     let key = STANDARD
-        .decode(secret.expose().strip_prefix(PREFIX)?)
+        .decode(secret.expose().strip_prefix(HOOK_SECRET_PREFIX)?)
         .ok()?;
-    KEY_BYTES.contains(&key.len()).then_some(key)
+    KEY_BYTES_BOUNDS.contains(&key.len()).then_some(key)
 }
 
 impl Hook {
@@ -110,7 +110,10 @@ impl Hook {
     pub fn new(name: String, url: &Url, key: Secret, timeout: Duration) -> Option<Self> {
         key_of(&key)?;
         let uri = url.as_str().parse().ok()?;
-        let (room, waiting) = (Semaphore::new(AT_ONCE), Arc::new(Semaphore::new(WAITING)));
+        let (room, waiting) = (
+            Semaphore::new(MAX_CONCURRENT_HOOK_REQUESTS),
+            Arc::new(Semaphore::new(MAX_QUEUED_HOOK_EVENTS)),
+        );
         Some(Self {
             name,
             uri,
@@ -127,21 +130,21 @@ impl Hook {
         connections: &Connections,
         id: &str,
         body: Bytes,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<HookAnswer, HookError> {
         let (status, body) = self.post(connections, id, body).await?;
         match status {
-            StatusCode::NO_CONTENT => Ok(Answer::default()),
+            StatusCode::NO_CONTENT => Ok(HookAnswer::default()),
             StatusCode::OK => {
-                let text = Text::read(body, &ANSWER)
-                    .map_err(|error| Failed::Unreadable(error.to_string()))?;
+                let text = Text::read(body, &HOOK_ANSWER_LIMITS)
+                    .map_err(|error| HookError::Unreadable(error.to_string()))?;
                 // An empty list would be read as an answer without members.
                 if !text.is_object() {
-                    return Err(Failed::Unreadable("not an object".to_owned()));
+                    return Err(HookError::Unreadable("not an object".to_owned()));
                 }
                 text.parse()
-                    .map_err(|error| Failed::Unreadable(error.to_string()))
+                    .map_err(|error| HookError::Unreadable(error.to_string()))
             }
-            other => Err(Failed::Status(other.as_u16())),
+            other => Err(HookError::Status(other.as_u16())),
         }
     }
 
@@ -157,7 +160,7 @@ impl Hook {
         connections: Connections,
         (id, body): (String, Bytes),
         place: P,
-        told: impl FnOnce(Result<(), Failed>) + Send + 'static,
+        told: impl FnOnce(Result<(), HookError>) + Send + 'static,
     ) {
         let hook = self.clone();
         tasks::spawn("after-hook", async move {
@@ -172,10 +175,10 @@ impl Hook {
         connections: &Connections,
         id: &str,
         body: Bytes,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), HookError> {
         match self.post(connections, id, body).await? {
             (status, _) if status.is_success() => Ok(()),
-            (status, _) => Err(Failed::Status(status.as_u16())),
+            (status, _) => Err(HookError::Status(status.as_u16())),
         }
     }
 
@@ -184,24 +187,24 @@ impl Hook {
         connections: &Connections,
         id: &str,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Failed> {
+    ) -> Result<(StatusCode, Bytes), HookError> {
         let exchange = async {
             let _room = self.room.acquire().await;
             let headers = self
                 .headers(id, &body)
-                .ok_or_else(|| Failed::Unreachable("its headers".to_owned()))?;
+                .ok_or_else(|| HookError::Unreachable("its headers".to_owned()))?;
             let response = connections
                 .post(self.uri.clone(), headers, body)
                 .await
-                .map_err(Failed::Unreachable)?;
+                .map_err(HookError::Unreachable)?;
             let (head, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER.bytes).collect().await;
-            let body = body.map_err(|error| Failed::Unreadable(error.to_string()))?;
+            let body = Limited::new(body, HOOK_ANSWER_LIMITS.bytes).collect().await;
+            let body = body.map_err(|error| HookError::Unreadable(error.to_string()))?;
             Ok((head.status, body.to_bytes()))
         };
         tokio::time::timeout(self.timeout, exchange)
             .await
-            .unwrap_or(Err(Failed::Late(self.timeout)))
+            .unwrap_or(Err(HookError::Late(self.timeout)))
     }
 
     fn headers(&self, id: &str, body: &[u8]) -> Option<HeaderMap> {
@@ -209,7 +212,11 @@ impl Hook {
         let signature = sign(&key_of(&self.key)?, (id, &timestamp), body)?;
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in [(ID, id), (TIMESTAMP, &timestamp), (SIGNATURE, &signature)] {
+        for (name, value) in [
+            (WEBHOOK_ID, id),
+            (WEBHOOK_TIMESTAMP, &timestamp),
+            (WEBHOOK_SIGNATURE, &signature),
+        ] {
             headers.insert(name, HeaderValue::from_str(value).ok()?);
         }
         Some(headers)

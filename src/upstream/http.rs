@@ -4,12 +4,14 @@
 //! Redirects are not followed, nothing is decompressed, no proxy is read from the environment
 //! (SECURITY §3B B12–B14).
 
-mod lane;
+mod pool;
 
-pub use lane::Arriving;
+pub use pool::Arriving;
 
-use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::headers::{
+    METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, SESSION_HEADER, encode, name_of,
+};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::Fault;
 use crate::upstream::departure::Departure;
@@ -20,8 +22,8 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use lane::Lane;
 use parking_lot::Mutex;
+use pool::ConnectionPool;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +37,11 @@ pub use payload::Payload;
 use payload::payload;
 use untouched::is_untouched;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-const NOT_YET: HeaderValue = HeaderValue::from_static("");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON_TYPE: HeaderValue = HeaderValue::from_static("application/json");
+const ACCEPT_JSON_OR_EVENTS: HeaderValue =
+    HeaderValue::from_static("application/json, text/event-stream");
+const PLACEHOLDER_VALUE: HeaderValue = HeaderValue::from_static("");
+const EVENT_STREAM_TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A lossy network needs several tries for one connection (SECURITY §4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -49,7 +52,7 @@ pub struct Connections {
     tls: Client<HttpsConnector<HttpConnector>, Payload>,
     plain: HttpConnector,
     /// By address; all of them are in the configuration.
-    lanes: Arc<Mutex<HashMap<Uri, Arc<Lane>>>>,
+    lanes: Arc<Mutex<HashMap<Uri, Arc<ConnectionPool>>>>,
 }
 
 /// Makes the connections that all endpoints share.
@@ -81,7 +84,7 @@ pub fn connections() -> Result<Connections, Fault> {
 
 impl Connections {
     /// The lane to where `uri` is; none with TLS, where what it costs is not the connection.
-    fn lane(&self, uri: &Uri) -> Option<Arc<Lane>> {
+    fn lane(&self, uri: &Uri) -> Option<Arc<ConnectionPool>> {
         let plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
         let address = Uri::builder()
             .scheme("http")
@@ -90,7 +93,7 @@ impl Connections {
         let mut lanes = self.lanes.lock();
         let lane = lanes
             .entry(address.clone())
-            .or_insert_with(|| Lane::new(self.plain.clone(), address));
+            .or_insert_with(|| ConnectionPool::new(self.plain.clone(), address));
         Some(lane.clone())
     }
 
@@ -114,11 +117,11 @@ impl Connections {
 
 /// Where a server is, and what it is told with every request.
 #[derive(Clone)]
-pub struct Endpoint(Arc<Place>);
+pub struct ServerEndpoint(Arc<EndpointInner>);
 
-struct Place {
+struct EndpointInner {
     connections: Connections,
-    lane: Option<Arc<Lane>>,
+    lane: Option<Arc<ConnectionPool>>,
     uri: Uri,
     /// Of every request.
     headers: HeaderMap,
@@ -126,7 +129,7 @@ struct Place {
     modern: HeaderMap,
 }
 
-impl std::fmt::Debug for Endpoint {
+impl std::fmt::Debug for ServerEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Endpoint({:?})", self.0.uri.host())
     }
@@ -145,7 +148,7 @@ pub struct Wire {
     pub departure: Option<Departure>,
 }
 
-impl Endpoint {
+impl ServerEndpoint {
     /// An endpoint at `uri` with configured headers.
     pub fn new(connections: Connections, uri: Uri, mut headers: HeaderMap) -> Self {
         let lane = connections.lane(&uri);
@@ -154,12 +157,12 @@ impl Endpoint {
         }
         let mut modern = HeaderMap::with_capacity(headers.len() + 8);
         modern.extend(headers.clone());
-        modern.insert(CONTENT_TYPE, JSON);
-        modern.insert(ACCEPT, BOTH);
-        for name in [PROTOCOL_VERSION, METHOD, NAME] {
-            modern.insert(name, NOT_YET);
+        modern.insert(CONTENT_TYPE, JSON_TYPE);
+        modern.insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
+        for name in [PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER] {
+            modern.insert(name, PLACEHOLDER_VALUE);
         }
-        Self(Arc::new(Place {
+        Self(Arc::new(EndpointInner {
             connections,
             lane,
             uri,
@@ -184,12 +187,12 @@ impl Endpoint {
         let headers = request.headers_mut();
         if let Some(revision) = wire.revision {
             headers.insert(
-                PROTOCOL_VERSION,
+                PROTOCOL_VERSION_HEADER,
                 HeaderValue::from_static(revision.as_str()),
             );
         }
         if let Some(session) = &wire.session {
-            headers.insert(SESSION, session.clone());
+            headers.insert(SESSION_HEADER, session.clone());
         }
         for (name, value) in &wire.params {
             let name = HeaderName::from_bytes(name.as_bytes());
@@ -204,31 +207,34 @@ impl Endpoint {
 
     /// Sends one message.
     pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
-        let modern = wire
-            .revision
-            .filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
+        let modern = wire.revision.filter(|revision| {
+            message.kind == MessageKind::Request && revision.era() == Era::Modern
+        });
         let Some(revision) = modern else {
             let mut request =
                 self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
-            request.headers_mut().insert(CONTENT_TYPE, JSON);
-            request.headers_mut().insert(ACCEPT, BOTH);
+            request.headers_mut().insert(CONTENT_TYPE, JSON_TYPE);
+            request.headers_mut().insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
             return self.send(request).await;
         };
         let mut headers = self.0.modern.clone();
         headers.insert(
-            PROTOCOL_VERSION,
+            PROTOCOL_VERSION_HEADER,
             HeaderValue::from_static(revision.as_str()),
         );
         let unfit = |_| Fault::unsent("the method cannot travel as a header");
         headers.insert(
-            METHOD,
+            METHOD_HEADER,
             HeaderValue::from_str(&message.method).map_err(unfit)?,
         );
         match name_of(message) {
             Some(name) => {
-                drop(headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?));
+                drop(headers.insert(
+                    NAME_HEADER,
+                    HeaderValue::from_str(&encode(&name)).map_err(unfit)?,
+                ));
             }
-            None => drop(headers.remove(NAME)),
+            None => drop(headers.remove(NAME_HEADER)),
         }
         self.send(self.request(headers, Method::POST, wire, message.encode())?)
             .await
@@ -237,7 +243,7 @@ impl Endpoint {
     /// Opens an event stream, from the start or after an event.
     pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
         let mut request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new())?;
-        request.headers_mut().insert(ACCEPT, EVENTS);
+        request.headers_mut().insert(ACCEPT, EVENT_STREAM_TYPE);
         if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
             request.headers_mut().insert(LAST_EVENT_ID, after);
         }

@@ -2,18 +2,18 @@
 //! is introduced to it (SECURITY §3C C6, C12). What it decides is the policy's business, which is
 //! on a higher floor.
 
-use crate::mcp::answer::INTERNAL;
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 
 /// Questions of one answer that are looked at (SECURITY §8); with more it is withheld.
-const QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// A request or notification of a server, and whom it is for.
 #[derive(Debug, Clone, Copy)]
-pub struct Spoken<'a> {
+pub struct ServerMessage<'a> {
     /// Who would hear it.
     pub caller: &'a Caller,
     /// Who says it.
@@ -28,16 +28,16 @@ pub struct Spoken<'a> {
 pub type Unheard = (i64, &'static str);
 
 /// Stands between servers and agents for everything but answers.
-pub trait Keeper: Send + Sync {
+pub trait ServerMessagePolicy: Send + Sync {
     /// May the agent hear it?
-    fn lets_through(&self, spoken: &Spoken<'_>) -> Result<(), Unheard>;
+    fn lets_through(&self, spoken: &ServerMessage<'_>) -> Result<(), Unheard>;
     /// The parameters of an agent's `initialize` as `server` reads them.
     fn introduce(&self, caller: &Caller, server: &ServerName, params: &Text) -> Text;
 }
 
 /// Nobody stands there: everything passes as it is.
-impl Keeper for () {
-    fn lets_through(&self, _: &Spoken<'_>) -> Result<(), Unheard> {
+impl ServerMessagePolicy for () {
+    fn lets_through(&self, _: &ServerMessage<'_>) -> Result<(), Unheard> {
         Ok(())
     }
 
@@ -47,17 +47,17 @@ impl Keeper for () {
 }
 
 /// May the agent hear a notification or a request: it, and all that is asked in a notification?
-pub fn hears(keeper: &dyn Keeper, spoken: &Spoken<'_>) -> Result<(), Unheard> {
-    let Spoken {
+pub fn hears(keeper: &dyn ServerMessagePolicy, spoken: &ServerMessage<'_>) -> Result<(), Unheard> {
+    let ServerMessage {
         caller,
         server,
         revision,
         message,
     } = *spoken;
     keeper.lets_through(spoken)?;
-    let said = Some(message).filter(|message| message.kind == Kind::Notification);
+    let said = Some(message).filter(|message| message.kind == MessageKind::Notification);
     let asks = said.and_then(|said| asks_too_much(keeper, (caller, server, revision), said));
-    asks.map_or(Ok(()), |words| Err((INTERNAL, words)))
+    asks.map_or(Ok(()), |words| Err((INTERNAL_ERROR, words)))
 }
 
 /// What a server's answer, or what it says of a task, asks that the agent may not hear, as words;
@@ -65,12 +65,12 @@ pub fn hears(keeper: &dyn Keeper, spoken: &Spoken<'_>) -> Result<(), Unheard> {
 /// also ask for with errors (2025-11-25). Each question is recorded, so this is done once for each
 /// message.
 pub fn asks_too_much(
-    keeper: &dyn Keeper,
+    keeper: &dyn ServerMessagePolicy,
     (caller, server, revision): (&Caller, &ServerName, &'static str),
     said: &Message,
 ) -> Option<&'static str> {
     let body = said.body.as_ref()?;
-    let mut asked = Asked {
+    let mut asked = QuestionCheck {
         keeper,
         caller,
         server,
@@ -92,18 +92,18 @@ pub fn asks_too_much(
 }
 
 /// What one message asks.
-struct Asked<'a> {
-    keeper: &'a dyn Keeper,
+struct QuestionCheck<'a> {
+    keeper: &'a dyn ServerMessagePolicy,
     caller: &'a Caller,
     server: &'a ServerName,
     revision: &'static str,
     questions: usize,
 }
 
-impl Asked<'_> {
+impl QuestionCheck<'_> {
     fn by_result(&mut self, requests: &Text) -> Option<&'static str> {
         let Some(mut requests) = requests.members() else {
-            return Some(NO_FORM);
+            return Some(UNKNOWN_FORM_MESSAGE);
         };
         requests.find_map(|(_, question)| {
             let method = question.get("method");
@@ -126,7 +126,7 @@ impl Asked<'_> {
 
     fn question(&mut self, method: &str, params: Option<Text>) -> Option<&'static str> {
         self.questions += 1;
-        if self.questions > QUESTIONS {
+        if self.questions > MAX_QUESTIONS {
             return Some("the tool server asked for more input than one answer may");
         }
         let message = &Message::request(0, method, params);
@@ -138,7 +138,7 @@ impl Asked<'_> {
             ..
         } = *self;
         keeper
-            .lets_through(&Spoken {
+            .lets_through(&ServerMessage {
                 caller,
                 server,
                 revision,
@@ -150,10 +150,14 @@ impl Asked<'_> {
 }
 
 /// What an agent reads of questions that have another form than the revisions give them.
-const NO_FORM: &str = "the tool server asked for input in no form that is known";
+const UNKNOWN_FORM_MESSAGE: &str = "the tool server asked for input in no form that is known";
 
 /// The error that stands for an answer which is withheld.
 pub fn withheld(answer: &Message, words: &str) -> Message {
-    debug_assert_eq!(answer.kind, Kind::Response, "only answers are withheld");
-    Message::error(answer.id.clone(), INTERNAL, words, None)
+    debug_assert_eq!(
+        answer.kind,
+        MessageKind::Response,
+        "only answers are withheld"
+    );
+    Message::error(answer.id.clone(), INTERNAL_ERROR, words, None)
 }

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// First word of a record.
-const MARK: &str = "toolgate-child-1";
+const RECORD_MARK: &str = "toolgate-child-1";
 /// Longest record in bytes.
-const LONGEST: u64 = 16 * 1024;
+const RECORD_BYTES_MAX: u64 = 16 * 1024;
 /// Most records one sweep reads.
-const MOST: usize = 4096;
+const MAX_RECORDS_PER_SWEEP: usize = 4096;
 /// How long killed processes may take to be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where records of running children are kept.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ pub struct Leftovers {
 
 /// The record of one running child; removed when dropped.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct ChildRecord {
     path: Option<PathBuf>,
 }
 
@@ -64,20 +64,20 @@ impl Leftovers {
     }
 
     /// Begins the record of a child of `server`; its processes are added once they run.
-    pub fn begin(&self, server: &ServerName) -> io::Result<Record> {
+    pub fn begin(&self, server: &ServerName) -> io::Result<ChildRecord> {
         let Some(folder) = &self.folder else {
-            return Ok(Record::default());
+            return Ok(ChildRecord::default());
         };
         let owner = lineage::own().ok_or(io::ErrorKind::NotFound)?;
         let path = folder.join(unguessable());
         let words = format!(
-            "{MARK} {} {} {} {server}\n",
+            "{RECORD_MARK} {} {} {} {server}\n",
             boot(),
             owner.pid.as_raw_nonzero(),
             owner.started
         );
         fresh(&path)?.write_all(words.as_bytes())?;
-        Ok(Record { path: Some(path) })
+        Ok(ChildRecord { path: Some(path) })
     }
 
     /// Ends what children of earlier runs still do. Blocks until they are gone, at most 2 s for
@@ -88,11 +88,11 @@ impl Leftovers {
         let Some(folder) = &self.folder else {
             return Ok(swept);
         };
-        for entry in std::fs::read_dir(folder)?.take(MOST) {
+        for entry in std::fs::read_dir(folder)?.take(MAX_RECORDS_PER_SWEEP) {
             let path = entry?.path();
-            match judge(&path) {
-                Some(Verdict::Owned) => continue,
-                Some(Verdict::Left(server, lives)) if !lives.is_empty() => {
+            match read_record(&path) {
+                Some(RecordOwner::Owned) => continue,
+                Some(RecordOwner::Left(server, lives)) if !lives.is_empty() => {
                     if !end(&lives) {
                         tracing::error!(
                             server,
@@ -108,7 +108,7 @@ impl Leftovers {
                     );
                     swept.ended += 1;
                 }
-                Some(Verdict::Left(..)) => swept.gone += 1,
+                Some(RecordOwner::Left(..)) => swept.gone += 1,
                 None => {
                     tracing::warn!(path = %path.display(), "removed an unreadable record of a tool server");
                 }
@@ -119,14 +119,14 @@ impl Leftovers {
     }
 }
 
-impl Record {
+impl ChildRecord {
     /// Where the record is, for the guard, which adds to it.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 }
 
-impl Drop for Record {
+impl Drop for ChildRecord {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             let _ = std::fs::remove_file(path);
@@ -146,35 +146,35 @@ pub fn add(path: &Path, pid: Pid) -> io::Result<()> {
     record?.write_all(words.as_bytes())
 }
 
-enum Verdict {
+enum RecordOwner {
     /// The toolgate that wrote it runs.
     Owned,
     /// The server it names, and those of its processes that run.
     Left(String, Vec<Life>),
 }
 
-fn judge(path: &Path) -> Option<Verdict> {
-    if std::fs::metadata(path).ok()?.len() > LONGEST {
+fn read_record(path: &Path) -> Option<RecordOwner> {
+    if std::fs::metadata(path).ok()?.len() > RECORD_BYTES_MAX {
         return None;
     }
     let text = std::fs::read_to_string(path).ok()?;
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next()?.split(' ').collect();
-    let [MARK, at_boot, pid, started, server] = head[..] else {
+    let [RECORD_MARK, at_boot, pid, started, server] = head[..] else {
         return None;
     };
     if at_boot != boot() {
-        return Some(Verdict::Left(server.to_owned(), Vec::new()));
+        return Some(RecordOwner::Left(server.to_owned(), Vec::new()));
     }
     if living(pid, started).is_some() {
-        return Some(Verdict::Owned);
+        return Some(RecordOwner::Owned);
     }
     let running = lines.filter_map(|line| {
         let (pid, rest) = line.split_once(' ')?;
         let (started, group) = rest.split_once(' ')?;
         living(pid, started).filter(|life| life.group.to_string() == group)
     });
-    Some(Verdict::Left(server.to_owned(), running.collect()))
+    Some(RecordOwner::Left(server.to_owned(), running.collect()))
 }
 
 /// The process, if the one that has this id now is the one that had it then.
@@ -193,7 +193,7 @@ fn end(lives: &[Life]) -> bool {
         if left.is_empty() {
             return true;
         }
-        if waited > GONE_WITHIN {
+        if waited > KILL_TIMEOUT {
             return false;
         }
         for life in left {

@@ -4,15 +4,15 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest line in bytes, without its end (SECURITY §8).
-pub const LONGEST_LINE: usize = 4 << 20;
+pub const LINE_BYTES_MAX: usize = 4 << 20;
 /// What is read at once.
-const CHUNK: usize = 16 * 1024;
+const READ_CHUNK_BYTES: usize = 16 * 1024;
 
 /// Why there are no more lines.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum LineError {
     /// A line passed the bound.
-    #[error("a line is longer than {LONGEST_LINE} bytes")]
+    #[error("a line is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
     /// Reading failed.
     #[error("reading failed: {0}")]
@@ -46,15 +46,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     /// The next line without its line feed, or none at the end. What follows the last line feed
     /// counts as a line. Dropping this future loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             if let Some(at) = self.buffer[self.searched..]
                 .iter()
                 .position(|byte| *byte == b'\n')
             {
                 let end = self.searched + at;
-                if end > LONGEST_LINE {
-                    return Err(Broken::TooLong);
+                if end > LINE_BYTES_MAX {
+                    return Err(LineError::TooLong);
                 }
                 self.searched = 0;
                 let mut line = self.buffer.split_to(end + 1);
@@ -62,15 +62,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return Ok(Some(line.freeze()));
             }
             self.searched = self.buffer.len();
-            if self.searched > LONGEST_LINE {
-                return Err(Broken::TooLong);
+            if self.searched > LINE_BYTES_MAX {
+                return Err(LineError::TooLong);
             }
             if self.ended {
                 self.searched = 0;
                 let rest = self.buffer.split().freeze();
                 return Ok(Some(rest).filter(|rest| !rest.is_empty()));
             }
-            self.buffer.reserve(CHUNK);
+            self.buffer.reserve(READ_CHUNK_BYTES);
             self.ended = self.input.read_buf(&mut self.buffer).await? == 0;
         }
     }
@@ -98,19 +98,19 @@ mod tests {
     /// SECURITY §3A A13: a line without an end costs its bound, not the machine.
     #[tokio::test]
     async fn a_line_of_the_bound_passes_and_one_byte_more_breaks() {
-        let mut line = vec![b'x'; LONGEST_LINE];
+        let mut line = vec![b'x'; LINE_BYTES_MAX];
         line.push(b'\n');
-        assert_eq!(all(&line).await[0].len(), LONGEST_LINE);
+        assert_eq!(all(&line).await[0].len(), LINE_BYTES_MAX);
         line.insert(0, b'x');
         assert!(matches!(
             Lines::new(&line[..]).next().await,
-            Err(Broken::TooLong)
+            Err(LineError::TooLong)
         ));
         let endless = tokio::io::repeat(b'x');
         let mut lines = Lines::new(endless);
-        assert!(matches!(lines.next().await, Err(Broken::TooLong)));
+        assert!(matches!(lines.next().await, Err(LineError::TooLong)));
         assert!(
-            lines.buffer.capacity() <= 4 * LONGEST_LINE,
+            lines.buffer.capacity() <= 4 * LINE_BYTES_MAX,
             "{}",
             lines.buffer.capacity()
         );

@@ -4,13 +4,13 @@
 
 use super::Inbound;
 use super::Inbox;
-use super::child::{GRACE, Process};
+use super::child::{ChildProcess, DEFAULT_SHUTDOWN_GRACE};
 use super::departure::Departure;
-use super::http::{Endpoint, HttpExchange, Wire};
+use super::http::{HttpExchange, ServerEndpoint, Wire};
 use super::stdio::{Conversation, Ready};
-use crate::mcp::headers::SESSION;
+use crate::mcp::headers::SESSION_HEADER;
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::{Kind, Message, number};
+use crate::mcp::message::{Message, MessageKind, number};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::clock::Clock;
 use crate::model::reply::Fault;
@@ -24,9 +24,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// How long a server may take to say good-bye.
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a server may take to answer a `ping` before it is believed to be busy.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One conversation with a tool server.
 pub struct Link {
@@ -44,24 +44,24 @@ pub struct Link {
 
 enum Carrier {
     Http {
-        endpoint: Box<Endpoint>,
+        endpoint: Box<ServerEndpoint>,
         session: Option<HeaderValue>,
     },
     Child {
         conversation: Arc<Conversation>,
-        process: tokio::sync::Mutex<Option<Process>>,
+        process: tokio::sync::Mutex<Option<ChildProcess>>,
     },
 }
 
 /// One request on a link, until its answer. Dropping it stops listening.
-pub struct Exchange {
+pub struct UpstreamExchange {
     /// Our id of the request.
     pub id: Text,
-    source: Source,
+    source: ExchangeSource,
     kept: Option<Arc<()>>,
 }
 
-enum Source {
+enum ExchangeSource {
     Http(Box<HttpExchange>),
     Lines {
         inbox: Inbox,
@@ -74,7 +74,7 @@ enum Source {
 
 impl Link {
     /// A modern link over HTTP.
-    pub fn http(endpoint: Endpoint, revision: Revision) -> Self {
+    pub fn http(endpoint: ServerEndpoint, revision: Revision) -> Self {
         Self::new(
             Carrier::Http {
                 endpoint: Box::new(endpoint),
@@ -85,7 +85,11 @@ impl Link {
     }
 
     /// A link to a child process.
-    pub fn child(conversation: Arc<Conversation>, process: Process, revision: Revision) -> Self {
+    pub fn child(
+        conversation: Arc<Conversation>,
+        process: ChildProcess,
+        revision: Revision,
+    ) -> Self {
         Self::new(
             Carrier::Child {
                 conversation,
@@ -124,16 +128,18 @@ impl Link {
     /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the
     /// server gives.
     pub async fn initialize_http(
-        endpoint: Endpoint,
+        endpoint: ServerEndpoint,
         params: &Text,
     ) -> Result<(Self, Message), Fault> {
         let message = Message::request(1, "initialize", Some(params.clone()));
         let response = endpoint.post(&message, &Wire::default()).await?;
-        let session = response.headers().get(SESSION).cloned();
+        let session = response.headers().get(SESSION_HEADER).cloned();
         let mut exchange = HttpExchange::of(response, &endpoint, message)?;
         let answer = loop {
             match exchange.next().await? {
-                Some(Inbound::Message(answer)) if answer.kind == Kind::Response => break answer,
+                Some(Inbound::Message(answer)) if answer.kind == MessageKind::Response => {
+                    break answer;
+                }
                 Some(_) => {}
                 None => {
                     return Err(Fault::after_sending(
@@ -157,7 +163,7 @@ impl Link {
     /// Opens a legacy session on a child that has just started.
     pub async fn initialize_child(
         conversation: Arc<Conversation>,
-        process: Process,
+        process: ChildProcess,
         params: &Text,
     ) -> Result<(Self, Message), Fault> {
         let mut link = Self::child(conversation, process, Revision::NEWEST_LEGACY);
@@ -172,7 +178,7 @@ impl Link {
         &self,
         message: Message,
         params: Vec<(String, String)>,
-    ) -> Result<Exchange, Fault> {
+    ) -> Result<UpstreamExchange, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
                 let id = number(self.next.fetch_add(1, Ordering::Relaxed));
@@ -182,23 +188,23 @@ impl Link {
                     ..self.wire(session.as_ref())
                 };
                 let exchange = HttpExchange::ready(endpoint, wire, message);
-                Ok(Exchange {
+                Ok(UpstreamExchange {
                     id,
-                    source: Source::Http(Box::new(exchange)),
+                    source: ExchangeSource::Http(Box::new(exchange)),
                     kept: None,
                 })
             }
             Carrier::Child { conversation, .. } => {
                 let (id, inbox, ready) = conversation.ready(message).await?;
                 let (ready, conversation) = (Some(ready), conversation.clone());
-                let source = Source::Lines {
+                let source = ExchangeSource::Lines {
                     inbox,
                     ready,
                     conversation,
                     id,
                     open: true,
                 };
-                Ok(Exchange {
+                Ok(UpstreamExchange {
                     id: number(id),
                     source,
                     kept: None,
@@ -223,7 +229,7 @@ impl Link {
             .await?;
         loop {
             match exchange.next().await? {
-                Some(Inbound::Message(message)) if message.kind == Kind::Response => {
+                Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {
                     return Ok(message);
                 }
                 Some(Inbound::Interrupted(retry_ms)) => {
@@ -267,7 +273,7 @@ impl Link {
     /// believed to. A fault says nothing of the session: it may be a proxy's or a rate
     /// limiter's, while other calls go on in it.
     pub async fn is_known(&self) -> Result<bool, Fault> {
-        tokio::time::timeout(PATIENCE, self.ping())
+        tokio::time::timeout(PING_TIMEOUT, self.ping())
             .await
             .unwrap_or(Ok(true))
     }
@@ -280,7 +286,7 @@ impl Link {
         loop {
             match exchange.next().await {
                 _ if exchange.session_is_gone() => return Ok(false),
-                Ok(Some(Inbound::Message(message))) if message.kind == Kind::Response => {
+                Ok(Some(Inbound::Message(message))) if message.kind == MessageKind::Response => {
                     let is_own = message.id.as_ref() == Some(&exchange.id);
                     // So do servers that look the session up before they read the request.
                     if is_own || exchange.is_bad_request() {
@@ -340,7 +346,7 @@ impl Link {
         }
         let link = self.clone();
         tasks::spawn("cancellation", async move {
-            let told = tokio::time::timeout(CLOSING, link.notify(note)).await;
+            let told = tokio::time::timeout(CLOSE_TIMEOUT, link.notify(note)).await;
             if !matches!(told, Ok(Ok(()))) {
                 tracing::debug!(?told, "a cancellation did not reach the tool server");
             }
@@ -390,7 +396,7 @@ impl Link {
                 session: Some(session),
             } if Arc::strong_count(&self.kept) == 1 => {
                 let wire = self.wire(Some(session));
-                let _ = tokio::time::timeout(CLOSING, endpoint.delete(&wire)).await;
+                let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.delete(&wire)).await;
             }
             Carrier::Http { .. } => {}
             Carrier::Child {
@@ -400,7 +406,7 @@ impl Link {
                 conversation.close();
                 let process = process.lock().await.take();
                 if let Some(process) = process {
-                    process.shutdown(GRACE).await;
+                    process.shutdown(DEFAULT_SHUTDOWN_GRACE).await;
                 }
             }
         }
@@ -413,13 +419,13 @@ impl Drop for Link {
     }
 }
 
-impl Exchange {
+impl UpstreamExchange {
     /// Sends the request, if that has not been done. Over HTTP this waits until the server begins
     /// to answer, so the exchange's id must be where it is needed before.
     pub async fn begin(&mut self) -> Result<(), Fault> {
         match &mut self.source {
-            Source::Http(exchange) => exchange.begin().await,
-            Source::Lines { ready, .. } => {
+            ExchangeSource::Http(exchange) => exchange.begin().await,
+            ExchangeSource::Lines { ready, .. } => {
                 if let Some(ready) = ready.take() {
                     ready.queue();
                 }
@@ -431,11 +437,11 @@ impl Exchange {
     /// From now on it leaves only if `departure` lets it.
     pub fn departs_by(&mut self, departure: Departure) {
         match &mut self.source {
-            Source::Http(exchange) => exchange.departs_by(departure),
-            Source::Lines {
+            ExchangeSource::Http(exchange) => exchange.departs_by(departure),
+            ExchangeSource::Lines {
                 ready: Some(ready), ..
             } => ready.departs_by(departure),
-            Source::Lines { ready: None, .. } => {}
+            ExchangeSource::Lines { ready: None, .. } => {}
         }
     }
 
@@ -447,24 +453,24 @@ impl Exchange {
     /// Whether the server has begun to answer it, as far as that can be known before the answer is
     /// read.
     pub fn is_heard(&self) -> bool {
-        matches!(&self.source, Source::Http(exchange) if exchange.is_heard())
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.is_heard())
     }
 
     fn is_bad_request(&self) -> bool {
-        matches!(&self.source, Source::Http(exchange) if exchange.has_status(StatusCode::BAD_REQUEST))
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.has_status(StatusCode::BAD_REQUEST))
     }
 
     /// Whether the server says that the session is no more, of which this is a request.
     pub fn session_is_gone(&self) -> bool {
-        matches!(&self.source, Source::Http(exchange) if exchange.session_is_gone())
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.session_is_gone())
     }
 
     /// The fault of an answer that is none to this request.
     pub fn unanswered(&self, what: &str) -> Fault {
         let fault = Fault::after_sending(what);
         match &self.source {
-            Source::Http(exchange) => exchange.under_status(fault),
-            Source::Lines { .. } => fault,
+            ExchangeSource::Http(exchange) => exchange.under_status(fault),
+            ExchangeSource::Lines { .. } => fault,
         }
     }
 
@@ -472,10 +478,10 @@ impl Exchange {
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
         self.begin().await?;
         match &mut self.source {
-            Source::Http(exchange) => exchange.next().await,
-            Source::Lines { inbox, open, .. } => match inbox.recv().await {
+            ExchangeSource::Http(exchange) => exchange.next().await,
+            ExchangeSource::Lines { inbox, open, .. } => match inbox.recv().await {
                 Some(Ok(inbound)) => {
-                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response);
+                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response);
                     Ok(Some(inbound))
                 }
                 Some(Err(fault)) => Err(fault),
@@ -485,9 +491,9 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for UpstreamExchange {
     fn drop(&mut self) {
-        if let Source::Lines {
+        if let ExchangeSource::Lines {
             conversation,
             id,
             open: true,

@@ -2,10 +2,10 @@
 
 use super::Inbound;
 use super::departure::Departure;
-use super::link::{Exchange, Link};
-use super::owners::Tasks;
+use super::link::{Link, UpstreamExchange};
+use super::owners::TaskOwners;
 use super::questions::Questions;
-use super::server::Server;
+use super::server::UpstreamServer;
 use super::servers::Servers;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -20,12 +20,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one agent's conversation that wait for an answer (SECURITY §8).
-const IN_FLIGHT: usize = 256;
+const MAX_REQUESTS_IN_FLIGHT: usize = 256;
 
 /// What one agent's conversation reaches.
 pub struct Links {
     servers: Arc<Servers>,
-    session: Option<Session>,
+    session: Option<LegacySession>,
     /// For one request: nobody can name it to cancel it, so nobody looks it up.
     alone: bool,
     /// Open requests of servers to the agent.
@@ -33,11 +33,11 @@ pub struct Links {
     /// Told when the agent takes an interrupted stream up again.
     pub returned: Notify,
     /// Whose tasks are whose.
-    pub tasks: Arc<Tasks>,
+    pub tasks: Arc<TaskOwners>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
 }
 
-struct Session {
+struct LegacySession {
     caller: Arc<Caller>,
     initialize: Text,
     links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
@@ -51,7 +51,7 @@ struct InFlight {
 }
 
 /// A request that waits for its answer; dropping it says that it no longer does.
-pub struct Waiting {
+pub struct WaitingRequest {
     links: Arc<Links>,
     id: Vec<u8>,
     /// Cancelled when the agent cancels the request.
@@ -80,7 +80,7 @@ pub enum CannotWait {
     SameId,
     /// The agent sent more than it lets us answer.
     #[error(
-        "{IN_FLIGHT} requests wait for their answers already; send more once some are answered"
+        "{MAX_REQUESTS_IN_FLIGHT} requests wait for their answers already; send more once some are answered"
     )]
     TooMany,
 }
@@ -118,7 +118,7 @@ impl Links {
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
         let questions = Questions::to(&initialize);
-        let session = Session {
+        let session = LegacySession {
             caller,
             initialize,
             links: tokio::sync::Mutex::default(),
@@ -190,7 +190,7 @@ impl Links {
             departure,
         }: Sending,
         mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
-    ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
+    ) -> Result<Option<(Arc<Link>, UpstreamExchange)>, Fault> {
         let link = if changes {
             self.known(name).await
         } else {
@@ -261,7 +261,7 @@ impl Links {
     }
 
     /// Opens the session's link to a server; returns the server's answer to `initialize`.
-    pub async fn open(&self, server: &Server) -> Result<(Arc<Link>, Message), Fault> {
+    pub async fn open(&self, server: &UpstreamServer) -> Result<(Arc<Link>, Message), Fault> {
         let Some(session) = &self.session else {
             return Err(Fault::unsent("modern links are not opened"));
         };
@@ -307,10 +307,10 @@ impl Links {
     }
 
     /// Notes that the agent's request waits.
-    pub fn wait(self: &Arc<Self>, id: &Text) -> Result<Waiting, CannotWait> {
+    pub fn wait(self: &Arc<Self>, id: &Text) -> Result<WaitingRequest, CannotWait> {
         let cancelled = CancellationToken::new();
         if self.alone {
-            return Ok(Waiting {
+            return Ok(WaitingRequest {
                 links: self.clone(),
                 id: Vec::new(),
                 cancelled,
@@ -321,7 +321,7 @@ impl Links {
         if in_flight.contains_key(id.as_bytes()) {
             return Err(CannotWait::SameId);
         }
-        if in_flight.len() >= IN_FLIGHT {
+        if in_flight.len() >= MAX_REQUESTS_IN_FLIGHT {
             return Err(CannotWait::TooMany);
         }
         in_flight.insert(
@@ -331,7 +331,7 @@ impl Links {
                 cancelled: cancelled.clone(),
             },
         );
-        Ok(Waiting {
+        Ok(WaitingRequest {
             links: self.clone(),
             id: id.as_bytes().to_vec(),
             cancelled,
@@ -376,7 +376,7 @@ impl Links {
     }
 }
 
-impl Waiting {
+impl WaitingRequest {
     /// Says which server works on the request from now on, under which id. False: the agent has
     /// cancelled it already.
     #[must_use]
@@ -410,7 +410,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
         self.answered();
     }
@@ -433,13 +433,16 @@ mod tests {
         };
         let links = Arc::new(Links::shared(Arc::new(Servers::new(Vec::new(), &around))));
         let id = |number: usize| Text::string(&number.to_string());
-        let mut waiting: Vec<_> = (0..IN_FLIGHT)
+        let mut waiting: Vec<_> = (0..MAX_REQUESTS_IN_FLIGHT)
             .map(|number| links.wait(&id(number)).unwrap())
             .collect();
         let cannot = |number| links.wait(&id(number)).map(drop);
         assert_eq!(cannot(7), Err(CannotWait::SameId));
-        assert_eq!(cannot(IN_FLIGHT), Err(CannotWait::TooMany));
+        assert_eq!(cannot(MAX_REQUESTS_IN_FLIGHT), Err(CannotWait::TooMany));
         waiting.truncate(7);
-        assert_eq!((cannot(7), cannot(IN_FLIGHT)), (Ok(()), Ok(())));
+        assert_eq!(
+            (cannot(7), cannot(MAX_REQUESTS_IN_FLIGHT)),
+            (Ok(()), Ok(()))
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! C4), of which tool, and what its contract makes of what the server says of it.
 
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
 use crate::model::tally::FOREIGN_PROGRESS;
@@ -13,9 +13,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// What tells how far a request or task is.
-pub(super) const PROGRESS: &str = "notifications/progress";
+pub(super) const PROGRESS_METHOD: &str = "notifications/progress";
 /// What a server tells of a task outside any request: before 2026-07-28, and since.
-const TOLD: [&str; 2] = ["notifications/tasks/status", "notifications/tasks"];
+const TASK_STATUS_METHODS: [&str; 2] = ["notifications/tasks/status", "notifications/tasks"];
 
 /// What the contract of a call makes of what its tool says, before an agent reads it. What it asks
 /// is judged elsewhere: this may be done twice.
@@ -54,8 +54,9 @@ pub async fn shaped(
 /// for the pool when shaping it takes too much, since its tool waits for an answer; a notification
 /// is withheld then.
 pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> {
-    if said.kind != Kind::Request {
-        return work::within(work::INLINE, || shaping.remark(said.clone())).unwrap_or(None);
+    if said.kind != MessageKind::Request {
+        return work::within(work::INLINE_WORK_UNITS, || shaping.remark(said.clone()))
+            .unwrap_or(None);
     }
     let there = || {
         let (shaping, said) = (shaping.owned(), said.clone());
@@ -68,12 +69,12 @@ pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> 
 
 /// Does a server tell by it how a task stands?
 pub fn is_of_task(said: &Message) -> bool {
-    said.kind == Kind::Notification && TOLD.contains(&said.method.as_str())
+    said.kind == MessageKind::Notification && TASK_STATUS_METHODS.contains(&said.method.as_str())
 }
 
 /// A caller's task.
 #[derive(Clone)]
-pub struct Owned {
+pub struct OwnedTask {
     /// The server that made it.
     pub server: ServerName,
     /// The tool that was called for it.
@@ -86,25 +87,25 @@ pub struct Owned {
 }
 
 /// Tasks that are remembered; the oldest are forgotten first.
-const KEPT: usize = 10_000;
+const MAX_TASKS_REMEMBERED: usize = 10_000;
 
 /// Tasks by caller and id.
 #[derive(Default)]
-pub struct Tasks {
-    kept: Mutex<Kept>,
+pub struct TaskOwners {
+    kept: Mutex<TaskTable>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct TaskTable {
     /// Of each server at most one: two may give the same id.
-    owners: HashMap<Key, Vec<Owned>>,
-    order: VecDeque<Key>,
+    owners: HashMap<TaskKey, Vec<OwnedTask>>,
+    order: VecDeque<TaskKey>,
 }
 
 /// Whose it is, and its id.
-type Key = (AgentId, Option<TenantId>, Vec<u8>);
+type TaskKey = (AgentId, Option<TenantId>, Vec<u8>);
 
-fn key(caller: &Caller, id: &Text) -> Key {
+fn key(caller: &Caller, id: &Text) -> TaskKey {
     (
         caller.agent.clone(),
         caller.tenant.clone(),
@@ -114,7 +115,7 @@ fn key(caller: &Caller, id: &Text) -> Key {
 
 /// What a result says of a task, in one pass over it.
 #[derive(Default)]
-struct Said {
+struct TaskInResult {
     /// It is one by its own word.
     is_task: bool,
     /// The id in it.
@@ -125,7 +126,7 @@ struct Said {
     has_content: bool,
 }
 
-impl Said {
+impl TaskInResult {
     fn of(result: &Text) -> Self {
         let mut said = Self::default();
         for (key, value) in result.members().into_iter().flatten() {
@@ -144,19 +145,19 @@ impl Said {
 /// Whether the result of a call is a task: by its own word, or because it holds a task and nothing
 /// else to read.
 pub fn is_task(result: &Text) -> bool {
-    let said = Said::of(result);
+    let said = TaskInResult::of(result);
     said.is_task || (said.held.is_some() && !said.has_content)
 }
 
-impl Tasks {
+impl TaskOwners {
     /// Notes the task that the result of a call names, if it names one, as what `owned` says.
-    pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> Owned) {
-        let Said {
+    pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> OwnedTask) {
+        let TaskInResult {
             is_task,
             flat,
             held,
             ..
-        } = Said::of(result);
+        } = TaskInResult::of(result);
         let Some(id) = flat.filter(|_| is_task).or(held) else {
             return;
         };
@@ -169,7 +170,7 @@ impl Tasks {
         if is_new {
             kept.order.push_back(key);
         }
-        if kept.order.len() > KEPT
+        if kept.order.len() > MAX_TASKS_REMEMBERED
             && let Some(oldest) = kept.order.pop_front()
         {
             kept.owners.remove(&oldest);
@@ -178,7 +179,12 @@ impl Tasks {
 
     /// The caller's task of that id that `may` be meant; none if it could be one server's or
     /// another's.
-    pub fn owned(&self, caller: &Caller, id: &Text, may: impl Fn(&Owned) -> bool) -> Option<Owned> {
+    pub fn owned(
+        &self,
+        caller: &Caller,
+        id: &Text,
+        may: impl Fn(&OwnedTask) -> bool,
+    ) -> Option<OwnedTask> {
         let same = self
             .kept
             .lock()
@@ -191,7 +197,7 @@ impl Tasks {
     }
 
     /// Whether it is progress of a task of the caller that `may` be meant.
-    fn knows(&self, caller: &Caller, progress: &Message, may: impl Fn(&Owned) -> bool) -> bool {
+    fn knows(&self, caller: &Caller, progress: &Message, may: impl Fn(&OwnedTask) -> bool) -> bool {
         let token = progress
             .body
             .as_ref()
@@ -199,7 +205,7 @@ impl Tasks {
         let Some(token) = token.map(|token| token.value()) else {
             return false;
         };
-        let is_it = |owned: &Owned| {
+        let is_it = |owned: &OwnedTask| {
             owned.token.as_ref().is_some_and(|own| own.value() == token) && may(owned)
         };
         let kept = self.kept.lock();
@@ -217,9 +223,9 @@ impl Tasks {
         &self,
         caller: &Caller,
         said: Message,
-        may: impl Fn(&Owned) -> bool,
+        may: impl Fn(&OwnedTask) -> bool,
     ) -> Option<Message> {
-        if said.kind == Kind::Notification && said.method == PROGRESS {
+        if said.kind == MessageKind::Notification && said.method == PROGRESS_METHOD {
             // Outside requests there is progress of tasks only.
             let is_known = self.knows(caller, &said, may);
             FOREIGN_PROGRESS.add(usize::from(!is_known));
@@ -229,7 +235,7 @@ impl Tasks {
             return Some(said);
         }
         let id = said.body.as_ref().and_then(|params| params.get("taskId"))?;
-        let Owned { shaping, .. } = self.owned(caller, &id, may)?;
+        let OwnedTask { shaping, .. } = self.owned(caller, &id, may)?;
         let there = || {
             let (shaping, said) = (shaping.clone(), said.clone());
             move || shaping.standing(said)

@@ -1,12 +1,12 @@
 //! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then
 //! `initialize`. An outage is never taken for a verdict.
 
-use super::Unsolicited;
+use super::UnsolicitedReceiver;
 use super::catalog::own_params;
-use super::child::{self, Process};
-use super::http::Endpoint;
+use super::child::{self, ChildProcess};
+use super::http::ServerEndpoint;
 use super::link::Link;
-use super::server::{Settings, Surroundings, Transport};
+use super::server::{ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, introduction};
@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 
 /// What a server speaks, and what it said of itself.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct ServerEras {
     /// Its answer to `server/discover`.
     pub discovered: Option<Text>,
     /// Its answer to `initialize`.
     pub initialized: Option<Text>,
 }
 
-impl Verdict {
+impl ServerEras {
     /// Whether it speaks the revision. A legacy server negotiates, so all legacy revisions up to
     /// its own are its.
     pub fn speaks(&self, revision: Revision) -> bool {
@@ -70,16 +70,16 @@ impl Verdict {
 
 /// A connected server.
 pub(super) struct Probed {
-    pub(super) verdict: Arc<Verdict>,
+    pub(super) verdict: Arc<ServerEras>,
     pub(super) base: Arc<Link>,
-    pub(super) unsolicited: Unsolicited,
+    pub(super) unsolicited: UnsolicitedReceiver,
 }
 
 /// Connects and finds out, or believes what is `known`.
 pub(super) async fn probe(
-    settings: &Settings,
+    settings: &UpstreamServerSettings,
     around: &Surroundings,
-    known: Option<Arc<Verdict>>,
+    known: Option<Arc<ServerEras>>,
 ) -> Result<Probed, Fault> {
     let modern = match &known {
         Some(verdict) if verdict.discovered.is_none() => None,
@@ -96,7 +96,7 @@ pub(super) async fn probe(
     match (modern, legacy) {
         (Some((base, unsolicited, discovered)), Legacy::Opened(opened)) => {
             opened.0.close().await;
-            let verdict = Verdict {
+            let verdict = ServerEras {
                 discovered: Some(discovered),
                 initialized: opened.1.body,
             };
@@ -107,7 +107,7 @@ pub(super) async fn probe(
             })
         }
         (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
-            let verdict = Verdict {
+            let verdict = ServerEras {
                 discovered: Some(discovered),
                 initialized,
             };
@@ -121,7 +121,7 @@ pub(super) async fn probe(
             let (base, answer, unsolicited) = *opened;
             base.notify(Message::notification("notifications/initialized", None))
                 .await?;
-            let verdict = Verdict {
+            let verdict = ServerEras {
                 discovered: None,
                 initialized: answer.body,
             };
@@ -137,14 +137,17 @@ pub(super) async fn probe(
     }
 }
 
-type Opened = (Arc<Link>, Message, Unsolicited);
+type OpenedLink = (Arc<Link>, Message, UnsolicitedReceiver);
 
 enum Legacy {
     Known(Option<Text>),
-    Opened(Box<Opened>),
+    Opened(Box<OpenedLink>),
 }
 
-async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Result<Opened, Fault> {
+async fn open_legacy_in_time(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<OpenedLink, Fault> {
     let params = json!({
         "protocolVersion": Revision::NEWEST_LEGACY.as_str(),
         "capabilities": {},
@@ -165,19 +168,21 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
 
 /// Opens a legacy session with `params` for `initialize`.
 pub(super) async fn open_legacy(
-    settings: &Settings,
+    settings: &UpstreamServerSettings,
     around: &Surroundings,
     params: &Text,
-) -> Result<Opened, Fault> {
+) -> Result<OpenedLink, Fault> {
     match &settings.transport {
-        Transport::Http { uri, headers } => {
-            let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
+        ServerTransport::Http { uri, headers } => {
+            let endpoint =
+                ServerEndpoint::new(around.connections.clone(), uri.clone(), headers.clone());
             let (link, answer) = Link::initialize_http(endpoint, params).await?;
-            let (link, (inbox, unsolicited)) = (Arc::new(link), mpsc::channel(super::QUEUE));
+            let (link, (inbox, unsolicited)) =
+                (Arc::new(link), mpsc::channel(super::INBOX_MESSAGES_MAX));
             link.listen(inbox);
             Ok((link, answer, unsolicited))
         }
-        Transport::Child(command) => {
+        ServerTransport::Child(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
             let (link, answer) = Link::initialize_child(conversation, process, params).await?;
             Ok((Arc::new(link), answer, unsolicited))
@@ -185,10 +190,10 @@ pub(super) async fn open_legacy(
     }
 }
 
-type Started = (Arc<Conversation>, Process, Unsolicited);
+type Started = (Arc<Conversation>, ChildProcess, UnsolicitedReceiver);
 
-fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fault> {
-    let mut process = Process::spawn(command, &around.guard, &around.leftovers)?;
+fn start(command: &child::ChildCommand, around: &Surroundings) -> Result<Started, Fault> {
+    let mut process = ChildProcess::spawn(command, &around.guard, &around.leftovers)?;
     let Some((stdin, stdout)) = process.take_pipes() else {
         return Err(Fault::unsent(format!(
             "server `{}` has no standard input and output",
@@ -200,19 +205,23 @@ fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fau
     Ok((Arc::new(conversation), process, unsolicited))
 }
 
-type Discovered = (Arc<Link>, Unsolicited, Text);
+type Discovered = (Arc<Link>, UnsolicitedReceiver, Text);
 
 /// None: the server answered, and what it said is not modern.
-async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<Discovered>, Fault> {
+async fn discover(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<Option<Discovered>, Fault> {
     let (link, unsolicited) = match &settings.transport {
-        Transport::Http { uri, headers } => {
-            let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
+        ServerTransport::Http { uri, headers } => {
+            let endpoint =
+                ServerEndpoint::new(around.connections.clone(), uri.clone(), headers.clone());
             (
                 Link::http(endpoint, Revision::NEWEST_MODERN),
                 mpsc::channel(1).1,
             )
         }
-        Transport::Child(command) => {
+        ServerTransport::Child(command) => {
             let (conversation, process, unsolicited) = start(command, around)?;
             (
                 Link::child(conversation, process, Revision::NEWEST_MODERN),
@@ -224,7 +233,7 @@ async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<D
         settings.start_timeout,
         link.ask("server/discover", Some(own_params(&link, None))),
     );
-    let is_child = matches!(settings.transport, Transport::Child(_));
+    let is_child = matches!(settings.transport, ServerTransport::Child(_));
     let answer = match asked.await {
         Ok(Ok(answer)) => answer,
         // A child that says nothing, or ends on a request it does not know, is an old one (PROTOCOL

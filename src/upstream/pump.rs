@@ -3,14 +3,14 @@
 
 use super::Inbound;
 use super::departure::Departure;
-use super::keeper::{Spoken, hears};
-use super::link::{Exchange, Link};
-use super::links::{Links, Sending, Waiting};
-use super::owners::{PROGRESS, Shaping, is_of_task, remarked};
+use super::keeper::{ServerMessage, hears};
+use super::link::{Link, UpstreamExchange};
+use super::links::{Links, Sending, WaitingRequest};
+use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
 use super::questions::refuse;
-use crate::mcp::answer::INTERNAL;
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an agent may leave a full queue unread (SECURITY §3B B11).
-const SLOW_READER: Duration = Duration::from_secs(10);
+const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a request that the agent has cancelled.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request on its way out.
 pub struct Outbound<'a> {
@@ -39,7 +39,7 @@ pub struct Outbound<'a> {
 }
 
 /// The agent's side of an exchange.
-pub struct Passage<'a> {
+pub struct ExchangeContext<'a> {
     /// Who asks.
     pub caller: &'a Caller,
     /// Where the agent reads.
@@ -47,7 +47,7 @@ pub struct Passage<'a> {
     /// What the agent reaches; on the legacy wire also who remembers the servers' own requests.
     pub links: &'a Links,
     /// The request's place among the agent's requests that wait.
-    pub waiting: &'a Waiting,
+    pub waiting: &'a WaitingRequest,
     /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
     /// What becomes of what the server says on the way, where a contract counts; the answer is
@@ -59,7 +59,7 @@ pub struct Passage<'a> {
 
 /// How the passage ended.
 #[derive(Debug)]
-pub enum Passed {
+pub enum ExchangeOutcome {
     /// The server answered.
     Answer(Message),
     /// The agent cancelled or went away, and the exchange was to end then; whether a byte may have
@@ -67,13 +67,13 @@ pub enum Passed {
     Gone(Sent),
 }
 
-impl Passage<'_> {
+impl ExchangeContext<'_> {
     /// Sends a request once and carries everything that arrives; returns the answer under the
     /// server's id. A server that works on what nobody waits for any more is told so.
     pub fn exchange<'s>(
         &'s self,
         outbound: Outbound<'s>,
-    ) -> impl Future<Output = Result<Passed, Fault>> + Send + 's {
+    ) -> impl Future<Output = Result<ExchangeOutcome, Fault>> + Send + 's {
         self.departs(outbound, None)
     }
 
@@ -83,7 +83,7 @@ impl Passage<'_> {
         &self,
         outbound: Outbound<'_>,
         departure: Option<Departure>,
-    ) -> Result<Passed, Fault> {
+    ) -> Result<ExchangeOutcome, Fault> {
         let Outbound {
             server,
             message,
@@ -109,13 +109,13 @@ impl Passage<'_> {
             );
             let begun = tokio::select! {
                 biased;
-                () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone(Sent::Maybe)),
+                () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
                 begun = sending => begun?,
             };
             // Cancelled before anything left: nothing is sent, not even what would have been
             // finished.
             let Some((link, mut exchange)) = begun else {
-                return Ok(Passed::Gone(Sent::Nothing));
+                return Ok(ExchangeOutcome::Gone(Sent::Nothing));
             };
             if self.waiting.cancelled.is_cancelled() {
                 // The agent's own cancellation may have overtaken the request.
@@ -126,11 +126,13 @@ impl Passage<'_> {
                 .await?
             {
                 // An error that names no request may be about any.
-                Passed::Answer(answer) if changes && answer.id.as_ref() != Some(&exchange.id) => {
+                ExchangeOutcome::Answer(answer)
+                    if changes && answer.id.as_ref() != Some(&exchange.id) =>
+                {
                     Err(exchange
                         .unanswered("the tool server answered with an error that names no request"))
                 }
-                passed @ (Passed::Answer(_) | Passed::Gone(_)) => Ok(passed),
+                passed @ (ExchangeOutcome::Answer(_) | ExchangeOutcome::Gone(_)) => Ok(passed),
             }
         };
         let ended = match timeout {
@@ -150,12 +152,12 @@ impl Passage<'_> {
             ended
         };
         let why = match &ended {
-            Ok(Passed::Answer(_))
+            Ok(ExchangeOutcome::Answer(_))
             | Err(Fault {
                 sent: Sent::Nothing,
                 ..
             }) => return ended,
-            Ok(Passed::Gone(_)) => "the agent went away",
+            Ok(ExchangeOutcome::Gone(_)) => "the agent went away",
             Err(_) => "its answer is no longer waited for",
         };
         if let Some((link, id)) = sent.filter(|_| !self.waiting.cancelled.is_cancelled()) {
@@ -174,9 +176,9 @@ impl Passage<'_> {
     async fn carry(
         &self,
         from: (&ServerName, &Arc<Link>),
-        exchange: &mut Exchange,
+        exchange: &mut UpstreamExchange,
         asked: Option<&Text>,
-    ) -> Result<Passed, Fault> {
+    ) -> Result<ExchangeOutcome, Fault> {
         let passage = self.until_gone(from, exchange, asked);
         tokio::pin!(passage);
         tokio::select! {
@@ -185,27 +187,27 @@ impl Passage<'_> {
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
         if from.1.cancels_by_closing() {
-            return Ok(Passed::Gone(Sent::Maybe));
+            return Ok(ExchangeOutcome::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
-        tokio::time::timeout(LAST_WORDS, passage)
+        tokio::time::timeout(CANCELLED_ANSWER_TIMEOUT, passage)
             .await
-            .unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
+            .unwrap_or(Ok(ExchangeOutcome::Gone(Sent::Maybe)))
     }
 
     async fn until_gone(
         &self,
         from: (&ServerName, &Arc<Link>),
-        exchange: &mut Exchange,
+        exchange: &mut UpstreamExchange,
         asked: Option<&Text>,
-    ) -> Result<Passed, Fault> {
+    ) -> Result<ExchangeOutcome, Fault> {
         let mut lost = false;
         loop {
             let inbound = if self.stop_when_gone {
                 tokio::select! {
                     biased;
                     inbound = exchange.next() => inbound?,
-                    () = self.outlet.closed() => return Ok(Passed::Gone(Sent::Maybe)),
+                    () = self.outlet.closed() => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
                 }
             } else {
                 exchange.next().await?
@@ -218,8 +220,8 @@ impl Passage<'_> {
                 }
                 Some(Inbound::Comment(comment)) => Outgoing::Comment(comment),
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
-                Some(Inbound::Message(message)) if message.kind == Kind::Response => {
-                    return Ok(Passed::Answer(message));
+                Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {
+                    return Ok(ExchangeOutcome::Answer(message));
                 }
                 Some(Inbound::Message(message)) if self.is_foreign(&message, asked) => continue,
                 Some(Inbound::Message(message)) => match self.towards_agent(from, message).await {
@@ -239,12 +241,12 @@ impl Passage<'_> {
             let told = !lost
                 && self
                     .outlet
-                    .send_timeout(outgoing, SLOW_READER)
+                    .send_timeout(outgoing, SLOW_READER_TIMEOUT)
                     .await
                     .is_ok();
             lost |= !told;
             if lost && self.stop_when_gone {
-                return Ok(Passed::Gone(Sent::Maybe));
+                return Ok(ExchangeOutcome::Gone(Sent::Maybe));
             }
             if let Some(pause) = pause {
                 tokio::select! {
@@ -263,14 +265,14 @@ impl Passage<'_> {
         message: Message,
     ) -> Option<Message> {
         let (server, link) = from;
-        let spoken = Spoken {
+        let spoken = ServerMessage {
             caller: self.caller,
             server,
             revision: link.revision.as_str(),
             message: &message,
         };
         if let Err(unheard) = hears(&**self.links.servers().keeper(), &spoken) {
-            if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
+            if message.kind == MessageKind::Request && self.links.legacy_questions().is_some() {
                 refuse(link, &message, unheard).await;
             }
             return None;
@@ -285,12 +287,12 @@ impl Passage<'_> {
                 .await;
         }
         let Some(message) = self.remarked(&message).await else {
-            if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
+            if message.kind == MessageKind::Request && self.links.legacy_questions().is_some() {
                 refuse(
                     link,
                     &message,
                     (
-                        INTERNAL,
+                        INTERNAL_ERROR,
                         "what it asks takes too much to check and to redact",
                     ),
                 )
@@ -299,7 +301,7 @@ impl Passage<'_> {
             return None;
         };
         match (message.kind, self.links.legacy_questions()) {
-            (Kind::Request, questions) => questions?.ask(link, message).await,
+            (MessageKind::Request, questions) => questions?.ask(link, message).await,
             (_, Some(questions)) if message.method == "notifications/cancelled" => {
                 questions.take_back(link, message)
             }
@@ -318,7 +320,7 @@ impl Passage<'_> {
     /// Whether it is progress of another request than the one with these parameters (SECURITY §3A
     /// A12).
     fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
-        if said.kind != Kind::Notification || said.method != PROGRESS {
+        if said.kind != MessageKind::Notification || said.method != PROGRESS_METHOD {
             return false;
         }
         let token = asked.and_then(|params| params.at(&["_meta", "progressToken"]));

@@ -3,7 +3,7 @@
 
 use super::keeper::Unheard;
 use super::link::Link;
-use crate::mcp::answer::{INTERNAL, METHOD_NOT_FOUND};
+use crate::mcp::answer::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, number};
 use crate::mcp::methods::is_server_request;
@@ -13,23 +13,23 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// Open requests of one session at most.
-const OPEN: usize = 256;
+const MAX_OPEN_REQUESTS: usize = 256;
 /// Progress tokens of them that are remembered, the newest: a request that became a task of the
 /// agent has its answer long before its last progress.
-const TOKENS: usize = 2 * OPEN;
+const MAX_PROGRESS_TOKENS: usize = 2 * MAX_OPEN_REQUESTS;
 /// Bytes of a token that is remembered.
-const TOKEN: usize = 256;
+const PROGRESS_TOKEN_BYTES_MAX: usize = 256;
 
 /// The open requests of one session.
 #[derive(Default)]
 pub struct Questions {
-    open: Mutex<Open>,
+    open: Mutex<OpenQuestions>,
     /// What the agent says it can do with tasks; none if it says nothing.
     tasks: Option<Text>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenQuestions {
     last: u64,
     by_id: HashMap<u64, (Weak<Link>, Text)>,
     tokens: VecDeque<(Weak<Link>, Value)>,
@@ -70,9 +70,9 @@ impl Questions {
             ));
         }
         let mut open = self.open.lock();
-        if open.by_id.len() >= OPEN {
+        if open.by_id.len() >= MAX_OPEN_REQUESTS {
             return Err((
-                INTERNAL,
+                INTERNAL_ERROR,
                 "too many requests wait for the agent's answer; try again later",
             ));
         }
@@ -83,9 +83,11 @@ impl Questions {
             .body
             .as_ref()
             .and_then(|params| params.at(&["_meta", "progressToken"]));
-        if let Some(token) = token.filter(|token| token.as_bytes().len() <= TOKEN) {
+        if let Some(token) =
+            token.filter(|token| token.as_bytes().len() <= PROGRESS_TOKEN_BYTES_MAX)
+        {
             open.tokens.push_back((Arc::downgrade(link), token.value()));
-            if open.tokens.len() > TOKENS {
+            if open.tokens.len() > MAX_PROGRESS_TOKENS {
                 open.tokens.pop_front();
             }
         }
@@ -117,7 +119,7 @@ impl Questions {
             .as_ref()
             .and_then(|params| params.get("progressToken"));
         let Some(token) = token
-            .filter(|token| token.as_bytes().len() <= TOKEN)
+            .filter(|token| token.as_bytes().len() <= PROGRESS_TOKEN_BYTES_MAX)
             .map(|token| token.value())
         else {
             return false;
@@ -163,7 +165,7 @@ impl Questions {
 pub fn refused_answer(id: Text) -> Message {
     Message::error(
         Some(id),
-        INTERNAL,
+        INTERNAL_ERROR,
         "the agent's answer was refused by toolgate",
         None,
     )

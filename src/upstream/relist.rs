@@ -5,26 +5,26 @@
 use super::backoff::jittered;
 use super::catalog::Catalog;
 use super::link::Link;
-use super::server::Server;
+use super::server::UpstreamServer;
 use crate::model::reply::Fault;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
-const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
+const MIN_ANNOUNCED_INTERVAL: Duration = Duration::from_secs(1);
 /// A server that announces no changes is asked no more often than this, however short its `ttlMs`
 /// is.
-const SOONEST: Duration = Duration::from_secs(5);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// So many times in a row may a server fail to list what is merely old: it may be busy with one
 /// long call.
-const PATIENCE: u32 = 3;
+const MAX_FAILED_REFRESHES: u32 = 3;
 
 type Asking<'s> = Pin<Box<dyn Future<Output = Result<Catalog, Fault>> + Send + 's>>;
 
 /// What asks a connected server for its tools again.
 pub(super) struct Relist<'s> {
-    server: &'s Server,
+    server: &'s UpstreamServer,
     base: &'s Link,
     /// The server says that they changed.
     told: bool,
@@ -42,7 +42,7 @@ pub(super) struct Relist<'s> {
 }
 
 impl<'s> Relist<'s> {
-    pub(super) fn new(server: &'s Server, base: &'s Link) -> Self {
+    pub(super) fn new(server: &'s UpstreamServer, base: &'s Link) -> Self {
         let (due, old) = (
             Box::pin(sleep(Duration::ZERO)),
             Box::pin(sleep(age(server))),
@@ -92,7 +92,7 @@ impl<'s> Relist<'s> {
         let routine = self.routine && !std::mem::take(&mut self.suspected);
         let done = self.take(listed, routine);
         (self.due, self.old) = (
-            Box::pin(sleep(BETWEEN_LISTINGS)),
+            Box::pin(sleep(MIN_ANNOUNCED_INTERVAL)),
             Box::pin(sleep(age(server))),
         );
         done
@@ -115,7 +115,7 @@ impl<'s> Relist<'s> {
             }
             Err(fault) => {
                 self.failures += 1;
-                if !routine || self.failures >= PATIENCE {
+                if !routine || self.failures >= MAX_FAILED_REFRESHES {
                     return Err(fault);
                 }
                 let words =
@@ -129,11 +129,11 @@ impl<'s> Relist<'s> {
 
 /// How long what is known of the server's tools counts, less some, so that not all servers are
 /// asked at once.
-fn age(server: &Server) -> Duration {
+fn age(server: &UpstreamServer) -> Duration {
     let longest = server.settings.refresh;
     let up = server.up().filter(|up| !up.verdict.tells_changes());
     let said = up.and_then(|up| up.catalog.fresh_for);
-    jittered(said.map_or(longest, |said| said.max(SOONEST).min(longest)))
+    jittered(said.map_or(longest, |said| said.max(MIN_REFRESH_INTERVAL).min(longest)))
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use super::child;
 use super::http::Connections;
 use super::leftovers::Leftovers;
 use super::link::Link;
-use super::probe::{self, Verdict};
+use super::probe::{self, ServerEras};
 use super::relist::Relist;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
-use crate::upstream::{Inbound, Unsolicited};
+use crate::upstream::{Inbound, UnsolicitedReceiver};
 use http::{HeaderMap, Uri};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -26,11 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 /// A server as configured.
 #[derive(Clone)]
-pub struct Settings {
+pub struct UpstreamServerSettings {
     /// Its name.
     pub name: ServerName,
     /// How it is reached.
-    pub transport: Transport,
+    pub transport: ServerTransport,
     /// How long one call may take.
     pub timeout: Duration,
     /// How long it may take from start to its first answer.
@@ -47,7 +47,7 @@ pub struct Settings {
 
 /// How a server is reached.
 #[derive(Clone)]
-pub enum Transport {
+pub enum ServerTransport {
     /// Streamable HTTP.
     Http {
         /// Its address.
@@ -56,7 +56,7 @@ pub enum Transport {
         headers: HeaderMap,
     },
     /// A child process.
-    Child(child::Command),
+    Child(child::ChildCommand),
 }
 
 /// What servers share.
@@ -73,7 +73,7 @@ pub struct Surroundings {
 /// What is known of a server that answers.
 pub struct Up {
     /// Its eras and what it said of itself.
-    pub verdict: Arc<Verdict>,
+    pub verdict: Arc<ServerEras>,
     /// The modern link all callers share.
     pub shared: Option<Arc<Link>>,
     /// Its tools.
@@ -83,7 +83,7 @@ pub struct Up {
 
 /// Where a server stands.
 #[derive(Clone)]
-pub enum State {
+pub enum ServerState {
     /// Not yet connected.
     Starting,
     /// Answering.
@@ -93,20 +93,20 @@ pub enum State {
 }
 
 /// A configured server.
-pub struct Server {
+pub struct UpstreamServer {
     /// As configured.
-    pub settings: Settings,
+    pub settings: UpstreamServerSettings,
     surroundings: Surroundings,
-    state: watch::Sender<State>,
-    verdict: Mutex<Option<Arc<Verdict>>>,
+    state: watch::Sender<ServerState>,
+    verdict: Mutex<Option<Arc<ServerEras>>>,
     stale: Notify,
     lost: Notify,
 }
 
-impl Server {
+impl UpstreamServer {
     /// A server that nobody has connected to yet.
-    pub fn new(settings: Settings, surroundings: Surroundings) -> Self {
-        let (state, _) = watch::channel(State::Starting);
+    pub fn new(settings: UpstreamServerSettings, surroundings: Surroundings) -> Self {
+        let (state, _) = watch::channel(ServerState::Starting);
         Self {
             settings,
             surroundings,
@@ -118,15 +118,15 @@ impl Server {
     }
 
     /// Where it stands, now and from now on.
-    pub fn state(&self) -> watch::Receiver<State> {
+    pub fn state(&self) -> watch::Receiver<ServerState> {
         self.state.subscribe()
     }
 
     /// What is known of it, if it answers.
     pub fn up(&self) -> Option<Arc<Up>> {
         match &*self.state.borrow() {
-            State::Up(up) => Some(up.clone()),
-            State::Starting | State::Down(_) => None,
+            ServerState::Up(up) => Some(up.clone()),
+            ServerState::Starting | ServerState::Down(_) => None,
         }
     }
 
@@ -145,13 +145,13 @@ impl Server {
     #[cfg(test)]
     pub(crate) fn stands(&self, link: Option<Arc<Link>>, discovered: Option<Text>) {
         let state = link.map_or_else(
-            || State::Down("it was lost".to_owned()),
+            || ServerState::Down("it was lost".to_owned()),
             |base| {
-                let verdict = Arc::new(Verdict {
+                let verdict = Arc::new(ServerEras {
                     discovered,
                     initialized: None,
                 });
-                State::Up(Arc::new(Up {
+                ServerState::Up(Arc::new(Up {
                     verdict,
                     shared: Some(base.clone()),
                     catalog: Arc::default(),
@@ -173,7 +173,10 @@ impl Server {
     }
 
     /// Opens a legacy session of its own for one agent session.
-    pub async fn open(&self, params: &Text) -> Result<(Arc<Link>, Message, Unsolicited), Fault> {
+    pub async fn open(
+        &self,
+        params: &Text,
+    ) -> Result<(Arc<Link>, Message, UnsolicitedReceiver), Fault> {
         let opening = probe::open_legacy(&self.settings, &self.surroundings, params);
         let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
         opened.map_err(|_| {
@@ -195,10 +198,10 @@ impl Server {
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
                     tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
                     let base = up.base.clone();
-                    self.state.send_replace(State::Up(Arc::new(up)));
+                    self.state.send_replace(ServerState::Up(Arc::new(up)));
                     let why = self.watch(&base, unsolicited, &stop).await;
                     backoff.broke();
-                    self.state.send_replace(State::Down(why.clone()));
+                    self.state.send_replace(ServerState::Down(why.clone()));
                     base.close().await;
                     if stop.is_cancelled() {
                         return;
@@ -208,7 +211,7 @@ impl Server {
                 }
                 Err(fault) => {
                     tracing::warn!(server = %self.settings.name, %fault, again_in = ?backoff.longest(), "tool server does not answer");
-                    self.state.send_replace(State::Down(fault.what));
+                    self.state.send_replace(ServerState::Down(fault.what));
                 }
             }
             tokio::select! {
@@ -218,7 +221,7 @@ impl Server {
         }
     }
 
-    async fn connect(&self) -> Result<(Up, Unsolicited), Fault> {
+    async fn connect(&self) -> Result<(Up, UnsolicitedReceiver), Fault> {
         let known = self.verdict.lock().clone();
         let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
         *self.verdict.lock() = Some(probed.verdict.clone());
@@ -233,7 +236,7 @@ impl Server {
         Ok((up, probed.unsolicited))
     }
 
-    async fn list(&self, link: &Link, verdict: &Verdict) -> Result<Catalog, Fault> {
+    async fn list(&self, link: &Link, verdict: &ServerEras) -> Result<Catalog, Fault> {
         if !verdict.has("tools") {
             return Ok(Catalog::default());
         }
@@ -246,7 +249,7 @@ impl Server {
     async fn watch(
         &self,
         base: &Arc<Link>,
-        mut unsolicited: Unsolicited,
+        mut unsolicited: UnsolicitedReceiver,
         stop: &CancellationToken,
     ) -> String {
         let mut talks = true;
@@ -261,7 +264,7 @@ impl Server {
                 why = &mut listening => return why,
                 said = unsolicited.recv(), if talks => match said {
                     Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => relist.changed(),
-                    Some(Inbound::Message(message)) if message.kind == Kind::Request => self.decline(base, message).await,
+                    Some(Inbound::Message(message)) if message.kind == MessageKind::Request => self.decline(base, message).await,
                     Some(_) => {}
                     None => talks = false,
                 },
@@ -282,7 +285,7 @@ impl Server {
     pub(super) fn lists(&self, catalog: Catalog) {
         let Some(up) = self.up() else { return };
         let (verdict, shared, base) = (up.verdict.clone(), up.shared.clone(), up.base.clone());
-        self.state.send_replace(State::Up(Arc::new(Up {
+        self.state.send_replace(ServerState::Up(Arc::new(Up {
             verdict,
             shared,
             catalog: Arc::new(catalog),
@@ -334,7 +337,7 @@ impl Server {
                             self.stale.notify_one();
                         }
                         Inbound::Message(message)
-                            if message.kind == Kind::Response && message.is_error =>
+                            if message.kind == MessageKind::Response && message.is_error =>
                         {
                             return std::future::pending().await;
                         }
@@ -353,7 +356,7 @@ impl Server {
 }
 
 /// The revisions that all of these servers speak, as far as their eras are known.
-pub fn shared_revisions(servers: &[Arc<Server>]) -> Vec<Revision> {
+pub fn shared_revisions(servers: &[Arc<UpstreamServer>]) -> Vec<Revision> {
     let known: Vec<_> = servers
         .iter()
         .filter_map(|server| server.verdict.lock().clone())

@@ -1,7 +1,7 @@
 //! All configured tool servers, in the order of the configuration.
 
-use super::keeper::Keeper;
-use super::server::{Server, Settings, Surroundings};
+use super::keeper::ServerMessagePolicy;
+use super::server::{Surroundings, UpstreamServer, UpstreamServerSettings};
 use crate::mcp::revision::Revision;
 use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
@@ -12,17 +12,17 @@ use tokio_util::task::TaskTracker;
 
 /// The servers, each kept connected on its own.
 pub struct Servers {
-    all: Vec<Arc<Server>>,
+    all: Vec<Arc<UpstreamServer>>,
     changed: watch::Sender<u64>,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn ServerMessagePolicy>,
 }
 
 impl Servers {
     /// Takes the configured servers; [`Servers::start`] connects them.
-    pub fn new(settings: Vec<Settings>, around: &Surroundings) -> Self {
+    pub fn new(settings: Vec<UpstreamServerSettings>, around: &Surroundings) -> Self {
         let all = settings
             .into_iter()
-            .map(|settings| Arc::new(Server::new(settings, around.clone())))
+            .map(|settings| Arc::new(UpstreamServer::new(settings, around.clone())))
             .collect();
         Self {
             all,
@@ -33,12 +33,12 @@ impl Servers {
 
     /// The same, with a keeper between them and the agents.
     #[must_use]
-    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Self {
+    pub fn kept_by(self, keeper: Arc<dyn ServerMessagePolicy>) -> Self {
         Self { keeper, ..self }
     }
 
     /// Who stands between them and the agents.
-    pub fn keeper(&self) -> &Arc<dyn Keeper> {
+    pub fn keeper(&self) -> &Arc<dyn ServerMessagePolicy> {
         &self.keeper
     }
 
@@ -67,12 +67,12 @@ impl Servers {
     }
 
     /// All of them, in order.
-    pub fn all(&self) -> &[Arc<Server>] {
+    pub fn all(&self) -> &[Arc<UpstreamServer>] {
         &self.all
     }
 
     /// The server of that name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Server>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<UpstreamServer>> {
         self.all
             .iter()
             .find(|server| server.settings.name.as_str() == name)

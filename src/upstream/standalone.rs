@@ -2,29 +2,29 @@
 //! (PROTOCOL §3.1).
 
 use super::Inbound;
-use super::http::{Endpoint, Wire, read as read_message};
-use crate::mcp::message::Kind;
-use crate::mcp::sse::{Block, Framer};
+use super::http::{ServerEndpoint, Wire, read as read_message};
+use crate::mcp::message::MessageKind;
+use crate::mcp::sse::{Framer, SseBlock};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// A server that asks to be asked again at once is not: that would only spin.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
+const FIRST_RECONNECT_DELAY: Duration = Duration::from_millis(500);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(30);
 
 /// Reads until the server says that it offers no such stream, or nobody wants the messages.
-pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Inbound>) {
+pub(super) async fn read(endpoint: &ServerEndpoint, wire: &Wire, inbox: &mpsc::Sender<Inbound>) {
     let mut after: Option<String> = None;
-    let mut wait = FIRST_WAIT;
+    let mut wait = FIRST_RECONNECT_DELAY;
     loop {
         if let Ok(response) = endpoint.get(wire, after.as_deref()).await {
             if response.status() != StatusCode::OK {
                 return;
             }
-            wait = FIRST_WAIT;
+            wait = FIRST_RECONNECT_DELAY;
             let mut body = response.into_body();
             let mut framer = Framer::default();
             while let Some(Ok(frame)) = body.frame().await {
@@ -36,8 +36,8 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                 }
                 while let Some(block) = framer.next_block() {
                     let event = match block {
-                        Block::Event(event) => event,
-                        Block::Comment(comment) => {
+                        SseBlock::Event(event) => event,
+                        SseBlock::Comment(comment) => {
                             if inbox.send(Inbound::Comment(comment)).await.is_err() {
                                 return;
                             }
@@ -45,7 +45,7 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                         }
                     };
                     wait = event.retry.map_or(wait, |ms| {
-                        Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT)
+                        Duration::from_millis(ms).clamp(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY)
                     });
                     after = event.id.or(after);
                     if event.data.is_empty() {
@@ -57,7 +57,7 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                         );
                         continue;
                     };
-                    if message.kind != Kind::Response
+                    if message.kind != MessageKind::Response
                         && inbox.send(Inbound::Message(message)).await.is_err()
                     {
                         return;
@@ -69,6 +69,6 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
             return;
         }
         tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        wait = (wait * 2).min(MAX_RECONNECT_DELAY);
     }
 }

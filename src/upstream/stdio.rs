@@ -6,7 +6,7 @@
 //! notifications, never its answer.
 
 use super::departure::Departure;
-use super::{Inbox, Unsolicited};
+use super::{Inbox, UnsolicitedReceiver};
 use crate::failpoint;
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
@@ -23,26 +23,26 @@ mod routes;
 
 use routes::Routes;
 
-pub use routes::Counts;
+pub use routes::DropCounts;
 
 /// How long answers may still arrive once the process ended or its input broke, and how long the
 /// process may take to end once its output did.
-const AFTERMATH: Duration = Duration::from_secs(1);
+const AFTERMATH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Said of a server whose input broke.
-const DEAF: &str = "it does not read its input any more";
+const INPUT_BROKEN_MESSAGE: &str = "it does not read its input any more";
 
 /// A conversation. Dropping it closes the server's input; what is in flight is still answered until
 /// its output ends.
 #[derive(Debug)]
 pub struct Conversation {
-    queue: mpsc::Sender<Line>,
-    shared: Arc<Shared>,
+    queue: mpsc::Sender<StdinLine>,
+    shared: Arc<ConversationShared>,
 }
 
 /// What both tasks and the conversation know.
 #[derive(Debug)]
-struct Shared {
+struct ConversationShared {
     server: ServerName,
     routes: Routes,
     /// Nothing more is written: closed by us, or writing failed.
@@ -55,7 +55,7 @@ struct Shared {
 
 /// One line to write.
 #[derive(Debug)]
-struct Line {
+struct StdinLine {
     /// The request it is; none for notifications and responses.
     id: Option<u64>,
     bytes: Vec<u8>,
@@ -67,8 +67,8 @@ struct Line {
 /// Dropping it sends nothing.
 #[derive(Debug)]
 pub struct Ready {
-    place: mpsc::OwnedPermit<Line>,
-    line: Line,
+    place: mpsc::OwnedPermit<StdinLine>,
+    line: StdinLine,
 }
 
 impl Conversation {
@@ -84,15 +84,15 @@ impl Conversation {
         input: R,
         output: W,
         ending: E,
-    ) -> (Self, Unsolicited)
+    ) -> (Self, UnsolicitedReceiver)
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
         E: Future<Output = String> + Send + 'static,
     {
-        let (queue, lines) = mpsc::channel(super::QUEUE);
-        let (unsolicited, receiver) = mpsc::channel(super::QUEUE);
-        let shared = Arc::new(Shared {
+        let (queue, lines) = mpsc::channel(super::INBOX_MESSAGES_MAX);
+        let (unsolicited, receiver) = mpsc::channel(super::INBOX_MESSAGES_MAX);
+        let shared = Arc::new(ConversationShared {
             server: server.clone(),
             routes: Routes::new(server),
             silent: CancellationToken::new(),
@@ -100,7 +100,7 @@ impl Conversation {
             over: watch::channel(None).0,
         });
         tasks::spawn("stdio_write", Arc::clone(&shared).write(output, lines));
-        let out = reader::Out {
+        let out = reader::StrayOutput {
             unsolicited,
             queue: queue.downgrade(),
         };
@@ -129,14 +129,14 @@ impl Conversation {
             inbox,
             Ready {
                 place,
-                line: Line::of(Some(id), &message),
+                line: StdinLine::of(Some(id), &message),
             },
         ))
     }
 
     /// Queues a notification, or a response to a request of the server, as it stands.
     pub async fn notify(&self, message: Message) -> Result<(), Fault> {
-        match self.queue.send(Line::of(None, &message)).await {
+        match self.queue.send(StdinLine::of(None, &message)).await {
             Ok(()) => Ok(()),
             Err(_) => Err(self.shared.routes.refusal()),
         }
@@ -172,7 +172,7 @@ impl Conversation {
     }
 
     /// What was dropped so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DropCounts {
         self.shared.routes.counts()
     }
 }
@@ -189,7 +189,7 @@ impl Ready {
     }
 }
 
-impl Line {
+impl StdinLine {
     fn of(id: Option<u64>, message: &Message) -> Self {
         let mut bytes = Vec::from(message.encode());
         bytes.push(b'\n');
@@ -201,7 +201,7 @@ impl Line {
     }
 }
 
-impl Shared {
+impl ConversationShared {
     /// Nothing is written any more. What was not written is told that nothing left.
     fn hush(&self, why: &str) {
         self.routes.hush(why);
@@ -211,7 +211,7 @@ impl Shared {
     async fn write<W: AsyncWrite + Unpin>(
         self: Arc<Self>,
         mut output: W,
-        mut lines: mpsc::Receiver<Line>,
+        mut lines: mpsc::Receiver<StdinLine>,
     ) {
         loop {
             let line = tokio::select! {
@@ -247,7 +247,7 @@ impl Shared {
                     self.routes
                         .fail(id, &format!("writing to it failed: {error}"), sent);
                 }
-                self.hush(DEAF);
+                self.hush(INPUT_BROKEN_MESSAGE);
                 return self.deaf.cancel();
             }
             failpoint::reached("after-send");

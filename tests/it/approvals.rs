@@ -10,20 +10,20 @@ use std::time::Duration;
 use toolgate::model::clock::Clock;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store as _;
-use toolgate::store::embedded::Embedded;
-use toolgate::store::journal::{Journal, Options};
-use toolgate::store::state::command::{Ask, Command};
+use toolgate::store::embedded::EmbeddedStore;
+use toolgate::store::journal::{Journal, JournalOptions};
+use toolgate::store::state::command::{HoldRequest, StoreCommand};
 use toolgate::store::state::digest::Digest;
-use toolgate::store::state::hold::Question;
+use toolgate::store::state::hold::HoldQuestion;
 
 const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [lead] }, \
                          { name: bob, token: token-of-bob-the-operator, roles: [lead] }, \
                          { name: eve, token: token-of-eve-the-operator, roles: [auditor] } ]";
 
 /// A call of `bank__pay` that `needed` operators have to allow.
-pub fn ask(needed: u32, arguments: Value) -> Ask {
+pub fn ask(needed: u32, arguments: Value) -> HoldRequest {
     let id = ActionId::generate();
-    Ask {
+    HoldRequest {
         key: Digest::of(id.as_bytes()),
         id,
         approve_for: 600_000,
@@ -31,7 +31,7 @@ pub fn ask(needed: u32, arguments: Value) -> Ask {
         needed,
         roles: vec!["lead".to_owned(), "owner".to_owned()],
         self_approval: false,
-        question: Question {
+        question: HoldQuestion {
             agent: "bot".to_owned(),
             tenant: Some("t_001".to_owned()),
             caller_roles: vec!["teller".to_owned()],
@@ -54,19 +54,19 @@ pub fn ask(needed: u32, arguments: Value) -> Ask {
 }
 
 /// Holds calls in the data directory of a toolgate that does not run; gives their ids.
-pub async fn held(setup: &Setup, asks: Vec<Ask>) -> Vec<String> {
+pub async fn held(setup: &Setup, asks: Vec<HoldRequest>) -> Vec<String> {
     let data = setup.directory().join("data");
-    let options = Options {
+    let options = JournalOptions {
         gather: Duration::ZERO,
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open(&data, options).unwrap();
-    let store = Embedded::open(&data, journal.clone(), Clock).unwrap();
+    let store = EmbeddedStore::open(&data, journal.clone(), Clock).unwrap();
     let mut ids = Vec::new();
     for ask in asks {
         ids.push(ask.id.to_string());
         store
-            .run(Command::Hold(Box::new(ask)), None)
+            .run(StoreCommand::Hold(Box::new(ask)), None)
             .await
             .unwrap()
             .unwrap();

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
-use toolgate::mcp::json::{FROM_AGENT, Text};
+use toolgate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::model::ids::ServerName;
 use toolgate::model::reply::Sent;
 use toolgate::upstream::Inbound;
 use toolgate::upstream::child::sandbox::Sandbox;
-use toolgate::upstream::child::{Command, Process};
+use toolgate::upstream::child::{ChildCommand, ChildProcess};
 use toolgate::upstream::leftovers::{Leftovers, Swept};
 use toolgate::upstream::stdio::Conversation;
 
@@ -35,8 +35,8 @@ if os.fork() == 0:
 print(os.read(reader, 20).decode(), flush=True)
 ";
 
-fn command(program: &str, args: &[&str]) -> Command {
-    Command {
+fn command(program: &str, args: &[&str]) -> ChildCommand {
+    ChildCommand {
         program: program.to_owned(),
         args: args.iter().map(|word| (*word).to_owned()).collect(),
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
@@ -46,8 +46,8 @@ fn command(program: &str, args: &[&str]) -> Command {
     }
 }
 
-fn start(command: &Command) -> Process {
-    Process::spawn(command, Path::new(TOOLGATE), &Leftovers::default()).unwrap()
+fn start(command: &ChildCommand) -> ChildProcess {
+    ChildProcess::spawn(command, Path::new(TOOLGATE), &Leftovers::default()).unwrap()
 }
 
 fn lives(pid: u32) -> bool {
@@ -70,7 +70,7 @@ fn gone(pids: &[u32]) {
 }
 
 async fn first_line(
-    process: &mut Process,
+    process: &mut ChildProcess,
 ) -> (
     tokio::process::ChildStdin,
     tokio::process::ChildStdout,
@@ -285,7 +285,7 @@ async fn a_server_that_ends_at_once_is_quoted() {
         process.ending().await,
         "it exited with status 3; it last said: no such database"
     );
-    assert_eq!(process.said(), ["first", "no such database"]);
+    assert_eq!(process.stderr_tail(), ["first", "no such database"]);
 }
 
 #[tokio::test]
@@ -293,8 +293,8 @@ async fn a_program_that_cannot_be_started_is_named_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "not a program").unwrap();
-    let fault = |command: &Command| {
-        Process::spawn(command, Path::new(TOOLGATE), &Leftovers::default())
+    let fault = |command: &ChildCommand| {
+        ChildProcess::spawn(command, Path::new(TOOLGATE), &Leftovers::default())
             .unwrap_err()
             .to_string()
     };
@@ -313,7 +313,7 @@ async fn a_program_that_cannot_be_started_is_named_with_what_to_do() {
         forbidden.contains("may not be executed; set its permissions"),
         "{forbidden}"
     );
-    let nowhere = Command {
+    let nowhere = ChildCommand {
         cwd: Some("/no/such/folder".into()),
         ..command("cat", &[])
     };
@@ -403,10 +403,10 @@ for line in sys.stdin:
 
 fn request(method: &str, params: &str) -> Message {
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-    Message::parse(&Text::read(text.into(), &FROM_AGENT).unwrap()).unwrap()
+    Message::parse(&Text::read(text.into(), &AGENT_JSON_LIMITS).unwrap()).unwrap()
 }
 
-fn converse(process: &mut Process) -> Conversation {
+fn converse(process: &mut ChildProcess) -> Conversation {
     let (stdin, stdout) = process.take_pipes().unwrap();
     Conversation::start(&ServerName::new("billing"), stdout, stdin, process.ending()).0
 }

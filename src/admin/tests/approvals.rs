@@ -1,44 +1,48 @@
 //! Held calls at the door: who may see them, who may decide, and what each refusal says.
 
-use super::super::approvals::LISTED;
+use super::super::approvals::LISTED_BYTES_MAX;
 use super::*;
-use crate::model::clock::hands::Hands;
+use crate::model::clock::hands::TestClock;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
-use crate::store::state::command::{Ask, Command};
+use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::hold::Question;
+use crate::store::state::hold::HoldQuestion;
 use axum::Router;
 use std::time::Duration;
 
-const BOB: &str = "0123456789abcdef-bob";
-const BOT: &str = "0123456789abcdef-bot";
+const BOB_TOKEN: &str = "0123456789abcdef-bob";
+const BOT_TOKEN: &str = "0123456789abcdef-bot";
 
-struct Desk {
+struct ApprovalsFixture {
     router: Router,
     store: Arc<dyn Store>,
-    hands: &'static Hands,
+    hands: &'static TestClock,
     _data: tempfile::TempDir,
 }
 
-impl Desk {
+impl ApprovalsFixture {
     /// Ann may decide; Bob may only read; an operator is named like the agent.
     fn new() -> Self {
-        let (data, hands) = (tempfile::tempdir().unwrap(), Hands::new());
-        let store: Arc<dyn Store> = Arc::new(Memory::new(hands.clock()));
-        let secrets = [ANN, BOB, BOT].map(|token| Secret::new(token.to_owned()));
+        let (data, hands) = (tempfile::tempdir().unwrap(), TestClock::new());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(hands.clock()));
+        let secrets = [ANN_TOKEN, BOB_TOKEN, BOT_TOKEN].map(|token| Secret::new(token.to_owned()));
         let names = [
             known("ann", &["approver"]),
             known("bob", &["auditor"]),
             known("bot", &["approver"]),
         ];
-        let operators = Operators::new(names.into_iter().zip(&secrets), Verbs::default());
+        let operators = Operators::new(names.into_iter().zip(&secrets), OperatorVerbs::default());
         let switches = Switches {
             store: store.clone(),
             ..switches(data.path())
         };
         let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
-        let router = router(Arc::new(Gate { ready: true }), (switches, operators), names);
+        let router = router(
+            Arc::new(FixedStatus { ready: true }),
+            (switches, operators),
+            names,
+        );
         Self {
             router,
             store,
@@ -53,7 +57,7 @@ impl Desk {
     }
 
     async fn hold_with(&self, amount: u64, arguments: Value) -> String {
-        let question = Question {
+        let question = HoldQuestion {
             agent: "bot".to_owned(),
             tenant: None,
             caller_roles: vec!["teller".to_owned()],
@@ -71,7 +75,7 @@ impl Desk {
             policy: "3f9a".to_owned(),
             schema_hash: "a".repeat(64),
         };
-        let ask = Ask {
+        let ask = HoldRequest {
             key: Digest::of(&amount.to_le_bytes()),
             id: ActionId::generate(),
             approve_for: 600_000,
@@ -84,7 +88,7 @@ impl Desk {
         };
         let id = ask.id.to_string();
         self.store
-            .run(Command::Hold(Box::new(ask)), None)
+            .run(StoreCommand::Hold(Box::new(ask)), None)
             .await
             .unwrap()
             .unwrap();
@@ -124,13 +128,13 @@ impl Desk {
 /// 003-46, 003-47: operators see all of a held call, decide once, and are told what came of it.
 #[tokio::test]
 async fn operators_decide_on_held_calls() {
-    let desk = Desk::new();
+    let desk = ApprovalsFixture::new();
     assert_eq!(
-        desk.ask(Some(BOB), "/api/approvals", None).await,
+        desk.ask(Some(BOB_TOKEN), "/api/approvals", None).await,
         (200, json!({ "approvals": [], "more": 0 }))
     );
     let (first, second) = (desk.hold(1).await, desk.hold(2).await);
-    let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
+    let (_, listed) = desk.ask(Some(BOB_TOKEN), "/api/approvals", None).await;
     let ids: Vec<_> = listed["approvals"]
         .as_array()
         .unwrap()
@@ -139,7 +143,7 @@ async fn operators_decide_on_held_calls() {
         .collect();
     assert_eq!(ids, [first.as_str(), second.as_str()]);
     let (status, shown) = desk
-        .ask(Some(BOB), &format!("/api/approvals/{first}"), None)
+        .ask(Some(BOB_TOKEN), &format!("/api/approvals/{first}"), None)
         .await;
     assert_eq!((status, &shown), (200, &listed["approvals"][0]));
     assert_eq!(
@@ -158,25 +162,25 @@ async fn operators_decide_on_held_calls() {
         )
     };
     assert_eq!(
-        desk.decide(ANN, &first, "allow").await,
+        desk.decide(ANN_TOKEN, &first, "allow").await,
         told(&first, true, "allowed")
     );
     assert_eq!(
-        desk.decide(ANN, &first, "allow").await,
+        desk.decide(ANN_TOKEN, &first, "allow").await,
         told(&first, false, "allowed")
     );
     assert_eq!(
-        desk.decide(ANN, &second, "deny").await,
+        desk.decide(ANN_TOKEN, &second, "deny").await,
         told(&second, true, "denied")
     );
     let (_, shown) = desk
-        .ask(Some(BOB), &format!("/api/approvals/{first}"), None)
+        .ask(Some(BOB_TOKEN), &format!("/api/approvals/{first}"), None)
         .await;
     assert_eq!(
         (&shown["allowed_by"], &shown["decisions"][0]["why"]),
         (&json!(["ann"]), &json!("looked at it"))
     );
-    let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
+    let (_, listed) = desk.ask(Some(BOB_TOKEN), "/api/approvals", None).await;
     assert_eq!(
         listed["approvals"].as_array().unwrap().len(),
         1,
@@ -188,7 +192,7 @@ async fn operators_decide_on_held_calls() {
 /// changes nothing.
 #[tokio::test]
 async fn who_may_not_decide_changes_nothing() {
-    let desk = Desk::new();
+    let desk = ApprovalsFixture::new();
     let id = desk.hold(1).await;
     let path = format!("/api/approvals/{id}");
     let good = r#"{"decision":"allow","why":"x"}"#;
@@ -198,12 +202,12 @@ async fn who_may_not_decide_changes_nothing() {
         (None, path.as_str(), None, 401),
         (None, &path, Some(good), 401),
         (Some("x"), &path, Some(good), 401),
-        (Some(BOB), &path, Some(good), 403),
-        (Some(BOT), &path, Some(good), 403),
-        (Some(ANN), &unknown, Some(good), 404),
-        (Some(ANN), &unknown, None, 404),
-        (Some(ANN), "/api/approvals/0198", Some(good), 400),
-        (Some(ANN), "/api/approvals/0198", None, 400),
+        (Some(BOB_TOKEN), &path, Some(good), 403),
+        (Some(BOT_TOKEN), &path, Some(good), 403),
+        (Some(ANN_TOKEN), &unknown, Some(good), 404),
+        (Some(ANN_TOKEN), &unknown, None, 404),
+        (Some(ANN_TOKEN), "/api/approvals/0198", Some(good), 400),
+        (Some(ANN_TOKEN), "/api/approvals/0198", None, 400),
     ] {
         let (found, told) = desk.ask(token, path, body).await;
         assert_eq!(found, status, "{path}: {told}");
@@ -231,14 +235,14 @@ async fn who_may_not_decide_changes_nothing() {
         r#"{"decision":"allow","decision":"deny","why":"x"}"#,
     ] {
         assert_eq!(
-            desk.ask(Some(ANN), &path, Some(wrong)).await.0,
+            desk.ask(Some(ANN_TOKEN), &path, Some(wrong)).await.0,
             400,
             "{wrong}"
         );
     }
     let (status, told) = desk
         .ask(
-            Some(ANN),
+            Some(ANN_TOKEN),
             &path,
             Some(&format!("{{\"why\":\"{}\"}}", "x".repeat(1 << 20))),
         )
@@ -251,24 +255,24 @@ async fn who_may_not_decide_changes_nothing() {
             .starts_with("the request is longer than "),
         "{told}"
     );
-    let (_, told) = desk.decide(BOB, &id, "deny").await;
+    let (_, told) = desk.decide(BOB_TOKEN, &id, "deny").await;
     assert_eq!(
         told["error"],
         "only an operator with one of these roles can decide: approver"
     );
-    let (_, told) = desk.decide(BOT, &id, "allow").await;
+    let (_, told) = desk.decide(BOT_TOKEN, &id, "allow").await;
     assert_eq!(
         told["error"],
         "an agent's call is not decided by an operator of the same name"
     );
-    let (_, shown) = desk.ask(Some(ANN), &path, None).await;
+    let (_, shown) = desk.ask(Some(ANN_TOKEN), &path, None).await;
     assert_eq!(
         (&shown["state"], &shown["decisions"]),
         (&json!("pending"), &json!([]))
     );
 
-    assert_eq!(desk.decide(ANN, &id, "deny").await.0, 200);
-    let (status, told) = desk.decide(ANN, &id, "allow").await;
+    assert_eq!(desk.decide(ANN_TOKEN, &id, "deny").await.0, 200);
+    let (status, told) = desk.decide(ANN_TOKEN, &id, "allow").await;
     assert_eq!(
         (status, &told["error"]),
         (409, &json!("it is denied already, and that stands"))
@@ -279,12 +283,12 @@ async fn who_may_not_decide_changes_nothing() {
 /// are.
 #[tokio::test]
 async fn a_list_has_a_bound() {
-    let desk = Desk::new();
+    let desk = ApprovalsFixture::new();
     for amount in 0..100 {
         desk.hold_with(amount, json!({ "note": "x".repeat(15_000) }))
             .await;
     }
-    let (_, listed) = desk.ask(Some(ANN), "/api/approvals", None).await;
+    let (_, listed) = desk.ask(Some(ANN_TOKEN), "/api/approvals", None).await;
     let (shown, more) = (
         listed["approvals"].as_array().unwrap().len(),
         listed["more"].as_u64().unwrap(),
@@ -293,29 +297,29 @@ async fn a_list_has_a_bound() {
         shown > 60 && more > 20 && shown as u64 + more == 100,
         "{shown} and {more}"
     );
-    assert!(listed.to_string().len() < LISTED + 1000);
+    assert!(listed.to_string().len() < LISTED_BYTES_MAX + 1000);
 }
 
 /// Too late is as if there were no such thing.
 #[tokio::test]
 async fn nobody_decides_too_late() {
-    let desk = Desk::new();
+    let desk = ApprovalsFixture::new();
     let id = desk.hold(1).await;
     desk.hands.pass(Duration::from_mins(10));
     let (late, never) = (
-        desk.decide(ANN, &id, "allow").await,
+        desk.decide(ANN_TOKEN, &id, "allow").await,
         ActionId::generate().to_string(),
     );
     let gone = format!("approval {id} is expired or not found");
     assert_eq!((late.0, &late.1["error"]), (404, &json!(gone)));
-    let unknown = desk.decide(ANN, &never, "allow").await;
+    let unknown = desk.decide(ANN_TOKEN, &never, "allow").await;
     assert_eq!(
         unknown.1["error"],
         gone.replace(&id, &never),
         "nobody is told which"
     );
     let (status, shown) = desk
-        .ask(Some(ANN), &format!("/api/approvals/{id}"), None)
+        .ask(Some(ANN_TOKEN), &format!("/api/approvals/{id}"), None)
         .await;
     assert_eq!((status, &shown["state"]), (200, &json!("expired")));
 }

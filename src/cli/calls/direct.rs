@@ -1,13 +1,13 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
-use super::{Asked, Found};
+use super::{CallsQuery, CallsReply};
 use crate::app::ledger::keys;
 use crate::cli::serve::runtime;
 use crate::config::Config;
 use crate::model::clock::Clock;
 use crate::owners::keep_private;
-use crate::store::embedded::Embedded;
-use crate::store::journal::{Error, Journal, Options};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::journal::{Journal, JournalError, JournalOptions};
 use crate::store::operator::{Resolution, Unresolved, open_calls, resolve};
 use anyhow::{Context as _, bail};
 use std::io::ErrorKind;
@@ -35,21 +35,27 @@ pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
     }
     keep_private();
     let keys = runtime()?.block_on(keys(&config.ledger))?;
-    match Journal::open_sealed(data, Options::default(), keys) {
+    match Journal::open_sealed(data, JournalOptions::default(), keys) {
         Ok(journal) => Ok(Some(journal)),
-        Err(Error::Locked { .. }) => Ok(None),
+        Err(JournalError::Locked { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Asks the store in `data`. Calls that were in flight when the last toolgate ended come to rest,
 /// as at every start.
-pub(super) async fn ask(data: &Path, journal: Journal, asked: Asked) -> anyhow::Result<Found> {
+pub(super) async fn ask(
+    data: &Path,
+    journal: Journal,
+    asked: CallsQuery,
+) -> anyhow::Result<CallsReply> {
     let store =
-        Embedded::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
+        EmbeddedStore::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
     let found = match asked {
-        Asked::List { state } => Found::Calls(open_calls(&store, state.as_deref()).await?),
-        Asked::Resolve { action, resolution } => {
+        CallsQuery::List { state } => {
+            CallsReply::Calls(open_calls(&store, state.as_deref()).await?)
+        }
+        CallsQuery::Resolve { action, resolution } => {
             let who = system_user();
             match resolve(
                 &store,
@@ -61,12 +67,12 @@ pub(super) async fn ask(data: &Path, journal: Journal, asked: Asked) -> anyhow::
             )
             .await
             {
-                Ok(state) => Found::Resolved {
+                Ok(state) => CallsReply::Resolved {
                     state: state.to_owned(),
                     who,
                 },
                 Err(Unresolved::Store(error)) => return Err(error.into()),
-                Err(unresolved) => Found::Refused(unresolved.to_string()),
+                Err(unresolved) => CallsReply::Refused(unresolved.to_string()),
             }
         }
     };

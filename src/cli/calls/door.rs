@@ -1,9 +1,9 @@
 //! With a running toolgate: its operators' door.
 
-use super::{Asked, Found};
-use crate::admin::calls::{Listed, Resolved};
-use crate::mcp::json::{FROM_SERVER, Text};
-use crate::store::operator::Verdict;
+use super::{CallsQuery, CallsReply};
+use crate::admin::calls::{OpenCallList, ResolveReply};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::store::operator::OperatorFinding;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
@@ -15,18 +15,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Bytes of an answer.
-const ANSWER: usize = 4 << 20;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Asks the toolgate whose operators' door is at `address`, with `token` to prove who asks.
 pub(super) async fn ask(
     address: SocketAddr,
     token: Option<&str>,
-    asked: Asked,
-) -> anyhow::Result<Found> {
+    asked: CallsQuery,
+) -> anyhow::Result<CallsReply> {
     let (method, path, body) = match &asked {
-        Asked::List { state } => {
+        CallsQuery::List { state } => {
             let query = state
                 .as_ref()
                 .map(|state| format!("?state={state}"))
@@ -37,11 +37,11 @@ pub(super) async fn ask(
                 Text::of(&json!(null)),
             )
         }
-        Asked::Resolve { action, resolution } => {
+        CallsQuery::Resolve { action, resolution } => {
             let (word, result) = match &resolution.verdict {
-                Verdict::Applied(result) => ("applied", result.clone()),
-                Verdict::NotApplied => ("not_applied", None),
-                Verdict::Abandon => ("abandon", None),
+                OperatorFinding::Applied(result) => ("applied", result.clone()),
+                OperatorFinding::NotApplied => ("not_applied", None),
+                OperatorFinding::Abandon => ("abandon", None),
             };
             let body = Text::of(&json!({ "verdict": word, "why": resolution.why }));
             let body = result.map_or(body.clone(), |result| {
@@ -51,12 +51,14 @@ pub(super) async fn ask(
         }
     };
     match (request(address, token, (method, path, body)).await?, asked) {
-        (Ok(text), Asked::List { .. }) => Ok(Found::Calls(text.parse::<Listed>()?.calls)),
-        (Ok(text), Asked::Resolve { .. }) => {
-            let Resolved { state, who, .. } = text.parse()?;
-            Ok(Found::Resolved { state, who })
+        (Ok(text), CallsQuery::List { .. }) => {
+            Ok(CallsReply::Calls(text.parse::<OpenCallList>()?.calls))
         }
-        (Err(refused), _) => Ok(Found::Refused(refused)),
+        (Ok(text), CallsQuery::Resolve { .. }) => {
+            let ResolveReply { state, who, .. } = text.parse()?;
+            Ok(CallsReply::Resolved { state, who })
+        }
+        (Err(refused), _) => Ok(CallsReply::Refused(refused)),
     }
 }
 
@@ -80,7 +82,7 @@ pub(in crate::cli) async fn request_of(
     asked: (Method, String, Text),
     nobody: String,
 ) -> anyhow::Result<Result<Text, String>> {
-    let answered = tokio::time::timeout(PATIENCE, exchange(address, token, asked)).await;
+    let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange(address, token, asked)).await;
     let (status, text) = answered
         .map_err(anyhow::Error::from)
         .flatten()
@@ -125,9 +127,12 @@ async fn exchange(
         .request(request.body(Full::new(body.bytes()))?)
         .await?;
     let status = answer.status();
-    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER).collect().await {
+    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+        .collect()
+        .await
+    {
         Ok(body) => body.to_bytes(),
         Err(error) => bail!("the answer cannot be read: {error}"),
     };
-    Ok((status, Text::read(bytes, &FROM_SERVER)?))
+    Ok((status, Text::read(bytes, &SERVER_JSON_LIMITS)?))
 }

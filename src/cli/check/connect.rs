@@ -9,11 +9,11 @@ use crate::mcp::tools::Definition;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{ServerName, ToolName};
-use crate::policy::locate::Document;
-use crate::policy::{Policy, compile, fit};
+use crate::policy::locate::YamlDocument;
+use crate::policy::{Policy, compile, contract_lint};
 use crate::schema::Schema;
 use crate::upstream::leftovers::Leftovers;
-use crate::upstream::server::State;
+use crate::upstream::server::ServerState;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long tool servers may take to end.
-const FAREWELL: Duration = Duration::from_secs(30);
+const SERVER_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// What is printed for a configuration without errors, and whether every server answered. Neither
 /// the ledger nor the doors are opened, so a toolgate may run beside it.
@@ -51,10 +51,10 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
             };
             let mut state = server.state();
             let _ = state
-                .wait_for(|state| !matches!(state, State::Starting))
+                .wait_for(|state| !matches!(state, ServerState::Starting))
                 .await;
             let (line, up) = match &*state.borrow() {
-                State::Up(up) => {
+                ServerState::Up(up) => {
                     found.extend(
                         up.catalog
                             .tools
@@ -70,15 +70,15 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
                         true,
                     )
                 }
-                State::Starting => ("did not answer in its start_timeout".to_owned(), false),
-                State::Down(why) => (format!("does not answer: {why}"), false),
+                ServerState::Starting => ("did not answer in its start_timeout".to_owned(), false),
+                ServerState::Down(why) => (format!("does not answer: {why}"), false),
             };
             answered &= up;
             writeln!(text, "server {name}: {line}")?;
         }
         stop.cancel();
         running.close();
-        let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
+        let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
         compile::sort(&mut found);
         let errors = found
             .iter()
@@ -94,7 +94,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
 /// Where the contract of `tool` does not fit what its server says of it.
 fn unfit(
     policy: &Policy,
-    documents: &[Document],
+    documents: &[YamlDocument],
     server: &ServerName,
     tool: &Definition,
 ) -> Vec<Diagnostic> {
@@ -108,11 +108,12 @@ fn unfit(
     let Ok(schema) = Schema::compile(&tool.input_schema.value()) else {
         return Vec::new();
     };
-    let holds = |document: &&Document| document.tree()["contracts"].get(name.as_str()).is_some();
+    let holds =
+        |document: &&YamlDocument| document.tree()["contracts"].get(name.as_str()).is_some();
     let Some(document) = documents.iter().find(holds) else {
         return Vec::new();
     };
-    let problems = fit::problems(name.as_str(), rules, &schema);
+    let problems = contract_lint::problems(name.as_str(), rules, &schema);
     problems
         .into_iter()
         .map(|problem| document.locate(problem))

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Names in a warning at most.
-const SHOWN: usize = 8;
+const MAX_TOOLS_NAMED: usize = 8;
 
 /// Judges the packs beside the policies of the configuration, which reads `files`, and warns of
 /// contracts without a sample.
@@ -35,7 +35,7 @@ pub(super) fn judge(
     if !without.is_empty() {
         let names: Vec<&str> = without
             .iter()
-            .take(SHOWN)
+            .take(MAX_TOOLS_NAMED)
             .map(|tool| tool.as_str())
             .collect();
         let more = without.len() - names.len();

@@ -1,23 +1,23 @@
 //! What `doctor` says of the ledger, which it only reads, and where it records what happens while
 //! it looks.
 
-use super::Found;
+use super::DoctorFindings;
 use crate::app::ledger;
 use crate::config::{Config, Ledger};
 use crate::model::counted::counted;
-use crate::owners::{self, Why};
-use crate::store::journal::{Against, Error, Keys, Report, check};
+use crate::owners::{self, ExposureReason};
+use crate::store::journal::{JournalError, SealingKeys, VerifyOptions, VerifyReport, check};
 use anyhow::Context as _;
 use rustix::fs::{Access, access};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file in which operators' disabled tools stand.
-const DISABLED: &str = "disabled.json";
+const DISABLED_TOOLS_FILE: &str = "disabled.json";
 
 /// Whether the ledger is as it was written and can be written on, and what it proves.
-pub(super) async fn judge(config: &Config, found: &mut Found) {
-    place(&config.data, found);
+pub(super) async fn judge(config: &Config, found: &mut DoctorFindings) {
+    check_directory(&config.data, found);
     match ledger::keys(&config.ledger).await {
         Ok(keys) => whole(&config.data, keys, found),
         Err(error) => found.wrong(&format!("{error:#}")),
@@ -26,10 +26,10 @@ pub(super) async fn judge(config: &Config, found: &mut Found) {
 }
 
 /// Whether toolgate could write there, and nobody else in its place.
-fn place(data: &Path, found: &mut Found) {
+fn check_directory(data: &Path, found: &mut DoctorFindings) {
     for exposed in owners::exposed(data)
         .into_iter()
-        .filter(|exposed| matches!(exposed.why, Why::Foreign(_)))
+        .filter(|exposed| matches!(exposed.why, ExposureReason::Foreign(_)))
     {
         found.wrong(&format!(
             "{}: {}; {}",
@@ -64,21 +64,23 @@ fn place(data: &Path, found: &mut Found) {
     }
 }
 
-fn whole(data: &Path, mut keys: Keys, found: &mut Found) {
+fn whole(data: &Path, mut keys: SealingKeys, found: &mut DoctorFindings) {
     let sealing = keys.sealing();
     // Between configuring a key and the start that first seals with it, the one before is rightly
     // the last.
     keys.previous.extend(keys.current.take());
     match check(
         data,
-        &Against {
+        &VerifyOptions {
             keys,
-            ..Against::default()
+            ..VerifyOptions::default()
         },
     ) {
-        Err(Error::NoJournal(_)) => found.fine("there is no ledger yet; toolgate begins one"),
+        Err(JournalError::NoJournal(_)) => {
+            found.fine("there is no ledger yet; toolgate begins one")
+        }
         Err(error) => found.wrong(&error.to_string()),
-        Ok(Report {
+        Ok(VerifyReport {
             problem: Some(problem),
             ..
         }) => {
@@ -100,7 +102,7 @@ fn whole(data: &Path, mut keys: Keys, found: &mut Found) {
                 .iter()
                 .any(|stretch| stretch.key == Some(sealing))
             {
-                found.wrong(&Error::KeyReplaced { key: sealing }.to_string());
+                found.wrong(&JournalError::KeyReplaced { key: sealing }.to_string());
             } else if report.records > 0 {
                 found.note(&format!(
                     "the key `{sealing}` seals the ledger from the next start on"
@@ -111,7 +113,7 @@ fn whole(data: &Path, mut keys: Keys, found: &mut Found) {
 }
 
 /// What the record proves, and how far back it goes.
-fn kept(config: &Config, found: &mut Found) {
+fn kept(config: &Config, found: &mut DoctorFindings) {
     let Ledger {
         keep,
         max_bytes,
@@ -177,9 +179,9 @@ impl Scratch {
                 own.display()
             )
         })?;
-        let disabled = config.data.join(DISABLED);
+        let disabled = config.data.join(DISABLED_TOOLS_FILE);
         if disabled.exists() {
-            std::fs::copy(&disabled, own.join(DISABLED))
+            std::fs::copy(&disabled, own.join(DISABLED_TOOLS_FILE))
                 .with_context(|| disabled.display().to_string())?;
         }
         config.data.clone_from(&own);

@@ -1,7 +1,7 @@
 //! The same for what goes through a side door: which layer lets a resource or a prompt pass.
 
 use crate::guards::Mode;
-use crate::guards::allowlist::side::Wanted;
+use crate::guards::allowlist::side::SideTarget;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, parts};
 use crate::model::side::SideDoor;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// What to explain instead of a tool.
 #[derive(Debug, clap::Args)]
-pub(super) struct Beside {
+pub(super) struct SideMessageArgs {
     /// A resource that the agent would read, as `server__uri`.
     #[arg(long, value_name = "SERVER__URI")]
     resource: Option<String>,
@@ -32,9 +32,9 @@ pub(super) struct Beside {
     logging: Option<String>,
 }
 
-impl Beside {
+impl SideMessageArgs {
     /// What is wanted, and its name; none if it is a tool.
-    fn wanted(&self) -> anyhow::Result<Option<(Wanted, String)>> {
+    fn wanted(&self) -> anyhow::Result<Option<(SideTarget, String)>> {
         let own = |option: &str, named: &str| {
             let own = parts(named).map(|(server, own)| (ServerName::new(server), own.to_owned()));
             own.with_context(|| format!("--{option} wants `server__…`"))
@@ -42,14 +42,14 @@ impl Beside {
         if let Some(named) = &self.resource {
             let (server, uri) = own("resource", named)?;
             return Ok(Some((
-                Wanted::resource(SideDoor::Resources, &server, &uri),
+                SideTarget::resource(SideDoor::Resources, &server, &uri),
                 named.clone(),
             )));
         }
         if let Some(named) = &self.prompt {
             let (server, name) = own("prompt", named)?;
             return Ok(Some((
-                Wanted::prompt(SideDoor::Prompts, &server, &name),
+                SideTarget::prompt(SideDoor::Prompts, &server, &name),
                 named.clone(),
             )));
         }
@@ -62,8 +62,12 @@ impl Beside {
         let named = of_servers
             .into_iter()
             .find_map(|(door, named)| Some((door, named.as_ref()?)));
-        Ok(named
-            .map(|(door, named)| (Wanted::server(door, &ServerName::new(named)), named.clone())))
+        Ok(named.map(|(door, named)| {
+            (
+                SideTarget::server(door, &ServerName::new(named)),
+                named.clone(),
+            )
+        }))
     }
 
     /// The steps and their end, with the exit code; none if a tool is meant.

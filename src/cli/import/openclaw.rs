@@ -1,19 +1,19 @@
 //! OpenClaw's tool policies (POLICY §2), by their places in its configuration or by their labels,
 //! of both sets there are.
 
-use crate::guards::allowlist::Pattern;
+use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::SEPARATOR;
+use crate::model::ids::NAME_SEPARATOR;
 use serde_json::{Map, Value, json};
 
 /// Profiles whose tools are all OpenClaw's own, none of an MCP server.
-const OWN: &[&str] = &["minimal", "coding", "messaging"];
+const OWN_TOOL_PROFILES: &[&str] = &["minimal", "coding", "messaging"];
 /// The profile that allows everything.
-const FULL: &str = "full";
+const FULL_PROFILE: &str = "full";
 /// A profile for those that have none and need its layers for models.
-const NONE: &str = "default";
+const DEFAULT_PROFILE: &str = "default";
 /// Keys of `tools` that say who sees which tools, and have no counterpart.
-const RESTRICTING: &[&str] = &["toolsBySender", "elevated"];
+const RESTRICTING_KEYS: &[&str] = &["toolsBySender", "elevated"];
 
 /// What became of it.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Import {
         self.by_provider(
             &["global"],
             &tools["byProvider"],
-            tools["profile"].as_str().unwrap_or(NONE),
+            tools["profile"].as_str().unwrap_or(DEFAULT_PROFILE),
         );
         self.layer(&["environment", "sandbox"], &tools["sandbox"]["tools"]);
         self.layer(&["delegation"], &tools["subagents"]["tools"]);
@@ -91,7 +91,7 @@ impl Import {
             self.by_provider(
                 &["agent", id],
                 &tools["byProvider"],
-                profile.as_deref().unwrap_or(NONE),
+                profile.as_deref().unwrap_or(DEFAULT_PROFILE),
             );
             self.layer(
                 &["environment", &format!("sandbox-{id}")],
@@ -172,7 +172,7 @@ impl Import {
         self.found
             .notes
             .push(format!("callers: {whom} needs `profile: {layer}`"));
-        let allow = if profile == FULL {
+        let allow = if profile == FULL_PROFILE {
             Value::Null
         } else {
             entries(&tools["alsoAllow"]).into()
@@ -188,14 +188,14 @@ impl Import {
     /// Is it a profile that OpenClaw has? It takes any other for no policy at all, which nobody can
     /// have meant.
     fn known(&mut self, profile: &str, place: &str) -> bool {
-        if OWN.contains(&profile) {
+        if OWN_TOOL_PROFILES.contains(&profile) {
             let note = format!(
                 "the profile {profile} holds only tools of OpenClaw itself: of MCP servers, what `alsoAllow` adds"
             );
             if !self.found.notes.contains(&note) {
                 self.found.notes.push(note);
             }
-        } else if profile != FULL {
+        } else if profile != FULL_PROFILE {
             self.found
                 .lost
                 .push(format!("`{place}` names the profile `{profile}`, which does not exist: it restricts nothing"));
@@ -211,15 +211,15 @@ impl Import {
             let Some(named) = policy["profile"].as_str() else {
                 continue;
             };
-            if self.known(named, "tools.byProvider.profile") && named != FULL {
+            if self.known(named, "tools.byProvider.profile") && named != FULL_PROFILE {
                 let written = self.lists(Some(&entries(&policy["alsoAllow"])), &[]);
                 self.put(
                     &["profile", profile, "by_model_provider", provider],
                     written,
                 );
-                if profile == NONE {
+                if profile == DEFAULT_PROFILE {
                     self.found.notes.push(format!(
-                        "callers: those without a profile need `profile: {NONE}`"
+                        "callers: those without a profile need `profile: {DEFAULT_PROFILE}`"
                     ));
                 }
             }
@@ -311,7 +311,10 @@ impl Import {
     }
 
     fn without_counterpart(&mut self, place: &str, tools: &Value) {
-        for key in RESTRICTING.iter().filter(|key| tools.get(**key).is_some()) {
+        for key in RESTRICTING_KEYS
+            .iter()
+            .filter(|key| tools.get(**key).is_some())
+        {
             self.found.lost.push(format!(
                 "`{place}.{key}` is not imported: give each sender an entry of `callers`"
             ));
@@ -336,7 +339,7 @@ fn entries(list: &Value) -> Vec<Value> {
 fn is_pattern(entry: &Value) -> bool {
     entry
         .as_str()
-        .is_some_and(|text| Pattern::compile(text, &mut Problems::default()).is_some())
+        .is_some_and(|text| ToolPattern::compile(text, &mut Problems::default()).is_some())
 }
 
 fn is_group(entry: &Value) -> bool {
@@ -350,5 +353,5 @@ fn may_name(entry: &Value) -> bool {
     !is_group(entry)
         && entry
             .as_str()
-            .is_some_and(|text| text.contains('*') || text.contains(SEPARATOR))
+            .is_some_and(|text| text.contains('*') || text.contains(NAME_SEPARATOR))
 }

@@ -1,7 +1,7 @@
 //! Tool policies of OpenClaw, and what they become.
 
 use super::*;
-use crate::guards::allowlist::written::Around;
+use crate::guards::allowlist::written::LayerEnvironment;
 use crate::guards::allowlist::{Rule, Settings};
 use crate::guards::{Mode, ToolRules};
 use crate::model::caller::Caller;
@@ -17,7 +17,7 @@ fn visible(layers: &Value, caller: &Caller) -> Vec<&'static str> {
     let settings: Settings =
         serde_json::from_value(layers.clone()).unwrap_or_else(|error| panic!("{error}: {layers}"));
     let mut problems = Problems::default();
-    let layers = settings.compile(&Around::default(), &mut problems);
+    let layers = settings.compile(&LayerEnvironment::default(), &mut problems);
     assert_eq!(problems.into_found(), []);
     let contracts: HashMap<_, _> = TOOLS
         .iter()
@@ -172,8 +172,8 @@ fn what_is_printed_is_a_policy_file() {
         "channels": { "chat": { "groups": { "-100: 'x'": { "tools": { "deny": ["web__*"] } } } } },
     }));
     let text = file("a\nb.json", &imported);
-    let document =
-        Document::parse("out.yaml", text.clone()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let document = YamlDocument::parse("out.yaml", text.clone())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(document.tree(), &json!({ "layers": imported.layers }));
     insta::assert_snapshot!(text);
 }

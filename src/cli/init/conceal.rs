@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Parts of a name that say that its value is secret.
-const TELLING: &[&str] = &[
+const SECRET_NAME_PARTS: &[&str] = &[
     "token",
     "secret",
     "key",
@@ -28,7 +28,7 @@ const TELLING: &[&str] = &[
     "seed",
 ];
 /// What well-known secrets begin with.
-const PREFIXES: &[&str] = &[
+const SECRET_PREFIXES: &[&str] = &[
     "sk-",
     "sk_",
     "pk_",
@@ -51,9 +51,9 @@ const PREFIXES: &[&str] = &[
     "ntn_",
 ];
 /// Characters from which on a text can be a key.
-const LONG: usize = 20;
+const MIN_KEY_CHARS: usize = 20;
 /// Changes between letters and digits that words do not have.
-const MIXED: usize = 4;
+const MIN_LETTER_DIGIT_CHANGES: usize = 4;
 
 /// The variables that toolgate needs, and where each is used.
 #[derive(Debug, Default)]
@@ -97,7 +97,12 @@ impl Variables {
     }
 
     /// A variable for `value`, called `wanted` unless that is another's already.
-    fn put(&mut self, wanted: &str, value: Option<&str>, place: &Place<'_>) -> String {
+    fn variable_for(
+        &mut self,
+        wanted: &str,
+        value: Option<&str>,
+        place: &ConfigLocation<'_>,
+    ) -> String {
         let server = upper(place.server);
         let prefixed = if wanted.starts_with(&server) {
             wanted.to_owned()
@@ -123,14 +128,14 @@ impl Variables {
 }
 
 /// A place in the configuration to be.
-pub(super) struct Place<'a> {
+pub(super) struct ConfigLocation<'a> {
     pub(super) server: &'a str,
     /// `env`, `args`, `headers` or `url`.
     pub(super) section: &'static str,
     pub(super) key: &'a str,
 }
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for ConfigLocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "servers.{}.{}", self.server, self.section)?;
         if self.key.is_empty() {
@@ -142,14 +147,14 @@ impl std::fmt::Display for Place<'_> {
 }
 
 /// The value of a variable of a child's environment.
-pub(super) fn env(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+pub(super) fn env(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) -> String {
     if value.contains("${") {
         return referring(value, place, variables);
     }
     if value.is_empty() || (!is_telling(place.key) && is_harmless(value)) {
         return literal(value);
     }
-    variables.put(place.key, Some(value), place)
+    variables.variable_for(place.key, Some(value), place)
 }
 
 /// The arguments of a command.
@@ -163,7 +168,7 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
         };
         let shown = argument(
             rest,
-            &Place {
+            &ConfigLocation {
                 server,
                 section: "args",
                 key: flag,
@@ -185,7 +190,7 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
 }
 
 /// One argument; the key of its place is the flag before it, or nothing.
-fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+fn argument(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) -> String {
     let (server, flag) = (place.server, place.key);
     if value.contains("${") {
         return referring(value, place, variables);
@@ -196,7 +201,7 @@ fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String
                 "{name}={}",
                 env(
                     value,
-                    &Place {
+                    &ConfigLocation {
                         key: name,
                         ..*place
                     },
@@ -214,7 +219,7 @@ fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String
                 + blanks
                 + &header(
                     value,
-                    &Place {
+                    &ConfigLocation {
                         key: name,
                         ..*place
                     },
@@ -234,7 +239,7 @@ fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String
         upper(server),
         if key.is_empty() { "ARGUMENT" } else { &key }
     );
-    variables.put(&wanted, Some(value), place)
+    variables.variable_for(&wanted, Some(value), place)
 }
 
 /// `NAME=value`, as `docker run -e` and `env` take it; what only ends in `=` is base64.
@@ -250,7 +255,7 @@ fn assignment(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The value of a header.
-pub(super) fn header(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+pub(super) fn header(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) -> String {
     if value.contains("${") {
         return referring(value, place, variables);
     }
@@ -268,7 +273,7 @@ pub(super) fn header(value: &str, place: &Place<'_>, variables: &mut Variables) 
     } else {
         upper(place.key)
     };
-    let variable = variables.put(
+    let variable = variables.variable_for(
         &format!("{}_{name}", upper(place.server)),
         Some(rest),
         place,
@@ -277,7 +282,7 @@ pub(super) fn header(value: &str, place: &Place<'_>, variables: &mut Variables) 
 }
 
 /// An address: parts of its path and values of its query can be secrets.
-pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+pub(super) fn url(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) -> String {
     if value.contains("${") {
         return referring(value, place, variables);
     }
@@ -291,10 +296,12 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
             .enumerate()
             .map(|(index, part)| match (index, part.rsplit_once('@')) {
                 (2, Some((login, host))) => {
-                    variables.put(&format!("{server}_LOGIN"), Some(login), place) + "@" + host
+                    variables.variable_for(&format!("{server}_LOGIN"), Some(login), place)
+                        + "@"
+                        + host
                 }
                 (3.., _) if is_secret(part) => {
-                    variables.put(&format!("{server}_PATH"), Some(part), place)
+                    variables.variable_for(&format!("{server}_PATH"), Some(part), place)
                 }
                 _ => literal(part),
             });
@@ -310,7 +317,11 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
                 done = done
                     + key
                     + "="
-                    + &variables.put(&format!("{server}_{}", upper(key)), Some(secret), place);
+                    + &variables.variable_for(
+                        &format!("{server}_{}", upper(key)),
+                        Some(secret),
+                        place,
+                    );
             }
             _ => done.push_str(&literal(pair)),
         }
@@ -320,7 +331,7 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
 
 /// A text in which the agent's configuration names variables: `${NAME}`, `${env:NAME}`,
 /// `${input:name}`, `${userHome}`.
-fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+fn referring(value: &str, place: &ConfigLocation<'_>, variables: &mut Variables) -> String {
     let (mut done, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {
         done.push_str(&literal(before));
@@ -345,10 +356,10 @@ fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> Strin
             _ if !plain => done = done + "$${" + inner + "}",
             // The default is the secret itself.
             Some(default) if is_secret(default) || (is_telling(&name) && !default.is_empty()) => {
-                done.push_str(&variables.put(&name, Some(default), place));
+                done.push_str(&variables.variable_for(&name, Some(default), place));
             }
             Some(default) => done = done + "${" + &name + ":-" + default + "}",
-            None => done.push_str(&variables.put(&name, None, place)),
+            None => done.push_str(&variables.variable_for(&name, None, place)),
         }
     }
     done + &literal(rest)
@@ -381,7 +392,7 @@ fn is_telling(name: &str) -> bool {
     ["pat", "pin"]
         .iter()
         .any(|word| name == *word || name.ends_with(&format!("_{word}")))
-        || TELLING.iter().any(|part| name.contains(part))
+        || SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// Is this a secret by its looks?
@@ -389,13 +400,16 @@ fn is_secret(value: &str) -> bool {
     let with_password = value
         .split_once("://")
         .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
-    let known = PREFIXES.iter().any(|prefix| value.starts_with(prefix));
+    let known = SECRET_PREFIXES
+        .iter()
+        .any(|prefix| value.starts_with(prefix));
     let kinds: Vec<bool> = value
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|one| one.is_ascii_digit())
         .collect();
-    let mixed = kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIXED;
+    let mixed =
+        kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIN_LETTER_DIGIT_CHANGES;
     let leads = |text: &str| text.starts_with(['/', '.', '~']) && text.contains('/');
     let is_path = leads(value)
         || value
@@ -404,7 +418,11 @@ fn is_secret(value: &str) -> bool {
     let is_version = value.contains("==") || value.starts_with('@');
     with_password
         || known
-        || (value.len() >= LONG && mixed && !is_path && !is_version && !value.contains(' '))
+        || (value.len() >= MIN_KEY_CHARS
+            && mixed
+            && !is_path
+            && !is_version
+            && !value.contains(' '))
 }
 
 /// Is this surely none? Numbers, words, paths and addresses.
@@ -413,7 +431,7 @@ fn is_harmless(value: &str) -> bool {
         && value
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let word = value.len() <= LONG
+    let word = value.len() <= MIN_KEY_CHARS
         && value
             .bytes()
             .all(|byte| byte.is_ascii_alphabetic() || b"-_/ ,;=.".contains(&byte));

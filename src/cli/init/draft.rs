@@ -2,7 +2,7 @@
 //! says stands in them only in quotes or in comments, with everything written out that does not
 //! print.
 
-use super::source::{Reached, Server};
+use super::source::{FoundServer, FoundTransport};
 use crate::gate::toolbox::Tool;
 use crate::guards::pins;
 use crate::mcp::pretty::plain;
@@ -13,27 +13,27 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Characters of a purpose: what a contract may have.
-const LONGEST_PURPOSE: usize = 200;
+const PURPOSE_CHARS_MAX: usize = 200;
 /// Names of arguments that are told.
-const MOST_NAMED: usize = 12;
+const MAX_ARGUMENTS_NAMED: usize = 12;
 /// Characters of anything else that a server says.
-const LONGEST: usize = 60;
+const SERVER_TEXT_CHARS_MAX: usize = 60;
 
 /// Commands that fetch a program before they start it.
-const FETCHING: &[&str] = &[
+const FETCHING_COMMANDS: &[&str] = &[
     "npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo",
 ];
 
-const NOT_EXECUTED: &str = "    \
+const NOT_EXECUTED_COMMENT: &str = "    \
 # not_executed: [401, 429]   # only if it, and all before it, refuse so before a call begins: then the call may be sent again\n";
 
-const CONTRACTS: &str = "\
+const CONTRACTS_HEADER: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
 # `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
 contracts:
 ";
 
-const SIDES: &str = "\
+const SIDES_HEADER: &str = "\
 # Drafted by `toolgate init`: what goes on working besides tools. What no layer allows is closed once `mode` is `enforce`; take
 # away what your agents don't need. How: \"Side doors\" in policies/README.md of toolgate.
 layers:
@@ -41,17 +41,17 @@ layers:
 ";
 
 /// `toolgate.yaml`.
-pub(super) fn configuration(servers: &[Server], from: &str) -> String {
+pub(super) fn configuration(servers: &[FoundServer], from: &str) -> String {
     let mut text = format!(
         "# Drafted by `toolgate init` from {}. `toolgate check` judges it.\n\
          mode: observe                  # records what enforce would refuse, and refuses nothing\n\
          data: ./toolgate-data          # the ledger\n\nservers:\n",
         plain(from)
     );
-    for Server { name, reached, .. } in servers {
+    for FoundServer { name, reached, .. } in servers {
         let _ = writeln!(text, "  {}:", key(name));
         match reached {
-            Reached::Child {
+            FoundTransport::Child {
                 command,
                 args,
                 env,
@@ -65,7 +65,7 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
                 if let Some(cwd) = cwd {
                     let _ = writeln!(text, "    cwd: {}", quoted(cwd));
                 }
-                if FETCHING.contains(&command.as_str()) {
+                if FETCHING_COMMANDS.contains(&command.as_str()) {
                     text.push_str(
                         "    start_timeout: 2m          # it may fetch the server first\n",
                     );
@@ -73,13 +73,13 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
                 text.push_str("    env:                       # a server gets these variables and no others\n");
                 push_map(&mut text, env);
             }
-            Reached::Http { url, headers } => {
+            FoundTransport::Http { url, headers } => {
                 let _ = writeln!(text, "    url: {}", quoted(url));
                 if !headers.is_empty() {
                     text.push_str("    headers:\n");
                     push_map(&mut text, headers);
                 }
-                text.push_str(NOT_EXECUTED);
+                text.push_str(NOT_EXECUTED_COMMENT);
             }
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
          # Calls that cannot be taken back wait for a person (`toolgate approvals`). Who may decide:\n\
          # admin: {{ tokens: [ {{ name: me, token: \"${{OPERATOR_TOKEN}}\", roles: [approver, resolver, switch, auditor] }} ] }}\n\n\
          policies: [policies]\npins: {}       # the definitions of tools that are approved\n",
-        pins::FILE_NAME
+        pins::PIN_FILE_NAME
     );
     text
 }
@@ -104,7 +104,7 @@ fn push_map(text: &mut String, map: &BTreeMap<String, String>) {
 
 /// A policy file with a contract for each of these tools of one server.
 pub(super) fn contracts(tools: &[&Tool]) -> String {
-    let mut text = CONTRACTS.to_owned();
+    let mut text = CONTRACTS_HEADER.to_owned();
     if tools.is_empty() {
         return text.replace("contracts:\n", "contracts: {}\n");
     }
@@ -115,7 +115,7 @@ pub(super) fn contracts(tools: &[&Tool]) -> String {
 }
 
 /// The file of what goes on working besides tools; no server is called so.
-pub(super) fn sides_file(servers: &[Server]) -> String {
+pub(super) fn sides_file(servers: &[FoundServer]) -> String {
     let is_taken = servers.iter().any(|server| server.name == "side-doors");
     format!(
         "policies/side-doors{}.yaml",
@@ -126,7 +126,7 @@ pub(super) fn sides_file(servers: &[Server]) -> String {
 /// One layer for all callers that keeps what these servers offer. One file of all: layers hold
 /// together.
 pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
-    let mut text = SIDES.to_owned();
+    let mut text = SIDES_HEADER.to_owned();
     for door in SideDoor::ALL {
         let offers_it = |offered: &[SideDoor]| door.is_of_agents() || offered.contains(&door);
         let names = offers
@@ -229,7 +229,7 @@ fn claims(definition: &Value) -> String {
         said.extend(
             title
                 .as_str()
-                .map(|title| format!("title \"{}\"", cut(&sentence(title), LONGEST))),
+                .map(|title| format!("title \"{}\"", cut(&sentence(title), SERVER_TEXT_CHARS_MAX))),
         );
     }
     for hint in [
@@ -263,14 +263,14 @@ fn arguments(schema: &Value) -> String {
         let mark = if required(name) { "" } else { "?" };
         format!(
             "{}{mark} ({})",
-            cut(&plain(name), LONGEST),
-            cut(&plain(kind), LONGEST)
+            cut(&plain(name), SERVER_TEXT_CHARS_MAX),
+            cut(&plain(kind), SERVER_TEXT_CHARS_MAX)
         )
     };
     let mut shown: Vec<String> = properties
         .into_iter()
         .flatten()
-        .take(MOST_NAMED)
+        .take(MAX_ARGUMENTS_NAMED)
         .map(one)
         .collect();
     let more = properties.map_or(0, serde_json::Map::len) - shown.len();
@@ -290,7 +290,7 @@ fn purpose(tool: &Tool, definition: &Value) -> String {
     if said.is_empty() {
         format!("Not described by {}.", tool.server.settings.name)
     } else {
-        cut(&said, LONGEST_PURPOSE)
+        cut(&said, PURPOSE_CHARS_MAX)
     }
 }
 
@@ -385,7 +385,7 @@ mod tests {
             "",
         ] {
             let document =
-                crate::policy::locate::Document::parse("f", format!("a: {}\n", quoted(text)))
+                crate::policy::locate::YamlDocument::parse("f", format!("a: {}\n", quoted(text)))
                     .map_err(|error| error.to_string());
             assert_eq!(document.unwrap().tree()["a"], text);
         }

@@ -1,15 +1,15 @@
 //! JSON with comments and trailing commas, as agents' own configurations have it: read strictly,
 //! and changed only where a value is replaced, so that everything else stays byte for byte.
 
-use crate::mcp::json::{FROM_AGENT, Limits, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, Text};
 use bytes::Bytes;
 use std::ops::Range;
 
 /// Bytes of such a file.
-const MAX_BYTES: usize = 4 << 20;
+const JSONC_BYTES_MAX: usize = 4 << 20;
 
 /// A file, and the same with blanks in place of what plain JSON does not have.
-pub(super) struct Document {
+pub(super) struct JsoncDocument {
     written: String,
     blanked: Text,
     /// Bytes before the value.
@@ -18,21 +18,21 @@ pub(super) struct Document {
 
 /// One member of an object: its name, and where key and value stand in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct JsoncMember {
     pub(super) name: String,
     pub(super) value: Range<usize>,
     /// From the key to the end of the value.
     pub(super) whole: Range<usize>,
 }
 
-impl Document {
+impl JsoncDocument {
     /// Reads `written`; the error says what is wrong and where.
     pub(super) fn read(written: String) -> Result<Self, String> {
         let blanked = blank(&written);
-        let limits = Limits {
-            bytes: MAX_BYTES,
+        let limits = JsonLimits {
+            bytes: JSONC_BYTES_MAX,
             differential: false,
-            ..FROM_AGENT
+            ..AGENT_JSON_LIMITS
         };
         let place = |at: usize| {
             written[..written.floor_char_boundary(at)]
@@ -62,7 +62,7 @@ impl Document {
     }
 
     /// The members of the object under `path`, in order; none if there is no object.
-    pub(super) fn members(&self, path: &[&str]) -> Option<Vec<Member>> {
+    pub(super) fn members(&self, path: &[&str]) -> Option<Vec<JsoncMember>> {
         let mut found = self.members_at(0)?;
         for step in path {
             let member = found.into_iter().find(|member| member.name == *step)?;
@@ -71,7 +71,7 @@ impl Document {
         Some(found)
     }
 
-    fn members_at(&self, start: usize) -> Option<Vec<Member>> {
+    fn members_at(&self, start: usize) -> Option<Vec<JsoncMember>> {
         let bytes = self.blanked.as_bytes();
         (bytes.get(start) == Some(&b'{')).then_some(())?;
         let (mut found, mut at) = (Vec::new(), skip(bytes, start + 1));
@@ -81,9 +81,13 @@ impl Document {
             let value = skip(bytes, colon + 1);
             let value = value..end_of(bytes, value);
             let moved = |range: Range<usize>| range.start + self.offset..range.end + self.offset;
-            let read = Text::read(Bytes::copy_from_slice(&bytes[key.clone()]), &FROM_AGENT).ok()?;
+            let read = Text::read(
+                Bytes::copy_from_slice(&bytes[key.clone()]),
+                &AGENT_JSON_LIMITS,
+            )
+            .ok()?;
             let name = read.as_str()?.into_owned();
-            found.push(Member {
+            found.push(JsoncMember {
                 name,
                 value: moved(value.clone()),
                 whole: moved(key.start..value.end),
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn members_are_found_where_they_stand() {
-        let document = Document::read(WRITTEN.to_owned()).unwrap();
+        let document = JsoncDocument::read(WRITTEN.to_owned()).unwrap();
         assert_eq!(
             document
                 .text()
@@ -219,7 +223,7 @@ mod tests {
             ("", "line 1: "),
             ("{\n \"a\": \"b }", "line 2: "),
         ] {
-            let error = Document::read(text.to_owned()).err().unwrap();
+            let error = JsoncDocument::read(text.to_owned()).err().unwrap();
             assert!(error.starts_with(line), "{text:?}: {error}");
         }
     }

@@ -1,18 +1,18 @@
 //! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate
 //! takes over change; every other byte stays, comments too.
 
-use super::jsonc::{Document, Member};
-use super::source::{Agents, Server};
+use super::jsonc::{JsoncDocument, JsoncMember};
+use super::source::{AgentConfig, FoundServer};
 use crate::config::Loaded;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// The entry, where one stands for all servers.
-const ENTRY: &str = "toolgate";
+const ENTRY_NAME: &str = "toolgate";
 
 /// How the agent reaches toolgate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Via {
+pub(super) enum AgentRoute {
     /// A toolgate that runs: `toolgate serve`
     Http,
     /// One toolgate per server, which the agent starts instead of it
@@ -20,7 +20,7 @@ pub(super) enum Via {
 }
 
 /// Where toolgate and its files are.
-pub(super) struct Place<'a> {
+pub(super) struct ToolgateLocation<'a> {
     pub(super) program: &'a Path,
     /// The directory of `toolgate.yaml`, absolute.
     pub(super) directory: &'a Path,
@@ -28,9 +28,9 @@ pub(super) struct Place<'a> {
     pub(super) address: &'a str,
 }
 
-impl Via {
+impl AgentRoute {
     /// What the agent of this file can do: Claude Desktop starts its servers itself.
-    pub(super) fn of(agents: &Agents) -> Self {
+    pub(super) fn of(agents: &AgentConfig) -> Self {
         let desktop = agents
             .path
             .file_name()
@@ -48,32 +48,34 @@ pub(super) fn address(loaded: &Loaded) -> String {
 
 /// The file's new text; an error where it could not be changed without changing more.
 pub(super) fn rewritten(
-    agents: &Agents,
-    servers: &[Server],
-    via: Via,
-    place: &Place<'_>,
+    agents: &AgentConfig,
+    servers: &[FoundServer],
+    via: AgentRoute,
+    place: &ToolgateLocation<'_>,
 ) -> Result<String, String> {
     let members = agents.document.members(agents.place).unwrap_or_default();
-    let taken = |member: &Member| {
+    let taken = |member: &JsoncMember| {
         servers
             .iter()
             .find(|server| server.written_as == member.name)
     };
     let text = agents.document.written();
     let changed = match via {
-        Via::Stdio => {
+        AgentRoute::Stdio => {
             let parts = members.iter().filter_map(|member| {
                 let value = indented(&wrapped(taken(member)?, place), indentation(text, member));
                 Some((member.value.clone(), value))
             });
             replaced(text, parts.collect())
         }
-        Via::Http => {
+        AgentRoute::Http => {
             if members
                 .iter()
-                .any(|member| member.name == ENTRY && taken(member).is_none())
+                .any(|member| member.name == ENTRY_NAME && taken(member).is_none())
             {
-                return Err(format!("`{ENTRY}` is there already, and is another server"));
+                return Err(format!(
+                    "`{ENTRY_NAME}` is there already, and is another server"
+                ));
             }
             replaced(text, pointed(agents, &members, &taken, place))
         }
@@ -84,10 +86,10 @@ pub(super) fn rewritten(
 
 /// One entry in place of the first, and the others taken away, each with the comma before it.
 fn pointed<'s>(
-    agents: &Agents,
-    members: &[Member],
-    taken: &dyn Fn(&Member) -> Option<&'s Server>,
-    place: &Place<'_>,
+    agents: &AgentConfig,
+    members: &[JsoncMember],
+    taken: &dyn Fn(&JsoncMember) -> Option<&'s FoundServer>,
+    place: &ToolgateLocation<'_>,
 ) -> Vec<(std::ops::Range<usize>, String)> {
     let (text, mut parts, mut kept_until) = (agents.document.written(), Vec::new(), None);
     for member in members {
@@ -103,7 +105,7 @@ fn pointed<'s>(
                     json!({ "type": "http", "url": place.address })
                 };
                 let entry = format!(
-                    "\"{ENTRY}\": {}",
+                    "\"{ENTRY_NAME}\": {}",
                     indented(&entry, indentation(text, member))
                 );
                 parts.push((member.whole.clone(), entry));
@@ -122,7 +124,7 @@ fn pointed<'s>(
 
 /// What the agent starts instead of a server: a toolgate with a ledger of its own, since no two
 /// share one.
-fn wrapped(server: &Server, place: &Place<'_>) -> Value {
+fn wrapped(server: &FoundServer, place: &ToolgateLocation<'_>) -> Value {
     let configuration = place.directory.join(crate::config::FILE_NAME);
     let data = place
         .directory
@@ -155,7 +157,7 @@ fn replaced(text: &str, parts: Vec<(std::ops::Range<usize>, String)>) -> String 
 }
 
 /// What stands before the member on its line, if that is only white space.
-fn indentation<'t>(text: &'t str, member: &Member) -> &'t str {
+fn indentation<'t>(text: &'t str, member: &JsoncMember) -> &'t str {
     let line = text[..member.whole.start]
         .rsplit('\n')
         .next()
@@ -169,8 +171,13 @@ fn indented(value: &Value, indentation: &str) -> String {
 }
 
 /// Reads the new text again: the entries that were to change have, and nothing else.
-fn judge(agents: &Agents, changed: &str, servers: &[Server], via: Via) -> Result<(), String> {
-    let read = Document::read(changed.to_owned()).ok();
+fn judge(
+    agents: &AgentConfig,
+    changed: &str,
+    servers: &[FoundServer],
+    via: AgentRoute,
+) -> Result<(), String> {
+    let read = JsoncDocument::read(changed.to_owned()).ok();
     let (mut before, Some(mut after)) = (
         agents.document.text().value(),
         read.map(|read| read.text().value()),
@@ -189,8 +196,8 @@ fn judge(agents: &Agents, changed: &str, servers: &[Server], via: Via) -> Result
         for server in servers {
             entries.remove(&server.written_as);
         }
-        if via == Via::Http {
-            entries.remove(ENTRY);
+        if via == AgentRoute::Http {
+            entries.remove(ENTRY_NAME);
         }
     }
     if before == after {

@@ -1,36 +1,36 @@
 //! Which tool servers to take over: those of an agent's own configuration, or those named on the
 //! command line.
 
-use super::conceal::{self, Place, Variables};
-use super::jsonc::Document;
-use crate::model::ids::SEPARATOR;
+use super::conceal::{self, ConfigLocation, Variables};
+use super::jsonc::JsoncDocument;
+use crate::model::ids::NAME_SEPARATOR;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Bytes of an agent's configuration.
-const MAX_BYTES: u64 = 4 << 20;
+const AGENT_CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Where the servers stand in it: most agents, VS Code's own file, VS Code's settings.
-const PLACES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
+const SERVER_SECTIONS: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
 /// What agents give a server of their own environment, unasked: the same list as in the SDKs of
 /// MCP.
-const INHERITED: &[&str] = &["HOME", "LOGNAME", "SHELL", "TERM", "USER"];
+const INHERITED_VARIABLES: &[&str] = &["HOME", "LOGNAME", "SHELL", "TERM", "USER"];
 
 /// A tool server, as toolgate's configuration will name it; texts hold references in place of what
 /// could be secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct FoundServer {
     pub(super) name: String,
     /// Its name in the agent's configuration.
     pub(super) written_as: String,
-    pub(super) reached: Reached,
+    pub(super) reached: FoundTransport,
     /// What the agent's own entry gives the process, under the names that toolgate asks for.
     pub(super) lent: BTreeMap<String, String>,
 }
 
 /// How it is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(super) enum FoundTransport {
     Child {
         command: String,
         args: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) enum Reached {
     },
 }
 
-impl Reached {
+impl FoundTransport {
     /// The texts in which variables may stand.
     fn texts(&self) -> Vec<&String> {
         let (one, several, map) = match self {
@@ -64,36 +64,38 @@ impl Reached {
 
 /// What was found, and everything that is wrong with it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) servers: Vec<Server>,
+pub(super) struct FoundServers {
+    pub(super) servers: Vec<FoundServer>,
     pub(super) variables: Variables,
     pub(super) notes: Vec<String>,
     pub(super) problems: Vec<String>,
 }
 
 /// An agent's configuration.
-pub(super) struct Agents {
+pub(super) struct AgentConfig {
     pub(super) path: PathBuf,
-    pub(super) document: Document,
+    pub(super) document: JsoncDocument,
     /// Where its servers stand.
     pub(super) place: &'static [&'static str],
 }
 
-impl Agents {
+impl AgentConfig {
     /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let size = std::fs::metadata(path)
             .map_err(|error| format!("{shown} cannot be read: {error}"))?
             .len();
-        if size > MAX_BYTES {
-            return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
+        if size > AGENT_CONFIG_BYTES_MAX {
+            return Err(format!(
+                "{shown} is larger than {AGENT_CONFIG_BYTES_MAX} bytes"
+            ));
         }
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{shown} cannot be read: {error}"))?;
-        let document = Document::read(text)
+        let document = JsoncDocument::read(text)
             .map_err(|error| format!("{shown} is no JSON that can be read: {error}"))?;
-        let place = PLACES
+        let place = SERVER_SECTIONS
             .iter()
             .find(|place| document.members(place).is_some());
         let place =
@@ -106,8 +108,8 @@ impl Agents {
     }
 
     /// Its servers, but those in `skip`.
-    pub(super) fn servers(&self, skip: &[String]) -> Found {
-        let mut found = Found::default();
+    pub(super) fn servers(&self, skip: &[String]) -> FoundServers {
+        let mut found = FoundServers::default();
         let entries = self
             .document
             .text()
@@ -142,7 +144,7 @@ impl Agents {
                 Ok((reached, mut lent)) => {
                     lent.extend(found.variables.in_texts(&reached.texts()));
                     let written_as = written_as.clone();
-                    found.servers.push(Server {
+                    found.servers.push(FoundServer {
                         name,
                         written_as,
                         reached,
@@ -171,8 +173,8 @@ impl Agents {
         &self,
         name: &str,
         entry: &Value,
-        found: &mut Found,
-    ) -> Result<(Reached, BTreeMap<String, String>), String> {
+        found: &mut FoundServers,
+    ) -> Result<(FoundTransport, BTreeMap<String, String>), String> {
         if entry["envFile"].is_string() {
             found.notes.push(format!(
                 "`{name}`: `envFile` is not read; name its variables under `env`"
@@ -190,7 +192,7 @@ impl Agents {
             let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
             let url = conceal::url(
                 &self.settled(address),
-                &Place {
+                &ConfigLocation {
                     server: name,
                     section: "url",
                     key: "",
@@ -198,7 +200,7 @@ impl Agents {
                 &mut found.variables,
             );
             let one = |(key, value): (String, String)| {
-                let place = Place {
+                let place = ConfigLocation {
                     server: name,
                     section: "headers",
                     key: &key,
@@ -207,7 +209,7 @@ impl Agents {
                 (key, value)
             };
             let headers = headers.into_iter().map(one).collect();
-            return Ok((Reached::Http { url, headers }, BTreeMap::new()));
+            return Ok((FoundTransport::Http { url, headers }, BTreeMap::new()));
         }
         let command = entry["command"]
             .as_str()
@@ -228,7 +230,7 @@ impl Agents {
         let mut lent = BTreeMap::new();
         let mut env = inherited();
         for (key, value) in written {
-            let place = Place {
+            let place = ConfigLocation {
                 server: name,
                 section: "env",
                 key: &key,
@@ -246,7 +248,7 @@ impl Agents {
             .as_str()
             .map(|cwd| conceal::literal(&self.settled(cwd)));
         Ok((
-            Reached::Child {
+            FoundTransport::Child {
                 command: conceal::literal(&self.settled(command)),
                 args,
                 env,
@@ -273,7 +275,7 @@ impl Agents {
 }
 
 /// One server at an address: `URL` or `NAME=URL`.
-pub(super) fn upstream(written: &str, found: &mut Found) {
+pub(super) fn upstream(written: &str, found: &mut FoundServers) {
     let (name, address) = match written.split_once('=') {
         Some((name, address)) if !name.contains(':') => (name.to_owned(), address),
         _ => (called(written), written),
@@ -287,18 +289,18 @@ pub(super) fn upstream(written: &str, found: &mut Found) {
     }
     let url = conceal::url(
         address,
-        &Place {
+        &ConfigLocation {
             server: &name,
             section: "url",
             key: "",
         },
         &mut found.variables,
     );
-    let reached = Reached::Http {
+    let reached = FoundTransport::Http {
         url,
         headers: BTreeMap::new(),
     };
-    found.servers.push(Server {
+    found.servers.push(FoundServer {
         written_as: name.clone(),
         name,
         reached,
@@ -307,7 +309,7 @@ pub(super) fn upstream(written: &str, found: &mut Found) {
 }
 
 /// One server that is started.
-pub(super) fn command(name: &str, words: &[String], found: &mut Found) {
+pub(super) fn command(name: &str, words: &[String], found: &mut FoundServers) {
     let Some((program, args)) = words.split_first() else {
         return;
     };
@@ -318,14 +320,14 @@ pub(super) fn command(name: &str, words: &[String], found: &mut Found) {
         ));
     }
     let args = conceal::args(args, name, &mut found.variables);
-    let reached = Reached::Child {
+    let reached = FoundTransport::Child {
         command: conceal::literal(program),
         args,
         env: inherited(),
         cwd: None,
     };
     let (name, lent) = (name.to_owned(), BTreeMap::new());
-    found.servers.push(Server {
+    found.servers.push(FoundServer {
         written_as: name.clone(),
         name,
         reached,
@@ -334,7 +336,7 @@ pub(super) fn command(name: &str, words: &[String], found: &mut Found) {
 }
 
 fn inherited() -> BTreeMap<String, String> {
-    let some = INHERITED
+    let some = INHERITED_VARIABLES
         .iter()
         .map(|name| ((*name).to_owned(), format!("${{{name}:-}}")));
     std::iter::once(("PATH".to_owned(), "${PATH}".to_owned()))
@@ -352,8 +354,8 @@ fn fitting(name: &str) -> String {
         }
     };
     let mut fitting: String = name.trim().chars().map(letter).take(32).collect();
-    while fitting.contains(SEPARATOR) {
-        fitting = fitting.replace(SEPARATOR, "_");
+    while fitting.contains(NAME_SEPARATOR) {
+        fitting = fitting.replace(NAME_SEPARATOR, "_");
     }
     let fitting = fitting.trim_matches(['_', '-']).to_owned();
     if fitting.is_empty() {

@@ -2,7 +2,7 @@
 //! changed it since.
 
 use crate::cli::files;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -13,16 +13,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The record, beside `toolgate.yaml`.
-pub(super) const RECORD: &str = ".toolgate-init.json";
+pub(super) const RECORD_FILE: &str = ".toolgate-init.json";
 /// What stands behind the name of a file as it was before.
-const BEFORE: &str = ".before-toolgate";
+const BACKUP_SUFFIX: &str = ".before-toolgate";
 /// Rights of what only its owner needs to read.
-const OWN: u32 = 0o600;
+const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// One file that was written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct WrittenFile {
     /// The file.
     pub(super) path: PathBuf,
     /// SHA-256 of what was written.
@@ -34,59 +34,59 @@ pub(super) struct Written {
 /// Everything that one `init` writes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
-    files: Vec<Written>,
+pub(super) struct InitRecord {
+    files: Vec<WrittenFile>,
 }
 
 /// Where the file at `path` is kept as it was.
 pub(super) fn backup_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(BEFORE);
+    name.push(BACKUP_SUFFIX);
     PathBuf::from(name)
 }
 
 /// Writes `files` as if at once: the record of them first, then what they replace is kept, then
 /// each of them whole.
 pub(super) fn write(directory: &Path, files: &[(PathBuf, String)]) -> anyhow::Result<()> {
-    let one = |(path, text): &(PathBuf, String)| Written {
+    let one = |(path, text): &(PathBuf, String)| WrittenFile {
         path: within(directory, path),
         sha256: sha256(text.as_bytes()),
         backup: path.exists().then(|| within(directory, &backup_of(path))),
     };
-    let record = Record {
+    let record = InitRecord {
         files: files.iter().map(one).collect(),
     };
     files::replace(
-        &directory.join(RECORD),
+        &directory.join(RECORD_FILE),
         serde_json::to_string_pretty(&record)?.as_bytes(),
-        OWN,
+        PRIVATE_FILE_MODE,
     )?;
     for ((path, text), written) in files.iter().zip(&record.files) {
         if let Some(backup) = &written.backup {
             let backup = &directory.join(backup);
             let before =
                 fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-            files::replace(backup, &before, OWN)?;
+            files::replace(backup, &before, PRIVATE_FILE_MODE)?;
         }
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
                 .with_context(|| format!("{} cannot be made", parent.display()))?;
         }
-        files::replace(path, text.as_bytes(), OWN)?;
+        files::replace(path, text.as_bytes(), PRIVATE_FILE_MODE)?;
     }
     Ok(())
 }
 
 /// Takes the last `init` in `directory` back; 1 where something has to stay.
 pub(super) fn undo(directory: &Path, out: &mut impl Write) -> anyhow::Result<u8> {
-    let path = directory.join(RECORD);
+    let path = directory.join(RECORD_FILE);
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) => bail!("there is no init to take back: {}: {error}", path.display()),
     };
-    let read = Text::read(Bytes::from(text), &FROM_SERVER)
+    let read = Text::read(Bytes::from(text), &SERVER_JSON_LIMITS)
         .ok()
-        .and_then(|text| text.parse::<Record>().ok());
+        .and_then(|text| text.parse::<InitRecord>().ok());
     let record = read.with_context(|| {
         format!(
             "{} is not as init wrote it; nothing was taken back",
@@ -120,11 +120,11 @@ pub(super) fn undo(directory: &Path, out: &mut impl Write) -> anyhow::Result<u8>
     )?;
     files::replace(
         &path,
-        serde_json::to_string_pretty(&Record {
+        serde_json::to_string_pretty(&InitRecord {
             files: left.into_iter().rev().collect(),
         })?
         .as_bytes(),
-        OWN,
+        PRIVATE_FILE_MODE,
     )?;
     Ok(1)
 }
@@ -134,8 +134,8 @@ fn within(directory: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(directory).unwrap_or(path).to_path_buf()
 }
 
-fn take_back(directory: &Path, written: &Written) -> anyhow::Result<String> {
-    let Written {
+fn take_back(directory: &Path, written: &WrittenFile) -> anyhow::Result<String> {
+    let WrittenFile {
         path,
         sha256: expected,
         backup,
@@ -176,7 +176,7 @@ fn take_back(directory: &Path, written: &Written) -> anyhow::Result<String> {
             backup.display()
         );
     }
-    files::replace(path, &before, OWN)?;
+    files::replace(path, &before, PRIVATE_FILE_MODE)?;
     fs::remove_file(&backup).with_context(|| format!("{} cannot be removed", backup.display()))?;
     Ok(format!("restored {shown}"))
 }

@@ -5,19 +5,19 @@
 use super::text;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::journal::{Error, Reader, Record};
-use crate::store::state::claim::Phase;
-use crate::store::state::event::{Event, Evidence};
+use crate::store::journal::{JournalError, JournalReader, JournalRecord};
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::event::{Evidence, StoreEvent};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::path::Path;
 
 /// Intents that are kept until it is known what became of them. No toolgate has so many calls in
 /// flight.
-const OPEN: usize = 1 << 16;
+const MAX_OPEN_CALLS: usize = 1 << 16;
 
 /// One call.
-pub(in crate::cli) struct Call {
+pub(in crate::cli) struct LedgerCall {
     /// The number of its entry, or of its intent when it has none.
     pub(super) seq: u64,
     /// What the ledger knows of it.
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Call {
     written: Option<bytes::Bytes>,
 }
 
-impl Call {
+impl LedgerCall {
     /// As one line of JSON.
     pub(super) fn line(&self) -> String {
         match &self.written {
@@ -40,25 +40,25 @@ impl Call {
 }
 
 /// Reads the calls of a journal.
-pub(in crate::cli) struct Calls {
-    records: Reader,
+pub(in crate::cli) struct LedgerCalls {
+    records: JournalReader,
     /// Calls that have begun and not ended, with the number of their intent.
     open: BTreeMap<ActionId, (u64, Entry)>,
     /// What is told once the journal has been read through.
-    rest: Option<VecDeque<Call>>,
+    rest: Option<VecDeque<LedgerCall>>,
     /// Are messages through side doors told, too?
     messages: bool,
 }
 
-impl Calls {
+impl LedgerCalls {
     /// All calls of the journal in `data`.
-    pub(in crate::cli) fn open(data: &Path) -> Result<Self, Error> {
+    pub(in crate::cli) fn open(data: &Path) -> Result<Self, JournalError> {
         Self::open_in(data, None)
     }
 
     /// As `open`, and those in the `archive`.
-    pub(super) fn open_in(data: &Path, archive: Option<&Path>) -> Result<Self, Error> {
-        let records = Reader::after_in(data, archive, 0)?;
+    pub(super) fn open_in(data: &Path, archive: Option<&Path>) -> Result<Self, JournalError> {
+        let records = JournalReader::after_in(data, archive, 0)?;
         Ok(Self {
             records,
             open: BTreeMap::new(),
@@ -76,41 +76,41 @@ impl Calls {
     }
 
     /// The call that `record` completes.
-    fn take(&mut self, record: &Record) -> Result<Option<Call>, Error> {
+    fn take(&mut self, record: &JournalRecord) -> Result<Option<LedgerCall>, JournalError> {
         if let Some(entry) = record.entry()? {
             if entry.method.is_some() && !self.messages {
                 return Ok(None);
             }
-            return Ok(Some(Call {
+            return Ok(Some(LedgerCall {
                 seq: record.seq,
                 entry,
                 written: Some(record.bytes.clone()),
             }));
         }
         match event(record)? {
-            Some(Event::Intended(intended)) => {
-                if self.open.len() == OPEN {
+            Some(StoreEvent::Intended(intended)) => {
+                if self.open.len() == MAX_OPEN_CALLS {
                     self.open.pop_first();
                 }
                 self.open
                     .insert(intended.action, (record.seq, intended.entry));
                 Ok(None)
             }
-            Some(Event::Settled(settled)) => {
+            Some(StoreEvent::Settled(settled)) => {
                 let begun = self.open.remove(&settled.action);
                 // Every other end comes with an entry of its own.
                 let died = begun.filter(|_| settled.evidence == Evidence::Restart);
                 Ok(died.map(|(seq, entry)| unfinished(seq, entry, &settled.phase)))
             }
             Some(
-                Event::Reserved(_)
-                | Event::Spent(_)
-                | Event::Entered { .. }
-                | Event::Fenced { .. }
-                | Event::Held(_)
-                | Event::Decided(_)
-                | Event::Noted(_)
-                | Event::Carried(_),
+                StoreEvent::Reserved(_)
+                | StoreEvent::Spent(_)
+                | StoreEvent::Entered { .. }
+                | StoreEvent::Fenced { .. }
+                | StoreEvent::Held(_)
+                | StoreEvent::Decided(_)
+                | StoreEvent::Noted(_)
+                | StoreEvent::Carried(_),
             )
             | None => Ok(None),
         }
@@ -118,14 +118,14 @@ impl Calls {
 }
 
 /// A call without an entry of its own, which its intent tells of.
-pub(super) fn unfinished(seq: u64, entry: Entry, phase: &Phase) -> Call {
+pub(super) fn unfinished(seq: u64, entry: Entry, phase: &ClaimPhase) -> LedgerCall {
     let outcome = match phase {
-        Phase::Dispatching | Phase::AwaitingInput { .. } => "dispatching",
-        Phase::NotSent | Phase::Failed { .. } => "failed",
-        Phase::Completed(_) => "answered",
-        Phase::Unknown { .. } | Phase::Abandoned => "unknown",
+        ClaimPhase::Dispatching | ClaimPhase::AwaitingInput { .. } => "dispatching",
+        ClaimPhase::NotSent | ClaimPhase::Failed { .. } => "failed",
+        ClaimPhase::Completed(_) => "answered",
+        ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => "unknown",
     };
-    Call {
+    LedgerCall {
         seq,
         entry: Entry {
             outcome: outcome.to_owned(),
@@ -136,26 +136,26 @@ pub(super) fn unfinished(seq: u64, entry: Entry, phase: &Phase) -> Call {
 }
 
 /// The event in `record`; none when it holds none.
-pub(super) fn event(record: &Record) -> Result<Option<Event>, Error> {
+pub(super) fn event(record: &JournalRecord) -> Result<Option<StoreEvent>, JournalError> {
     let Some(bytes) = record.event() else {
         return Ok(None);
     };
-    let why = |error: serde_json::Error| Error::Unreadable {
+    let why = |error: serde_json::Error| JournalError::Unreadable {
         seq: record.seq,
         why: error.to_string(),
     };
-    Event::decode(bytes).map(Some).map_err(why)
+    StoreEvent::decode(bytes).map(Some).map_err(why)
 }
 
-impl Iterator for Calls {
-    type Item = Result<Call, Error>;
+impl Iterator for LedgerCalls {
+    type Item = Result<LedgerCall, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.rest.is_none() {
             let Some(record) = self.records.next() else {
                 let open = std::mem::take(&mut self.open).into_values();
                 let mut open: Vec<_> = open
-                    .map(|(seq, entry)| unfinished(seq, entry, &Phase::Dispatching))
+                    .map(|(seq, entry)| unfinished(seq, entry, &ClaimPhase::Dispatching))
                     .collect();
                 open.sort_by_key(|call| call.seq);
                 self.rest = Some(open.into());

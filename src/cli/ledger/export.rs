@@ -1,27 +1,27 @@
 //! `toolgate ledger export`: everything, for another system to keep or to search.
 
-use super::Export;
-use super::Place;
+use super::ExportArgs;
+use super::LedgerLocation;
 use super::calls::event;
 use super::text;
-use crate::store::journal::{Error, REKEYED, Reader, Record};
-use crate::store::state::event::Event;
+use crate::store::journal::{JournalError, JournalReader, JournalRecord, REKEYED_RECORD};
+use crate::store::state::event::StoreEvent;
 use jiff::Timestamp;
 use std::io::Write;
 
-impl Export {
+impl ExportArgs {
     pub(super) fn run(
         &self,
-        place: &Place<'_>,
+        place: &LedgerLocation<'_>,
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
         let mut code = 0;
-        for record in Reader::after_in(place.data, place.archive, self.after)? {
+        for record in JournalReader::after_in(place.data, place.archive, self.after)? {
             match self.line(&record?) {
                 Ok(Some(line)) => writeln!(out, "{line}")?,
                 Ok(None) => {}
-                Err(error @ Error::Unreadable { .. }) => {
+                Err(error @ JournalError::Unreadable { .. }) => {
                     writeln!(err, "{error}")?;
                     code = 1;
                 }
@@ -33,12 +33,12 @@ impl Export {
 
     /// The line for `record`; none when it is not asked for, or of a kind that only the journal
     /// needs.
-    fn line(&self, record: &Record) -> Result<Option<String>, Error> {
+    fn line(&self, record: &JournalRecord) -> Result<Option<String>, JournalError> {
         if let Some(entry) = record.entry()? {
             let fits = self.wanted.fits(&entry);
             return Ok(fits.then(|| text::line_of(record.seq, "entry", &record.bytes)));
         }
-        if !self.entries && record.kind == REKEYED && !self.wanted.is_of_entries() {
+        if !self.entries && record.kind == REKEYED_RECORD && !self.wanted.is_of_entries() {
             return Ok(Some(text::line_of(record.seq, "rekeyed", &record.bytes)));
         }
         if self.entries || !event(record)?.is_some_and(|event| self.fits(&event)) {
@@ -53,24 +53,24 @@ impl Export {
         Ok(Some(text::line_of(record.seq, "event", head)))
     }
 
-    fn fits(&self, event: &Event) -> bool {
+    fn fits(&self, event: &StoreEvent) -> bool {
         let time = i64::try_from(event.at())
             .ok()
             .and_then(|at| Timestamp::from_millisecond(at).ok());
         let action = match event {
-            Event::Intended(intended) if self.wanted.is_of_entries() => {
+            StoreEvent::Intended(intended) if self.wanted.is_of_entries() => {
                 return self.wanted.fits(&intended.entry);
             }
-            Event::Intended(intended) => Some(intended.action),
-            Event::Settled(settled) => Some(settled.action),
-            Event::Held(held) => Some(held.hold.id),
-            Event::Decided(decided) => Some(decided.id),
-            Event::Reserved(_)
-            | Event::Spent(_)
-            | Event::Entered { .. }
-            | Event::Fenced { .. }
-            | Event::Noted(_)
-            | Event::Carried(_) => None,
+            StoreEvent::Intended(intended) => Some(intended.action),
+            StoreEvent::Settled(settled) => Some(settled.action),
+            StoreEvent::Held(held) => Some(held.hold.id),
+            StoreEvent::Decided(decided) => Some(decided.id),
+            StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Noted(_)
+            | StoreEvent::Carried(_) => None,
         };
         !self.wanted.is_of_entries()
             && time.is_none_or(|time| self.wanted.is_in_time(time))

@@ -3,22 +3,22 @@
 use super::text::plain;
 use crate::store::operator::time;
 use crate::store::state::Millis;
-use crate::store::state::budget::MICROS;
-use crate::store::state::claim::Phase;
+use crate::store::state::budget::MICROS_PER_UNIT;
+use crate::store::state::claim::ClaimPhase;
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Decided, Event, Evidence, Intended, Settled};
-use crate::store::state::hold::{self, Decision, Hold};
+use crate::store::state::event::{Charge, Evidence, HoldDecided, Intended, Settled, StoreEvent};
+use crate::store::state::hold::{self, Hold, OperatorDecision};
 use serde_json::{Value, json};
 
 /// Steps that are kept of one call; more are only counted. A call has a handful.
-const STEPS: usize = 64;
+const MAX_STEPS_KEPT: usize = 64;
 /// Repetitions that are named; more are only counted.
-const NAMED: usize = 5;
+const MAX_REPETITIONS_NAMED: usize = 5;
 
 /// What is known of one call beside its entry.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    steps: Vec<Step>,
+    steps: Vec<HistoryStep>,
     /// The key it holds or held.
     key: Option<Digest>,
     /// Calls that met its claim: the first of them, and how many there are.
@@ -26,7 +26,7 @@ pub(super) struct History {
 }
 
 #[derive(Debug)]
-struct Step {
+struct HistoryStep {
     seq: u64,
     at: Millis,
     words: String,
@@ -35,44 +35,44 @@ struct Step {
 
 impl History {
     /// Takes note of an event of this call.
-    pub(super) fn note(&mut self, seq: u64, event: &Event) {
+    pub(super) fn note(&mut self, seq: u64, event: &StoreEvent) {
         let step = match event {
-            Event::Intended(intended) => {
+            StoreEvent::Intended(intended) => {
                 self.key = Some(intended.key);
-                Step {
+                HistoryStep {
                     seq,
                     at: intended.at,
                     words: begun(intended),
                     fields: begun_fields(intended),
                 }
             }
-            Event::Settled(settled) => Step {
+            StoreEvent::Settled(settled) => HistoryStep {
                 seq,
                 at: settled.at,
                 words: ended(settled),
                 fields: ended_fields(settled),
             },
-            Event::Held(held) => Step {
+            StoreEvent::Held(held) => HistoryStep {
                 seq,
                 at: held.hold.asked,
                 words: asked(&held.hold),
                 fields: asked_fields(&held.hold),
             },
-            Event::Decided(decided) => {
+            StoreEvent::Decided(decided) => {
                 let at = decided.decision.at;
-                Step {
+                HistoryStep {
                     seq,
                     at,
                     words: said(decided),
                     fields: said_fields(decided),
                 }
             }
-            Event::Reserved(_)
-            | Event::Spent(_)
-            | Event::Entered { .. }
-            | Event::Fenced { .. }
-            | Event::Noted(_)
-            | Event::Carried(_) => {
+            StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Noted(_)
+            | StoreEvent::Carried(_) => {
                 return;
             }
         };
@@ -87,7 +87,7 @@ impl History {
                 next.action, next.attempt
             );
             let fields = json!({ "event": "claimed_again", "by": next.action.to_string(), "attempt": next.attempt });
-            self.push(Step {
+            self.push(HistoryStep {
                 seq,
                 at: next.at,
                 words,
@@ -99,13 +99,13 @@ impl History {
     /// Takes note of a call that met this one's claim.
     pub(super) fn repeat(&mut self, by: &str) {
         self.repeated.1 += 1;
-        if self.repeated.0.len() < NAMED {
+        if self.repeated.0.len() < MAX_REPETITIONS_NAMED {
             self.repeated.0.push(by.to_owned());
         }
     }
 
-    fn push(&mut self, step: Step) {
-        if self.steps.len() < STEPS {
+    fn push(&mut self, step: HistoryStep) {
+        if self.steps.len() < MAX_STEPS_KEPT {
             self.steps.push(step);
         }
     }
@@ -203,12 +203,12 @@ fn asked_fields(hold: &Hold) -> Value {
     })
 }
 
-fn said(decided: &Decided) -> String {
-    let Decision {
+fn said(decided: &HoldDecided) -> String {
+    let OperatorDecision {
         who, allow, why, ..
     } = &decided.decision;
     let word = if *allow { "allowed" } else { "denied" };
-    let more = if decided.phase == hold::Phase::Pending {
+    let more = if decided.phase == hold::HoldPhase::Pending {
         "; more operators have to allow it"
     } else {
         ""
@@ -216,8 +216,8 @@ fn said(decided: &Decided) -> String {
     format!("{word} by the operator {who}: {why}{more}")
 }
 
-fn said_fields(decided: &Decided) -> Value {
-    let Decision {
+fn said_fields(decided: &HoldDecided) -> Value {
+    let OperatorDecision {
         who, allow, why, ..
     } = &decided.decision;
     json!({ "event": "decided", "who": who, "allow": allow, "why": why, "state": decided.phase.word() })
@@ -225,7 +225,7 @@ fn said_fields(decided: &Decided) -> Value {
 
 fn ended(settled: &Settled) -> String {
     let became = match (&settled.phase, settled.phase.stored()) {
-        (Phase::Unknown { why }, _) => format!("unknown ({why})"),
+        (ClaimPhase::Unknown { why }, _) => format!("unknown ({why})"),
         (phase, Some(stored)) => format!(
             "{} ({} bytes, sha-256 {})",
             phase.word(),
@@ -258,7 +258,7 @@ fn ended_fields(settled: &Settled) -> Value {
         (fields["result_bytes"], fields["result_hash"]) =
             (json!(stored.size), json!(stored.digest));
     }
-    if let Phase::Unknown { why } = &settled.phase {
+    if let ClaimPhase::Unknown { why } = &settled.phase {
         fields["why"] = json!(why);
     }
     fields
@@ -281,5 +281,5 @@ fn how(evidence: &Evidence) -> String {
     reason = "a cost that long is a number for people"
 )]
 fn units(micros: u64) -> f64 {
-    micros as f64 / MICROS as f64
+    micros as f64 / MICROS_PER_UNIT as f64
 }

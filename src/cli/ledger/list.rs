@@ -1,28 +1,30 @@
 //! `toolgate ledger list`.
 
-use super::List;
-use super::Place;
-use super::calls::{Call, Calls};
+use super::LedgerListArgs;
+use super::LedgerLocation;
+use super::calls::{LedgerCall, LedgerCalls};
 use super::text::{plain, short};
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
-use crate::store::journal::Error;
+use crate::store::journal::JournalError;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
 
 /// Rows of a table, unless told otherwise.
-const ROWS: u32 = 50;
+const DEFAULT_TABLE_ROWS: u32 = 50;
 
-impl List {
+impl LedgerListArgs {
     pub(super) fn run(
         &self,
-        place: &Place<'_>,
+        place: &LedgerLocation<'_>,
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
-        let limit = self.limit.unwrap_or(if self.json { 0 } else { ROWS }) as usize;
-        let calls = Calls::open_in(place.data, place.archive)?.and_messages();
+        let limit = self
+            .limit
+            .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS }) as usize;
+        let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
         if !self.json {
             writeln!(
                 out,
@@ -44,7 +46,7 @@ impl List {
             let line = match call {
                 Ok(call) if !self.wanted.fits(&call.entry) => continue,
                 Ok(call) => self.line(&call),
-                Err(error @ Error::Unreadable { .. }) => {
+                Err(error @ JournalError::Unreadable { .. }) => {
                     writeln!(err, "{error}")?;
                     code = 1;
                     continue;
@@ -81,7 +83,7 @@ impl List {
     }
 
     /// The line for `call`.
-    fn line(&self, call: &Call) -> String {
+    fn line(&self, call: &LedgerCall) -> String {
         if self.json {
             return call.line();
         }

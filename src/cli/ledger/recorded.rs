@@ -1,16 +1,16 @@
 //! A recorded call, as it is judged again: which it is, what the policy said of it then, and which
 //! arguments it had.
 
-use super::calls::{Call, Calls};
+use super::call_filter::begins;
+use super::calls::{LedgerCall, LedgerCalls};
 use super::text::plain;
-use super::wanted::begins;
 use crate::cli::explain;
 use crate::gate::record::params_hash;
 use crate::gate::rewriting::STRIPPED;
 use crate::guards::ToolRules;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
-use crate::model::refusal::kind::Kind;
+use crate::model::refusal::kind::RefusalKind;
 use crate::policy::Policy;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -18,22 +18,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The steps that the policy alone decides.
-const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
+const POLICY_STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
 /// What is said of a call that passes them and that a person has to allow, whatever that person
 /// said then.
-pub(in crate::cli) const ASKED: [&str; 4] = [
+pub(in crate::cli) const APPROVAL_CODES: [&str; 4] = [
     "approval_pending",
     "approval_denied",
     "approval_timeout",
     "approver_unreachable",
 ];
 /// What is said of a call that passes them.
-pub(in crate::cli) const PASSED: &str = "passed";
+pub(in crate::cli) const PASSED_VERDICT: &str = "passed";
 
 /// The call whose action id begins with `id`.
 pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
-    let mut found: Option<Call> = None;
-    for call in Calls::open(data)? {
+    let mut found: Option<LedgerCall> = None;
+    for call in LedgerCalls::open(data)? {
         let call = call?;
         if !begins(&call.entry.action_id, id) {
             continue;
@@ -60,15 +60,18 @@ pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     let observed = entry
         .would_refuse
         .as_deref()
-        .filter(|code| Kind::of(code) == Kind::Violation);
+        .filter(|code| RefusalKind::of(code) == RefusalKind::Violation);
     let refused = entry
         .aborted_reason
         .as_deref()
-        .filter(|_| STEPS.contains(&entry.stage.as_str()));
-    let is_asked = entry.approval.is_some() || reasons(entry).any(|code| ASKED.contains(&code));
-    observed
-        .or(refused)
-        .unwrap_or(if is_asked { ASKED[0] } else { PASSED })
+        .filter(|_| POLICY_STEPS.contains(&entry.stage.as_str()));
+    let is_asked =
+        entry.approval.is_some() || reasons(entry).any(|code| APPROVAL_CODES.contains(&code));
+    observed.or(refused).unwrap_or(if is_asked {
+        APPROVAL_CODES[0]
+    } else {
+        PASSED_VERDICT
+    })
 }
 
 fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
@@ -93,7 +96,7 @@ pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Calle
 }
 
 /// What is said of a call that a hook had a say in.
-const UNASKED: &str = "a hook had its say then; what it would say now is not asked";
+const UNASKED_NOTE: &str = "a hook had its say then; what it would say now is not asked";
 
 /// What is said now of a call that passes, by the contract it is judged by; or why that is not
 /// known.
@@ -101,14 +104,14 @@ pub(in crate::cli) fn passed(
     entry: &Entry,
     rules: &ToolRules,
 ) -> Result<&'static str, &'static str> {
-    let was_asked = recorded(entry) == ASKED[0];
+    let was_asked = recorded(entry) == APPROVAL_CODES[0];
     match &rules.approval {
-        _ if has_asked(entry, rules) => Err(UNASKED),
-        None => Ok(PASSED),
+        _ if has_asked(entry, rules) => Err(UNASKED_NOTE),
+        None => Ok(PASSED_VERDICT),
         Some(_) if !was_asked && (entry.aborted_reason.is_some() || entry.replayed) => {
             Err("it ended then before a person would have been asked")
         }
-        Some(_) => Ok(ASKED[0]),
+        Some(_) => Ok(APPROVAL_CODES[0]),
     }
 }
 

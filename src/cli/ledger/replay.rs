@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The call to judge again.
 #[derive(Debug, clap::Args)]
-pub(super) struct Replay {
+pub(super) struct ReplayArgs {
     /// The call's action id, or as much of its beginning as no other call has
     action_id: String,
     /// The arguments it had: the ledger keeps their hash, and compares. Without them only who may
@@ -29,14 +29,14 @@ pub(super) struct Replay {
 }
 
 /// What is judged now.
-enum Judged {
+enum ReplayVerdict {
     /// `passed`, or the code of a refusal.
     Verdict(String),
     /// That it would pass so far; the words say what is missing to judge the rest.
     Undecided(&'static str),
 }
 
-impl Replay {
+impl ReplayArgs {
     pub(super) fn run(
         &self,
         data: &Path,
@@ -72,7 +72,7 @@ impl Replay {
             plain(&entry.policy)
         );
         let code = match judged {
-            Judged::Verdict(now) => {
+            ReplayVerdict::Verdict(now) => {
                 let is_same = now == before;
                 let words = if is_same {
                     "the same verdict"
@@ -86,7 +86,7 @@ impl Replay {
                 );
                 u8::from(!is_same)
             }
-            Judged::Undecided(missing) => {
+            ReplayVerdict::Undecided(missing) => {
                 let _ = writeln!(
                     text,
                     "now:  {:24} under policy {}\n=> undecided: {missing}",
@@ -99,10 +99,10 @@ impl Replay {
         Ok(code)
     }
 
-    fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
+    fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<ReplayVerdict> {
         let policy = screen.policy;
         let Some(caller) = recorded::caller(policy, entry) else {
-            return Ok(Judged::Undecided(
+            return Ok(ReplayVerdict::Undecided(
                 "the configuration has no such agent any more",
             ));
         };
@@ -116,15 +116,15 @@ impl Replay {
         screen.layers(&caller, &tool);
         let admitted = match visible(policy, &caller, &tool, screen) {
             Ok(admitted) => admitted,
-            Err(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
+            Err(refusal) => return Ok(ReplayVerdict::Verdict(refusal.code().to_owned())),
         };
         if entry.schema_hash.is_none() {
-            return Ok(Judged::Undecided(
+            return Ok(ReplayVerdict::Undecided(
                 "no server offered the tool then; whether one does now is not looked at",
             ));
         }
         let Some(given) = &self.arguments else {
-            return Ok(Judged::Undecided(
+            return Ok(ReplayVerdict::Undecided(
                 "give --arguments to judge arguments, permission and rules",
             ));
         };
@@ -137,15 +137,15 @@ impl Replay {
         })?;
         Ok(
             match made(&admitted, &caller, (&schema, &arguments), screen) {
-                Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
+                Err(refusal) => ReplayVerdict::Verdict(refusal.code().to_owned()),
                 Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
-                    Judged::Undecided(
+                    ReplayVerdict::Undecided(
                         "the tool's own schema may have refused it: give --input-schema",
                     )
                 }
                 Ok(made) => match passed(entry, made.rules) {
-                    Ok(verdict) => Judged::Verdict(verdict.to_owned()),
-                    Err(why) => Judged::Undecided(why),
+                    Ok(verdict) => ReplayVerdict::Verdict(verdict.to_owned()),
+                    Err(why) => ReplayVerdict::Undecided(why),
                 },
             },
         )

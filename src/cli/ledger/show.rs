@@ -1,18 +1,18 @@
 //! `toolgate ledger show`.
 
-use super::Place;
+use super::LedgerLocation;
+use super::call_filter::begins;
 use super::calls::{event, unfinished};
 use super::history::History;
-use super::wanted::begins;
-use super::{Show, text};
-use crate::mcp::json::{FROM_SERVER, Text};
-use crate::store::journal::{Error, Reader, Record};
-use crate::store::state::claim::Phase;
-use crate::store::state::event::Event;
+use super::{LedgerShowArgs, text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::store::journal::{JournalError, JournalReader, JournalRecord};
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::event::StoreEvent;
 use std::io::Write;
 
 /// How many ids are named when the beginning of one fits several.
-const NAMED: usize = 5;
+const MAX_IDS_NAMED: usize = 5;
 
 /// What was found of the calls whose ids begin as asked for.
 #[derive(Default)]
@@ -24,17 +24,17 @@ struct Story {
     history: History,
 }
 
-impl Show {
+impl LedgerShowArgs {
     pub(super) fn run(
         &self,
-        place: &Place<'_>,
+        place: &LedgerLocation<'_>,
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
         let mut story = Story::default();
-        for record in Reader::after_in(place.data, place.archive, 0)? {
+        for record in JournalReader::after_in(place.data, place.archive, 0)? {
             match self.take(&record?, &mut story) {
-                Err(error @ Error::Unreadable { .. }) => writeln!(err, "{error}")?,
+                Err(error @ JournalError::Unreadable { .. }) => writeln!(err, "{error}")?,
                 taken => taken?,
             }
         }
@@ -52,14 +52,14 @@ impl Show {
                 Ok(1)
             }
             (several, _) => {
-                let more = if several.len() > NAMED {
+                let more = if several.len() > MAX_IDS_NAMED {
                     ", and more"
                 } else {
                     ""
                 };
                 let named: Vec<String> = several
                     .iter()
-                    .take(NAMED)
+                    .take(MAX_IDS_NAMED)
                     .map(|id| text::plain(id))
                     .collect();
                 writeln!(
@@ -72,7 +72,7 @@ impl Show {
         }
     }
 
-    fn take(&self, record: &Record, story: &mut Story) -> Result<(), Error> {
+    fn take(&self, record: &JournalRecord, story: &mut Story) -> Result<(), JournalError> {
         if let Some(entry) = record.text()? {
             let word = |name: &str| {
                 entry
@@ -95,21 +95,21 @@ impl Show {
             return Ok(());
         };
         let action = match &event {
-            Event::Intended(intended) => intended.action.to_string(),
-            Event::Settled(settled) => settled.action.to_string(),
-            Event::Held(held) => held.hold.id.to_string(),
-            Event::Decided(decided) => decided.id.to_string(),
-            Event::Reserved(_)
-            | Event::Spent(_)
-            | Event::Entered { .. }
-            | Event::Fenced { .. }
-            | Event::Noted(_)
-            | Event::Carried(_) => {
+            StoreEvent::Intended(intended) => intended.action.to_string(),
+            StoreEvent::Settled(settled) => settled.action.to_string(),
+            StoreEvent::Held(held) => held.hold.id.to_string(),
+            StoreEvent::Decided(decided) => decided.id.to_string(),
+            StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Noted(_)
+            | StoreEvent::Carried(_) => {
                 return Ok(());
             }
         };
         if !begins(&action, &self.action_id) {
-            if let Event::Intended(next) = &event {
+            if let StoreEvent::Intended(next) = &event {
                 story.history.follow(record.seq, next);
             }
             return Ok(());
@@ -155,38 +155,38 @@ impl Show {
 impl Story {
     /// Whether everything so far was about `id` only.
     fn is_about(&mut self, id: &str) -> bool {
-        if !self.ids.iter().any(|known| known == id) && self.ids.len() <= NAMED {
+        if !self.ids.iter().any(|known| known == id) && self.ids.len() <= MAX_IDS_NAMED {
             self.ids.push(id.to_owned());
         }
         self.ids.len() == 1 && self.ids[0] == id
     }
 
     /// Until there is an entry, the intent tells of the call, and what was found of it later.
-    fn intend(&mut self, seq: u64, event: &Event) {
+    fn intend(&mut self, seq: u64, event: &StoreEvent) {
         let begun = match event {
-            Event::Intended(intended) => {
-                unfinished(seq, intended.entry.clone(), &Phase::Dispatching)
+            StoreEvent::Intended(intended) => {
+                unfinished(seq, intended.entry.clone(), &ClaimPhase::Dispatching)
             }
-            Event::Settled(settled) => {
+            StoreEvent::Settled(settled) => {
                 let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else {
                     return;
                 };
                 let Ok(entry) = entry.parse() else { return };
                 unfinished(seq, entry, &settled.phase)
             }
-            Event::Reserved(_)
-            | Event::Spent(_)
-            | Event::Entered { .. }
-            | Event::Fenced { .. }
-            | Event::Held(_)
-            | Event::Decided(_)
-            | Event::Noted(_)
-            | Event::Carried(_) => {
+            StoreEvent::Reserved(_)
+            | StoreEvent::Spent(_)
+            | StoreEvent::Entered { .. }
+            | StoreEvent::Fenced { .. }
+            | StoreEvent::Held(_)
+            | StoreEvent::Decided(_)
+            | StoreEvent::Noted(_)
+            | StoreEvent::Carried(_) => {
                 return;
             }
         };
         let text = serde_json::to_vec(&begun.entry).unwrap_or_default();
-        self.entry = Text::read(text.into(), &FROM_SERVER)
+        self.entry = Text::read(text.into(), &SERVER_JSON_LIMITS)
             .ok()
             .map(|text| (begun.seq, text));
     }

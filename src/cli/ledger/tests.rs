@@ -1,28 +1,28 @@
 //! `toolgate ledger` as an operator sees it.
 
-use super::wanted::since;
+use super::call_filter::since;
 use super::*;
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
-use crate::store::journal::{Journal, Options};
+use crate::store::journal::{Journal, JournalOptions};
 use clap::Parser;
 use serde_json::{Value, json};
 
 mod stories;
 
 #[derive(Debug, Parser)]
-struct Line {
+struct LedgerCli {
     #[command(flatten)]
     args: Args,
 }
 
 /// What `toolgate ledger` with `words` does: exit code, standard output, standard error.
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
-    let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
+    let line = LedgerCli::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let kept = Ledger::default();
-    let place = Place {
+    let place = LedgerLocation {
         data,
         archive: line.args.archive.as_deref(),
         config: None,
@@ -53,7 +53,7 @@ fn entry(n: u64, change: &Value) -> Entry {
     for (name, changed) in change.as_object().into_iter().flatten() {
         value[name] = changed.clone();
     }
-    Text::read(bytes::Bytes::from(value.to_string()), &FROM_AGENT)
+    Text::read(bytes::Bytes::from(value.to_string()), &AGENT_JSON_LIMITS)
         .unwrap()
         .parse()
         .unwrap()
@@ -61,7 +61,7 @@ fn entry(n: u64, change: &Value) -> Entry {
 
 async fn journal(entries: Vec<Entry>) -> (tempfile::TempDir, Head) {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
     for entry in entries {
         journal.record(entry).unwrap();
     }
@@ -145,7 +145,8 @@ fn wrong_usage_is_refused_by_the_command_line() {
         vec!["show"],
         vec![],
     ] {
-        let error = Line::try_parse_from([vec!["ledger"], words.clone()].concat()).unwrap_err();
+        let error =
+            LedgerCli::try_parse_from([vec!["ledger"], words.clone()].concat()).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{words:?}");
     }
     for ago in ["90s", "15m", "2h", "7d", "2026-07-28T09:00:00+02:00"] {

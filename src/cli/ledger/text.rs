@@ -26,14 +26,18 @@ pub(in crate::cli) fn plain(text: &str) -> String {
 
 /// Letters of a name in a line that has others beside it; agents choose names of tools as long as
 /// they like.
-const SHORT: usize = 80;
+const SHORT_TEXT_CHARS: usize = 80;
 
 /// As [`plain`], cut where it is longer than a line can bear.
 pub(in crate::cli) fn short(text: &str) -> String {
     let shown = plain(text);
-    match shown.char_indices().nth(SHORT) {
+    match shown.char_indices().nth(SHORT_TEXT_CHARS) {
         None => shown,
-        Some(_) => shown.chars().take(SHORT - 1).chain(['…']).collect(),
+        Some(_) => shown
+            .chars()
+            .take(SHORT_TEXT_CHARS - 1)
+            .chain(['…'])
+            .collect(),
     }
 }
 

@@ -1,25 +1,25 @@
 //! `toolgate ledger verify`.
 
-use super::{Place, Verify};
+use super::{LedgerLocation, VerifyArgs};
 use crate::app::ledger;
 use crate::cli::serve::runtime;
-use crate::config::Seal;
-use crate::guards::secrets::Source;
+use crate::config::SealConfig;
+use crate::guards::secrets::SecretSource;
 use crate::model::counted::counted;
-use crate::store::journal::{Against, Keys, Proof, Report, Witness, check};
+use crate::store::journal::{HeadProof, SealingKeys, VerifyOptions, VerifyReport, Witness, check};
 use anyhow::{Context as _, bail};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
 
 /// Bytes of a line of a file of heads.
-const LONGEST: u64 = 1 << 10;
+const HEAD_LINE_BYTES_MAX: u64 = 1 << 10;
 /// Heads that are compared, the newest; one is written every ten minutes.
-const MOST: usize = 4 << 20;
+const MAX_HEADS_COMPARED: usize = 4 << 20;
 
 /// The heads of a file, and what is to be said of them.
 #[derive(Default)]
-struct Kept {
+struct HeadsFile {
     heads: VecDeque<Witness>,
     /// Older ones that are not compared.
     older: u64,
@@ -30,15 +30,19 @@ struct Kept {
     forged: Option<String>,
 }
 
-impl Verify {
-    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write) -> anyhow::Result<u8> {
+impl VerifyArgs {
+    pub(super) fn run(
+        &self,
+        place: &LedgerLocation<'_>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
         let keys = self.keys(place)?;
         let kept = self
             .heads
             .as_ref()
-            .map(|file| read(file, &keys, MOST))
+            .map(|file| read(file, &keys, MAX_HEADS_COMPARED))
             .transpose()?;
-        let against = Against {
+        let against = VerifyOptions {
             keys,
             expected: self.expect_head,
             heads: kept
@@ -83,16 +87,16 @@ impl Verify {
         Ok(0)
     }
 
-    fn keys(&self, place: &Place<'_>) -> anyhow::Result<Keys> {
-        let Seal {
+    fn keys(&self, place: &LedgerLocation<'_>) -> anyhow::Result<SealingKeys> {
+        let SealConfig {
             key,
             previous,
             lost,
         } = &place.kept.seal;
         if self.key.is_empty() && key.is_none() && previous.is_empty() {
-            return Ok(Keys {
+            return Ok(SealingKeys {
                 lost: lost.clone(),
-                ..Keys::default()
+                ..SealingKeys::default()
             });
         }
         let runtime = runtime()?;
@@ -100,11 +104,11 @@ impl Verify {
             return runtime.block_on(ledger::keys(place.kept));
         }
         let mut read = self.key.iter().map(|file| {
-            let key = runtime.block_on(ledger::read(&Source::File(file.clone())));
+            let key = runtime.block_on(ledger::read(&SecretSource::File(file.clone())));
             key.with_context(|| format!("the key in {} cannot be had", file.display()))
         });
         let current = read.next().transpose()?;
-        Ok(Keys {
+        Ok(SealingKeys {
             current,
             previous: read.collect::<anyhow::Result<_>>()?,
             lost: Vec::new(),
@@ -112,7 +116,7 @@ impl Verify {
     }
 }
 
-fn read_words(report: &Report) -> String {
+fn read_words(report: &VerifyReport) -> String {
     let batches = if report.batches == 1 {
         "1 batch".to_owned()
     } else {
@@ -128,7 +132,7 @@ fn read_words(report: &Report) -> String {
     )
 }
 
-fn say_rest(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say_rest(report: &VerifyReport, out: &mut dyn Write) -> anyhow::Result<()> {
     let first = report.head.seq - report.records + 1;
     if report.dropped >= first {
         writeln!(
@@ -156,7 +160,7 @@ fn say_rest(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// What the seals prove, and what nothing proves without them.
-fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say_seals(report: &VerifyReport, keys: &SealingKeys, out: &mut dyn Write) -> anyhow::Result<()> {
     let sealed = report.stretches.iter().any(|stretch| stretch.key.is_some());
     if keys.is_empty() {
         let why = if sealed {
@@ -207,7 +211,7 @@ fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Resul
     Ok(())
 }
 
-fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say_heads(kept: &HeadsFile, report: &VerifyReport, out: &mut dyn Write) -> anyhow::Result<()> {
     let met = report.met;
     let passed = report.passed_over;
     match kept.heads.iter().max_by_key(|witness| witness.head.seq) {
@@ -250,7 +254,7 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
 
 /// The heads in `file`, the newest `most` of them. After the first one that is sealed, and with a
 /// key that seals, each has to be.
-fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
+fn read(file: &Path, keys: &SealingKeys, most: usize) -> anyhow::Result<HeadsFile> {
     let opened =
         std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     if opened.metadata()?.is_dir() {
@@ -260,10 +264,14 @@ fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
         );
     }
     let mut from = BufReader::new(opened);
-    let (mut kept, mut sealed) = (Kept::default(), false);
+    let (mut kept, mut sealed) = (HeadsFile::default(), false);
     for number in 1_u64.. {
         let mut line = Vec::new();
-        if (&mut from).take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+        if (&mut from)
+            .take(HEAD_LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
             break;
         }
         let Some(witness) = Witness::read(line.trim_ascii()) else {
@@ -272,21 +280,21 @@ fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
         };
         let proof = witness.proof(keys);
         let wrong = match proof {
-            Proof::Forged => {
+            HeadProof::Forged => {
                 Some("its seal does not fit: someone without the key wrote it".to_owned())
             }
-            Proof::Unknown(key) => Some(format!(
+            HeadProof::Unknown(key) => Some(format!(
                 "it is sealed with the key `{key}`, which is not given"
             )),
-            Proof::Bare if sealed && keys.current.is_some() => {
+            HeadProof::Bare if sealed && keys.current.is_some() => {
                 Some("it is not sealed, though those before it are".to_owned())
             }
-            Proof::Bare | Proof::Sealed => None,
+            HeadProof::Bare | HeadProof::Sealed => None,
         };
         let named = |wrong| format!("{}, line {number}: {wrong}", file.display());
         kept.forged = kept.forged.or_else(|| wrong.map(named));
-        kept.bare += usize::from(proof == Proof::Bare);
-        sealed |= proof == Proof::Sealed;
+        kept.bare += usize::from(proof == HeadProof::Bare);
+        sealed |= proof == HeadProof::Sealed;
         if kept.heads.len() == most {
             kept.heads.pop_front();
             kept.older += 1;
@@ -311,7 +319,7 @@ mod tests {
             format!("{{\"seq\":{seq},\"hash\":\"{hash}\",\"time\":\"2026-01-01T00:00:00Z\"}}\n")
         };
         std::fs::write(&file, (1..=10).map(line).collect::<String>()).unwrap();
-        let kept = read(&file, &Keys::default(), 3).unwrap();
+        let kept = read(&file, &SealingKeys::default(), 3).unwrap();
         let seqs: Vec<u64> = kept.heads.iter().map(|witness| witness.head.seq).collect();
         assert_eq!((seqs, kept.older, kept.bare), (vec![8, 9, 10], 7, 10));
     }

@@ -1,16 +1,16 @@
 //! `toolgate pins approve`.
 
-use super::compared::{Stands, choose, compare};
-use super::{Ground, shown};
+use super::compared::{PinStatus, choose, compare};
+use super::{PinsState, shown};
 use crate::cli::files;
 use crate::mcp::pretty::plain;
-use crate::model::ids::SEPARATOR;
+use crate::model::ids::NAME_SEPARATOR;
 use crate::policy::pins::written;
 use anyhow::{Context as _, bail};
 use std::io::Write;
 
 /// Rights of a new pin file. It holds what servers say of their tools, and is meant to be read.
-const MODE: u32 = 0o644;
+const PIN_FILE_MODE: u32 = 0o644;
 
 /// What to approve.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(super) struct Approve {
 
 impl Approve {
     /// Writes the pins, all of them or none.
-    pub(super) fn run(&self, ground: &Ground, out: &mut impl Write) -> anyhow::Result<u8> {
+    pub(super) fn run(&self, ground: &PinsState, out: &mut impl Write) -> anyhow::Result<u8> {
         self.judge_servers(ground)?;
         let found = compare(&ground.pins, &ground.listed);
         let chosen = choose(&found, &self.tools)?;
@@ -36,21 +36,23 @@ impl Approve {
         let mut changes = 0;
         for one in chosen {
             match &one.stands {
-                Stands::AsPinned => {}
-                Stands::Drifted(_, now) | Stands::New(now) => {
+                PinStatus::AsPinned => {}
+                PinStatus::Drifted(_, now) | PinStatus::New(now) => {
                     pins.insert(one.key.clone(), now.clone());
                     changes += 1;
                     out.write_all(shown(one).as_bytes())?;
                     writeln!(out, "approved {} sha256:{}", one.name, now.digest)?;
                 }
-                Stands::Absent if self.prune => {
+                PinStatus::Absent if self.prune => {
                     pins.remove(&one.key);
                     changes += 1;
                     writeln!(out, "removed  {}: its server does not list it", one.name)?;
                 }
-                Stands::Absent if self.all => writeln!(out, "{one}; --prune takes the pin away")?,
-                Stands::Quarantined if self.all => writeln!(out, "{one}")?,
-                Stands::Absent | Stands::Quarantined => bail!("nothing was written:\n{one}"),
+                PinStatus::Absent if self.all => {
+                    writeln!(out, "{one}; --prune takes the pin away")?
+                }
+                PinStatus::Quarantined if self.all => writeln!(out, "{one}")?,
+                PinStatus::Absent | PinStatus::Quarantined => bail!("nothing was written:\n{one}"),
             }
         }
         ground.notes(out)?;
@@ -64,7 +66,7 @@ impl Approve {
         if now != ground.text {
             bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
         }
-        files::replace(&ground.file, written(&pins).as_bytes(), MODE)
+        files::replace(&ground.file, written(&pins).as_bytes(), PIN_FILE_MODE)
             .context("nothing was approved")?;
         writeln!(
             out,
@@ -75,9 +77,9 @@ impl Approve {
     }
 
     /// What a server does not say cannot be approved, and is never taken for "nothing".
-    fn judge_servers(&self, ground: &Ground) -> anyhow::Result<()> {
+    fn judge_servers(&self, ground: &PinsState) -> anyhow::Result<()> {
         let concerned = |server: &str| {
-            let prefix = format!("{server}{SEPARATOR}");
+            let prefix = format!("{server}{NAME_SEPARATOR}");
             self.all
                 || self.tools.iter().any(|wanted| {
                     let begin = wanted.strip_suffix('*').unwrap_or(wanted);

@@ -1,6 +1,6 @@
 //! Pins against what the servers list, tool by tool.
 
-use crate::cli::listed::Listed;
+use crate::cli::listed_tools::ListedTools;
 use crate::gate::pinned::changed;
 use crate::guards::pins::Pin;
 use crate::model::ids::{ServerName, ToolName};
@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// One tool.
-pub(super) struct Compared<'a> {
+pub(super) struct ComparedTool<'a> {
     /// As policies name it.
     pub(super) name: ToolName,
     /// Its place among the pins.
     pub(super) key: (ServerName, String),
-    pub(super) stands: Stands<'a>,
+    pub(super) stands: PinStatus<'a>,
 }
 
 /// How a tool stands to its pin.
-pub(super) enum Stands<'a> {
+pub(super) enum PinStatus<'a> {
     AsPinned,
     /// What was approved, and what is listed.
     Drifted(&'a Pin, Pin),
@@ -32,11 +32,11 @@ pub(super) enum Stands<'a> {
 }
 
 /// All of them by name, but the pins of servers that do not answer: of those nothing can be said.
-pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a>> {
+pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a ListedTools) -> Vec<ComparedTool<'a>> {
     let mut found = BTreeMap::new();
     let mut add = |key: (ServerName, String), stands| {
         let name = ToolName::of(&key.0, &key.1);
-        found.insert(name.clone(), Compared { name, key, stands });
+        found.insert(name.clone(), ComparedTool { name, key, stands });
     };
     for key in pins
         .keys()
@@ -46,17 +46,17 @@ pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a
         add(
             key.clone(),
             if is_named {
-                Stands::Quarantined
+                PinStatus::Quarantined
             } else {
-                Stands::Absent
+                PinStatus::Absent
             },
         );
     }
     for (key, now) in listed.pins() {
         let stands = match pins.get(&key) {
-            None => Stands::New(now),
-            Some(pin) if pin.digest == now.digest => Stands::AsPinned,
-            Some(pin) => Stands::Drifted(pin, now),
+            None => PinStatus::New(now),
+            Some(pin) if pin.digest == now.digest => PinStatus::AsPinned,
+            Some(pin) => PinStatus::Drifted(pin, now),
         };
         add(key, stands);
     }
@@ -65,9 +65,9 @@ pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a
 
 /// Those that `wanted` names, or all if it names none.
 pub(super) fn choose<'f, 'a>(
-    found: &'f [Compared<'a>],
+    found: &'f [ComparedTool<'a>],
     wanted: &[String],
-) -> anyhow::Result<Vec<&'f Compared<'a>>> {
+) -> anyhow::Result<Vec<&'f ComparedTool<'a>>> {
     if let Some(unknown) = wanted
         .iter()
         .find(|wanted| !found.iter().any(|one| fits(wanted, &one.name)))
@@ -79,7 +79,7 @@ pub(super) fn choose<'f, 'a>(
             unknown.escape_debug()
         );
     }
-    let chosen = |one: &&Compared<'a>| {
+    let chosen = |one: &&ComparedTool<'a>| {
         wanted.is_empty() || wanted.iter().any(|wanted| fits(wanted, &one.name))
     };
     Ok(found.iter().filter(chosen).collect())
@@ -93,23 +93,23 @@ pub(super) fn fits(wanted: &str, name: &ToolName) -> bool {
     }
 }
 
-impl fmt::Display for Compared<'_> {
+impl fmt::Display for ComparedTool<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.stands {
-            Stands::AsPinned => write!(f, "ok       {name}"),
-            Stands::Drifted(pin, now) => {
+            PinStatus::AsPinned => write!(f, "ok       {name}"),
+            PinStatus::Drifted(pin, now) => {
                 write!(
                     f,
                     "drifted  {name}: {}",
                     changed(pin, &now.definition).join(", ")
                 )
             }
-            Stands::New(_) => write!(f, "new      {name}: nobody has approved it"),
-            Stands::Quarantined => {
+            PinStatus::New(_) => write!(f, "new      {name}: nobody has approved it"),
+            PinStatus::Quarantined => {
                 write!(f, "withheld {name}: approved, and now it is quarantined")
             }
-            Stands::Absent => write!(
+            PinStatus::Absent => write!(
                 f,
                 "absent   {name}: approved, and its server does not list it"
             ),

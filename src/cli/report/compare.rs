@@ -1,14 +1,14 @@
 //! Two versions beside each other, like for like, and whether the new one is worse.
 
-use super::measure::{LEAST_CALLS, Measure};
+use super::measure::{MIN_CALLS, Measure};
 use super::versions::Version;
 
 /// Costs have six decimals; what is less comes of adding.
-const ROUNDING: f64 = 1e-9;
+const COST_ROUNDING_ERROR: f64 = 1e-9;
 
 /// What is put up with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ReportThreshold {
     /// So much more of what is bad, or less of what is good, in percent of the old version's.
     pub(super) percent: u32,
 }
@@ -17,21 +17,21 @@ pub(super) struct Limits {
 pub(super) struct Comparison<'a> {
     pub(super) old: &'a Version,
     pub(super) new: &'a Version,
-    pub(super) limits: Limits,
-    pub(super) rows: Vec<Row>,
+    pub(super) limits: ReportThreshold,
+    pub(super) rows: Vec<MeasureRow>,
 }
 
 /// One measure of both.
-pub(super) struct Row {
+pub(super) struct MeasureRow {
     pub(super) measure: Measure,
     pub(super) old: Option<f64>,
     pub(super) new: Option<f64>,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: MeasureVerdict,
 }
 
 /// What the difference means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum MeasureVerdict {
     /// Within the threshold, or better.
     Fine,
     /// Beyond the threshold, and perhaps only by chance, or too small to matter.
@@ -40,7 +40,7 @@ pub(super) enum Verdict {
     Worse,
 }
 
-impl Verdict {
+impl MeasureVerdict {
     /// What programs read.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Verdict {
 
 impl<'a> Comparison<'a> {
     /// Compares `new` with `old`.
-    pub(super) fn of(old: &'a Version, new: &'a Version, limits: Limits) -> Self {
+    pub(super) fn of(old: &'a Version, new: &'a Version, limits: ReportThreshold) -> Self {
         let row = |measure: Measure| {
             let (before, after) = (measure.of(old), measure.of(new));
             let is_beyond = before.zip(after).is_some_and(|(before, after)| {
@@ -62,14 +62,14 @@ impl<'a> Comparison<'a> {
                 } else {
                     after - before
                 };
-                more > (f64::from(limits.percent) / 100.0 * before).max(ROUNDING)
+                more > (f64::from(limits.percent) / 100.0 * before).max(COST_ROUNDING_ERROR)
             });
             let verdict = match (is_beyond, is_beyond && measure.is_certain(old, new)) {
-                (false, _) => Verdict::Fine,
-                (true, false) => Verdict::Unclear,
-                (true, true) => Verdict::Worse,
+                (false, _) => MeasureVerdict::Fine,
+                (true, false) => MeasureVerdict::Unclear,
+                (true, true) => MeasureVerdict::Worse,
             };
-            Row {
+            MeasureRow {
                 measure,
                 old: before,
                 new: after,
@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
 
     /// Are there too few calls to say anything?
     pub(super) fn is_thin(&self) -> bool {
-        self.old.calls.min(self.new.calls) < LEAST_CALLS
+        self.old.calls.min(self.new.calls) < MIN_CALLS
     }
 
     /// The measures that are worse.
@@ -94,7 +94,7 @@ impl<'a> Comparison<'a> {
         let worse = self
             .rows
             .iter()
-            .filter(|row| row.verdict == Verdict::Worse)
+            .filter(|row| row.verdict == MeasureVerdict::Worse)
             .map(|row| row.measure);
         if self.is_thin() {
             Vec::new()
@@ -118,7 +118,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-impl Row {
+impl MeasureRow {
     /// The change in percent of the old value; none where that is zero or one of them is not there.
     pub(super) fn change(&self) -> Option<f64> {
         let (old, new) = self.old.zip(self.new)?;

@@ -4,11 +4,11 @@ use super::spread::{Spread, number};
 use super::versions::Version;
 
 /// With fewer calls of one version nothing is said to be worse.
-pub(super) const LEAST_CALLS: u64 = 20;
+pub(super) const MIN_CALLS: u64 = 20;
 /// Two standard errors: of twenty differences that are none, one is larger.
-const ERRORS: f64 = 2.0;
+const STANDARD_ERRORS: f64 = 2.0;
 /// Latencies that differ by less milliseconds are nobody's concern.
-const LEAST_MS: f64 = 1.0;
+const MIN_LATENCY_DIFFERENCE_MS: f64 = 1.0;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Measure {
         let Some((before, after)) = self.of(old).zip(self.of(new)) else {
             return false;
         };
-        if self.measured(old).min(self.measured(new)) < LEAST_CALLS {
+        if self.measured(old).min(self.measured(new)) < MIN_CALLS {
             return false;
         }
         let difference = (after - before).abs();
@@ -119,7 +119,7 @@ impl Measure {
                 let [Some(old), Some(new)] = between else {
                     return false;
                 };
-                difference >= LEAST_MS && (old.1 < new.0 || new.1 < old.0)
+                difference >= MIN_LATENCY_DIFFERENCE_MS && (old.1 < new.0 || new.1 < old.0)
             }
         }
     }
@@ -168,5 +168,5 @@ fn variance(version: &Version) -> f64 {
 }
 
 fn is_beyond(difference: f64, square: f64) -> bool {
-    difference > ERRORS * square.sqrt()
+    difference > STANDARD_ERRORS * square.sqrt()
 }

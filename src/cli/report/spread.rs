@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 /// Steps for each doubling.
-const STEPS: f64 = 64.0;
+const STEPS_PER_DOUBLING: f64 = 64.0;
 /// The shortest and the longest that are told apart, in milliseconds: a microsecond, and half a
 /// day.
-const SHORTEST: f64 = 1e-3;
-const LONGEST: f64 = 4.32e7;
+const SHORTEST_MS: f64 = 1e-3;
+const LONGEST_MS: f64 = 4.32e7;
 
 /// How many there are in each step, and their sum; no more than there are steps between
-/// [`SHORTEST`] and [`LONGEST`], some 2300.
+/// [`SHORTEST_MS`] and [`LONGEST_MS`], some 2300.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     steps: BTreeMap<i32, (u64, f64)>,
@@ -22,9 +22,9 @@ impl Spread {
     /// Counts so many milliseconds; what is no number counts as the shortest.
     pub(super) fn add(&mut self, milliseconds: f64) {
         let milliseconds = if milliseconds.is_nan() {
-            SHORTEST
+            SHORTEST_MS
         } else {
-            milliseconds.clamp(SHORTEST, LONGEST)
+            milliseconds.clamp(SHORTEST_MS, LONGEST_MS)
         };
         let (count, sum) = self.steps.entry(step(milliseconds)).or_default();
         *count += 1;
@@ -57,7 +57,7 @@ impl Spread {
     reason = "between the bounds it is small"
 )]
 fn step(milliseconds: f64) -> i32 {
-    (milliseconds.log2() * STEPS).floor() as i32
+    (milliseconds.log2() * STEPS_PER_DOUBLING).floor() as i32
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count for a share")]

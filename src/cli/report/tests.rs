@@ -3,14 +3,14 @@
 
 use super::{Args, run_into};
 use crate::model::entry::Entry;
-use crate::store::journal::{Journal, Options};
+use crate::store::journal::{Journal, JournalOptions};
 use clap::Parser as _;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
 #[derive(Debug, clap::Parser)]
-struct Line {
+struct ReportCli {
     #[command(flatten)]
     args: Args,
 }
@@ -19,19 +19,19 @@ struct Line {
 fn report(data: &Path, words: &[&str]) -> (String, u8) {
     let words = [&["report", "--data", data.to_str().unwrap()], words].concat();
     let mut out = String::new();
-    match run_into(&Line::try_parse_from(words).unwrap().args, &mut out) {
+    match run_into(&ReportCli::try_parse_from(words).unwrap().args, &mut out) {
         Ok(code) => (out, code),
         Err(error) => (format!("{out}{error}\n"), 1),
     }
 }
 
 /// So many calls under one version of the policy, each with these changes.
-type Calls = (u64, &'static str, Value);
+type FixtureCalls = (u64, &'static str, Value);
 
 /// The versions of the fixtures; the first two begin alike.
-const OLD: &str = "3f9a1c000000";
-const NEW: &str = "3f9b00000000";
-const THIRD: &str = "77aa00000000";
+const OLD_VERSION: &str = "3f9a1c000000";
+const NEW_VERSION: &str = "3f9b00000000";
+const THIRD_VERSION: &str = "77aa00000000";
 
 fn entry(n: u64, version: &str, change: &Value) -> Entry {
     let mut value = json!({
@@ -48,9 +48,9 @@ fn entry(n: u64, version: &str, change: &Value) -> Entry {
     serde_json::from_value(value).unwrap()
 }
 
-async fn ledger(calls: &[Calls]) -> tempfile::TempDir {
+async fn ledger(calls: &[FixtureCalls]) -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
     let all = calls
         .iter()
         .flat_map(|(count, version, change)| (0..*count).map(move |_| (version, change)));
@@ -78,113 +78,131 @@ async fn what_is_worse_is_rolled_back() {
     let failed = || json!({ "is_error": true });
     let slow = || json!({ "upstream_ms": 40.0 });
     let late = || json!({ "gate_ms": 9.0 });
-    let rows: Vec<(&str, Vec<Calls>, &[&str])> = vec![
-        ("the same", vec![(100, NEW, fine())], &[]),
+    let rows: Vec<(&str, Vec<FixtureCalls>, &[&str])> = vec![
+        ("the same", vec![(100, NEW_VERSION, fine())], &[]),
         (
             "a rule's code",
-            vec![(90, NEW, fine()), (10, NEW, refused("too_much"))],
+            vec![
+                (90, NEW_VERSION, fine()),
+                (10, NEW_VERSION, refused("too_much")),
+            ],
             &["violations"],
         ),
         (
             "a role",
-            vec![(90, NEW, fine()), (10, NEW, refused("rbac_denied"))],
+            vec![
+                (90, NEW_VERSION, fine()),
+                (10, NEW_VERSION, refused("rbac_denied")),
+            ],
             &["violations"],
         ),
         (
             "only observed",
-            vec![(90, NEW, fine()), (10, NEW, observed())],
+            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, observed())],
             &["violations"],
         ),
         (
             "budgets",
-            vec![(90, NEW, fine()), (10, NEW, refused("budget_exceeded"))],
+            vec![
+                (90, NEW_VERSION, fine()),
+                (10, NEW_VERSION, refused("budget_exceeded")),
+            ],
             &["overruns"],
         ),
         (
             "calls",
             vec![
-                (90, NEW, fine()),
-                (10, NEW, refused("budget_calls_exceeded")),
+                (90, NEW_VERSION, fine()),
+                (10, NEW_VERSION, refused("budget_calls_exceeded")),
             ],
             &["overruns"],
         ),
         (
             "keys",
             vec![
-                (90, NEW, fine()),
-                (10, NEW, refused("idempotency_conflict")),
+                (90, NEW_VERSION, fine()),
+                (10, NEW_VERSION, refused("idempotency_conflict")),
             ],
             &[],
         ),
         (
             "no answer",
-            vec![(90, NEW, fine()), (10, NEW, unknown())],
+            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, unknown())],
             &["success"],
         ),
         (
             "errors",
-            vec![(90, NEW, fine()), (10, NEW, failed())],
+            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, failed())],
             &["success"],
         ),
         (
             "dearer",
-            vec![(100, NEW, json!({ "cost": 2.2 }))],
+            vec![(100, NEW_VERSION, json!({ "cost": 2.2 }))],
             &["cost per call"],
         ),
         (
             "within the threshold",
-            vec![(100, NEW, json!({ "cost": 2.08 }))],
+            vec![(100, NEW_VERSION, json!({ "cost": 2.08 }))],
             &[],
         ),
         (
             "cheaper and quicker",
             vec![(
                 100,
-                NEW,
+                NEW_VERSION,
                 json!({ "cost": 1.0, "gate_ms": 1.0, "upstream_ms": 5.0 }),
             )],
             &[],
         ),
         (
             "slower",
-            vec![(100, NEW, slow())],
+            vec![(100, NEW_VERSION, slow())],
             &["upstream p50 ms", "upstream p95 ms"],
         ),
         (
             "often slower",
-            vec![(80, NEW, fine()), (20, NEW, slow())],
+            vec![(80, NEW_VERSION, fine()), (20, NEW_VERSION, slow())],
             &["upstream p95 ms"],
         ),
         (
             "judged slower",
-            vec![(100, NEW, late())],
+            vec![(100, NEW_VERSION, late())],
             &["gate p50 ms", "gate p95 ms"],
         ),
         (
             "by less than a millisecond",
-            vec![(100, NEW, json!({ "gate_ms": 4.9 }))],
+            vec![(100, NEW_VERSION, json!({ "gate_ms": 4.9 }))],
             &[],
         ),
         (
             "perhaps by chance",
-            vec![(98, NEW, fine()), (2, NEW, refused("too_much"))],
+            vec![
+                (98, NEW_VERSION, fine()),
+                (2, NEW_VERSION, refused("too_much")),
+            ],
             &[],
         ),
         (
             "in many ways",
-            vec![(60, NEW, slow()), (40, NEW, refused("too_much"))],
+            vec![
+                (60, NEW_VERSION, slow()),
+                (40, NEW_VERSION, refused("too_much")),
+            ],
             &["violations", "upstream p50 ms", "upstream p95 ms"],
         ),
     ];
     for (what, new, expected) in rows {
-        let data = ledger(&[vec![(100, OLD, json!({}))], new].concat()).await;
+        let data = ledger(&[vec![(100, OLD_VERSION, json!({}))], new].concat()).await;
         let (said, code) = report(data.path(), &["--compare"]);
         assert_eq!(code, u8::from(!expected.is_empty()), "{what}: {said}");
         let lines = said.lines().filter(|line| line.ends_with("WORSE"));
         let worse: Vec<&str> = lines.map(|line| line.split_once("  ").unwrap().0).collect();
         assert_eq!(worse, expected, "{what}: {said}");
         assert_eq!(
-            said.contains(&format!("{}. Roll back to {OLD}\n", expected.join(", "))),
+            said.contains(&format!(
+                "{}. Roll back to {OLD_VERSION}\n",
+                expected.join(", ")
+            )),
             code == 1,
             "{what}: {said}"
         );
@@ -205,7 +223,7 @@ async fn what_is_worse_is_rolled_back() {
             expected.len(),
             "{what}: {json}"
         );
-        let (said, _) = report(data.path(), &["--compare", NEW, OLD]);
+        let (said, _) = report(data.path(), &["--compare", NEW_VERSION, OLD_VERSION]);
         let is_worse = |row: &&str| {
             said.lines()
                 .any(|line| line.starts_with(*row) && line.ends_with("WORSE"))
@@ -222,25 +240,31 @@ async fn what_is_worse_is_rolled_back() {
 async fn versions_and_the_threshold_are_chosen() {
     let dear = |cost: f64| json!({ "cost": cost });
     let data = ledger(&[
-        (40, OLD, dear(2.0)),
-        (40, NEW, dear(2.5)),
-        (40, THIRD, dear(2.5)),
-        (3, OLD, dear(2.0)),
+        (40, OLD_VERSION, dear(2.0)),
+        (40, NEW_VERSION, dear(2.5)),
+        (40, THIRD_VERSION, dear(2.5)),
+        (3, OLD_VERSION, dear(2.0)),
     ])
     .await;
     for (words, expected) in [
         (&["--compare"][..], 0),
         (&["--compare", "3f9a"], 1),
         (&["--compare", "3f9a", "3f9b"], 1),
-        (&["--compare", OLD, "77", "--threshold", "30"], 0),
-        (&["--compare", OLD, "77", "--threshold", "20"], 1),
-        (&["--compare", "77", OLD, "--threshold", "0"], 0),
+        (&["--compare", OLD_VERSION, "77", "--threshold", "30"], 0),
+        (&["--compare", OLD_VERSION, "77", "--threshold", "20"], 1),
+        (&["--compare", "77", OLD_VERSION, "--threshold", "0"], 0),
     ] {
         let (said, code) = report(data.path(), words);
         assert_eq!(code, expected, "{words:?}: {said}");
     }
-    let json: Value =
-        serde_json::from_str(&report(data.path(), &["--compare", OLD, NEW, "--json"]).0).unwrap();
+    let json: Value = serde_json::from_str(
+        &report(
+            data.path(),
+            &["--compare", OLD_VERSION, NEW_VERSION, "--json"],
+        )
+        .0,
+    )
+    .unwrap();
     assert_eq!(
         (&json["old"]["calls"], &json["new"]["calls"]),
         (&json!(43), &json!(40)),
@@ -275,7 +299,7 @@ async fn versions_and_the_threshold_are_chosen() {
         &["--compare", "a", "b", "c"],
         &["--compare", "--threshold", "-1"],
     ] {
-        let error = Line::try_parse_from([&["report"], words].concat()).unwrap_err();
+        let error = ReportCli::try_parse_from([&["report"], words].concat()).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{words:?}");
     }
 }
@@ -284,10 +308,14 @@ async fn versions_and_the_threshold_are_chosen() {
 #[tokio::test]
 async fn few_calls_say_nothing() {
     for (old, new) in [(19, 500), (500, 19)] {
-        let data = ledger(&[(old, OLD, json!({})), (new, NEW, refused("too_much"))]).await;
+        let data = ledger(&[
+            (old, OLD_VERSION, json!({})),
+            (new, NEW_VERSION, refused("too_much")),
+        ])
+        .await;
         let (said, code) = report(data.path(), &["--compare"]);
         let words = format!(
-            "too few calls to say: {old} calls under {OLD}, {new} calls under {NEW}; each needs 20\n"
+            "too few calls to say: {old} calls under {OLD_VERSION}, {new} calls under {NEW_VERSION}; each needs 20\n"
         );
         assert!(
             code == 0 && said.ends_with(&words) && !said.contains("WORSE"),
@@ -303,10 +331,10 @@ async fn few_calls_say_nothing() {
     }
     // Enough calls, and too few of them were sent to say how they went.
     let data = ledger(&[
-        (50, OLD, json!({})),
-        (50, OLD, refused("too_much")),
-        (5, NEW, unknown()),
-        (95, NEW, refused("too_much")),
+        (50, OLD_VERSION, json!({})),
+        (50, OLD_VERSION, refused("too_much")),
+        (5, NEW_VERSION, unknown()),
+        (95, NEW_VERSION, refused("too_much")),
     ])
     .await;
     let (said, code) = report(data.path(), &["--compare"]);
@@ -321,27 +349,27 @@ async fn few_calls_say_nothing() {
 async fn the_screens_of_reports() {
     let other = json!({ "tool": "mail__dr\u{1b}\u{202e}aft", "upstream_ms": 31.25, "gate_ms": 0.31, "cost": null, "user_id": "support" });
     let data = ledger(&[
-        (90, OLD, json!({})),
-        (10, OLD, refused("budget_exceeded")),
-        (60, NEW, json!({ "cost": 1.75 })),
-        (20, NEW, other),
-        (15, NEW, refused("too_much")),
-        (5, NEW, unknown()),
+        (90, OLD_VERSION, json!({})),
+        (10, OLD_VERSION, refused("budget_exceeded")),
+        (60, NEW_VERSION, json!({ "cost": 1.75 })),
+        (20, NEW_VERSION, other),
+        (15, NEW_VERSION, refused("too_much")),
+        (5, NEW_VERSION, unknown()),
         (
             3,
             "\u{1b}[2J",
             json!({ "outcome": "dispatching", "attempts": 0 }),
         ),
-        (1, THIRD, refused("tool_not_allowlisted")),
+        (1, THIRD_VERSION, refused("tool_not_allowlisted")),
     ])
     .await;
     let mut screens = String::new();
     for words in [
         &[][..],
         &["--tool", "mail__send", "--json"],
-        &["--compare", OLD, NEW],
-        &["--compare", OLD, NEW, "--agent", "billing"],
-        &["--compare", OLD, NEW, "--json"],
+        &["--compare", OLD_VERSION, NEW_VERSION],
+        &["--compare", OLD_VERSION, NEW_VERSION, "--agent", "billing"],
+        &["--compare", OLD_VERSION, NEW_VERSION, "--json"],
         &["--compare"],
     ] {
         let (said, code) = report(data.path(), words);
@@ -360,7 +388,7 @@ async fn the_screens_of_reports() {
 #[tokio::test]
 async fn versions_are_bounded() {
     let data = tempfile::tempdir().unwrap();
-    let journal = Journal::open(data.path(), Options::default()).unwrap();
+    let journal = Journal::open(data.path(), JournalOptions::default()).unwrap();
     for n in 0..300 {
         // The first is in force time and again.
         journal

@@ -1,12 +1,12 @@
 //! The calls of a ledger, summed up by the version of the policy that they were judged under.
 
 use super::spread::Spread;
-use crate::cli::ledger::calls::Calls;
+use crate::cli::ledger::call_filter::CallFilter;
+use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::text::plain;
-use crate::cli::ledger::wanted::Wanted;
 use crate::model::entry::Entry;
-use crate::model::refusal::kind::Kind;
-use crate::store::journal::Error;
+use crate::model::refusal::kind::RefusalKind;
+use crate::store::journal::JournalError;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Versions that are told apart; of more, those whose last call is the oldest are left out.
 const MAX_VERSIONS: usize = 256;
 /// Tools of one version whose names are kept; agents can name any number.
-const MAX_TOOLS: usize = 1024;
+const MAX_TOOLS_PER_VERSION: usize = 1024;
 
 /// What the ledger says, in the order in which versions first appear.
 #[derive(Debug, Default)]
@@ -59,14 +59,14 @@ pub(super) struct Version {
 
 impl Versions {
     /// Reads the ledger in `data` once, from its beginning to its end, and keeps no call.
-    pub(super) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Self> {
+    pub(super) fn read(data: &Path, wanted: &CallFilter) -> anyhow::Result<Self> {
         let mut versions = Self::default();
-        for call in Calls::open(data)? {
+        for call in LedgerCalls::open(data)? {
             match call {
                 // What is on its way has no end to compare.
                 Ok(call) if call.entry.outcome == "dispatching" || !wanted.fits(&call.entry) => {}
                 Ok(call) => versions.add(&call.entry),
-                Err(Error::Unreadable { .. }) => versions.unreadable += 1,
+                Err(JournalError::Unreadable { .. }) => versions.unreadable += 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -158,10 +158,10 @@ impl Version {
             .aborted_reason
             .as_ref()
             .or(entry.would_refuse.as_ref());
-        match code.map(|code| Kind::of(code)) {
-            Some(Kind::Violation) => self.violations += count,
-            Some(Kind::Overrun) => self.overruns += count,
-            Some(Kind::Other) | None => {}
+        match code.map(|code| RefusalKind::of(code)) {
+            Some(RefusalKind::Violation) => self.violations += count,
+            Some(RefusalKind::Overrun) => self.overruns += count,
+            Some(RefusalKind::Other) | None => {}
         }
         self.gate.add(entry.gate_ms);
         if entry.attempts > 0 {
@@ -181,7 +181,7 @@ impl Version {
             let cost = entry.cost.unwrap_or_default();
             self.cost = (self.cost.0 + cost, cost.mul_add(cost, self.cost.1));
         }
-        if self.tools.len() < MAX_TOOLS && !self.tools.contains(&entry.tool) {
+        if self.tools.len() < MAX_TOOLS_PER_VERSION && !self.tools.contains(&entry.tool) {
             self.tools.insert(entry.tool.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! The reports, for people and for programs.
 
-use super::compare::{Comparison, Row, Verdict};
-use super::measure::{LEAST_CALLS, Measure};
+use super::compare::{Comparison, MeasureRow, MeasureVerdict};
+use super::measure::{MIN_CALLS, Measure};
 use super::versions::{Version, Versions};
 use crate::cli::ledger::text::{self, plain, short};
 use crate::model::counted::counted;
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 /// What a line says of one version.
-type Of = fn(&Version) -> String;
+type VersionText = fn(&Version) -> String;
 
 /// Names of tools in a sentence at most.
-const SHOWN: usize = 8;
+const MAX_TOOLS_NAMED: usize = 8;
 
 /// All versions, a line each.
 pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyhow::Result<()> {
@@ -84,7 +84,7 @@ pub(super) fn comparison(
             .trim_end()
             .to_owned()
     };
-    let head: [(&str, Of); 5] = [
+    let head: [(&str, VersionText); 5] = [
         ("policy", |version| plain(&version.name)),
         ("first call", |version| second(&version.first)),
         ("last call", |version| second(&version.last)),
@@ -97,9 +97,11 @@ pub(super) fn comparison(
     }
     for row in &comparison.rows {
         let verdict = match row.verdict {
-            Verdict::Worse if !comparison.is_thin() => "WORSE",
-            Verdict::Unclear if !comparison.is_thin() => "may be chance, or too little to matter",
-            Verdict::Fine | Verdict::Unclear | Verdict::Worse => "",
+            MeasureVerdict::Worse if !comparison.is_thin() => "WORSE",
+            MeasureVerdict::Unclear if !comparison.is_thin() => {
+                "may be chance, or too little to matter"
+            }
+            MeasureVerdict::Fine | MeasureVerdict::Unclear | MeasureVerdict::Worse => "",
         };
         let (before, after) = (shown(row.measure, row.old), shown(row.measure, row.new));
         writeln!(
@@ -123,7 +125,7 @@ fn sum(comparison: &Comparison<'_>, out: &mut String) -> anyhow::Result<()> {
         let [of_old, of_new] = calls;
         writeln!(
             out,
-            "too few calls to say: {of_old} under {old}, {of_new} under {new}; each needs {LEAST_CALLS}"
+            "too few calls to say: {of_old} under {old}, {of_new} under {new}; each needs {MIN_CALLS}"
         )?;
     } else if worse.is_empty() {
         writeln!(
@@ -144,7 +146,11 @@ fn unlike(tools: &[&str], out: &mut String) -> anyhow::Result<()> {
     if tools.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = tools.iter().take(SHOWN).map(|name| short(name)).collect();
+    let names: Vec<String> = tools
+        .iter()
+        .take(MAX_TOOLS_NAMED)
+        .map(|name| short(name))
+        .collect();
     let more = tools.len() - names.len();
     let more = if more > 0 {
         format!(" and {more} more")
@@ -214,8 +220,8 @@ fn json_of(version: &Version) -> Value {
 }
 
 fn compared(comparison: &Comparison<'_>, unreadable: u64) -> Value {
-    let row = |row: &Row| {
-        let Row {
+    let row = |row: &MeasureRow| {
+        let MeasureRow {
             measure,
             old,
             new,
@@ -240,7 +246,7 @@ fn compared(comparison: &Comparison<'_>, unreadable: u64) -> Value {
     })
 }
 
-fn change(row: &Row) -> String {
+fn change(row: &MeasureRow) -> String {
     match (row.change(), row.old.zip(row.new)) {
         (Some(change), _) if change.abs() >= 0.05 => format!("{change:+.1} %"),
         (None, Some((_, new))) if new > 0.0 => "from none".to_owned(),

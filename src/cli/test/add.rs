@@ -5,17 +5,17 @@ use super::find;
 use super::suite::Suites;
 use super::words::verdict;
 use crate::cli::configured;
-use crate::cli::ledger::recorded::{ASKED, arguments, audited, find as recorded_call};
+use crate::cli::ledger::recorded::{APPROVAL_CODES, arguments, audited, find as recorded_call};
 use crate::cli::ledger::text::{json as plain_json, plain};
 use crate::gate::judge::CODES;
 use crate::guards::ToolRules;
-use crate::guards::hooks::On;
+use crate::guards::hooks::HookPhase;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use crate::policy::Policy;
-use crate::policy::locate::Document;
-use crate::policy::pack::{ALLOW, Pack};
+use crate::policy::locate::YamlDocument;
+use crate::policy::pack::{EXPECT_ALLOW, Pack};
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -99,7 +99,7 @@ impl Add {
         let tool = ToolName::new(&entry.tool);
         let by = policy
             .hooks
-            .of(On::Before, &tool)
+            .of(HookPhase::Before, &tool)
             .find(|hook| refused.is_some_and(|by| by == format!("hook {}", hook.name)));
         match by {
             None => Ok(()),
@@ -135,7 +135,10 @@ impl Add {
             "{} by {} on {date}, {}",
             entry.tool, entry.user_id, entry.action_id
         );
-        let expect = self.expect.clone().unwrap_or_else(|| said(entry));
+        let expect = self
+            .expect
+            .clone()
+            .unwrap_or_else(|| recorded_verdict(entry));
         let parts = [
             ("name", Some(Value::from(self.name.clone().unwrap_or(name)))),
             ("caller", Some(caller.into())),
@@ -158,7 +161,8 @@ impl Add {
         for diagnostic in &suites.diagnostics {
             writeln!(out, "{}", plain(&diagnostic.to_string()))?;
         }
-        if let Some((posed, judged)) = suites.runs().flat_map(super::suite::Run::judged).last() {
+        if let Some((posed, judged)) = suites.runs().flat_map(super::suite::PackRun::judged).last()
+        {
             writeln!(
                 out,
                 "{}:{}: {}",
@@ -176,13 +180,13 @@ impl Add {
 fn without_key(whole: &Value) -> Value {
     let mut rest = whole.clone();
     if let Some(members) = rest.as_object_mut() {
-        members.shift_remove(crate::guards::idempotency::ARGUMENT);
+        members.shift_remove(crate::guards::idempotency::KEY_ARGUMENT_NAME);
     }
     rest
 }
 
 /// What the policy said then, as far as a sample can expect it.
-fn said(entry: &Entry) -> String {
+fn recorded_verdict(entry: &Entry) -> String {
     let code = entry
         .would_refuse
         .as_ref()
@@ -190,12 +194,12 @@ fn said(entry: &Entry) -> String {
     let of_rules = entry.stage == "rules" || entry.would_refuse.is_some();
     // A person's word is nothing that the policy says: it says that one is asked.
     let asked = code
-        .filter(|code| ASKED.contains(&code.as_str()))
-        .map(|_| ASKED[0].to_owned());
+        .filter(|code| APPROVAL_CODES.contains(&code.as_str()))
+        .map(|_| APPROVAL_CODES[0].to_owned());
     let code = code.filter(|code| of_rules || CODES.contains(&code.as_str()));
     asked
         .or_else(|| code.cloned())
-        .unwrap_or_else(|| ALLOW.to_owned())
+        .unwrap_or_else(|| EXPECT_ALLOW.to_owned())
 }
 
 fn read(path: &Path) -> anyhow::Result<Pack> {
@@ -350,7 +354,7 @@ fn begin(
 /// Adds the sample at the end of the file, if it is one more sample there and nothing else changes.
 fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
     let file = path.display().to_string();
-    let before = Document::read(path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let before = YamlDocument::read(path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let end = if before.text().ends_with('\n') {
         ""
     } else {
@@ -361,7 +365,7 @@ fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
     if let Some(samples) = expected.get_mut("samples").and_then(Value::as_array_mut) {
         samples.push(Value::Object(sample.clone()));
     }
-    match Document::parse(&file, text.clone()) {
+    match YamlDocument::parse(&file, text.clone()) {
         Ok(after) if *after.tree() == expected => {
             std::fs::write(path, text).with_context(|| format!("{file} cannot be written"))
         }

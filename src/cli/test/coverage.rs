@@ -1,14 +1,14 @@
 //! What the samples of some policies reach of them, and what they have to.
 
-use super::suite::{Run, Suite, Verdict};
+use super::suite::{PackRun, SampleVerdict, Suite};
 use crate::model::ids::ToolName;
 use crate::policy::Policy;
-use crate::policy::pack::ALLOW;
+use crate::policy::pack::EXPECT_ALLOW;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What every set of packs has to expect at least, where the policies can refuse so; one of the
 /// codes is enough (003-38, 003-40).
-const LEAST: &[&[&str]] = &[
+const REQUIRED_REFUSALS: &[&[&str]] = &[
     &["tenant_mismatch"],
     &["schema_invalid"],
     &["budget_exceeded", "budget_calls_exceeded"],
@@ -17,12 +17,12 @@ const LEAST: &[&[&str]] = &[
 /// What the samples reach.
 pub(super) struct Coverage {
     /// By tool, in the order of the gate; then what is of no contract.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<CoverageRow>,
 }
 
 /// One answer that the policies can give.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct CoverageRow {
     /// None: of the policy, whatever the tool.
     pub(super) tool: Option<ToolName>,
     /// `allow`, a code, or `rules[n] code`.
@@ -34,7 +34,7 @@ pub(super) struct Row {
 impl Coverage {
     /// What the samples of `suite` reach of the policy that all of them test.
     pub(super) fn of(suite: &Suite) -> Self {
-        let Some(Run { policy, .. }) = suite.runs.first() else {
+        let Some(PackRun { policy, .. }) = suite.runs.first() else {
             return Self { rows: Vec::new() };
         };
         let got = got(suite);
@@ -43,7 +43,7 @@ impl Coverage {
                 .get(&(tool.cloned(), answer.clone()))
                 .copied()
                 .unwrap_or_default();
-            Row {
+            CoverageRow {
                 tool: tool.cloned(),
                 answer,
                 samples,
@@ -52,7 +52,7 @@ impl Coverage {
         let mut rows = Vec::new();
         let contracts: BTreeMap<_, _> = policy.allowlist.codes().collect();
         for (tool, codes) in contracts {
-            rows.push(row(Some(tool), ALLOW.to_owned()));
+            rows.push(row(Some(tool), EXPECT_ALLOW.to_owned()));
             rows.extend(
                 codes
                     .into_iter()
@@ -64,7 +64,7 @@ impl Coverage {
     }
 
     /// What no sample reaches.
-    pub(super) fn missing(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn missing(&self) -> impl Iterator<Item = &CoverageRow> {
         self.rows.iter().filter(|row| row.samples == 0)
     }
 }
@@ -88,10 +88,10 @@ fn got(suite: &Suite) -> BTreeMap<(Option<ToolName>, String), usize> {
     let mut got: BTreeMap<_, usize> = BTreeMap::new();
     for run in &suite.runs {
         for (posed, judged) in run.judged() {
-            let answer = judged
-                .got
-                .as_ref()
-                .map_or_else(|| ALLOW.to_owned(), |got| answer(got.rule, &got.code));
+            let answer = judged.got.as_ref().map_or_else(
+                || EXPECT_ALLOW.to_owned(),
+                |got| answer(got.rule, &got.code),
+            );
             // Several tools may share one contract.
             let contract = run
                 .policy
@@ -109,7 +109,7 @@ fn got(suite: &Suite) -> BTreeMap<(Option<ToolName>, String), usize> {
 /// What the samples of `suite` have to expect at least, and none does (003-38). What its policies
 /// cannot refuse with is not asked for.
 pub(super) fn missing(suite: &Suite) -> Vec<String> {
-    let Some(Run { policy, .. }) = suite.runs.first() else {
+    let Some(PackRun { policy, .. }) = suite.runs.first() else {
         return Vec::new();
     };
     let contracts = policy
@@ -123,12 +123,12 @@ pub(super) fn missing(suite: &Suite) -> Vec<String> {
     let samples = suite
         .runs
         .iter()
-        .flat_map(Run::judged)
-        .filter(|(_, judged)| judged.verdict == Verdict::Expected);
+        .flat_map(PackRun::judged)
+        .filter(|(_, judged)| judged.verdict == SampleVerdict::Expected);
     let expected: BTreeSet<&str> = samples
         .filter_map(|(posed, _)| posed.expect.as_deref())
         .collect();
-    let asked = LEAST.iter().map(|codes| {
+    let asked = REQUIRED_REFUSALS.iter().map(|codes| {
         codes
             .iter()
             .filter(|code| possible.contains(**code))

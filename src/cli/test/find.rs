@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// Packs at most, and how deep their directories may go.
 const MAX_PACKS: usize = 256;
-const MAX_DEPTH: usize = 8;
+const MAX_DIRECTORY_DEPTH: usize = 8;
 /// The directories that hold packs.
-const FOLDER: &str = "tests";
+const PACKS_DIRECTORY: &str = "tests";
 
 /// The packs at `paths`; without any, those beside the policies of the configuration. Sorted.
 pub(in crate::cli) fn packs(
@@ -23,7 +23,7 @@ pub(in crate::cli) fn packs(
         found = beside(&path, &load(&path).reading.files)?;
         if found.is_empty() {
             bail!(
-                "no test packs beside the policies of {}; write them in `{FOLDER}` there, or name one",
+                "no test packs beside the policies of {}; write them in `{PACKS_DIRECTORY}` there, or name one",
                 path.display()
             );
         }
@@ -33,15 +33,19 @@ pub(in crate::cli) fn packs(
         if path.is_file() {
             found.push(path.clone());
         } else {
-            below(path, path.ends_with(FOLDER), 0, &mut found)?;
+            below(path, path.ends_with(PACKS_DIRECTORY), 0, &mut found)?;
             // A checkout may itself lie below some `tests`; that makes no packs of its policies.
-            if found.len() == before && path.components().any(|step| step.as_os_str() == FOLDER) {
+            if found.len() == before
+                && path
+                    .components()
+                    .any(|step| step.as_os_str() == PACKS_DIRECTORY)
+            {
                 below(path, true, 0, &mut found)?;
             }
         }
         if found.len() == before {
             bail!(
-                "no test packs in {}: they end in .yaml and stand in a directory `{FOLDER}`",
+                "no test packs in {}: they end in .yaml and stand in a directory `{PACKS_DIRECTORY}`",
                 path.display()
             );
         }
@@ -64,7 +68,7 @@ pub(in crate::cli) fn beside(
         if policies.is_dir() {
             below(policies, false, 0, &mut found)?;
         } else {
-            let folder = policies.with_file_name(FOLDER);
+            let folder = policies.with_file_name(PACKS_DIRECTORY);
             if folder.is_dir() {
                 below(&folder, true, 0, &mut found)?;
             }
@@ -83,7 +87,7 @@ fn below(
     found: &mut Vec<PathBuf>,
 ) -> anyhow::Result<()> {
     let cannot = || format!("{} cannot be read", directory.display());
-    if depth > MAX_DEPTH {
+    if depth > MAX_DIRECTORY_DEPTH {
         bail!("{}: directories go too deep", directory.display());
     }
     for entry in std::fs::read_dir(directory).with_context(cannot)? {
@@ -96,7 +100,7 @@ fn below(
             continue;
         }
         if path.is_dir() {
-            below(&path, within || name == FOLDER, depth + 1, found)?;
+            below(&path, within || name == PACKS_DIRECTORY, depth + 1, found)?;
         } else if within && is_yaml {
             found.push(path);
         }

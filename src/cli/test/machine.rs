@@ -1,11 +1,11 @@
 //! The reports that programs read: JSON, and the XML of `JUnit`, which every CI system shows.
 
-use super::coverage::{Coverage, Row, missing};
-use super::rollbacks::{self, Rollback};
-use super::suite::{Judged, Run, Suites, Verdict};
+use super::coverage::{Coverage, CoverageRow, missing};
+use super::rollbacks::{self, RollbackCoverage};
+use super::suite::{PackRun, SampleResult, SampleVerdict, Suites};
 use super::words::{verdict, way};
 use crate::model::diagnostic::Severity;
-use crate::policy::pack::{ALLOW, Posed};
+use crate::policy::pack::{EXPECT_ALLOW, PosedCall};
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 
@@ -28,11 +28,11 @@ fn wrong(suites: &Suites) -> usize {
     suites
         .runs()
         .flat_map(|run| &run.judged)
-        .filter(|judged| judged.verdict != Verdict::Expected)
+        .filter(|judged| judged.verdict != SampleVerdict::Expected)
         .count()
 }
 
-fn pack(run: &Run) -> Value {
+fn pack(run: &PackRun) -> Value {
     let samples: Vec<Value> = run
         .judged()
         .map(|(posed, judged)| sample(posed, judged))
@@ -40,21 +40,21 @@ fn pack(run: &Run) -> Value {
     json!({ "pack": run.pack.name, "file": run.pack.file, "policy": run.policy.version, "samples": samples })
 }
 
-fn sample(posed: &Posed, judged: &Judged) -> Value {
+fn sample(posed: &PosedCall, judged: &SampleResult) -> Value {
     json!({
         "name": posed.name,
         "line": judged.place.line,
         "caller": posed.caller,
         "tool": posed.tool,
-        "expect": posed.expect.as_deref().unwrap_or(ALLOW),
-        "got": judged.got.as_ref().map_or(ALLOW, |got| &got.code),
+        "expect": posed.expect.as_deref().unwrap_or(EXPECT_ALLOW),
+        "got": judged.got.as_ref().map_or(EXPECT_ALLOW, |got| &got.code),
         "verdict": judged.verdict.words(),
         "steps": judged.steps.iter().map(|stage| stage.as_str()).collect::<Vec<_>>(),
     })
 }
 
-fn row(row: Row) -> Value {
-    let Row {
+fn row(row: CoverageRow) -> Value {
+    let CoverageRow {
         tool,
         answer,
         samples,
@@ -62,8 +62,8 @@ fn row(row: Row) -> Value {
     json!({ "tool": tool, "answer": answer, "samples": samples })
 }
 
-fn rollback(rollback: Rollback) -> Value {
-    let Rollback {
+fn rollback(rollback: RollbackCoverage) -> Value {
+    let RollbackCoverage {
         contract,
         tool,
         is_tested,
@@ -81,11 +81,11 @@ pub(super) fn junit(suites: &Suites, out: &mut String) -> fmt::Result {
         let failures = run
             .judged
             .iter()
-            .filter(|judged| judged.verdict != Verdict::Expected)
+            .filter(|judged| judged.verdict != SampleVerdict::Expected)
             .count();
         begin(&run.pack.name, (run.judged.len(), failures), out)?;
         for (posed, judged) in run.judged() {
-            let failure = (judged.verdict != Verdict::Expected)
+            let failure = (judged.verdict != SampleVerdict::Expected)
                 .then(|| (verdict(posed, judged), way(judged)));
             let place = Some((run.pack.file.display().to_string(), judged.place.line));
             case((&run.pack.name, &posed.name, place), failure, out)?;

@@ -4,16 +4,16 @@
 //! the contract names to take back what another sample, which passes too, has done. Whether the
 //! tool server then does so, no sample says.
 
-use super::suite::{Run, Suite, Verdict};
+use super::suite::{PackRun, SampleVerdict, Suite};
 use crate::guards::ToolRules;
 use crate::model::ids::ToolName;
 use crate::policy::Policy;
-use crate::policy::pack::Posed;
+use crate::policy::pack::PosedCall;
 use std::sync::Arc;
 
 /// A contract that changes something, or one of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rollback {
+pub(super) struct RollbackCoverage {
     /// The contract's name; with `#` and its own, a variant's.
     pub(super) contract: String,
     /// What takes a call back; none: nothing does.
@@ -23,12 +23,12 @@ pub(super) struct Rollback {
 }
 
 /// All of the policy that `suite` tests, by name.
-pub(super) fn of(suite: &Suite) -> Vec<Rollback> {
-    let Some(Run { policy, .. }) = suite.runs.first() else {
+pub(super) fn of(suite: &Suite) -> Vec<RollbackCoverage> {
+    let Some(PackRun { policy, .. }) = suite.runs.first() else {
         return Vec::new();
     };
-    let passing: Vec<&Posed> = suite.runs.iter().flat_map(passing).collect();
-    let mut all: Vec<Rollback> = policy
+    let passing: Vec<&PosedCall> = suite.runs.iter().flat_map(passing).collect();
+    let mut all: Vec<RollbackCoverage> = policy
         .allowlist
         .changing()
         .map(|(name, rules)| judge(policy, (name, rules), &passing))
@@ -38,8 +38,9 @@ pub(super) fn of(suite: &Suite) -> Vec<Rollback> {
 }
 
 /// The samples that are expected to pass, and do.
-fn passing(run: &Run) -> impl Iterator<Item = &Posed> {
-    let passes = |posed: &Posed, verdict| verdict == Verdict::Expected && posed.expect.is_none();
+fn passing(run: &PackRun) -> impl Iterator<Item = &PosedCall> {
+    let passes =
+        |posed: &PosedCall, verdict| verdict == SampleVerdict::Expected && posed.expect.is_none();
     run.judged()
         .filter(move |(posed, judged)| passes(posed, judged.verdict))
         .map(|(posed, _)| posed)
@@ -48,9 +49,9 @@ fn passing(run: &Run) -> impl Iterator<Item = &Posed> {
 fn judge(
     policy: &Policy,
     (name, rules): (&ToolName, &Arc<ToolRules>),
-    passing: &[&Posed],
-) -> Rollback {
-    let is_of = |posed: &&Posed| {
+    passing: &[&PosedCall],
+) -> RollbackCoverage {
+    let is_of = |posed: &&PosedCall| {
         let allowlist = &policy.allowlist;
         let whole = allowlist
             .contract_of(&posed.tool)
@@ -66,7 +67,7 @@ fn judge(
     };
     let is_tested = rules.rollback.as_ref().is_some_and(|rollback| {
         let tries = passing.iter().filter(|posed| posed.tool == rollback.tool);
-        let done: Vec<&&Posed> = passing.iter().filter(|posed| is_of(posed)).collect();
+        let done: Vec<&&PosedCall> = passing.iter().filter(|posed| is_of(posed)).collect();
         let mut pairs = tries.flat_map(|tried| done.iter().map(move |done| (tried, done)));
         pairs.any(|(tried, done)| rollback.fits(&tried.arguments, &done.arguments))
     });
@@ -79,7 +80,7 @@ fn judge(
         .rollback
         .as_ref()
         .map(|rollback| rollback.tool.clone());
-    Rollback {
+    RollbackCoverage {
         contract: format!("{name}{variant}"),
         tool,
         is_tested,

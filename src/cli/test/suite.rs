@@ -10,7 +10,7 @@ use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
 use crate::model::refusal::{self, Refusal};
 use crate::policy::Policy;
-use crate::policy::pack::{ALLOW, Known, Pack, Posed};
+use crate::policy::pack::{EXPECT_ALLOW, KnownTool, Pack, PosedCall};
 use crate::policy::shape::suggest;
 use crate::schema::Schema;
 use std::collections::BTreeMap;
@@ -19,31 +19,31 @@ use std::sync::Arc;
 
 /// Packs that test the same policies.
 pub(super) struct Suite {
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<PackRun>,
 }
 
 /// One pack, judged.
-pub(super) struct Run {
+pub(super) struct PackRun {
     pub(super) pack: Pack,
     pub(super) policy: Arc<Policy>,
     /// One for each sample that can be judged, in their order.
-    pub(super) judged: Vec<Judged>,
+    pub(super) judged: Vec<SampleResult>,
 }
 
 /// What became of one sample.
-pub(super) struct Judged {
+pub(super) struct SampleResult {
     /// Its place among the pack's samples.
     pub(super) index: usize,
-    pub(super) got: Option<Refused>,
-    pub(super) verdict: Verdict,
+    pub(super) got: Option<SampleRefusal>,
+    pub(super) verdict: SampleVerdict,
     /// The steps that were taken, the last of them perhaps with a refusal.
     pub(super) steps: Vec<Stage>,
     pub(super) place: Diagnostic,
 }
 
-impl Run {
+impl PackRun {
     /// Each sample and what became of it.
-    pub(super) fn judged(&self) -> impl Iterator<Item = (&Posed, &Judged)> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = (&PosedCall, &SampleResult)> {
         self.judged
             .iter()
             .filter_map(|judged| Some((self.pack.samples.get(judged.index)?, judged)))
@@ -51,7 +51,7 @@ impl Run {
 }
 
 /// How a sample was refused.
-pub(super) struct Refused {
+pub(super) struct SampleRefusal {
     pub(super) code: String,
     pub(super) words: String,
     /// Which rule of the contract, from 0.
@@ -60,7 +60,7 @@ pub(super) struct Refused {
 
 /// What that means (003-35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum SampleVerdict {
     Expected,
     UnexpectedPass,
     UnexpectedReject,
@@ -75,7 +75,7 @@ pub(super) struct Suites {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-impl Verdict {
+impl SampleVerdict {
     pub(super) const ALL: [Self; 4] = [
         Self::Expected,
         Self::UnexpectedPass,
@@ -139,7 +139,7 @@ impl Suites {
             let suite = grouped
                 .entry(key)
                 .or_insert_with(|| Suite { runs: Vec::new() });
-            suite.runs.push(Run {
+            suite.runs.push(PackRun {
                 pack,
                 policy,
                 judged,
@@ -170,7 +170,7 @@ impl Suites {
         pack: &Pack,
         index: usize,
         (policy, anything): (&Policy, &Schema),
-    ) -> Option<Judged> {
+    ) -> Option<SampleResult> {
         let posed = pack.samples.get(index)?;
         let caller = pack
             .caller(&posed.caller)
@@ -208,12 +208,12 @@ impl Suites {
     }
 
     /// Every run.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &PackRun> {
         self.all.iter().flat_map(|suite| &suite.runs)
     }
 
     /// How many samples have that verdict.
-    pub(super) fn count(&self, verdict: Verdict) -> usize {
+    pub(super) fn count(&self, verdict: SampleVerdict) -> usize {
         self.runs()
             .flat_map(|run| &run.judged)
             .filter(|judged| judged.verdict == verdict)
@@ -232,14 +232,17 @@ fn misspelt(code: &str, policy: &Policy) -> Option<(String, String)> {
     if CODES.contains(&code) || rules.iter().any(|known| known == code) {
         return None;
     }
-    if refusal::CODES.iter().any(|(known, ..)| *known == code) {
+    if refusal::REFUSAL_CODES
+        .iter()
+        .any(|(known, ..)| *known == code)
+    {
         let hint = "expect what the policy alone decides";
         return Some((
             format!("`{code}` depends on more than the call and its task"),
             hint.to_owned(),
         ));
     }
-    let mut known: Vec<String> = [ALLOW]
+    let mut known: Vec<String> = [EXPECT_ALLOW]
         .iter()
         .chain(CODES)
         .map(|&code| code.to_owned())
@@ -255,9 +258,9 @@ fn misspelt(code: &str, policy: &Policy) -> Option<(String, String)> {
 
 /// The steps of one call.
 #[derive(Default)]
-struct Steps(Vec<Stage>);
+struct StepRecorder(Vec<Stage>);
 
-impl Notes for Steps {
+impl Notes for StepRecorder {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
         if self.0.last() != Some(&stage) {
             self.0.push(stage);
@@ -279,15 +282,15 @@ fn pose(
     index: usize,
     (policy, anything): (&Policy, &Schema),
     caller: &Caller,
-) -> Option<Judged> {
+) -> Option<SampleResult> {
     let posed = pack.samples.get(index)?;
-    let mut steps = Steps::default();
+    let mut steps = StepRecorder::default();
     let (schema, is_there) = match pack.tool(&posed.tool) {
-        Known::Schema(schema) => (schema, Ok(())),
-        Known::Nothing => (anything, Ok(())),
-        Known::Absent => (anything, Err(Refusal::ToolNotAllowlisted)),
+        KnownTool::Schema(schema) => (schema, Ok(())),
+        KnownTool::Nothing => (anything, Ok(())),
+        KnownTool::Absent => (anything, Err(Refusal::ToolNotAllowlisted)),
     };
-    let Posed {
+    let PosedCall {
         tool,
         arguments,
         key,
@@ -304,7 +307,7 @@ fn pose(
     };
     let verdict = steps.note(Stage::Visible, is_there);
     let verdict = verdict.and_then(|()| judge(policy, &question, &mut steps).map(drop));
-    let got = verdict.err().map(|refusal| Refused {
+    let got = verdict.err().map(|refusal| SampleRefusal {
         code: refusal.code().to_owned(),
         words: words(policy, &posed.tool, &refusal),
         rule: refusal
@@ -312,8 +315,8 @@ fn pose(
             .and_then(|_| deciding(policy, &question)),
     });
     let code = got.as_ref().map(|refused| refused.code.as_str());
-    let verdict = Verdict::of(code, posed.expect.as_deref());
-    Some(Judged {
+    let verdict = SampleVerdict::of(code, posed.expect.as_deref());
+    Some(SampleResult {
         index,
         verdict,
         got,

@@ -10,7 +10,7 @@ mod rollbacks;
 mod secrets;
 
 #[derive(Debug, clap::Parser)]
-struct Line {
+struct TestCli {
     #[command(flatten)]
     args: Args,
 }
@@ -34,7 +34,7 @@ contracts:
     secrets: []
 "#;
 
-const HEAD: &str = "pack: invoice
+const PACK_HEAD: &str = "pack: invoice
 policies: [../policy.yaml]
 callers:
   clerk: { agent: support-bot, tenant: t_001, roles: [billing_admin] }
@@ -99,7 +99,7 @@ fn stage(pack: &str) -> tempfile::TempDir {
 fn test(directory: &Path, more: &[&str]) -> (String, u8) {
     let words = [&["test", directory.to_str().unwrap()], more].concat();
     let mut out = String::new();
-    let code = run_into(&Line::parse_from(words).args, &mut out).unwrap();
+    let code = run_into(&TestCli::parse_from(words).args, &mut out).unwrap();
     let version = regex::Regex::new(r#"(policy |"policy": ")[0-9a-f]{12}"#).unwrap();
     let out = out.replace(&format!("{}/", directory.display()), "");
     (version.replace_all(&out, "${1}VERSION").into_owned(), code)
@@ -198,7 +198,7 @@ fn the_example_of_the_documents_is_as_expected() {
         })
         .collect();
     let unknown = "  - { name: 003-21 no contract, caller: clerk, tool: billing__drop, expect: tool_not_allowlisted }\n";
-    let directory = stage(&format!("{HEAD}{samples}{unknown}"));
+    let directory = stage(&format!("{PACK_HEAD}{samples}{unknown}"));
     let (out, code) = test(directory.path(), &["--coverage"]);
     assert_eq!(code, 0, "{out}");
     assert!(
@@ -233,7 +233,7 @@ fn without(text: &str, key: &str) -> String {
 fn wrong() -> String {
     let [foreign, memo, second] = least();
     [
-        HEAD.to_owned(),
+        PACK_HEAD.to_owned(),
         foreign.replace("t_999", "t_001"),
         memo.replace(
             "expect: schema_invalid",
@@ -301,7 +301,7 @@ fn hostile_names_are_read_by_an_xml_parser() {
     };
     let samples: String = names.iter().map(|name| hostile(name)).collect();
     let pack =
-        format!("{HEAD}{samples}{memo}{second}").replace("pack: invoice", "pack: \"a<b>&'c\"");
+        format!("{PACK_HEAD}{samples}{memo}{second}").replace("pack: invoice", "pack: \"a<b>&'c\"");
     let directory = stage(&pack);
     let junit = directory.path().join("junit.xml");
     let (out, code) = test(directory.path(), &["--junit", junit.to_str().unwrap()]);
@@ -354,7 +354,7 @@ fn hostile_names_are_read_by_an_xml_parser() {
 fn a_pack_without_the_least_samples_fails() {
     let of = |samples: &[&String]| {
         format!(
-            "{HEAD}{}",
+            "{PACK_HEAD}{}",
             samples.iter().map(|text| text.as_str()).collect::<String>()
         )
     };
@@ -397,7 +397,7 @@ fn where_a_checkout_lies_makes_no_packs_of_policies() {
     let checkout = around.path().join("tests/checkout");
     fs::create_dir_all(checkout.join("tests/deeper")).unwrap();
     fs::write(checkout.join("policy.yaml"), POLICY).unwrap();
-    let pack = format!("{HEAD}{}", least().concat());
+    let pack = format!("{PACK_HEAD}{}", least().concat());
     fs::write(checkout.join("tests/invoice.yaml"), &pack).unwrap();
     fs::write(
         checkout.join("tests/deeper/more.yaml"),
@@ -427,8 +427,8 @@ fn where_a_checkout_lies_makes_no_packs_of_policies() {
 #[test]
 fn packs_of_one_policy_count_together() {
     let [foreign, memo, second] = least();
-    let directory = stage(&format!("{HEAD}{foreign}"));
-    let other = format!("{HEAD}{memo}{second}").replace("pack: invoice", "pack: more");
+    let directory = stage(&format!("{PACK_HEAD}{foreign}"));
+    let other = format!("{PACK_HEAD}{memo}{second}").replace("pack: invoice", "pack: more");
     fs::write(directory.path().join("tests/more.yaml"), other).unwrap();
     let (out, code) = test(directory.path(), &["--quiet"]);
     assert_eq!(
@@ -463,7 +463,7 @@ samples:
   - { name: c, caller: clerk, tool: billing__create_invoice, expect: outcome_unknown }
   - { name: d, caller: clerk, tool: billing__create_invoice, arguments: { memo: 7 }, expect: schema_invalid, repro: r-17 }
 ";
-    let (out, code) = test(stage(&format!("{HEAD}{unknown}")).path(), &[]);
+    let (out, code) = test(stage(&format!("{PACK_HEAD}{unknown}")).path(), &[]);
     assert_eq!(code, 1, "{out}");
     insta::assert_snapshot!("unknown", out);
 }
@@ -533,7 +533,7 @@ fn the_quickstart_ships_a_whole_pack() {
 #[test]
 fn packs_that_are_not_there_are_asked_for() {
     let directory = tempfile::tempdir().unwrap();
-    let args = Line::parse_from(["test", directory.path().to_str().unwrap()]).args;
+    let args = TestCli::parse_from(["test", directory.path().to_str().unwrap()]).args;
     let error = run_into(&args, &mut String::new()).unwrap_err().to_string();
     assert!(
         error.starts_with("no test packs in ") && error.contains("in a directory `tests`"),

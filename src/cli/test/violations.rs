@@ -1,15 +1,15 @@
 //! `toolgate test --replay ledger --violations`: the calls that were executed although they are
 //! forbidden, and who answers for which of them (003-104).
 
-use super::again::{Judge, Now, each};
+use super::replay_ledger::{PresentVerdict, ReplayJudge, each};
 use crate::cli::configured;
-use crate::cli::ledger::recorded::{PASSED, recorded};
+use crate::cli::ledger::recorded::{PASSED_VERDICT, recorded};
 use crate::cli::ledger::text::plain;
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::entry::Entry;
-use crate::policy::exemptions::{Calls, Exemption, Exemptions};
+use crate::policy::exemptions::{ExemptedCalls, Exemption, Exemptions};
 use anyhow::bail;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 
 /// Violations that are listed at most, of those that are explained and of those that are not; all
 /// are counted.
-const MAX_LISTED: usize = 4096;
+const MAX_VIOLATIONS_LISTED: usize = 4096;
 /// What is said of a call that enforce mode would have asked others about.
-const UNASKED: &str =
+const UNASKED_NOTE: &str =
     "it was observed, and a hook or a draft that could have refused it was not asked";
 
 /// Whether they are asked for.
 #[derive(Debug, clap::Args)]
-pub(super) struct Asked {
+pub(super) struct ViolationArgs {
     /// With --replay: list the calls that were executed although they are forbidden. 1: some are
     /// not explained
     #[arg(long, requires = "replay")]
@@ -38,7 +38,7 @@ pub(super) struct Asked {
 }
 
 /// An executed call that is forbidden.
-struct Violation {
+struct ForbiddenCall {
     time: String,
     action_id: String,
     /// How many calls the record stands for.
@@ -56,11 +56,11 @@ struct Violation {
 
 /// What was found.
 #[derive(Default)]
-struct Found {
+struct ViolationReport {
     executed: u64,
     /// Those that are listed, and how many there are.
-    unexplained: (Vec<Violation>, u64),
-    explained: (Vec<Violation>, u64),
+    unexplained: (Vec<ForbiddenCall>, u64),
+    explained: (Vec<ForbiddenCall>, u64),
     /// How many violations each exemption is of, by its place in the file.
     of: Vec<u64>,
     undecided: BTreeMap<&'static str, u64>,
@@ -75,11 +75,11 @@ pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
         .as_ref()
         .map(|exemptions| &*exemptions.all)
         .unwrap_or_default();
-    let judge = Judge::new(args)?;
+    let judge = ReplayJudge::new(args)?;
     let today = Clock.wall().to_zoned(TimeZone::UTC).date();
-    let mut found = Found {
+    let mut found = ViolationReport {
         of: vec![0; all.len()],
-        ..Found::default()
+        ..ViolationReport::default()
     };
     found.unreadable = each(args, |entry| found.take(entry, &judge, (all, today)))?;
     if args.json {
@@ -139,8 +139,8 @@ fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
     }
 }
 
-impl Found {
-    fn take(&mut self, entry: Entry, judge: &Judge, (all, today): (&[Exemption], Date)) {
+impl ViolationReport {
+    fn take(&mut self, entry: Entry, judge: &ReplayJudge, (all, today): (&[Exemption], Date)) {
         if !was_executed(&entry) {
             return;
         }
@@ -148,10 +148,18 @@ impl Found {
         self.executed += calls;
         let (code, was_forbidden) = match (&entry.would_refuse, judge.again(&entry)) {
             (Some(code), _) => (code.clone(), true),
-            (None, Now::Verdict(now)) if now != PASSED && now != recorded(&entry) => (now, false),
-            (None, Now::Verdict(_)) if entry.unasked.is_empty() => return,
-            (None, Now::Verdict(_)) => return *self.undecided.entry(UNASKED).or_default() += calls,
-            (None, Now::Undecided(why)) => return *self.undecided.entry(why).or_default() += calls,
+            (None, PresentVerdict::Verdict(now))
+                if now != PASSED_VERDICT && now != recorded(&entry) =>
+            {
+                (now, false)
+            }
+            (None, PresentVerdict::Verdict(_)) if entry.unasked.is_empty() => return,
+            (None, PresentVerdict::Verdict(_)) => {
+                return *self.undecided.entry(UNASKED_NOTE).or_default() += calls;
+            }
+            (None, PresentVerdict::Undecided(why)) => {
+                return *self.undecided.entry(why).or_default() += calls;
+            }
         };
         let (mut explained, mut expired) = (None, None);
         for (index, exemption) in all.iter().enumerate() {
@@ -171,7 +179,7 @@ impl Found {
             &mut self.unexplained
         };
         *count += calls;
-        if listed.len() < MAX_LISTED {
+        if listed.len() < MAX_VIOLATIONS_LISTED {
             let Entry {
                 time,
                 action_id,
@@ -179,7 +187,7 @@ impl Found {
                 tool,
                 ..
             } = entry;
-            listed.push(Violation {
+            listed.push(ForbiddenCall {
                 time,
                 action_id,
                 calls,
@@ -193,7 +201,7 @@ impl Found {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Violation> {
+    fn all(&self) -> impl Iterator<Item = &ForbiddenCall> {
         self.unexplained.0.iter().chain(&self.explained.0)
     }
 
@@ -216,7 +224,7 @@ fn was_executed(entry: &Entry) -> bool {
 
 fn words(
     version: &str,
-    found: &Found,
+    found: &ViolationReport,
     (all, today): (&[Exemption], Date),
     out: &mut String,
 ) -> anyhow::Result<()> {
@@ -231,7 +239,7 @@ fn words(
             "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
         )?;
         for violation in found.all() {
-            let Violation {
+            let ForbiddenCall {
                 time,
                 action_id,
                 calls,
@@ -313,7 +321,7 @@ fn words(
     Ok(())
 }
 
-fn explained(violation: &Violation, all: &[Exemption]) -> String {
+fn explained(violation: &ForbiddenCall, all: &[Exemption]) -> String {
     let of = |index: Option<usize>| all.get(index?);
     match (of(violation.explained), of(violation.expired)) {
         (Some(by), _) => format!("by {}, until {}", plain(&by.owner), by.until),
@@ -326,14 +334,14 @@ fn explained(violation: &Violation, all: &[Exemption]) -> String {
     }
 }
 
-fn named(of: &Calls) -> String {
+fn named(of: &ExemptedCalls) -> String {
     match of {
-        Calls::One(action) => action.to_string(),
-        Calls::Like(tool, code) => format!("{tool} {code}"),
+        ExemptedCalls::One(action) => action.to_string(),
+        ExemptedCalls::Like(tool, code) => format!("{tool} {code}"),
     }
 }
 
-fn json(version: &str, found: &Found, (all, today): (&[Exemption], Date)) -> Value {
+fn json(version: &str, found: &ViolationReport, (all, today): (&[Exemption], Date)) -> Value {
     let who = |index: Option<usize>| {
         let Exemption {
             owner,
@@ -344,7 +352,7 @@ fn json(version: &str, found: &Found, (all, today): (&[Exemption], Date)) -> Val
         Some(json!({ "owner": owner, "until": until.to_string(), "because": because }))
     };
     let violations = found.all().map(|violation| {
-        let Violation { time, action_id, calls, agent, tool, code, was_forbidden, explained, expired } = violation;
+        let ForbiddenCall { time, action_id, calls, agent, tool, code, was_forbidden, explained, expired } = violation;
         json!({
             "time": time, "action_id": action_id, "calls": calls, "agent": agent, "tool": tool, "code": code, "was_forbidden": was_forbidden,
             "explained": who(*explained), "expired": who(*expired),

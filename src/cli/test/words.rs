@@ -1,16 +1,16 @@
 //! The report that people read.
 
 use super::coverage::{Coverage, missing};
-use super::rollbacks::{self, Rollback};
-use super::suite::{Judged, Run, Suites, Verdict};
+use super::rollbacks::{self, RollbackCoverage};
+use super::suite::{PackRun, SampleResult, SampleVerdict, Suites};
 use crate::cli::ledger::text::plain;
 use crate::gate::trail::Stage;
 use crate::model::counted::counted;
-use crate::policy::pack::{ALLOW, Posed};
+use crate::policy::pack::{EXPECT_ALLOW, PosedCall};
 use std::fmt::{self, Write};
 
 /// Columns for a sample's name.
-const NAME: usize = 48;
+const SAMPLE_NAME_COLUMNS: usize = 48;
 
 /// Writes the report; `quiet`: only what is not as expected, and the sum.
 pub(super) fn write(
@@ -27,7 +27,7 @@ pub(super) fn write(
     for run in suites.runs() {
         let judged = || {
             run.judged()
-                .filter(|(_, judged)| !quiet || judged.verdict != Verdict::Expected)
+                .filter(|(_, judged)| !quiet || judged.verdict != SampleVerdict::Expected)
         };
         if judged().next().is_none() && quiet {
             continue;
@@ -69,13 +69,22 @@ pub(super) fn write(
     sum(suites, out)
 }
 
-fn sample(run: &Run, posed: &Posed, judged: &Judged, out: &mut String) -> fmt::Result {
+fn sample(
+    run: &PackRun,
+    posed: &PosedCall,
+    judged: &SampleResult,
+    out: &mut String,
+) -> fmt::Result {
     let name = plain(&posed.name);
-    let expect = posed.expect.as_deref().unwrap_or(ALLOW);
-    if judged.verdict == Verdict::Expected {
-        return writeln!(out, "  ok    {name:NAME$}  {expect}");
+    let expect = posed.expect.as_deref().unwrap_or(EXPECT_ALLOW);
+    if judged.verdict == SampleVerdict::Expected {
+        return writeln!(out, "  ok    {name:SAMPLE_NAME_COLUMNS$}  {expect}");
     }
-    writeln!(out, "  FAIL  {name:NAME$}  {}", verdict(posed, judged))?;
+    writeln!(
+        out,
+        "  FAIL  {name:SAMPLE_NAME_COLUMNS$}  {}",
+        verdict(posed, judged)
+    )?;
     let place = &judged.place;
     let (file, caller, tool) = (
         run.pack.file.display(),
@@ -95,14 +104,14 @@ fn sample(run: &Run, posed: &Posed, judged: &Judged, out: &mut String) -> fmt::R
 }
 
 /// The verdict as the documents write it (003-35).
-pub(super) fn verdict(posed: &Posed, judged: &Judged) -> String {
-    let got = judged.got.as_ref().map_or(ALLOW, |got| &got.code);
-    let expect = posed.expect.as_deref().unwrap_or(ALLOW);
+pub(super) fn verdict(posed: &PosedCall, judged: &SampleResult) -> String {
+    let got = judged.got.as_ref().map_or(EXPECT_ALLOW, |got| &got.code);
+    let expect = posed.expect.as_deref().unwrap_or(EXPECT_ALLOW);
     format!("{} got={got} expect={expect}", judged.verdict.words())
 }
 
 /// The steps, in words.
-pub(super) fn way(judged: &Judged) -> String {
+pub(super) fn way(judged: &SampleResult) -> String {
     let words = |steps: &[Stage]| {
         steps
             .iter()
@@ -145,7 +154,7 @@ fn covered(coverage: &Coverage, packs: &str, out: &mut String) -> fmt::Result {
 
 /// The share of what changes something that can be taken back, as far as a sample shows it
 /// (003-106).
-fn taken_back(rollbacks: &[Rollback], out: &mut String) -> fmt::Result {
+fn taken_back(rollbacks: &[RollbackCoverage], out: &mut String) -> fmt::Result {
     let tested = rollbacks
         .iter()
         .filter(|rollback| rollback.is_tested)
@@ -163,7 +172,9 @@ fn taken_back(rollbacks: &[Rollback], out: &mut String) -> fmt::Result {
         out,
         "rollbacks tested: {tested} of {of} that {verb} ({percent} %)"
     )?;
-    for Rollback { contract, tool, .. } in rollbacks.iter().filter(|rollback| !rollback.is_tested) {
+    for RollbackCoverage { contract, tool, .. } in
+        rollbacks.iter().filter(|rollback| !rollback.is_tested)
+    {
         match tool {
             Some(tool) => writeln!(out, "  no sample tries    {contract:36}  {tool}")?,
             None => writeln!(out, "  irreversible       {contract}")?,
@@ -177,9 +188,9 @@ fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
         suites.runs().count(),
         suites.runs().map(|run| run.judged.len()).sum::<usize>(),
     );
-    let wrong = Verdict::ALL
+    let wrong = SampleVerdict::ALL
         .into_iter()
-        .filter(|verdict| *verdict != Verdict::Expected);
+        .filter(|verdict| *verdict != SampleVerdict::Expected);
     let mut problems: Vec<String> = wrong
         .map(|verdict| (suites.count(verdict), verdict.words()))
         .filter(|(count, _)| *count > 0)

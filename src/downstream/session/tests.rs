@@ -1,7 +1,7 @@
 //! What sessions keep for agents that come back, together.
 
-use super::super::body::Answer;
-use super::super::shelf::Shelf;
+use super::super::body::HttpAnswer;
+use super::super::replay_budget::ReplayBudget;
 use super::*;
 use crate::mcp::json::Text;
 use crate::upstream::http::connections;
@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-fn open(sessions: &Sessions, agent: &str) -> Arc<Session> {
+fn open(sessions: &AgentSessions, agent: &str) -> Arc<AgentSession> {
     let (connections, guard, leftovers) = (connections().unwrap(), PathBuf::new(), Arc::default());
     let servers = Arc::new(Servers::new(
         Vec::new(),
@@ -42,7 +42,7 @@ fn answer(id: u64) -> Outgoing {
 }
 
 /// The last message of an ended stream.
-async fn last(answer: Answer) -> Value {
+async fn last(answer: HttpAnswer) -> Value {
     let bytes = answer.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&bytes).unwrap();
     serde_json::from_str(
@@ -58,12 +58,12 @@ async fn last(answer: Answer) -> Value {
 /// so, and one that ends gives back what it kept.
 #[tokio::test]
 async fn h10_one_session_cannot_make_another_keep_more() {
-    let sessions = Sessions {
-        shelf: Arc::new(Shelf::of(20_000)),
-        ..Sessions::default()
+    let sessions = AgentSessions {
+        shelf: Arc::new(ReplayBudget::of(20_000)),
+        ..AgentSessions::default()
     };
     let (patient, greedy) = (open(&sessions, "patient"), open(&sessions, "greedy"));
-    let feed = |session: &Arc<Session>, id| session.feed(&answer(id), mpsc::channel(1).1);
+    let feed = |session: &Arc<AgentSession>, id| session.feed(&answer(id), mpsc::channel(1).1);
     let stream = feed(&patient, 1);
     assert_eq!(last(stream.read(0, false)).await["id"], 1);
     for id in 2..50 {

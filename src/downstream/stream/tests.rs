@@ -1,6 +1,6 @@
 //! What streams keep for agents that come back, alone and together.
 
-use super::super::shelf::Shelf;
+use super::super::replay_budget::ReplayBudget;
 use super::*;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn answer(id: u64) -> Message {
 }
 
 /// What an agent reads that takes an ended stream up after that event.
-async fn read(stream: &Arc<Stream>, after: u64) -> Vec<Value> {
+async fn read(stream: &Arc<EventStream>, after: u64) -> Vec<Value> {
     let bytes = stream
         .read(after, false)
         .into_body()
@@ -38,8 +38,10 @@ async fn read(stream: &Arc<Stream>, after: u64) -> Vec<Value> {
 
 #[test]
 fn h10_all_streams_together_keep_no_more_than_the_budget() {
-    let shelf: Shared = Arc::new(Shelf::of(100_000));
-    let streams: Vec<_> = (0..50).map(|number| Stream::new(number, &shelf)).collect();
+    let shelf: SharedReplayBudget = Arc::new(ReplayBudget::of(100_000));
+    let streams: Vec<_> = (0..50)
+        .map(|number| EventStream::new(number, &shelf))
+        .collect();
     let mut written = 0;
     for round in 0..20 {
         for stream in &streams {
@@ -53,7 +55,7 @@ fn h10_all_streams_together_keep_no_more_than_the_budget() {
         "what fits is kept: {}",
         shelf.bytes()
     );
-    let kept = |stream: &Arc<Stream>| stream.written.lock().bytes;
+    let kept = |stream: &Arc<EventStream>| stream.written.lock().bytes;
     assert_eq!(streams.iter().map(kept).sum::<usize>(), shelf.bytes());
     drop(streams);
     assert_eq!(shelf.bytes(), 0, "what ends gives back what it kept");
@@ -61,8 +63,8 @@ fn h10_all_streams_together_keep_no_more_than_the_budget() {
 
 #[tokio::test]
 async fn h10_the_oldest_event_is_forgotten_first_whoever_keeps_it() {
-    let shelf: Shared = Arc::new(Shelf::of(10_000));
-    let (idle, busy) = (Stream::new(1, &shelf), Stream::new(2, &shelf));
+    let shelf: SharedReplayBudget = Arc::new(ReplayBudget::of(10_000));
+    let (idle, busy) = (EventStream::new(1, &shelf), EventStream::new(2, &shelf));
     idle.write(&progress(1_000), false);
     idle.write(&answer(7), true);
     for _ in 0..7 {
@@ -83,8 +85,8 @@ async fn h10_the_oldest_event_is_forgotten_first_whoever_keeps_it() {
 /// nothing happened.
 #[tokio::test]
 async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
-    let shelf: Shared = Arc::new(Shelf::of(10_000));
-    let (idle, busy) = (Stream::new(1, &shelf), Stream::new(2, &shelf));
+    let shelf: SharedReplayBudget = Arc::new(ReplayBudget::of(10_000));
+    let (idle, busy) = (EventStream::new(1, &shelf), EventStream::new(2, &shelf));
     idle.write(&progress(10), false);
     idle.write(&answer(7), true);
     for _ in 0..40 {
@@ -96,7 +98,7 @@ async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
         };
         assert_eq!(
             (&told["id"], &told["error"]["code"]),
-            (&json!(7), &json!(INTERNAL))
+            (&json!(7), &json!(INTERNAL_ERROR))
         );
         assert!(
             told["error"]["message"]
@@ -119,13 +121,13 @@ async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
 /// SECURITY §8: one stream keeps 256 events and 4 MiB, and always its newest event.
 #[test]
 fn one_stream_keeps_its_newest_events() {
-    let shelf: Shared = Arc::default();
-    let stream = Stream::new(1, &shelf);
+    let shelf: SharedReplayBudget = Arc::default();
+    let stream = EventStream::new(1, &shelf);
     for _ in 0..300 {
         stream.write(&progress(10), false);
     }
-    assert_eq!(stream.written.lock().events.len(), KEPT);
-    stream.write(&progress(KEPT_BYTES), false);
+    assert_eq!(stream.written.lock().events.len(), MAX_EVENTS_KEPT);
+    stream.write(&progress(EVENT_BYTES_MAX), false);
     let written = stream.written.lock();
     assert_eq!((written.events.len(), written.bytes), (1, shelf.bytes()));
 }

@@ -7,16 +7,16 @@
 //! `TOOLGATE_SEED=n` runs one seed, `TOOLGATE_SEEDS=n` the first n.
 
 use crate::gate::Gate;
-use crate::model::clock::hands::Hands;
+use crate::model::clock::hands::TestClock;
 use crate::model::ids::ActionId;
-use crate::store::state::Place;
-use crate::store::state::claim::Phase;
+use crate::store::state::StoreKeys;
+use crate::store::state::claim::ClaimPhase;
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Event, Evidence};
-use crate::store::tests::Stand;
-use crate::store::tests::paper::Disk;
-use crate::store::tests::same::Dice;
-use crate::telemetry::tasks::stage::Stage;
+use crate::store::state::event::{Evidence, StoreEvent};
+use crate::store::tests::TestStore;
+use crate::store::tests::same::SplitMixRng;
+use crate::store::tests::simulated_store::SimulatedDisk;
+use crate::telemetry::tasks::spawn_capture::SpawnCapture;
 use bank::{Fate, Line};
 use futures_util::FutureExt as _;
 use process::{Ground, LIMIT, Process};
@@ -55,8 +55,8 @@ type Counts = BTreeMap<String, u64>;
 /// One run.
 struct World {
     schedule: Schedule,
-    dice: RefCell<Dice>,
-    hands: &'static Hands,
+    dice: RefCell<SplitMixRng>,
+    hands: &'static TestClock,
     book: RefCell<Book>,
     kind: Kind,
     ground: Rc<Ground>,
@@ -77,10 +77,10 @@ struct World {
 enum Kind {
     /// Nothing outlives it.
     Memory,
-    Paper(Arc<Disk>),
+    Paper(Arc<SimulatedDisk>),
     /// The real thing, in its directory. Its threads are real, too, so a seed does not run the same
     /// way twice.
-    Embedded(RefCell<Stand>),
+    Embedded(RefCell<TestStore>),
 }
 
 /// What really happened.
@@ -108,13 +108,13 @@ struct Book {
 }
 
 impl World {
-    fn new(seed: u64, hands: &'static Hands, kind: Kind) -> Rc<Self> {
+    fn new(seed: u64, hands: &'static TestClock, kind: Kind) -> Rc<Self> {
         thread_local! {
             static GROUND: Rc<Ground> = Rc::new(Ground::new());
         }
         Rc::new(Self {
             schedule: Schedule::new(seed, hands),
-            dice: RefCell::new(Dice::new(seed ^ 0x5eed)),
+            dice: RefCell::new(SplitMixRng::new(seed ^ 0x5eed)),
             hands,
             book: RefCell::default(),
             kind,
@@ -207,7 +207,7 @@ impl World {
             .unwrap();
         let open = open
             .into_iter()
-            .filter(|(_, claim)| matches!(claim.phase, Phase::Dispatching));
+            .filter(|(_, claim)| matches!(claim.phase, ClaimPhase::Dispatching));
         open.map(|(_, claim)| claim.action).collect()
     }
 
@@ -264,9 +264,9 @@ impl World {
         );
         for (number, place) in &book.places {
             let paid = store
-                .look(Place {
+                .load_view(StoreKeys {
                     task: Some(*place),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 })
                 .await
                 .unwrap()
@@ -286,10 +286,10 @@ impl World {
                 continue;
             };
             assert!(
-                !matches!(claim.phase, Phase::Dispatching),
+                !matches!(claim.phase, ClaimPhase::Dispatching),
                 "nobody cares for {claim:?}"
             );
-            let is_unknown = matches!(claim.phase, Phase::Unknown { .. });
+            let is_unknown = matches!(claim.phase, ClaimPhase::Unknown { .. });
             assert!(
                 !is_unknown || book.faults.contains(action),
                 "I9: nothing went wrong with {claim:?}"
@@ -303,15 +303,15 @@ impl World {
         let mut tokens = BTreeMap::new();
         for event in process.paper.iter().flat_map(|paper| paper.reread()) {
             match event {
-                Event::Intended(intended) => {
+                StoreEvent::Intended(intended) => {
                     let before = tokens.insert(intended.session, intended.fence);
                     assert!(
                         before < Some(intended.fence),
                         "a token went back: {before:?}, {intended:?}"
                     );
                 }
-                Event::Settled(settled) => {
-                    let is_unknown = matches!(settled.phase, Phase::Unknown { .. });
+                StoreEvent::Settled(settled) => {
+                    let is_unknown = matches!(settled.phase, ClaimPhase::Unknown { .. });
                     assert!(
                         !is_unknown || book.faults.contains(&settled.action),
                         "I9: {settled:?}"
@@ -320,14 +320,14 @@ impl World {
                         self.count("late answers");
                     }
                 }
-                Event::Reserved(_)
-                | Event::Spent(_)
-                | Event::Entered { .. }
-                | Event::Fenced { .. }
-                | Event::Held(_)
-                | Event::Decided(_)
-                | Event::Noted(_)
-                | Event::Carried(_) => {}
+                StoreEvent::Reserved(_)
+                | StoreEvent::Spent(_)
+                | StoreEvent::Entered { .. }
+                | StoreEvent::Fenced { .. }
+                | StoreEvent::Held(_)
+                | StoreEvent::Decided(_)
+                | StoreEvent::Noted(_)
+                | StoreEvent::Carried(_) => {}
             }
         }
     }
@@ -339,18 +339,18 @@ fn run(seed: u64) -> (u64, Counts) {
     let kind = if seed.is_multiple_of(4) {
         Kind::Memory
     } else {
-        Kind::Paper(Disk::new(seed))
+        Kind::Paper(SimulatedDisk::new(seed))
     };
-    run_on(seed, Hands::new(), kind)
+    run_on(seed, TestClock::new(), kind)
 }
 
-fn run_on(seed: u64, hands: &'static Hands, kind: Kind) -> (u64, Counts) {
+fn run_on(seed: u64, hands: &'static TestClock, kind: Kind) -> (u64, Counts) {
     on_stage((seed, hands, kind), World::populate)
 }
 
 /// Runs what `begin` begins to its end, and checks what came of it.
 fn on_stage(
-    (seed, hands, kind): (u64, &'static Hands, Kind),
+    (seed, hands, kind): (u64, &'static TestClock, Kind),
     begin: impl FnOnce(&Rc<World>),
 ) -> (u64, Counts) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -361,7 +361,7 @@ fn on_stage(
     runtime.block_on(async {
         let world = World::new(seed, hands, kind);
         let stage = world.clone();
-        let _stage = Stage::set(move |work| stage.schedule.spawn(stage.group.get(), work));
+        let _stage = SpawnCapture::set(move |work| stage.schedule.spawn(stage.group.get(), work));
         world.start();
         begin(&world);
         let trace = world.schedule.run().await;
@@ -466,8 +466,8 @@ parts! {
 fn whatever_goes_wrong_nothing_happens_twice_on_disk() {
     let mut counts = Counts::new();
     for seed in 0..number("TOOLGATE_SEEDS").map_or(6, |seeds| seeds / 100) {
-        let hands = Hands::new();
-        let kind = Kind::Embedded(RefCell::new(Stand::embedded(hands.clock())));
+        let hands = TestClock::new();
+        let kind = Kind::Embedded(RefCell::new(TestStore::embedded(hands.clock())));
         let ran = catch_unwind(AssertUnwindSafe(|| run_on(seed, hands, kind)));
         let Ok((_, counted)) = ran else {
             panic!("seed {seed} fails on disk")

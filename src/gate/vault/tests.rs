@@ -4,7 +4,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 
-fn binding(name: &str, source: Source) -> Arc<Binding> {
+fn binding(name: &str, source: SecretSource) -> Arc<Binding> {
     Arc::new(Binding {
         name: name.to_owned(),
         source,
@@ -12,9 +12,9 @@ fn binding(name: &str, source: Source) -> Arc<Binding> {
     })
 }
 
-fn shell(script: &str, timeout: Duration) -> Source {
+fn shell(script: &str, timeout: Duration) -> SecretSource {
     let run = ["sh", "-c", script].map(str::to_owned).to_vec();
-    Source::Command {
+    SecretSource::Command {
         run,
         cwd: std::env::temp_dir(),
         ttl: Duration::from_hours(1),
@@ -22,7 +22,7 @@ fn shell(script: &str, timeout: Duration) -> Source {
     }
 }
 
-async fn fetched(source: Source) -> Result<String, Failed> {
+async fn fetched(source: SecretSource) -> Result<String, Failed> {
     let value = Vault::default()
         .fetch(&binding("vault_test", source), Clock)
         .await;
@@ -39,10 +39,10 @@ async fn a_value_is_had_whole_or_not_at_all() {
     let file = |name: &str, contents: &[u8]| {
         let path = directory.path().join(name);
         std::fs::write(&path, contents).unwrap();
-        Source::File(path)
+        SecretSource::File(path)
     };
     let closed = file("closed", b"closed-value");
-    let Source::File(path) = &closed else {
+    let SecretSource::File(path) = &closed else {
         unreachable!()
     };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
@@ -76,15 +76,15 @@ async fn a_value_is_had_whole_or_not_at_all() {
             },
         ),
         (
-            Source::File(directory.path().join("none")),
+            SecretSource::File(directory.path().join("none")),
             Err(Failed::Unreadable(std::io::ErrorKind::NotFound)),
         ),
         (
-            Source::File(directory.path().to_owned()),
+            SecretSource::File(directory.path().to_owned()),
             Err(Failed::NoFile),
         ),
         (
-            Source::Variable("TOOLGATE_NO_SUCH_VARIABLE".to_owned()),
+            SecretSource::Variable("TOOLGATE_NO_SUCH_VARIABLE".to_owned()),
             Err(Failed::Unset),
         ),
         (shell("echo vault-value-3", LONG), whole("vault-value-3")),
@@ -108,7 +108,7 @@ async fn a_value_is_had_whole_or_not_at_all() {
         let what = format!("{source:?}");
         assert_eq!(fetched(source).await, expected, "{what}");
     }
-    let missing = Source::Command {
+    let missing = SecretSource::Command {
         run: vec!["/no/such/program".to_owned()],
         cwd: std::env::temp_dir(),
         ttl: LONG,
@@ -161,11 +161,11 @@ async fn values_are_kept_as_long_as_the_configuration_says() {
         (get(&program).await, runs()),
         (Ok("first-value".to_owned()), 2)
     );
-    let plain = binding("kept_test", Source::File(file.clone()));
+    let plain = binding("kept_test", SecretSource::File(file.clone()));
     assert_eq!(get(&plain).await, Ok("second-value".to_owned()));
     std::fs::write(&file, "third-value-").unwrap();
     assert_eq!(get(&plain).await, Ok("third-value-".to_owned()));
-    let scrubber = KNOWN.scrubber().unwrap();
+    let scrubber = KNOWN_SECRETS.scrubber().unwrap();
     for value in ["first-value", "second-value", "third-value-"] {
         assert!(
             scrubber.scrub_text(&format!("it was {value}")).is_some(),

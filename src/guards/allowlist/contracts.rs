@@ -1,7 +1,7 @@
 //! Contracts by tool: one for a tool, or one for several by a pattern. A tool's own counts before
 //! any pattern, and of patterns the most specific.
 
-use super::Pattern;
+use super::ToolPattern;
 use crate::guards::ToolRules;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 pub struct Contracts {
     own: HashMap<ToolName, Arc<ToolRules>>,
     /// The most specific first.
-    shared: Vec<Shared>,
+    shared: Vec<PatternContract>,
 }
 
 #[derive(Debug, Clone)]
-struct Shared {
+struct PatternContract {
     name: ToolName,
-    pattern: Pattern,
+    pattern: ToolPattern,
     rules: Arc<ToolRules>,
 }
 
@@ -39,7 +39,7 @@ impl Contracts {
         own.or_else(|| self.shared_by(tool).map(|shared| &shared.name))
     }
 
-    fn shared_by(&self, tool: &ToolName) -> Option<&Shared> {
+    fn shared_by(&self, tool: &ToolName) -> Option<&PatternContract> {
         self.shared
             .iter()
             .find(|shared| shared.pattern.matches(tool.as_str()))
@@ -74,9 +74,10 @@ impl From<HashMap<ToolName, Arc<ToolRules>>> for Contracts {
         let mut contracts = Self::default();
         for (name, rules) in all {
             // What is no pattern was reported where it was compiled.
-            match Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild)
+            match ToolPattern::compile(name.as_str(), &mut Problems::default())
+                .filter(ToolPattern::is_wild)
             {
-                Some(pattern) => contracts.shared.push(Shared {
+                Some(pattern) => contracts.shared.push(PatternContract {
                     name,
                     pattern,
                     rules,

@@ -1,9 +1,9 @@
 //! Layers as run: for each caller those that hold for it, in the documented order.
 
-use super::Verdict;
-use super::pattern::Pattern;
-use super::side::Side;
-use super::written::{Kind, Unavailable, Written};
+use super::LayerVerdict;
+use super::pattern::ToolPattern;
+use super::side::SideSection;
+use super::written::{LayerKind, Unavailable, WrittenLayer};
 use crate::model::caller::Caller;
 use std::collections::HashMap;
 
@@ -21,41 +21,41 @@ pub struct Layers {
 /// What several files say of one layer.
 #[derive(Debug, Default, Clone)]
 struct Tier {
-    own: Vec<Layer>,
+    own: Vec<AllowlistLayer>,
     /// One map a file: of each, what fits the caller's model best holds.
-    by_model: Vec<HashMap<String, Layer>>,
+    by_model: Vec<HashMap<String, AllowlistLayer>>,
 }
 
 /// One layer.
 #[derive(Debug, Clone)]
-pub struct Layer {
+pub struct AllowlistLayer {
     label: String,
-    allow: Option<List>,
-    deny: List,
+    allow: Option<PatternList>,
+    deny: PatternList,
     /// `allow` names only tools of disabled servers; what becomes of it.
     unavailable: Option<Unavailable>,
     /// What it says of side doors.
-    sides: Vec<Side>,
+    sides: Vec<SideSection>,
 }
 
 /// A pattern of a list, and the group it comes from.
 #[derive(Debug, Clone)]
-pub struct Listed {
-    pattern: Pattern,
+pub struct ListedPattern {
+    pattern: ToolPattern,
     shown: String,
 }
 
 /// Patterns, of which names are looked up at once.
 #[derive(Debug, Default, Clone)]
-struct List {
-    listed: Vec<Listed>,
+struct PatternList {
+    listed: Vec<ListedPattern>,
     names: HashMap<String, usize>,
     globs: Vec<usize>,
 }
 
-impl Listed {
+impl ListedPattern {
     /// A pattern that stands in the list itself.
-    pub fn own(pattern: Pattern) -> Self {
+    pub fn own(pattern: ToolPattern) -> Self {
         Self {
             shown: pattern.as_str().to_owned(),
             pattern,
@@ -63,7 +63,7 @@ impl Listed {
     }
 
     /// A pattern of `group`.
-    pub fn of(group: &str, pattern: Pattern) -> Self {
+    pub fn of(group: &str, pattern: ToolPattern) -> Self {
         Self {
             shown: format!("{} of group:{group}", pattern.as_str()),
             pattern,
@@ -71,7 +71,7 @@ impl Listed {
     }
 
     /// The pattern.
-    pub fn pattern(&self) -> &Pattern {
+    pub fn pattern(&self) -> &ToolPattern {
         &self.pattern
     }
 
@@ -81,8 +81,8 @@ impl Listed {
     }
 }
 
-impl List {
-    fn new(listed: Vec<Listed>) -> Self {
+impl PatternList {
+    fn new(listed: Vec<ListedPattern>) -> Self {
         let mut list = Self {
             listed,
             ..Self::default()
@@ -111,23 +111,23 @@ impl List {
     }
 }
 
-impl Layer {
+impl AllowlistLayer {
     pub(super) fn new(
         label: String,
-        (allow, deny): (Option<Vec<Listed>>, Vec<Listed>),
+        (allow, deny): (Option<Vec<ListedPattern>>, Vec<ListedPattern>),
         unavailable: Option<Unavailable>,
-        sides: Vec<Side>,
+        sides: Vec<SideSection>,
     ) -> Self {
         Self {
             label,
-            allow: allow.map(List::new),
-            deny: List::new(deny),
+            allow: allow.map(PatternList::new),
+            deny: PatternList::new(deny),
             unavailable,
             sides,
         }
     }
 
-    pub(super) fn sides(&self) -> &[Side] {
+    pub(super) fn sides(&self) -> &[SideSection] {
         &self.sides
     }
 
@@ -141,24 +141,24 @@ impl Layer {
         self.unavailable
     }
 
-    pub(super) fn judge(&self, tool: &str) -> Verdict<'_> {
+    pub(super) fn judge(&self, tool: &str) -> LayerVerdict<'_> {
         if let Some(pattern) = self.deny.find(tool) {
-            return Verdict::Denied(pattern);
+            return LayerVerdict::Denied(pattern);
         }
         let Some(allow) = &self.allow else {
-            return Verdict::Passed;
+            return LayerVerdict::Passed;
         };
         match (self.unavailable, allow.find(tool)) {
-            (Some(Unavailable::Strip), _) => Verdict::Stripped,
-            (_, Some(pattern)) => Verdict::Allowed(pattern),
-            (Some(Unavailable::Keep), None) => Verdict::Unavailable,
-            (None, None) => Verdict::NotAllowed,
+            (Some(Unavailable::Strip), _) => LayerVerdict::Stripped,
+            (_, Some(pattern)) => LayerVerdict::Allowed(pattern),
+            (Some(Unavailable::Keep), None) => LayerVerdict::Unavailable,
+            (None, None) => LayerVerdict::NotAllowed,
         }
     }
 }
 
 impl Tier {
-    fn of<'a>(&'a self, caller: &Caller, found: &mut Vec<&'a Layer>) {
+    fn of<'a>(&'a self, caller: &Caller, found: &mut Vec<&'a AllowlistLayer>) {
         found.extend(&self.own);
         let Some(model) = &caller.model else { return };
         for layers in &self.by_model {
@@ -171,7 +171,7 @@ impl Tier {
         self.by_model.extend(other.by_model);
     }
 
-    fn every(&self) -> impl Iterator<Item = &Layer> {
+    fn every(&self) -> impl Iterator<Item = &AllowlistLayer> {
         self.own
             .iter()
             .chain(self.by_model.iter().flat_map(HashMap::values))
@@ -179,15 +179,15 @@ impl Tier {
 }
 
 impl Layers {
-    pub(super) fn add(&mut self, written: &Written<'_>, layer: Layer) {
+    pub(super) fn add(&mut self, written: &WrittenLayer<'_>, layer: AllowlistLayer) {
         let name = written.name.to_owned();
         let tier = match written.kind {
-            Kind::Profile => self.profile.entry(name).or_default(),
-            Kind::Group => self.group.entry(name).or_default(),
-            Kind::Global => &mut self.global,
-            Kind::Agent => self.agent.entry(name).or_default(),
-            Kind::Environment => self.environment.entry(name).or_default(),
-            Kind::Delegation => &mut self.delegation,
+            LayerKind::Profile => self.profile.entry(name).or_default(),
+            LayerKind::Group => self.group.entry(name).or_default(),
+            LayerKind::Global => &mut self.global,
+            LayerKind::Agent => self.agent.entry(name).or_default(),
+            LayerKind::Environment => self.environment.entry(name).or_default(),
+            LayerKind::Delegation => &mut self.delegation,
         };
         match written.model {
             None => tier.own.push(layer),
@@ -227,7 +227,7 @@ impl Layers {
 
     /// Those that hold for `caller`, in their order; of its parents nothing. A blank name has no
     /// layer (001-10).
-    pub(super) fn of(&self, caller: &Caller) -> Vec<&Layer> {
+    pub(super) fn of(&self, caller: &Caller) -> Vec<&AllowlistLayer> {
         let mut found = Vec::with_capacity(8);
         let (profile, environment) = (caller.profile.as_deref(), caller.environment.as_deref());
         named(&self.profile, profile, caller, &mut found);
@@ -242,10 +242,10 @@ impl Layers {
     }
 
     /// All of them, sorted by label.
-    pub fn every(&self) -> Vec<&Layer> {
+    pub fn every(&self) -> Vec<&AllowlistLayer> {
         let maps = [&self.profile, &self.group, &self.agent, &self.environment];
         let named = maps.into_iter().flat_map(HashMap::values);
-        let mut every: Vec<&Layer> = named
+        let mut every: Vec<&AllowlistLayer> = named
             .chain([&self.global, &self.delegation])
             .flat_map(Tier::every)
             .collect();
@@ -258,7 +258,7 @@ fn named<'a>(
     tiers: &'a HashMap<String, Tier>,
     name: Option<&str>,
     caller: &Caller,
-    found: &mut Vec<&'a Layer>,
+    found: &mut Vec<&'a AllowlistLayer>,
 ) {
     let tier = name
         .filter(|name| !name.trim().is_empty())

@@ -2,19 +2,19 @@
 //! from end to end.
 
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::ids::{NAME_SEPARATOR, ServerName};
 
 /// Bytes of a pattern: longer than any tool name.
-const MAX_BYTES: usize = 256;
+const PATTERN_BYTES_MAX: usize = 256;
 
 /// One pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub struct ToolPattern {
     text: Box<str>,
     any_case: bool,
 }
 
-impl Pattern {
+impl ToolPattern {
     /// Takes `text` as a pattern, unless it is blank or looks like another language of patterns:
     /// what its author means and what matches must not differ.
     pub fn compile(text: &str, problems: &mut Problems) -> Option<Self> {
@@ -28,8 +28,11 @@ impl Pattern {
                 format!("`{other}` has no meaning in a pattern"),
                 "only `*` is special; write one pattern a name",
             );
-        } else if text.len() > MAX_BYTES {
-            problems.error(format!("longer than {MAX_BYTES} bytes"), "shorten it");
+        } else if text.len() > PATTERN_BYTES_MAX {
+            problems.error(
+                format!("longer than {PATTERN_BYTES_MAX} bytes"),
+                "shorten it",
+            );
         } else {
             return Some(Self {
                 text: text.into(),
@@ -141,7 +144,7 @@ impl Pattern {
                 text.to_owned()
             }
         };
-        let (text, prefix) = (case(&self.text), case(&format!("{server}{SEPARATOR}")));
+        let (text, prefix) = (case(&self.text), case(&format!("{server}{NAME_SEPARATOR}")));
         match text.split_once('*') {
             Some((head, _)) => head.starts_with(&prefix) || prefix.starts_with(head),
             None => text.len() > prefix.len() && text.starts_with(&prefix),

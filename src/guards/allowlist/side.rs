@@ -3,15 +3,15 @@
 //! in each layer, all layers together, a child within its parents, as for tools. What no layer
 //! allows is closed.
 
-use super::layers::{Layer, Listed};
-use super::pattern::Pattern;
-use super::written::GROUP;
-use super::{Provenance, Rule, Verdict};
+use super::layers::{AllowlistLayer, ListedPattern};
+use super::pattern::ToolPattern;
+use super::written::GROUP_PREFIX;
+use super::{LayerVerdict, Provenance, Rule};
 use crate::mcp::readable::composed;
 use crate::mcp::uri::{self, Unclear, Uri};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::side::SideDoor;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,42 +31,42 @@ pub struct SideSettings {
 
 /// One section as run.
 #[derive(Debug, Clone)]
-pub(super) struct Side {
+pub(super) struct SideSection {
     door: SideDoor,
-    allow: Option<Vec<Listed>>,
-    deny: Vec<Denying>,
+    allow: Option<Vec<ListedPattern>>,
+    deny: Vec<DenyPattern>,
 }
 
 /// A pattern of `deny`. It holds against every reading of what is wanted, so it is read in every
 /// way itself.
 #[derive(Debug, Clone)]
-struct Denying {
-    listed: Listed,
+struct DenyPattern {
+    listed: ListedPattern,
     /// As a server reads it that decodes first, where that differs ([`uri::loose`]).
-    loose: Option<Pattern>,
+    loose: Option<ToolPattern>,
 }
 
 /// What a caller wants to reach at a server.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct SideTarget {
     /// Through which door.
     pub door: SideDoor,
     /// What all must be allowed.
     whole: Vec<String>,
     /// What must all not be denied.
     parts: Vec<String>,
-    how: How,
+    how: SideMatching,
 }
 
 /// How patterns are held against what is wanted.
 #[derive(Debug, Clone)]
-enum How {
+enum SideMatching {
     /// Texts that patterns match.
     Text,
     /// A template in a list: some URI of it may be allowed.
-    Listed(Option<Pattern>),
+    Listed(Option<ToolPattern>),
     /// A template that is completed: all URIs of it are allowed.
-    Covered(Option<Pattern>),
+    Covered(Option<ToolPattern>),
     /// Anything of a server.
     Any(ServerName),
     /// It has no strict reading.
@@ -75,12 +75,12 @@ enum How {
 
 /// What became of it.
 #[derive(Debug)]
-pub struct Sided<'a> {
+pub struct SideVerdict<'a> {
     /// What decided.
     pub by: Provenance<'a>,
 }
 
-impl Sided<'_> {
+impl SideVerdict<'_> {
     /// May it not pass?
     pub fn refuses(&self) -> bool {
         self.by.verdict.refuses()
@@ -89,7 +89,7 @@ impl Sided<'_> {
 
 // === impl Wanted ===
 
-impl Wanted {
+impl SideTarget {
     /// A resource, by its URI.
     pub fn resource(door: SideDoor, server: &ServerName, uri: &str) -> Self {
         match Uri::read(uri) {
@@ -100,14 +100,14 @@ impl Wanted {
                     door,
                     whole: of(uri.whole()),
                     parts: of(uri.parts()),
-                    how: How::Text,
+                    how: SideMatching::Text,
                 }
             }
             Err(unclear) => Self {
                 door,
                 whole: Vec::new(),
                 parts: Vec::new(),
-                how: How::Unclear(unclear),
+                how: SideMatching::Unclear(unclear),
             },
         }
     }
@@ -116,19 +116,19 @@ impl Wanted {
     pub fn listed(server: &ServerName, template: &str) -> Self {
         Self::template(
             SideDoor::Resources,
-            How::Listed(pattern_of(server, template)),
+            SideMatching::Listed(pattern_of(server, template)),
         )
     }
 
     /// A template of resources that is completed; a URI is one that has nothing open.
     pub fn completed(door: SideDoor, server: &ServerName, template: &str) -> Self {
         if template.contains('{') {
-            return Self::template(door, How::Covered(pattern_of(server, template)));
+            return Self::template(door, SideMatching::Covered(pattern_of(server, template)));
         }
         Self::resource(door, server, template)
     }
 
-    fn template(door: SideDoor, how: How) -> Self {
+    fn template(door: SideDoor, how: SideMatching) -> Self {
         Self {
             door,
             whole: Vec::new(),
@@ -144,7 +144,7 @@ impl Wanted {
             door,
             whole: vec![name.clone()],
             parts: vec![name],
-            how: How::Text,
+            how: SideMatching::Text,
         }
     }
 
@@ -155,7 +155,7 @@ impl Wanted {
             door,
             whole: vec![name.clone()],
             parts: vec![name],
-            how: How::Text,
+            how: SideMatching::Text,
         }
     }
 
@@ -168,17 +168,17 @@ impl Wanted {
             door,
             whole: Vec::new(),
             parts: Vec::new(),
-            how: How::Any(server.clone()),
+            how: SideMatching::Any(server.clone()),
         }
     }
 }
 
 fn named(server: &ServerName, text: &str) -> String {
-    [server.as_str(), SEPARATOR, text].concat()
+    [server.as_str(), NAME_SEPARATOR, text].concat()
 }
 
 /// What URIs of a template look like; none if its own text has several readings.
-fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
+fn pattern_of(server: &ServerName, template: &str) -> Option<ToolPattern> {
     let mut text = named(server, "");
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -188,7 +188,7 @@ fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
         rest = after;
     }
     text.push_str(rest);
-    let own = &text[server.as_str().len() + SEPARATOR.len()..];
+    let own = &text[server.as_str().len() + NAME_SEPARATOR.len()..];
     let is_clear = !own.contains(['\\', '%'])
         && !own
             .split(['/', '?', '#'])
@@ -198,60 +198,61 @@ fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
         |_| composed(own).into_owned(),
         |read| read.as_str().to_owned(),
     );
-    (is_clear && text.len() <= uri::LONGEST).then(|| Pattern::of_text(&named(server, &form)))
+    (is_clear && text.len() <= uri::MAX_URI_BYTES)
+        .then(|| ToolPattern::of_text(&named(server, &form)))
 }
 
 // === impl Side ===
 
-impl Side {
+impl SideSection {
     /// Compiles the section of `door`.
     pub(super) fn compile(door: SideDoor, written: &SideSettings, problems: &mut Problems) -> Self {
-        let mut list = |key: &str, written: &[String]| -> Vec<Listed> {
+        let mut list = |key: &str, written: &[String]| -> Vec<ListedPattern> {
             problems.under(key, |problems| {
                 let each = written.iter().enumerate().filter_map(|(index, text)| {
                     let pattern =
                         problems.under(index.to_string(), |problems| pattern(door, text, problems));
-                    pattern.map(Listed::own)
+                    pattern.map(ListedPattern::own)
                 });
                 each.collect()
             })
         };
         let deny = list("deny", &written.deny)
             .into_iter()
-            .map(|listed| Denying::of(door, listed))
+            .map(|listed| DenyPattern::of(door, listed))
             .collect();
         let allow = written.allow.as_deref().map(|allow| list("allow", allow));
         Self { door, allow, deny }
     }
 
-    fn judge(&self, wanted: &Wanted) -> Verdict<'_> {
+    fn judge(&self, wanted: &SideTarget) -> LayerVerdict<'_> {
         if let Some(denied) = self.deny.iter().find(|denying| denying.holds(wanted)) {
-            return Verdict::Denied(denied.listed.shown());
+            return LayerVerdict::Denied(denied.listed.shown());
         }
         let Some(allow) = &self.allow else {
-            return Verdict::Passed;
+            return LayerVerdict::Passed;
         };
         wanted
             .allowed_by(allow)
-            .map_or(Verdict::NotAllowed, |listed| {
-                Verdict::Allowed(listed.shown())
+            .map_or(LayerVerdict::NotAllowed, |listed| {
+                LayerVerdict::Allowed(listed.shown())
             })
     }
 }
 
-impl Denying {
-    fn of(door: SideDoor, listed: Listed) -> Self {
+impl DenyPattern {
+    fn of(door: SideDoor, listed: ListedPattern) -> Self {
         let is_of_uris = matches!(door, SideDoor::Resources | SideDoor::Completions);
         let loose = is_of_uris
             .then(|| uri::loose(listed.pattern().as_str()))
             .flatten();
         Self {
-            loose: loose.map(|text| Pattern::of_text(&text)),
+            loose: loose.map(|text| ToolPattern::of_text(&text)),
             listed,
         }
     }
 
-    fn holds(&self, wanted: &Wanted) -> bool {
+    fn holds(&self, wanted: &SideTarget) -> bool {
         [Some(self.listed.pattern()), self.loose.as_ref()]
             .into_iter()
             .flatten()
@@ -259,23 +260,28 @@ impl Denying {
     }
 }
 
-impl Wanted {
-    fn is_denied_by(&self, pattern: &Pattern) -> bool {
+impl SideTarget {
+    fn is_denied_by(&self, pattern: &ToolPattern) -> bool {
         match &self.how {
-            How::Text => self.parts.iter().any(|text| pattern.matches(text)),
-            How::Listed(Some(template)) => template.is_within(pattern),
-            How::Covered(Some(template)) => template.meets(pattern),
-            How::Listed(None) | How::Covered(None) | How::Unclear(_) => true,
-            How::Any(server) => Pattern::of_text(&named(server, "*")).is_within(pattern),
+            SideMatching::Text => self.parts.iter().any(|text| pattern.matches(text)),
+            SideMatching::Listed(Some(template)) => template.is_within(pattern),
+            SideMatching::Covered(Some(template)) => template.meets(pattern),
+            SideMatching::Listed(None) | SideMatching::Covered(None) | SideMatching::Unclear(_) => {
+                true
+            }
+            SideMatching::Any(server) => {
+                ToolPattern::of_text(&named(server, "*")).is_within(pattern)
+            }
         }
     }
 
     /// The first that allows it, if all of it is allowed.
-    fn allowed_by<'l>(&self, allow: &'l [Listed]) -> Option<&'l Listed> {
-        let find =
-            |fits: &dyn Fn(&Pattern) -> bool| allow.iter().find(|listed| fits(listed.pattern()));
+    fn allowed_by<'l>(&self, allow: &'l [ListedPattern]) -> Option<&'l ListedPattern> {
+        let find = |fits: &dyn Fn(&ToolPattern) -> bool| {
+            allow.iter().find(|listed| fits(listed.pattern()))
+        };
         match &self.how {
-            How::Text => {
+            SideMatching::Text => {
                 let found: Option<Vec<_>> = self
                     .whole
                     .iter()
@@ -283,22 +289,24 @@ impl Wanted {
                     .collect();
                 found?.first().copied()
             }
-            How::Listed(Some(template)) => find(&|pattern| template.meets(pattern)),
-            How::Covered(Some(template)) => find(&|pattern| template.is_within(pattern)),
-            How::Any(server) => find(&|pattern| pattern.reaches(server)),
-            How::Listed(None) | How::Covered(None) | How::Unclear(_) => None,
+            SideMatching::Listed(Some(template)) => find(&|pattern| template.meets(pattern)),
+            SideMatching::Covered(Some(template)) => find(&|pattern| template.is_within(pattern)),
+            SideMatching::Any(server) => find(&|pattern| pattern.reaches(server)),
+            SideMatching::Listed(None) | SideMatching::Covered(None) | SideMatching::Unclear(_) => {
+                None
+            }
         }
     }
 }
 
 // === impl Layer ===
 
-impl Layer {
-    fn judge_side(&self, wanted: &Wanted) -> Verdict<'_> {
+impl AllowlistLayer {
+    fn judge_side(&self, wanted: &SideTarget) -> LayerVerdict<'_> {
         self.sides()
             .iter()
             .find(|side| side.door == wanted.door)
-            .map_or(Verdict::Passed, |side| side.judge(wanted))
+            .map_or(LayerVerdict::Passed, |side| side.judge(wanted))
     }
 }
 
@@ -307,21 +315,21 @@ impl Layer {
 impl Rule {
     /// May `caller` reach what is `wanted`? The same in either mode: who asks knows what is
     /// enforced.
-    pub fn side(&self, caller: &Caller, wanted: &Wanted) -> Sided<'_> {
+    pub fn side(&self, caller: &Caller, wanted: &SideTarget) -> SideVerdict<'_> {
         let mut by = Provenance {
             parent: None,
-            layer: DEFAULT,
-            verdict: Verdict::Closed,
+            layer: DEFAULT_LAYER,
+            verdict: LayerVerdict::Closed,
         };
         self.side_steps((caller, None), wanted, &mut |step| {
             by = step;
             !by.verdict.refuses()
         });
-        Sided { by }
+        SideVerdict { by }
     }
 
     /// Every step of the decision, in order.
-    pub fn explain_side(&self, caller: &Caller, wanted: &Wanted) -> Vec<Provenance<'_>> {
+    pub fn explain_side(&self, caller: &Caller, wanted: &SideTarget) -> Vec<Provenance<'_>> {
         let mut steps = Vec::new();
         self.side_steps((caller, None), wanted, &mut |step| {
             steps.push(step);
@@ -335,7 +343,7 @@ impl Rule {
     fn side_steps<'a>(
         &'a self,
         (caller, parent): (&Caller, Option<&Caller>),
-        wanted: &Wanted,
+        wanted: &SideTarget,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
         let parent = parent.map(|parent| parent.agent.clone());
@@ -344,8 +352,8 @@ impl Rule {
             layer,
             verdict,
         };
-        if let How::Unclear(unclear) = wanted.how {
-            return note(step(DEFAULT, Verdict::Unclear(unclear)));
+        if let SideMatching::Unclear(unclear) = wanted.how {
+            return note(step(DEFAULT_LAYER, LayerVerdict::Unclear(unclear)));
         }
         for own in &caller.parents {
             if !self.side_steps((own, Some(own)), wanted, note) {
@@ -358,11 +366,11 @@ impl Rule {
             if !note(step(layer.label(), verdict)) {
                 return false;
             }
-            if matches!(verdict, Verdict::Allowed(_)) {
+            if matches!(verdict, LayerVerdict::Allowed(_)) {
                 allowed = Some((layer.label(), verdict));
             }
         }
-        let (layer, verdict) = allowed.unwrap_or((DEFAULT, Verdict::Closed));
+        let (layer, verdict) = allowed.unwrap_or((DEFAULT_LAYER, LayerVerdict::Closed));
         note(step(layer, verdict))
     }
 
@@ -377,16 +385,16 @@ impl Rule {
     /// May `caller` reach anything of `server` through `door`? In either mode by what the layers
     /// say.
     pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
-        !self.side(caller, &Wanted::any(door, server)).refuses()
+        !self.side(caller, &SideTarget::any(door, server)).refuses()
     }
 }
 
 /// The layer that closes what none allows.
-const DEFAULT: &str = "default";
+const DEFAULT_LAYER: &str = "default";
 
 /// The pattern that `text` is for `door`.
-pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<Pattern> {
-    if text.starts_with(GROUP) {
+pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<ToolPattern> {
+    if text.starts_with(GROUP_PREFIX) {
         problems.error(
             "groups are of tools",
             format!("write the patterns of {} themselves", door.word()),
@@ -400,35 +408,37 @@ pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<Pa
             if text.contains(':') {
                 uris(text, problems)
             } else {
-                Pattern::compile(text, problems)
+                ToolPattern::compile(text, problems)
             }
         }
         SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => {
-            if text.contains(SEPARATOR) {
+            if text.contains(NAME_SEPARATOR) {
                 problems.error(
                     format!("`{}` is opened for whole servers", door.word()),
                     format!(
                         "write `{}`",
-                        text.split(SEPARATOR).next().unwrap_or_default()
+                        text.split(NAME_SEPARATOR).next().unwrap_or_default()
                     ),
                 );
                 return None;
             }
-            Pattern::compile(text, problems)
+            ToolPattern::compile(text, problems)
         }
     }
 }
 
 /// A pattern of URIs: it must be in the form that URIs are compared in, or it would match none.
-fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
-    if text.trim() != text || text.is_empty() || text.len() > MAX_BYTES {
+fn uris(text: &str, problems: &mut Problems) -> Option<ToolPattern> {
+    if text.trim() != text || text.is_empty() || text.len() > SIDE_PATTERN_BYTES_MAX {
         problems.error(
-            format!("is blank, has blanks around it, or is longer than {MAX_BYTES} bytes"),
+            format!(
+                "is blank, has blanks around it, or is longer than {SIDE_PATTERN_BYTES_MAX} bytes"
+            ),
             "write `server__` and a URI, such as docs__file:///srv/docs/*",
         );
         return None;
     }
-    let (server, uri) = text.split_once(SEPARATOR).unwrap_or(("", text));
+    let (server, uri) = text.split_once(NAME_SEPARATOR).unwrap_or(("", text));
     // Nothing stands before the first `*` that could be written in another way.
     let is_open = uri
         .split('*')
@@ -447,11 +457,11 @@ fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
         if server.is_empty() {
             form.to_owned()
         } else {
-            [server, SEPARATOR, form].concat()
+            [server, NAME_SEPARATOR, form].concat()
         }
     };
     match read {
-        Ok(form) if form == uri => return Some(Pattern::of_text(text)),
+        Ok(form) if form == uri => return Some(ToolPattern::of_text(text)),
         Ok(form) => problems.error(
             "is not in the form that URIs are compared in, so it would match none",
             format!("write `{}`", written(&form)),
@@ -465,4 +475,4 @@ fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
 }
 
 /// Bytes of a pattern.
-const MAX_BYTES: usize = 1 << 10;
+const SIDE_PATTERN_BYTES_MAX: usize = 1 << 10;

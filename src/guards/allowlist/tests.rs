@@ -1,6 +1,6 @@
 //! Scenarios of who sees which tool.
 
-use super::written::{Around, LayerSettings};
+use super::written::{LayerEnvironment, LayerSettings};
 use super::*;
 use crate::model::diagnostic::Problems;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn settings(written: Value) -> Settings {
 
 fn layers(written: Value) -> Layers {
     let mut problems = Problems::default();
-    let layers = settings(written).compile(&Around::default(), &mut problems);
+    let layers = settings(written).compile(&LayerEnvironment::default(), &mut problems);
     assert_eq!(problems.into_found(), []);
     layers
 }
@@ -158,7 +158,7 @@ fn owner_only_tools_are_hidden_from_others() {
         Provenance {
             parent: None,
             layer: "owner",
-            verdict: Verdict::OwnerOnly
+            verdict: LayerVerdict::OwnerOnly
         }
     );
 }

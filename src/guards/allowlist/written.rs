@@ -1,9 +1,9 @@
 //! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what
 //! runs.
 
-use super::layers::{Layer, Layers, Listed};
-use super::pattern::Pattern;
-use super::side::{Side, SideSettings};
+use super::layers::{AllowlistLayer, Layers, ListedPattern};
+use super::pattern::ToolPattern;
+use super::side::{SideSection, SideSettings};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::side::SideDoor;
@@ -29,7 +29,7 @@ macro_rules! sections {
 }
 
 /// What a pattern begins with that stands for the patterns of a group.
-pub const GROUP: &str = "group:";
+pub const GROUP_PREFIX: &str = "group:";
 
 /// The layers of one policy file. A tool must pass every layer of every file.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
@@ -147,7 +147,7 @@ pub enum Unavailable {
 
 /// Which layer, in the order in which they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum LayerKind {
     /// By the caller's profile.
     Profile,
     /// By the caller's group.
@@ -164,9 +164,9 @@ pub enum Kind {
 
 /// One layer where it stands.
 #[derive(Debug, Clone, Copy)]
-pub struct Written<'a> {
+pub struct WrittenLayer<'a> {
     /// Which one.
-    pub kind: Kind,
+    pub kind: LayerKind,
     /// Whose; empty for `global` and `delegation`.
     pub name: &'a str,
     /// For which provider or model; none for all.
@@ -182,35 +182,36 @@ pub struct Written<'a> {
     /// As in the file.
     pub ignore_case: bool,
     /// The sections of side doors that are there.
-    pub sides: Sections<'a>,
+    pub sides: SideSections<'a>,
 }
 
 /// The sections of one layer that say something of side doors.
-pub type Sections<'a> = [(SideDoor, Option<&'a SideSettings>); SideDoor::ALL.len()];
+pub type SideSections<'a> = [(SideDoor, Option<&'a SideSettings>); SideDoor::ALL.len()];
 
 /// What layers stand on.
 #[derive(Debug, Default)]
-pub struct Around {
+pub struct LayerEnvironment {
     /// Groups of tools, by name.
     pub groups: BTreeMap<String, Vec<String>>,
     /// The declared servers, and whether they are disabled.
     pub servers: Vec<(ServerName, bool)>,
     /// Tools that have a contract.
-    pub tools: Contracted,
+    pub tools: ContractedTools,
 }
 
 /// Tools that have a contract: by name, and by pattern.
 #[derive(Debug, Default)]
-pub struct Contracted {
+pub struct ContractedTools {
     names: HashSet<ToolName>,
-    globs: Vec<Pattern>,
+    globs: Vec<ToolPattern>,
 }
 
-impl FromIterator<ToolName> for Contracted {
+impl FromIterator<ToolName> for ContractedTools {
     fn from_iter<T: IntoIterator<Item = ToolName>>(tools: T) -> Self {
         let mut contracted = Self::default();
         for tool in tools {
-            match Pattern::compile(tool.as_str(), &mut Problems::default()).filter(Pattern::is_wild)
+            match ToolPattern::compile(tool.as_str(), &mut Problems::default())
+                .filter(ToolPattern::is_wild)
             {
                 Some(glob) => contracted.globs.push(glob),
                 None => drop(contracted.names.insert(tool)),
@@ -220,9 +221,9 @@ impl FromIterator<ToolName> for Contracted {
     }
 }
 
-impl Contracted {
+impl ContractedTools {
     /// Is there a tool that `pattern` names?
-    pub fn knows(&self, pattern: &Pattern) -> bool {
+    pub fn knows(&self, pattern: &ToolPattern) -> bool {
         let text = pattern.as_str();
         let is_exact = !pattern.is_wild() && !pattern.is_in_any_case();
         let is_named = if is_exact {
@@ -234,7 +235,7 @@ impl Contracted {
     }
 
     /// Can there be a tool with a contract that `pattern` names?
-    pub fn may_know(&self, pattern: &Pattern) -> bool {
+    pub fn may_know(&self, pattern: &ToolPattern) -> bool {
         self.knows(pattern)
             || (pattern.is_wild() && self.globs.iter().any(|glob| glob.meets(pattern)))
     }
@@ -252,7 +253,11 @@ impl Settings {
     pub const NAME: &'static str = "layers";
 
     /// Looks at each layer, in their order.
-    pub fn each(&self, problems: &mut Problems, look: &mut dyn FnMut(&Written<'_>, &mut Problems)) {
+    pub fn each(
+        &self,
+        problems: &mut Problems,
+        look: &mut dyn FnMut(&WrittenLayer<'_>, &mut Problems),
+    ) {
         let Self {
             profile,
             group,
@@ -262,7 +267,7 @@ impl Settings {
             delegation,
         } = self;
         let mut named =
-            |kind: Kind, layers: &BTreeMap<String, LayerSettings>, problems: &mut Problems| {
+            |kind: LayerKind, layers: &BTreeMap<String, LayerSettings>, problems: &mut Problems| {
                 problems.under(kind.word(), |problems| {
                     for (name, layer) in layers {
                         problems.under(name.clone(), |problems| {
@@ -271,11 +276,14 @@ impl Settings {
                     }
                 });
             };
-        named(Kind::Profile, profile, problems);
-        named(Kind::Group, group, problems);
-        named(Kind::Agent, agent, problems);
-        named(Kind::Environment, environment, problems);
-        for (kind, layer) in [(Kind::Global, global), (Kind::Delegation, delegation)] {
+        named(LayerKind::Profile, profile, problems);
+        named(LayerKind::Group, group, problems);
+        named(LayerKind::Agent, agent, problems);
+        named(LayerKind::Environment, environment, problems);
+        for (kind, layer) in [
+            (LayerKind::Global, global),
+            (LayerKind::Delegation, delegation),
+        ] {
             let Some(layer) = layer else { continue };
             problems.under(kind.word(), |problems| {
                 layer.each((kind, ""), problems, look);
@@ -284,7 +292,7 @@ impl Settings {
     }
 
     /// Compiles every layer, and judges its patterns one by one.
-    pub fn compile(&self, around: &Around, problems: &mut Problems) -> Layers {
+    pub fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> Layers {
         let mut layers = Layers::default();
         self.each(problems, &mut |written, problems| {
             layers.add(written, written.compile(around, problems));
@@ -296,11 +304,11 @@ impl Settings {
 impl LayerSettings {
     fn each(
         &self,
-        (kind, name): (Kind, &str),
+        (kind, name): (LayerKind, &str),
         problems: &mut Problems,
-        look: &mut dyn FnMut(&Written<'_>, &mut Problems),
+        look: &mut dyn FnMut(&WrittenLayer<'_>, &mut Problems),
     ) {
-        let own = Written {
+        let own = WrittenLayer {
             kind,
             name,
             model: None,
@@ -314,7 +322,7 @@ impl LayerSettings {
         look(&own, problems);
         problems.under("by_model_provider", |problems| {
             for (model, layer) in &self.by_model_provider {
-                let written = Written {
+                let written = WrittenLayer {
                     model: Some(model),
                     allow: layer.allow.as_deref(),
                     deny: &layer.deny,
@@ -332,7 +340,7 @@ impl LayerSettings {
 
 // === impl Written ===
 
-impl Kind {
+impl LayerKind {
     /// Its key in the file.
     pub fn word(self) -> &'static str {
         match self {
@@ -356,7 +364,7 @@ impl Kind {
     }
 }
 
-impl Written<'_> {
+impl WrittenLayer<'_> {
     /// What `explain`, the ledger and the metrics call it: `profile coding`,
     /// `global.by_model_provider openai`.
     pub fn label(&self) -> String {
@@ -380,18 +388,18 @@ impl Written<'_> {
     pub fn patterns<'w>(
         &self,
         written: &'w [String],
-        around: &'w Around,
-    ) -> impl Iterator<Item = (usize, Result<Listed, &'w str>)> {
+        around: &'w LayerEnvironment,
+    ) -> impl Iterator<Item = (usize, Result<ListedPattern, &'w str>)> {
         let (any_case, drops_blanks) = (self.ignore_case, self.on_empty_allow == OnEmpty::All);
         let entries = written
             .iter()
             .enumerate()
             .filter(move |(_, text)| !drops_blanks || !text.trim().is_empty());
         entries.flat_map(move |(index, text)| {
-            let silent = |text: &str| Pattern::compile(text, &mut Problems::default());
-            let Some(name) = text.strip_prefix(GROUP) else {
-                let listed =
-                    silent(text).map(|pattern| Ok(Listed::own(pattern.in_any_case(any_case))));
+            let silent = |text: &str| ToolPattern::compile(text, &mut Problems::default());
+            let Some(name) = text.strip_prefix(GROUP_PREFIX) else {
+                let listed = silent(text)
+                    .map(|pattern| Ok(ListedPattern::own(pattern.in_any_case(any_case))));
                 return listed
                     .map(|listed| (index, listed))
                     .into_iter()
@@ -402,19 +410,24 @@ impl Written<'_> {
             };
             let members = members.iter().filter_map(|member| silent(member));
             members
-                .map(|pattern| (index, Ok(Listed::of(name, pattern.in_any_case(any_case)))))
+                .map(|pattern| {
+                    (
+                        index,
+                        Ok(ListedPattern::of(name, pattern.in_any_case(any_case))),
+                    )
+                })
                 .collect()
         })
     }
 
     /// Does `allow` name tools, and only tools that are known, of servers that are disabled (POLICY
     /// §2.4)?
-    pub fn is_unavailable(&self, around: &Around) -> bool {
+    pub fn is_unavailable(&self, around: &LayerEnvironment) -> bool {
         let Some(allow) = self.allow else {
             return false;
         };
         let mut patterns = self.patterns(allow, around).peekable();
-        let is_disabled = |pattern: &Pattern| {
+        let is_disabled = |pattern: &ToolPattern| {
             let mut reached = around
                 .servers
                 .iter()
@@ -431,14 +444,14 @@ impl Written<'_> {
                 .all(|text| text.trim() == text && !text.is_empty())
     }
 
-    fn compile(&self, around: &Around, problems: &mut Problems) -> Layer {
-        let mut list = |key: &str, written: &[String]| -> Vec<Listed> {
+    fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> AllowlistLayer {
+        let mut list = |key: &str, written: &[String]| -> Vec<ListedPattern> {
             problems.under(key, |problems| {
                 for (index, text) in written.iter().enumerate() {
                     let is_blank = self.on_empty_allow == OnEmpty::All && text.trim().is_empty();
-                    if !is_blank && !text.starts_with(GROUP) {
+                    if !is_blank && !text.starts_with(GROUP_PREFIX) {
                         problems.under(index.to_string(), |problems| {
-                            drop(Pattern::compile(text, problems));
+                            drop(ToolPattern::compile(text, problems));
                         });
                     }
                 }
@@ -462,10 +475,10 @@ impl Written<'_> {
             .filter_map(|(door, section)| Some((door, section?)));
         let sides = sections.map(|(door, section)| {
             problems.under(door.word(), |problems| {
-                Side::compile(door, section, problems)
+                SideSection::compile(door, section, problems)
             })
         });
         let sides = sides.collect();
-        Layer::new(self.label(), (allow, deny), unavailable, sides)
+        AllowlistLayer::new(self.label(), (allow, deny), unavailable, sides)
     }
 }

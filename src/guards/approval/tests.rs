@@ -111,7 +111,11 @@ fn what_is_dear_is_asked_for() {
     );
     assert_eq!(
         (rule.approve_for, rule.execute_for, rule.hold),
-        (APPROVE_BY, EXECUTE_BY, HOLD)
+        (
+            DEFAULT_APPROVE_TIMEOUT,
+            DEFAULT_EXECUTE_TIMEOUT,
+            DEFAULT_HOLD_TIMEOUT
+        )
     );
 }
 
@@ -129,7 +133,7 @@ fn a_decision_is_about_one_call() {
     );
     let arguments =
         json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" } });
-    let bound = Bound {
+    let bound = ApprovalSubject {
         caller: &caller,
         session: None,
         tool: &tool,
@@ -144,7 +148,7 @@ fn a_decision_is_about_one_call() {
         serde_json::from_str(r#"{"to":{"name":"y","iban":"x"},"amount":9007199254740993}"#)
             .unwrap();
     assert_eq!(
-        Rule::key(&Bound {
+        Rule::key(&ApprovalSubject {
             arguments: &same,
             ..bound
         }),
@@ -165,55 +169,55 @@ fn a_decision_is_about_one_call() {
     let near = json!({ "amount": 9_007_199_254_740_992_u64, "to": { "iban": "x", "name": "y" } });
     let more = json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" }, "note": "" });
     for another in [
-        Bound {
+        ApprovalSubject {
             caller: &tenant,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             caller: &no_tenant,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             caller: &agent,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             session: Some(""),
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             session: Some("s"),
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             tool: &other,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             definition: "d2",
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             arguments: &near,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             arguments: &more,
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             round: Some(Digest::of(b"answer")),
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             beside: Some(&arguments),
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             beside: Some(&more),
             ..bound
         },
-        Bound {
+        ApprovalSubject {
             policy: "p2",
             ..bound
         },
@@ -252,9 +256,9 @@ fn nobody_to_ask_means_no() {
         );
     }
     let both = Approvers(vec![one("ann"), one("bob")]);
-    let fits = json!({ "note": "x".repeat(ARGUMENTS - 11) });
+    let fits = json!({ "note": "x".repeat(MAX_HELD_ARGUMENTS_BYTES - 11) });
     assert_eq!(rule.reach(&both, &caller, (&fits, &[None])), Ok(()));
-    let long = json!({ "note": "x".repeat(ARGUMENTS - 10) });
+    let long = json!({ "note": "x".repeat(MAX_HELD_ARGUMENTS_BYTES - 10) });
     for too_long in [
         (&long, vec![]),
         (&fits, vec![Some(small.clone())]),
@@ -274,17 +278,19 @@ fn nobody_to_ask_means_no() {
 fn only_what_is_allowed_passes() {
     let rule = compiled(None, &["pay"], false).0.unwrap();
     let (key, id) = (Digest::of(b"hold"), ActionId::generate());
-    let judge = |stand: &Stand| rule.judge(key, stand, (id, "soon"));
-    assert!(judge(&Stand::Absent).is_ok_and(|approved| approved.is_none()));
-    assert!(judge(&Stand::Allowed).is_ok_and(|approved| approved.unwrap().hold() == Some(key)));
-    let denied = Stand::Denied {
+    let judge = |stand: &HoldStatus| rule.judge(key, stand, (id, "soon"));
+    assert!(judge(&HoldStatus::Absent).is_ok_and(|approved| approved.is_none()));
+    assert!(
+        judge(&HoldStatus::Allowed).is_ok_and(|approved| approved.unwrap().hold() == Some(key))
+    );
+    let denied = HoldStatus::Denied {
         who: "ann".to_owned(),
         why: "too much".to_owned(),
     };
     for (stand, code) in [
-        (Stand::Pending, "approval_pending"),
+        (HoldStatus::Pending, "approval_pending"),
         (denied, "approval_denied"),
-        (Stand::TimedOut, "approval_timeout"),
+        (HoldStatus::TimedOut, "approval_timeout"),
     ] {
         let refusal = judge(&stand).unwrap_err();
         assert_eq!((refusal.code(), refusal.hold()), (code, Some(id)));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Keywords with data, one schema, a list of schemas, schemas by name: what draft 2020-12 knows,
 /// and draft-07 besides.
-const DATA: &[&str] = &[
+const DATA_KEYWORDS: &[&str] = &[
     "$schema",
     "$id",
     "$ref",
@@ -46,7 +46,7 @@ const DATA: &[&str] = &[
     "required",
     "dependentRequired",
 ];
-const ONE: &[&str] = &[
+const SCHEMA_KEYWORDS: &[&str] = &[
     "not",
     "if",
     "then",
@@ -60,8 +60,8 @@ const ONE: &[&str] = &[
     "unevaluatedProperties",
     "contentSchema",
 ];
-const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
-const NAMED: &[&str] = &[
+const SCHEMA_LIST_KEYWORDS: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
+const SCHEMA_MAP_KEYWORDS: &[&str] = &[
     "properties",
     "patternProperties",
     "dependentSchemas",
@@ -71,11 +71,11 @@ const NAMED: &[&str] = &[
 ];
 
 /// Nested schemas that are looked at; the compiler refuses deeper ones by itself.
-const MAX_DEPTH: usize = 32;
+const MAX_SCHEMA_DEPTH: usize = 32;
 
 /// Whether every keyword of `schema` exists. Notes each that doesn't.
 pub(super) fn spelt(schema: &Value, problems: &mut Problems) -> bool {
-    spelt_to(schema, problems, MAX_DEPTH)
+    spelt_to(schema, problems, MAX_SCHEMA_DEPTH)
 }
 
 fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
@@ -96,8 +96,8 @@ fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
 
 fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: usize) -> bool {
     match value {
-        _ if DATA.contains(&keyword) => true,
-        Value::Array(schemas) if LIST.contains(&keyword) || keyword == "items" => {
+        _ if DATA_KEYWORDS.contains(&keyword) => true,
+        Value::Array(schemas) if SCHEMA_LIST_KEYWORDS.contains(&keyword) || keyword == "items" => {
             let mut fine = true;
             for (index, schema) in schemas.iter().enumerate() {
                 fine &= problems.under(index.to_string(), |problems| {
@@ -106,16 +106,18 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
             }
             fine
         }
-        Value::Object(schemas) if NAMED.contains(&keyword) => {
+        Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
             let mut fine = true;
             for (name, schema) in schemas {
                 fine &= problems.under(name, |problems| spelt_to(schema, problems, depth));
             }
             fine
         }
-        _ if ONE.contains(&keyword) => spelt_to(value, problems, depth),
+        _ if SCHEMA_KEYWORDS.contains(&keyword) => spelt_to(value, problems, depth),
         // A wrong kind of value: the compiler says so.
-        _ if LIST.contains(&keyword) || NAMED.contains(&keyword) => true,
+        _ if SCHEMA_LIST_KEYWORDS.contains(&keyword) || SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
+            true
+        }
         Value::Null
         | Value::Bool(_)
         | Value::Number(_)
@@ -137,7 +139,15 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
 }
 
 fn nearest(keyword: &str) -> Option<&'static str> {
-    let all = [DATA, ONE, LIST, NAMED].into_iter().flatten().copied();
+    let all = [
+        DATA_KEYWORDS,
+        SCHEMA_KEYWORDS,
+        SCHEMA_LIST_KEYWORDS,
+        SCHEMA_MAP_KEYWORDS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied();
     let near = all.map(|known| (distance(keyword, known), known)).min()?;
     (near.0 <= 1 + keyword.len() / 4).then_some(near.1)
 }
@@ -170,7 +180,7 @@ pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems)
 fn repeats(overlay: &Map<String, Value>, said: &Value, problems: &mut Problems) {
     for (keyword, value) in overlay
         .iter()
-        .filter(|(keyword, _)| DATA.contains(&keyword.as_str()))
+        .filter(|(keyword, _)| DATA_KEYWORDS.contains(&keyword.as_str()))
     {
         let is_said = match (keyword.as_str(), value, said.get(keyword)) {
             ("required", Value::Array(names), Some(Value::Array(known))) => {

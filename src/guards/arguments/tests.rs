@@ -84,7 +84,7 @@ fn both_schemas_must_accept_and_the_servers_is_asked_first() {
 
 /// A contract's schema, the paths that its other sections judge, the server's schema, arguments,
 /// and the pointer to what is refused.
-type Case<'a> = (
+type ArgumentsCase<'a> = (
     &'a Value,
     &'a [&'a [&'a str]],
     &'a Value,
@@ -116,7 +116,7 @@ fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
         "list": { "items": { "properties": { "id": {} } } } } });
     let free = json!({ "properties": { "path": {} }, "additionalProperties": true });
     let composed = json!({ "allOf": [{ "$ref": "#/$defs/p" }], "$defs": { "p": { "properties": { "path": {} } } } });
-    let cases: &[Case<'_>] = &[
+    let cases: &[ArgumentsCase<'_>] = &[
         (&path, &[], &open, json!({ "path": "/ok", "kept": 1 }), None),
         (
             &path,

@@ -1,11 +1,11 @@
 //! What is left of a task's budget, and what is said when something is used up.
 
-use super::Asked;
+use super::BudgetDemand;
 use crate::model::refusal::Refusal;
-use crate::store::state::budget::{Dimension, Exceeded, Limits, MICROS, Remaining};
+use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, MICROS_PER_UNIT, Remaining};
 use serde_json::{Map, Value, json};
 
-impl Asked {
+impl BudgetDemand {
     /// What the agent reads: what is used up, what is left of the rest, and what to do.
     pub fn refuse(&self, exceeded: &Exceeded) -> Refusal {
         let Exceeded {
@@ -63,7 +63,7 @@ pub fn shown(remaining: &Remaining) -> Value {
     reason = "a cost that long is a number for people"
 )]
 pub fn units(micros: u64) -> f64 {
-    micros as f64 / MICROS as f64
+    micros as f64 / MICROS_PER_UNIT as f64
 }
 
 pub(super) fn word(dimension: Dimension) -> &'static str {
@@ -79,7 +79,7 @@ pub(super) fn word(dimension: Dimension) -> &'static str {
     }
 }
 
-fn limit(limits: &Limits, dimension: Dimension) -> Option<u64> {
+fn limit(limits: &BudgetLimits, dimension: Dimension) -> Option<u64> {
     match dimension {
         Dimension::Steps => limits.steps,
         Dimension::ToolCalls => limits.tool_calls,

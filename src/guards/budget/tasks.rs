@@ -6,32 +6,33 @@ use crate::guards::Section;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
-use crate::store::state::budget::{Dimension, Limits};
+use crate::store::state::budget::{BudgetLimits, Dimension};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const DURATIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 30));
+const TASK_DURATION_BOUNDS: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(24 * 30));
 
 /// The budgets of one policy file.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Budgets")]
-pub struct Settings {
+pub struct TaskSettings {
     /// For every task.
-    pub global: Option<LayerSettings>,
+    pub global: Option<TaskLayerSettings>,
     /// For the tasks of the agents of one group each, by its name.
-    pub group: BTreeMap<String, LayerSettings>,
+    pub group: BTreeMap<String, TaskLayerSettings>,
     /// For the tasks of one agent each, by its name.
-    pub agent: BTreeMap<String, LayerSettings>,
+    pub agent: BTreeMap<String, TaskLayerSettings>,
 }
 
 /// What one task may use. What is absent is not limited.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TaskBudget")]
-pub struct LayerSettings {
+pub struct TaskLayerSettings {
     /// Judged calls at most.
     pub max_steps: Option<u64>,
     /// Calls sent to tool servers at most.
@@ -53,24 +54,24 @@ pub struct LayerSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct OnLimit {
     /// After `max_steps`.
-    pub steps: Action,
+    pub steps: LimitAction,
     /// After `max_tool_calls`.
-    pub tool_calls: Action,
+    pub tool_calls: LimitAction,
     /// After `max_cost`.
-    pub cost: Action,
+    pub cost: LimitAction,
     /// After `max_duration`.
-    pub duration: Action,
+    pub duration: LimitAction,
     /// After `max_failures`.
-    pub failures: Action,
+    pub failures: LimitAction,
     /// After `max_failures_in_a_row`.
-    pub failures_in_a_row: Action,
+    pub failures_in_a_row: LimitAction,
 }
 
 /// What happens at a limit (003-89, 003-90).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Action {
+pub enum LimitAction {
     /// Every further call is refused.
     #[default]
     Stop,
@@ -82,19 +83,19 @@ pub enum Action {
 
 /// As run: the limits of all files. The default limits nothing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Tasks {
-    layers: Vec<Layer>,
+pub struct TaskLimits {
+    layers: Vec<TaskLimitLayer>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Layer {
+struct TaskLimitLayer {
     name: String,
-    whom: Whom,
-    limits: Vec<(Dimension, u64, Action)>,
+    whom: LimitSubject,
+    limits: Vec<(Dimension, u64, LimitAction)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Whom {
+enum LimitSubject {
     All,
     Group(String),
     Agent(String),
@@ -102,11 +103,11 @@ enum Whom {
 
 // === impl Settings ===
 
-impl Section for Settings {
-    type Rule = Tasks;
+impl Section for TaskSettings {
+    type Rule = TaskLimits;
     const NAME: &'static str = "budgets";
 
-    fn compile(self, problems: &mut Problems) -> Tasks {
+    fn compile(self, problems: &mut Problems) -> TaskLimits {
         let Self {
             global,
             group,
@@ -115,34 +116,34 @@ impl Section for Settings {
         let mut layers = Vec::new();
         if let Some(written) = global {
             let limits = problems.under("global", |problems| written.compile(problems));
-            layers.push(Layer {
+            layers.push(TaskLimitLayer {
                 name: "global".to_owned(),
-                whom: Whom::All,
+                whom: LimitSubject::All,
                 limits,
             });
         }
         let groups = group
             .into_iter()
-            .map(|(name, written)| ("group", Whom::Group(name.clone()), name, written));
+            .map(|(name, written)| ("group", LimitSubject::Group(name.clone()), name, written));
         let agents = agent
             .into_iter()
-            .map(|(name, written)| ("agent", Whom::Agent(name.clone()), name, written));
+            .map(|(name, written)| ("agent", LimitSubject::Agent(name.clone()), name, written));
         for (kind, whom, name, written) in groups.chain(agents) {
             let limits = problems.under(kind, |problems| {
                 problems.under(&name, |problems| written.compile(problems))
             });
-            layers.push(Layer {
+            layers.push(TaskLimitLayer {
                 name: format!("{kind} {name}"),
                 whom,
                 limits,
             });
         }
-        Tasks { layers }
+        TaskLimits { layers }
     }
 }
 
-impl LayerSettings {
-    fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, Action)> {
+impl TaskLayerSettings {
+    fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, LimitAction)> {
         let Self {
             max_steps,
             max_tool_calls,
@@ -154,7 +155,12 @@ impl LayerSettings {
         } = self;
         let cost =
             max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
-        let duration = between("max_duration", max_duration.as_deref(), DURATIONS, problems);
+        let duration = between(
+            "max_duration",
+            max_duration.as_deref(),
+            TASK_DURATION_BOUNDS,
+            problems,
+        );
         let duration = duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let all = [
             (Dimension::Steps, max_steps, on_limit.steps),
@@ -185,7 +191,12 @@ impl LayerSettings {
     }
 }
 
-fn judge(name: &str, (most, timed): (Option<u64>, bool), action: Action, problems: &mut Problems) {
+fn judge(
+    name: &str,
+    (most, timed): (Option<u64>, bool),
+    action: LimitAction,
+    problems: &mut Problems,
+) {
     if most == Some(0) && name != "cost" {
         let hint = "allow at least 1, or take the limit away";
         problems.under(format!("max_{name}"), |problems| {
@@ -194,13 +205,13 @@ fn judge(name: &str, (most, timed): (Option<u64>, bool), action: Action, problem
     }
     problems.under("on_limit", |problems| {
         problems.under(name, |problems| {
-            if most.is_none() && action != Action::Stop && !(timed && name == "duration") {
+            if most.is_none() && action != LimitAction::Stop && !(timed && name == "duration") {
                 problems.error(
                     format!("there is no `max_{name}`"),
                     "add it, or take this away",
                 );
             }
-            if action == Action::Ask {
+            if action == LimitAction::Ask {
                 let hint = "write `stop` or `degrade`, or use a later version";
                 problems.error("`ask` is not enforced by this version", hint);
             }
@@ -210,7 +221,7 @@ fn judge(name: &str, (most, timed): (Option<u64>, bool), action: Action, problem
 
 // === impl Tasks ===
 
-impl Tasks {
+impl TaskLimits {
     /// Adds the budgets of another file.
     pub fn extend(&mut self, other: Self) {
         self.layers.extend(other.layers);
@@ -218,11 +229,11 @@ impl Tasks {
 
     /// What a task of `caller` may use when the next call has side effects, or has none: limits
     /// that only degrade do not hold for what changes nothing.
-    pub fn limits(&self, caller: &Caller, changes: bool) -> Limits {
-        let mut limits = Limits::default();
+    pub fn limits(&self, caller: &Caller, changes: bool) -> BudgetLimits {
+        let mut limits = BudgetLimits::default();
         let all = self.of(caller).flat_map(|layer| &layer.limits);
         for (dimension, most, _) in
-            all.filter(|(_, _, action)| changes || *action != Action::Degrade)
+            all.filter(|(_, _, action)| changes || *action != LimitAction::Degrade)
         {
             let place = match dimension {
                 Dimension::Steps => &mut limits.steps,
@@ -245,7 +256,8 @@ impl Tasks {
 
     /// Every limit of `caller`'s tasks with the layer it comes from, for `explain`.
     pub fn explain(&self, caller: &Caller) -> Vec<String> {
-        let line = |layer: &Layer, (dimension, most, action): &(Dimension, u64, Action)| {
+        let line = |layer: &TaskLimitLayer,
+                    (dimension, most, action): &(Dimension, u64, LimitAction)| {
             let most = match dimension {
                 Dimension::Cost => units(*most).to_string(),
                 Dimension::Duration => format!("{}s", most / 1000),
@@ -256,7 +268,7 @@ impl Tasks {
                 | Dimension::CallsPerTool
                 | Dimension::Rate => most.to_string(),
             };
-            let then = if *action == Action::Degrade {
+            let then = if *action == LimitAction::Degrade {
                 ", then only tools that change nothing"
             } else {
                 ""
@@ -268,11 +280,11 @@ impl Tasks {
             .collect()
     }
 
-    fn of(&self, caller: &Caller) -> impl Iterator<Item = &Layer> {
+    fn of(&self, caller: &Caller) -> impl Iterator<Item = &TaskLimitLayer> {
         self.layers.iter().filter(|layer| match &layer.whom {
-            Whom::All => true,
-            Whom::Group(name) => caller.group.as_ref() == Some(name),
-            Whom::Agent(name) => caller.agent.as_str() == name,
+            LimitSubject::All => true,
+            LimitSubject::Group(name) => caller.group.as_ref() == Some(name),
+            LimitSubject::Agent(name) => caller.agent.as_str() == name,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::refusal::Retry;
-use crate::store::state::budget::{Dimension, Task};
+use crate::store::state::budget::{Dimension, TaskUsage};
 use serde_json::json;
 
 fn compile<S: Section + serde::de::DeserializeOwned>(written: Value) -> (S::Rule, Vec<String>) {
@@ -21,7 +21,7 @@ fn rule(written: Value) -> Rule {
     compile::<Settings>(written).0
 }
 
-fn tasks(written: Value) -> Tasks {
+fn tasks(written: Value) -> TaskLimits {
     compile::<TaskSettings>(written).0
 }
 
@@ -42,9 +42,9 @@ fn tool() -> ToolName {
 fn the_second_call_of_one_is_refused() {
     let rule = rule(json!({ "max_calls_per_task": 1, "timeout_ms": 3000, "cost": 1 }));
     assert_eq!(rule.timeout(), Some(Duration::from_secs(3)));
-    let asked = rule.ask(&Tasks::default(), &bot(), (&tool(), true));
+    let asked = rule.ask(&TaskLimits::default(), &bot(), (&tool(), true));
     assert_eq!(asked.price.cost, 1_000_000);
-    let mut task = Task::new(0);
+    let mut task = TaskUsage::new(0);
     assert!(asked.limits.admit(Some(&task), &asked.price, 0).is_ok());
     task.tools.entry(tool()).or_default().calls = 1;
     let refusal = asked.refuse(
@@ -111,7 +111,7 @@ fn degrading_leaves_reads() {
         (writes.limits.cost, reads.limits.cost),
         (Some(10_000_000), Some(20_000_000))
     );
-    let mut task = Task::new(0);
+    let mut task = TaskUsage::new(0);
     task.cost = 9_500_000;
     let exceeded = writes
         .limits
@@ -139,7 +139,7 @@ fn a_used_up_task_is_told_what_is_left() {
     let tasks =
         tasks(json!({ "global": { "max_steps": 3, "max_cost": 1.5, "max_duration": "10s" } }));
     let asked = Rule::default().ask(&tasks, &bot(), (&tool(), true));
-    let mut task = Task::new(1000);
+    let mut task = TaskUsage::new(1000);
     (task.steps, task.cost) = (3, 250_000);
     let exceeded = asked
         .limits
@@ -166,11 +166,11 @@ fn a_used_up_task_is_told_what_is_left() {
 #[test]
 fn a_rate_says_when_to_come_back() {
     let asked = rule(json!({ "rate": { "calls": 1, "per": "1m" } })).ask(
-        &Tasks::default(),
+        &TaskLimits::default(),
         &bot(),
         (&tool(), true),
     );
-    let mut task = Task::new(0);
+    let mut task = TaskUsage::new(0);
     task.tools.entry(tool()).or_default().due = 60_000;
     let refusal = asked.refuse(
         &asked

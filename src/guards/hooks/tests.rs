@@ -3,11 +3,11 @@
 use super::*;
 use serde_json::{Value, json};
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const HOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn hook(change: &Value) -> HookSettings {
     let mut written = json!({
-        "name": "it", "url": "https://hooks.example/x", "secret": SECRET, "on": "before", "tools": ["shop__pay"],
+        "name": "it", "url": "https://hooks.example/x", "secret": HOOK_SECRET, "on": "before", "tools": ["shop__pay"],
     });
     written
         .as_object_mut()
@@ -38,11 +38,11 @@ fn hooks_hear_of_the_calls_they_name() {
     ]);
     assert_eq!(problems, [""; 0]);
     for (on, tool, expected) in [
-        (On::Before, "shop__pay", vec!["one", "shop", "near"]),
-        (On::Before, "shop__refund", vec!["one", "shop"]),
-        (On::Before, "shop__pay2", vec!["shop", "near"]),
-        (On::Before, "bank__pay", vec![]),
-        (On::After, "bank__pay", vec!["all"]),
+        (HookPhase::Before, "shop__pay", vec!["one", "shop", "near"]),
+        (HookPhase::Before, "shop__refund", vec!["one", "shop"]),
+        (HookPhase::Before, "shop__pay2", vec!["shop", "near"]),
+        (HookPhase::Before, "bank__pay", vec![]),
+        (HookPhase::After, "bank__pay", vec!["all"]),
     ] {
         let heard: Vec<&str> = rule
             .of(on, &ToolName::new(tool))

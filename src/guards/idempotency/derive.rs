@@ -1,6 +1,6 @@
 //! The hashes: what a call is known by, and how a key is made from the call itself.
 
-use super::{Asked, seed};
+use super::{KeyRequest, seed};
 use crate::mcp::canonical;
 use crate::mcp::json::push_string;
 use crate::model::diagnostic::Problems;
@@ -13,22 +13,22 @@ use serde_json::Value;
 use std::fmt;
 
 /// Pointers at most.
-const MAX_POINTERS: usize = 16;
+const MAX_DERIVE_POINTERS: usize = 16;
 /// The words that may stand in place of pointers.
-const ARGUMENTS: &str = "arguments";
-const SEED: &str = "sha256-32";
+const ARGUMENTS_WORD: &str = "arguments";
+const SEED_WORD: &str = "sha256-32";
 
 /// JSON pointers to the arguments that make two calls the same, or one word.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Settings {
+pub enum DeriveSettings {
     /// `[/tenant_id, /customer_id]`
     Pointers(Vec<String>),
     /// `arguments` or `sha256-32`
     Word(String),
 }
 
-impl JsonSchema for Settings {
+impl JsonSchema for DeriveSettings {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Derive".into()
     }
@@ -44,7 +44,7 @@ impl JsonSchema for Settings {
 
 /// As run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum DeriveRule {
     /// From all arguments: equal fingerprints, equal keys.
     #[default]
     Arguments,
@@ -56,7 +56,7 @@ pub(super) enum Rule {
 
 /// A derived key.
 pub(super) struct Derived {
-    pub(super) kind: Kind,
+    pub(super) kind: KeyKind,
     pub(super) bytes: Vec<u8>,
     /// The key as others compute it, too.
     pub(super) seed: Option<String>,
@@ -64,7 +64,7 @@ pub(super) struct Derived {
 
 /// What kind of key it is, so that one of one kind never equals one of another.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum KeyKind {
     Given,
     Arguments,
     Pointers,
@@ -73,21 +73,23 @@ pub(super) enum Kind {
 
 // === impl Settings ===
 
-impl Settings {
-    pub(super) fn compile(self, problems: &mut Problems) -> Rule {
+impl DeriveSettings {
+    pub(super) fn compile(self, problems: &mut Problems) -> DeriveRule {
         match self {
-            Self::Word(word) if word == ARGUMENTS => Rule::Arguments,
-            Self::Word(word) if word == SEED => Rule::Seed,
+            Self::Word(word) if word == ARGUMENTS_WORD => DeriveRule::Arguments,
+            Self::Word(word) if word == SEED_WORD => DeriveRule::Seed,
             Self::Word(_) => {
                 problems.error(
                     "no such way to derive a key",
-                    format!("list pointers, or write {ARGUMENTS} or {SEED}"),
+                    format!("list pointers, or write {ARGUMENTS_WORD} or {SEED_WORD}"),
                 );
-                Rule::Arguments
+                DeriveRule::Arguments
             }
             Self::Pointers(pointers) => {
-                if pointers.is_empty() || pointers.len() > MAX_POINTERS {
-                    let hint = format!("list 1 to {MAX_POINTERS} pointers, or write {ARGUMENTS}");
+                if pointers.is_empty() || pointers.len() > MAX_DERIVE_POINTERS {
+                    let hint = format!(
+                        "list 1 to {MAX_DERIVE_POINTERS} pointers, or write {ARGUMENTS_WORD}"
+                    );
                     problems.error("no key can be made of this", hint);
                 }
                 for (index, pointer) in pointers.iter().enumerate() {
@@ -98,7 +100,7 @@ impl Settings {
                         }
                     });
                 }
-                Rule::Pointers(pointers)
+                DeriveRule::Pointers(pointers)
             }
         }
     }
@@ -116,19 +118,19 @@ pub(super) fn judge(pointer: &str, problems: &mut Problems) {
 
 // === impl Rule ===
 
-impl Rule {
+impl DeriveRule {
     /// The key; none when not one of the arguments it is made of is there.
-    pub(super) fn apply(&self, asked: &Asked<'_>, fingerprint: Digest) -> Option<Derived> {
+    pub(super) fn apply(&self, asked: &KeyRequest<'_>, fingerprint: Digest) -> Option<Derived> {
         match self {
             Self::Arguments => Some(Derived {
-                kind: Kind::Arguments,
+                kind: KeyKind::Arguments,
                 bytes: fingerprint.as_bytes().to_vec(),
                 seed: None,
             }),
             Self::Seed => {
                 let seed = seed::key(asked.tool, asked.caller.agent.as_str(), asked.arguments);
                 Some(Derived {
-                    kind: Kind::Seed,
+                    kind: KeyKind::Seed,
                     bytes: seed.clone().into_bytes(),
                     seed: Some(seed),
                 })
@@ -155,7 +157,7 @@ impl Rule {
                     .as_bytes()
                     .to_vec();
                 Some(Derived {
-                    kind: Kind::Pointers,
+                    kind: KeyKind::Pointers,
                     bytes,
                     seed: None,
                 })
@@ -164,7 +166,7 @@ impl Rule {
     }
 }
 
-impl Rule {
+impl DeriveRule {
     pub(super) fn pointers(&self) -> &[String] {
         match self {
             Self::Pointers(pointers) => pointers,
@@ -173,12 +175,12 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for DeriveRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments => f.write_str("all arguments"),
             Self::Pointers(pointers) => f.write_str(&pointers.join(" ")),
-            Self::Seed => f.write_str(SEED),
+            Self::Seed => f.write_str(SEED_WORD),
         }
     }
 }
@@ -186,7 +188,7 @@ impl fmt::Display for Rule {
 // === hashes ===
 
 /// SHA-256 over the RFC 8785 form of `[server, tool, arguments]` (SEMANTICS §3).
-pub(super) fn fingerprint(asked: &Asked<'_>) -> Digest {
+pub(super) fn fingerprint(asked: &KeyRequest<'_>) -> Digest {
     let mut text = vec![b'['];
     push_string(&mut text, asked.server.as_str());
     text.push(b',');
@@ -198,14 +200,14 @@ pub(super) fn fingerprint(asked: &Asked<'_>) -> Digest {
 }
 
 /// SHA-256 over what a key belongs to and the key, each with its length (004-24, 004-27).
-pub(super) fn call_key(asked: &Asked<'_>, kind: Kind, key: &[u8]) -> Digest {
+pub(super) fn call_key(asked: &KeyRequest<'_>, kind: KeyKind, key: &[u8]) -> Digest {
     let kind: &[u8] = match kind {
-        Kind::Given => b"given",
-        Kind::Arguments => b"arguments",
-        Kind::Pointers => b"pointers",
-        Kind::Seed => b"seed",
+        KeyKind::Given => b"given",
+        KeyKind::Arguments => b"arguments",
+        KeyKind::Pointers => b"pointers",
+        KeyKind::Seed => b"seed",
     };
-    let Asked {
+    let KeyRequest {
         caller,
         server,
         tool,

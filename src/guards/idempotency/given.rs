@@ -1,23 +1,24 @@
 //! The key that came with a call: in `_meta`, as an argument, in a header. Several must agree.
 
-use super::Source;
+use super::KeySource;
 use crate::model::refusal::Refusal;
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where agents put the key in `_meta`.
-pub const META: &str = "dev.toolgate/idempotencyKey";
+pub const KEY_META_NAME: &str = "dev.toolgate/idempotencyKey";
 /// The argument that holds the key.
-pub const ARGUMENT: &str = "idempotency_key";
+pub const KEY_ARGUMENT_NAME: &str = "idempotency_key";
 /// Characters of a key at most.
-const LONGEST: usize = 255;
+const KEY_CHARS_MAX: usize = 255;
 
 /// What every call that must have a key must have.
-pub(super) const EXPECTED: &str =
+pub(super) const KEY_EXPECTED_MESSAGE: &str =
     "one idempotency key of 1 to 255 characters, the same whenever this very call is sent again";
-const UNUSABLE: &str =
+const KEY_UNUSABLE_MESSAGE: &str =
     "an idempotency key that is a text of 1 to 255 characters without control characters";
-const DISAGREE: &str = "one idempotency key: those in `_meta`, the arguments and the header differ";
+const KEYS_DISAGREE_MESSAGE: &str =
+    "one idempotency key: those in `_meta`, the arguments and the header differ";
 
 /// The keys that came with a call.
 #[derive(Debug, Default, Clone, Copy)]
@@ -32,24 +33,30 @@ pub struct Given<'a> {
 
 impl<'a> Given<'a> {
     /// The one key of the call and where it stands first, if it came with any.
-    pub(super) fn one(&self) -> Result<Option<(Source, Cow<'a, str>)>, Refusal> {
-        let unusable = || Refusal::IdempotencyKeyRequired { expected: UNUSABLE };
+    pub(super) fn one(&self) -> Result<Option<(KeySource, Cow<'a, str>)>, Refusal> {
+        let unusable = || Refusal::IdempotencyKeyRequired {
+            expected: KEY_UNUSABLE_MESSAGE,
+        };
         let text = |value: &'a Value| value.as_str().map(Cow::Borrowed).ok_or_else(unusable);
         let all = [
-            (Source::Meta, self.meta.map(text).transpose()?),
-            (Source::Argument, self.argument.map(text).transpose()?),
-            (Source::Header, self.header.map(unquoted)),
+            (KeySource::Meta, self.meta.map(text).transpose()?),
+            (KeySource::Argument, self.argument.map(text).transpose()?),
+            (KeySource::Header, self.header.map(unquoted)),
         ];
-        let mut found: Option<(Source, Cow<'a, str>)> = None;
+        let mut found: Option<(KeySource, Cow<'a, str>)> = None;
         for (source, key) in all {
             let Some(key) = key else { continue };
-            if key.is_empty() || key.chars().count() > LONGEST || key.chars().any(char::is_control)
+            if key.is_empty()
+                || key.chars().count() > KEY_CHARS_MAX
+                || key.chars().any(char::is_control)
             {
                 return Err(unusable());
             }
             match &found {
                 Some((_, first)) if *first != key => {
-                    return Err(Refusal::IdempotencyKeyRequired { expected: DISAGREE });
+                    return Err(Refusal::IdempotencyKeyRequired {
+                        expected: KEYS_DISAGREE_MESSAGE,
+                    });
                 }
                 Some(_) => {}
                 None => found = Some((source, key)),

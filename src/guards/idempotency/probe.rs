@@ -10,18 +10,18 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// How long a call that was sent may still be on its way.
-const ABSENT_AFTER: Duration = Duration::from_secs(30);
-const ABSENTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
+const DEFAULT_ABSENT_AFTER: Duration = Duration::from_secs(30);
+const ABSENT_AFTER_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
 /// Stands for the key as the tool server knows it.
-const KEY: &str = "key#";
+const KEY_PLACEHOLDER: &str = "key#";
 /// Stands for a part of the call's arguments.
-const PART: &str = "arguments#";
+const ARGUMENTS_PREFIX: &str = "arguments#";
 
 /// The question, and how to read the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Probe")]
-pub struct Settings {
+pub struct ProbeSettings {
     /// the tool to call: `server__tool`; its contract says that it only reads
     pub tool: String,
     /// Its arguments; `arguments#/pointer` stands for an argument of the call, `key#` for its key.
@@ -47,7 +47,7 @@ pub struct Probe {
 
 /// What a probe has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeVerdict {
     /// The call was done.
     Found,
     /// It was not, and no longer will be.
@@ -56,7 +56,7 @@ pub enum Verdict {
     Unclear,
 }
 
-impl Settings {
+impl ProbeSettings {
     pub(super) fn compile(self, problems: &mut Problems) -> Probe {
         let Self {
             tool,
@@ -67,13 +67,21 @@ impl Settings {
         problems.under("found", |problems| judge(&found, problems));
         problems.under("arguments", |problems| {
             for (name, value) in &arguments {
-                if let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix(PART)) {
+                if let Some(pointer) = value
+                    .as_str()
+                    .and_then(|text| text.strip_prefix(ARGUMENTS_PREFIX))
+                {
                     problems.under(name.clone(), |problems| judge(pointer, problems));
                 }
             }
         });
-        let absent_after = between("absent_after", absent_after.as_deref(), ABSENTS, problems);
-        let absent_after = absent_after.unwrap_or(ABSENT_AFTER);
+        let absent_after = between(
+            "absent_after",
+            absent_after.as_deref(),
+            ABSENT_AFTER_BOUNDS,
+            problems,
+        );
+        let absent_after = absent_after.unwrap_or(DEFAULT_ABSENT_AFTER);
         Probe {
             tool: ToolName::new(&tool),
             arguments,
@@ -88,8 +96,8 @@ impl Probe {
     pub fn ask(&self, arguments: &Value, key: &str) -> Option<Value> {
         let fill = |(name, value): (&String, &Value)| {
             let filled = match value.as_str() {
-                Some(KEY) => Value::from(key),
-                Some(text) => match text.strip_prefix(PART) {
+                Some(KEY_PLACEHOLDER) => Value::from(key),
+                Some(text) => match text.strip_prefix(ARGUMENTS_PREFIX) {
                     Some(pointer) => arguments.pointer(pointer)?.clone(),
                     None => value.clone(),
                 },
@@ -106,7 +114,7 @@ impl Probe {
 
     /// Reads the structured result of the question, asked so long after the call was sent. An empty
     /// place is as good as none.
-    pub fn read(&self, result: &Value, since_sent: Duration) -> Verdict {
+    pub fn read(&self, result: &Value, since_sent: Duration) -> ProbeVerdict {
         let there = match result.pointer(&self.found) {
             None | Some(Value::Null | Value::Bool(false)) => false,
             Some(Value::Array(elements)) => !elements.is_empty(),
@@ -115,9 +123,9 @@ impl Probe {
             Some(Value::Number(_) | Value::Bool(true)) => true,
         };
         match there {
-            true => Verdict::Found,
-            false if result.is_object() && since_sent >= self.absent_after => Verdict::Absent,
-            false => Verdict::Unclear,
+            true => ProbeVerdict::Found,
+            false if result.is_object() && since_sent >= self.absent_after => ProbeVerdict::Absent,
+            false => ProbeVerdict::Unclear,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::store::state::digest::Digest;
 use serde_json::{Number, Value};
 
 /// Exponents between which Python writes a number without one.
-const PLAIN: std::ops::Range<i32> = -4..16;
+const PLAIN_EXPONENTS: std::ops::Range<i32> = -4..16;
 
 /// The key of a call of `name` by `agent`.
 pub(super) fn key(name: &str, agent: &str, arguments: &Value) -> String {
@@ -69,7 +69,7 @@ fn written(number: &Number) -> String {
     let scientific = format!("{float:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>() {
-        Ok(exponent) if !PLAIN.contains(&exponent) => {
+        Ok(exponent) if !PLAIN_EXPONENTS.contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
         }

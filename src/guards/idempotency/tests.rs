@@ -35,7 +35,7 @@ fn compiled(written: Value) -> (Rule, Vec<String>) {
     (rule, shown.collect())
 }
 
-struct Call {
+struct KeyedCall {
     caller: Caller,
     server: &'static str,
     tool: &'static str,
@@ -45,7 +45,7 @@ struct Call {
     header: Option<&'static str>,
 }
 
-impl Call {
+impl KeyedCall {
     fn with(arguments: Value) -> Self {
         let caller = caller("bot", Some("t_001"));
         Self {
@@ -73,22 +73,22 @@ impl Call {
             ..
         } = self;
         rule.key(
-            &Asked {
+            &KeyRequest {
                 caller,
                 server: &server,
                 tool,
                 arguments,
                 given,
             },
-            &Watched::observed(Mode::Observe).unwrap(),
+            &NotRepeated::observed(Mode::Observe).unwrap(),
         )
     }
 }
 
-fn given(key: &str) -> Call {
-    Call {
+fn given(key: &str) -> KeyedCall {
+    KeyedCall {
         meta: Some(json!(key)),
-        ..Call::with(json!({ "sku": "s1" }))
+        ..KeyedCall::with(json!({ "sku": "s1" }))
     }
 }
 
@@ -97,10 +97,10 @@ fn given(key: &str) -> Call {
 #[test]
 fn a_given_key_wins() {
     let rule = Rule::default();
-    let derived = Call::with(json!({ "sku": "s1" })).key(&rule).unwrap();
-    assert_eq!(derived.source(), Source::Derived);
+    let derived = KeyedCall::with(json!({ "sku": "s1" })).key(&rule).unwrap();
+    assert_eq!(derived.source(), KeySource::Derived);
     let meta = given("k-1").key(&rule).unwrap();
-    let argument = Call {
+    let argument = KeyedCall {
         argument: Some(json!("k-1")),
         meta: None,
         ..given("")
@@ -109,10 +109,10 @@ fn a_given_key_wins() {
     .unwrap();
     assert_eq!(
         (meta.source(), argument.source()),
-        (Source::Meta, Source::Argument)
+        (KeySource::Meta, KeySource::Argument)
     );
     for header in ["k-1", "\"k-1\"", " \"k-\\1\" "] {
-        let header = Call {
+        let header = KeyedCall {
             header: Some(header),
             meta: None,
             ..given("")
@@ -121,7 +121,7 @@ fn a_given_key_wins() {
         .unwrap();
         assert_eq!(
             (header.source(), header.call_key()),
-            (Source::Header, meta.call_key())
+            (KeySource::Header, meta.call_key())
         );
     }
     assert_eq!(argument.call_key(), meta.call_key());
@@ -137,39 +137,39 @@ fn a_key_means_something_for_its_agent_tenant_and_tool_only() {
     let calls = [
         given("k"),
         given("k2"),
-        Call {
+        KeyedCall {
             caller: caller("bot2", Some("t_001")),
             ..given("k")
         },
-        Call {
+        KeyedCall {
             caller: caller("bot", Some("t_002")),
             ..given("k")
         },
-        Call {
+        KeyedCall {
             caller: caller("bot", None),
             ..given("k")
         },
-        Call {
+        KeyedCall {
             caller: caller("bot", Some("")),
             ..given("k")
         },
-        Call {
+        KeyedCall {
             caller: caller("t_001bot", None),
             ..given("k")
         },
-        Call {
+        KeyedCall {
             server: "shop2",
             ..given("k")
         },
-        Call {
+        KeyedCall {
             tool: "create",
             ..given("_orderk")
         },
-        Call {
+        KeyedCall {
             tool: "create_orderk",
             ..given("\u{20}")
         },
-        Call {
+        KeyedCall {
             meta: None,
             ..given("")
         },
@@ -198,7 +198,7 @@ fn unusable_keys_are_refused() {
         json!(null),
         json!(["k"]),
     ] {
-        let refused = Call {
+        let refused = KeyedCall {
             meta: Some(bad.clone()),
             ..given("")
         }
@@ -214,7 +214,7 @@ fn unusable_keys_are_refused() {
     for good in ["k".repeat(255), "顾".repeat(255), "a b\u{301}".to_owned()] {
         assert!(given(&good).key(&rule).is_ok(), "{good}");
     }
-    let two = Call {
+    let two = KeyedCall {
         header: Some("other"),
         ..given("k")
     }
@@ -225,7 +225,7 @@ fn unusable_keys_are_refused() {
         "{}",
         two.words()
     );
-    let required = Call::with(json!({}))
+    let required = KeyedCall::with(json!({}))
         .key(&self::rule(json!({ "require": true })))
         .unwrap_err();
     assert_eq!(required.code(), "idempotency_key_required");
@@ -242,7 +242,7 @@ fn unusable_keys_are_refused() {
 fn equal_arguments_have_one_fingerprint() {
     let rule = Rule::default();
     let key = |arguments: &str| {
-        Call::with(serde_json::from_str(arguments).unwrap())
+        KeyedCall::with(serde_json::from_str(arguments).unwrap())
             .key(&rule)
             .unwrap()
     };
@@ -277,7 +277,7 @@ fn equal_arguments_have_one_fingerprint() {
 #[test]
 fn a_key_can_be_made_of_some_arguments() {
     let rule = rule(json!({ "derive": ["/tenant", "/order/id"] }));
-    let key = |arguments: Value| Call::with(arguments).key(&rule);
+    let key = |arguments: Value| KeyedCall::with(arguments).key(&rule);
     let first = key(json!({ "tenant": "t", "order": { "id": 1 }, "memo": "a" })).unwrap();
     let again = key(json!({ "tenant": "t", "order": { "id": 1.0 }, "memo": "b" })).unwrap();
     assert_eq!(first.call_key(), again.call_key());
@@ -298,16 +298,16 @@ fn a_key_can_be_made_of_some_arguments() {
 fn the_documents_formula_is_there() {
     let rule = rule(json!({ "derive": "sha256-32" }));
     let order = json!({ "sku": "s1", "business_id": "b1", "amount": 3 });
-    let call = Call {
+    let call = KeyedCall {
         caller: caller("u_1", Some("t_001")),
-        ..Call::with(order)
+        ..KeyedCall::with(order)
     };
     let key = call.key(&rule).unwrap();
     assert_eq!(
         key.upstream_key(ActionId::generate()),
         "17a18697bf690ebed865fd2594482433"
     );
-    let other = Call {
+    let other = KeyedCall {
         caller: caller("u_1", Some("t_002")),
         ..call
     }
@@ -325,7 +325,7 @@ fn keys_end() {
     let given_key = given("k").key(&usual).unwrap();
     assert_eq!((given_key.ttl(), given_key.keep()), (hour, days));
     let windowed = rule(json!({ "ttl": "2h", "window": "5m" }));
-    let derived = Call::with(json!({})).key(&windowed).unwrap();
+    let derived = KeyedCall::with(json!({})).key(&windowed).unwrap();
     assert_eq!(
         (derived.ttl(), derived.keep()),
         (Duration::from_mins(5), Duration::ZERO)
@@ -467,13 +467,19 @@ fn a_probe_tells_found_from_absent_from_unclear() {
     );
     assert_eq!(probe.ask(&json!({}), "k"), None);
     let (early, late) = (Duration::from_secs(9), Duration::from_secs(10));
-    assert_eq!(probe.read(&json!({ "orders": [1] }), early), Verdict::Found);
+    assert_eq!(
+        probe.read(&json!({ "orders": [1] }), early),
+        ProbeVerdict::Found
+    );
     assert_eq!(
         probe.read(&json!({ "orders": [] }), early),
-        Verdict::Unclear
+        ProbeVerdict::Unclear
     );
-    assert_eq!(probe.read(&json!({ "orders": [] }), late), Verdict::Absent);
-    assert_eq!(probe.read(&json!("no orders"), late), Verdict::Unclear);
+    assert_eq!(
+        probe.read(&json!({ "orders": [] }), late),
+        ProbeVerdict::Absent
+    );
+    assert_eq!(probe.read(&json!("no orders"), late), ProbeVerdict::Unclear);
 }
 
 #[test]

@@ -7,13 +7,14 @@ use serde::Deserialize;
 use std::time::Duration;
 
 /// How long most services remember a key.
-const WINDOW: Duration = Duration::from_hours(24);
-const WINDOWS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 365));
-const MARGIN: Duration = Duration::from_mins(5);
+const DEFAULT_REMEMBERED_WINDOW: Duration = Duration::from_hours(24);
+const REMEMBERED_WINDOW_BOUNDS: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_hours(24 * 365));
+const WINDOW_MARGIN: Duration = Duration::from_mins(5);
 /// What begins with it is ours.
-const OURS: &str = "dev.toolgate/";
+const OWN_META_PREFIX: &str = "dev.toolgate/";
 /// Headers that toolgate or HTTP itself writes.
-const TAKEN: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "authorization",
     "connection",
@@ -36,7 +37,7 @@ const TAKEN: &[&str] = &[
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "UpstreamKey")]
-pub struct Settings {
+pub struct UpstreamKeySettings {
     /// The tool's argument that takes it. One that the agent gives is the call's key, and stays.
     pub argument: Option<String>,
     /// The key of `_meta` that takes it.
@@ -62,15 +63,15 @@ pub enum Placement {
 
 /// As run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstream {
+pub struct UpstreamKeyRule {
     /// Where the key goes.
     pub place: Placement,
     /// How long after it was first sent a key may be sent again and prove the same.
     pub trusted: Duration,
 }
 
-impl Settings {
-    pub(super) fn compile(self, problems: &mut Problems) -> Option<Upstream> {
+impl UpstreamKeySettings {
+    pub(super) fn compile(self, problems: &mut Problems) -> Option<UpstreamKeyRule> {
         let Self {
             argument,
             meta,
@@ -78,14 +79,20 @@ impl Settings {
             window,
             margin,
         } = self;
-        let window = between("window", window.as_deref(), WINDOWS, problems).unwrap_or(WINDOW);
+        let window = between(
+            "window",
+            window.as_deref(),
+            REMEMBERED_WINDOW_BOUNDS,
+            problems,
+        )
+        .unwrap_or(DEFAULT_REMEMBERED_WINDOW);
         let margin = between(
             "margin",
             margin.as_deref(),
-            (Duration::ZERO, WINDOWS.1),
+            (Duration::ZERO, REMEMBERED_WINDOW_BOUNDS.1),
             problems,
         );
-        let margin = margin.unwrap_or(MARGIN.min(window / 2));
+        let margin = margin.unwrap_or(WINDOW_MARGIN.min(window / 2));
         if margin >= window {
             let hint = "a key would never be relied on: lower `margin`";
             problems.under("margin", |problems| {
@@ -103,7 +110,7 @@ impl Settings {
             }
         };
         judge(&place, problems);
-        Some(Upstream {
+        Some(UpstreamKeyRule {
             place,
             trusted: window.saturating_sub(margin),
         })
@@ -123,7 +130,7 @@ fn judge(place: &Placement, problems: &mut Problems) {
         Placement::Meta(key) => problems.under("meta", |problems| {
             if key.trim().is_empty() {
                 problems.error("is blank", "name the key that the tool server reads");
-            } else if key.starts_with(OURS)
+            } else if key.starts_with(OWN_META_PREFIX)
                 || key == "progressToken"
                 || key.starts_with("io.modelcontextprotocol/")
             {
@@ -140,7 +147,7 @@ fn judge(place: &Placement, problems: &mut Problems) {
                     "is no name of a header",
                     "use letters, digits and `-`, such as Idempotency-Key",
                 );
-            } else if TAKEN.contains(&name.as_str()) || name.starts_with("mcp-") {
+            } else if RESERVED_HEADERS.contains(&name.as_str()) || name.starts_with("mcp-") {
                 problems.error(
                     "is a header with a meaning of its own",
                     "such as Idempotency-Key",

@@ -6,17 +6,17 @@ use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
 use crate::model::rate::{Meter, Rate};
-use crate::model::reads::Reads;
+use crate::model::reads::SchemaReader;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Messages of one agent, if nothing is said: more than any model sends.
-pub(super) const RATE: Rate = Rate {
+pub(super) const DEFAULT_MESSAGE_RATE: Rate = Rate {
     calls: 60_000,
     per: 60_000,
 };
 /// Generations at most.
-const DEPTH: usize = 8;
+const MAX_GENERATIONS: usize = 8;
 
 /// The callers of `settings`, in their order.
 pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> Vec<Arc<Caller>> {
@@ -33,7 +33,7 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
         }));
     }
     let mut made: Vec<Option<Arc<Caller>>> = vec![None; settings.len()];
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_GENERATIONS {
         let before = made.clone();
         for (index, one) in settings
             .iter()
@@ -100,7 +100,7 @@ fn paces<'s>(
             });
         });
     }
-    let meter = |rate: Option<Rate>| Arc::new(Meter::new(rate.unwrap_or(RATE)));
+    let meter = |rate: Option<Rate>| Arc::new(Meter::new(rate.unwrap_or(DEFAULT_MESSAGE_RATE)));
     rates
         .into_iter()
         .map(|(agent, rate)| (agent, meter(rate)))
@@ -139,7 +139,7 @@ fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
 
 fn caller(
     settings: &CallerSettings,
-    (reads, pace): (Reads, &Arc<Meter>),
+    (reads, pace): (SchemaReader, &Arc<Meter>),
     parents: Vec<Arc<Caller>>,
 ) -> Caller {
     let named = Caller::named(&settings.agent);
@@ -173,8 +173,9 @@ fn judge(
         });
     }
     let Some(made) = made else {
-        let message =
-            format!("its parents go round in a circle, or over more than {DEPTH} generations");
+        let message = format!(
+            "its parents go round in a circle, or over more than {MAX_GENERATIONS} generations"
+        );
         return problems.under("parent", |problems| {
             problems.error(message, "take one `parent` away");
         });

@@ -2,19 +2,19 @@
 //! otherwise.
 
 use crate::model::diagnostic::Problems;
-use crate::model::reads::{Caps, Profile, Reads};
+use crate::model::reads::{Caps, Profile, SchemaReader};
 use crate::schema::limits;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Names are cut to so many characters at least: a server's name has to stay whole.
-const SHORTEST_NAME: usize = 48;
+const NAME_CHARS_MIN: usize = 48;
 
 /// What the caller's model and program take, where toolgate does not know it from `model`.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Schemas")]
-pub struct Settings {
+pub struct SchemaSettings {
     /// What the tools' schemas are fitted to [default: what `model` takes; `none` without a model]
     pub profile: Option<Profile>,
     /// The program that the agent runs in, where that takes only so many tools, or such names:
@@ -26,9 +26,9 @@ pub struct Settings {
     pub max_name_len: Option<usize>,
 }
 
-impl Settings {
+impl SchemaSettings {
     /// What a caller of this model reads.
-    pub(super) fn compile(self, model: Option<&str>, problems: &mut Problems) -> Reads {
+    pub(super) fn compile(self, model: Option<&str>, problems: &mut Problems) -> SchemaReader {
         let Self {
             profile,
             client,
@@ -53,8 +53,8 @@ impl Settings {
                 problems.error("lists nothing", "1 or more");
             });
         }
-        if max_name_len.is_some_and(|longest| longest < SHORTEST_NAME) {
-            let hint = format!("{SHORTEST_NAME} or more, so that the server's name stays whole");
+        if max_name_len.is_some_and(|longest| longest < NAME_CHARS_MIN) {
+            let hint = format!("{NAME_CHARS_MIN} or more, so that the server's name stays whole");
             problems.under("max_name_len", |problems| {
                 problems.error("is too short", hint);
             });
@@ -64,6 +64,6 @@ impl Settings {
         let profile = profile
             .or_else(|| model.map(limits::of_model))
             .unwrap_or(Profile::None);
-        Reads { profile, caps }
+        SchemaReader { profile, caps }
     }
 }

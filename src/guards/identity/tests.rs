@@ -3,8 +3,8 @@
 use super::*;
 use serde_json::{Value, json};
 
-const TOKEN: &str = "0123456789abcdef-support";
-const GATEWAY: &str = "0123456789abcdef-gateway";
+const AGENT_TOKEN: &str = "0123456789abcdef-support";
+const GATEWAY_TOKEN: &str = "0123456789abcdef-gateway";
 
 fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSettings {
     CallerSettings {
@@ -28,11 +28,11 @@ fn rule() -> Rule {
     let header = "X-Agent-Id".to_owned();
     let front_ends = vec![FrontEndSettings {
         name: "gateway".to_owned(),
-        token: Secret::new(GATEWAY.to_owned()),
+        token: Secret::new(GATEWAY_TOKEN.to_owned()),
         header,
     }];
     let callers = vec![
-        caller("support-bot", Some(TOKEN), None),
+        caller("support-bot", Some(AGENT_TOKEN), None),
         caller("web-bot", None, Some("gateway")),
     ];
     let mut problems = Problems::default();
@@ -56,24 +56,27 @@ fn only_a_known_token_makes_a_caller() {
         rule.identify(bearer, header(named))
             .map(|caller| caller.agent.to_string())
     };
-    assert_eq!(who(Some(TOKEN), None), Ok("support-bot".to_owned()));
+    assert_eq!(who(Some(AGENT_TOKEN), None), Ok("support-bot".to_owned()));
     assert_eq!(
-        who(Some(TOKEN), Some("web-bot")),
+        who(Some(AGENT_TOKEN), Some("web-bot")),
         Ok("support-bot".to_owned())
     );
     assert_eq!(
-        who(Some(GATEWAY), Some("web-bot")),
+        who(Some(GATEWAY_TOKEN), Some("web-bot")),
         Ok("web-bot".to_owned())
     );
     assert_eq!(
-        who(Some(GATEWAY), Some("support-bot")),
+        who(Some(GATEWAY_TOKEN), Some("support-bot")),
         Err(Unauthorized::UnknownAgent)
     );
-    assert_eq!(who(Some(GATEWAY), None), Err(Unauthorized::UnknownAgent));
+    assert_eq!(
+        who(Some(GATEWAY_TOKEN), None),
+        Err(Unauthorized::UnknownAgent)
+    );
     assert_eq!(who(None, Some("web-bot")), Err(Unauthorized::NoToken));
     assert_eq!(who(Some(""), None), Err(Unauthorized::UnknownToken));
     assert_eq!(
-        who(Some(&TOKEN[..TOKEN.len() - 1]), None),
+        who(Some(&AGENT_TOKEN[..AGENT_TOKEN.len() - 1]), None),
         Err(Unauthorized::UnknownToken)
     );
 }
@@ -82,7 +85,7 @@ fn only_a_known_token_makes_a_caller() {
 fn no_token_is_kept_or_printed() {
     let shown = format!("{:?}", rule());
     assert!(
-        !shown.contains(TOKEN) && !shown.contains(GATEWAY),
+        !shown.contains(AGENT_TOKEN) && !shown.contains(GATEWAY_TOKEN),
         "{shown}"
     );
 }
@@ -91,7 +94,7 @@ fn no_token_is_kept_or_printed() {
 fn without_callers_everybody_is_anonymous() {
     let rule = Settings::default().compile(&mut Problems::default());
     let caller = rule.identify(None, |_| None).unwrap();
-    assert_eq!(caller.agent.as_str(), ANONYMOUS);
+    assert_eq!(caller.agent.as_str(), ANONYMOUS_AGENT);
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
 }
 
@@ -108,9 +111,9 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         };
         let first = CallerSettings {
             rate: rate(),
-            ..caller("a", Some(TOKEN), None)
+            ..caller("a", Some(AGENT_TOKEN), None)
         };
-        let second = caller("a", Some(GATEWAY), None);
+        let second = caller("a", Some(GATEWAY_TOKEN), None);
         let other = CallerSettings {
             rate: rate(),
             ..caller("b", Some("0123456789abcdef-other"), None)
@@ -127,9 +130,9 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         caller.pace.as_ref().unwrap().take(now).is_ok()
     };
     let rule = compiled(3);
-    assert!(take(&rule, TOKEN) && take(&rule, GATEWAY) && take(&rule, TOKEN));
+    assert!(take(&rule, AGENT_TOKEN) && take(&rule, GATEWAY_TOKEN) && take(&rule, AGENT_TOKEN));
     assert!(
-        !take(&rule, GATEWAY) && !take(&rule, TOKEN),
+        !take(&rule, GATEWAY_TOKEN) && !take(&rule, AGENT_TOKEN),
         "two tokens are one agent"
     );
     assert!(
@@ -138,10 +141,10 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
     );
     let reloaded = compiled(3);
     reloaded.succeed(&rule);
-    assert!(!take(&reloaded, TOKEN) && take(&reloaded, "0123456789abcdef-other"));
+    assert!(!take(&reloaded, AGENT_TOKEN) && take(&reloaded, "0123456789abcdef-other"));
     let changed = compiled(5);
     changed.succeed(&reloaded);
-    assert!(take(&changed, TOKEN), "another rate begins anew");
+    assert!(take(&changed, AGENT_TOKEN), "another rate begins anew");
     let nobody = Settings::default().compile(&mut Problems::default());
     assert!(nobody.identify(None, |_| None).unwrap().pace.is_some());
 }
@@ -151,7 +154,7 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
 #[test]
 fn only_true_makes_an_owner() {
     let written = |owner: Option<Value>| {
-        let mut caller = json!({ "agent": "a", "token": TOKEN });
+        let mut caller = json!({ "agent": "a", "token": AGENT_TOKEN });
         if let Some(owner) = owner {
             caller["owner"] = owner;
         }
@@ -198,8 +201,8 @@ fn a_child_has_its_parents_and_no_more_than_they() {
                 .collect::<Vec<_>>(),
         )
     };
-    let main = || caller("main", Some(TOKEN), None);
-    let mut other = caller("main", Some(GATEWAY), None);
+    let main = || caller("main", Some(AGENT_TOKEN), None);
+    let mut other = caller("main", Some(GATEWAY_TOKEN), None);
     other.group = Some("support".to_owned());
     let same = caller("main", Some("0123456789abcdef-again"), None);
     let (rule, problems) = compiled(vec![child("main", &|_| ()), main(), other, same]);

@@ -4,7 +4,7 @@ use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 
 #[derive(Debug)]
-enum Part {
+enum ReachPart {
     Text(String),
     Tenant,
     Agent,
@@ -13,9 +13,9 @@ enum Part {
 
 /// One pattern. Matches the whole text.
 #[derive(Debug)]
-pub(super) struct Pattern(Vec<Part>);
+pub(super) struct ReachPattern(Vec<ReachPart>);
 
-impl Pattern {
+impl ReachPattern {
     /// Reads a pattern; notes a placeholder that doesn't exist.
     pub(super) fn compile(pattern: &str, problems: &mut Problems) -> Option<Self> {
         let mut parts = Vec::new();
@@ -23,12 +23,12 @@ impl Pattern {
         while let Some(at) = rest.find(['*', '{', '}']) {
             let (text, special) = rest.split_at(at);
             if !text.is_empty() {
-                parts.push(Part::Text(text.to_owned()));
+                parts.push(ReachPart::Text(text.to_owned()));
             }
             let (part, length) = match special {
-                _ if special.starts_with('*') => (Part::Any, 1),
-                _ if special.starts_with("{tenant}") => (Part::Tenant, "{tenant}".len()),
-                _ if special.starts_with("{agent}") => (Part::Agent, "{agent}".len()),
+                _ if special.starts_with('*') => (ReachPart::Any, 1),
+                _ if special.starts_with("{tenant}") => (ReachPart::Tenant, "{tenant}".len()),
+                _ if special.starts_with("{agent}") => (ReachPart::Agent, "{agent}".len()),
                 _ => {
                     let hint = "the placeholders are `{tenant}` and `{agent}`";
                     problems.error("a `{` or `}` that belongs to no known placeholder", hint);
@@ -39,7 +39,7 @@ impl Pattern {
             rest = special.get(length..).unwrap_or_default();
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(ReachPart::Text(rest.to_owned()));
         }
         if parts.is_empty() {
             problems.error(
@@ -59,13 +59,13 @@ impl Pattern {
         let mut pieces = vec![String::new()];
         for part in &self.0 {
             let fixed = match part {
-                Part::Text(text) => text.as_str(),
-                Part::Agent => caller.agent.as_str(),
-                Part::Tenant => match &caller.tenant {
+                ReachPart::Text(text) => text.as_str(),
+                ReachPart::Agent => caller.agent.as_str(),
+                ReachPart::Tenant => match &caller.tenant {
                     Some(tenant) => tenant.as_str(),
                     None => return false,
                 },
-                Part::Any => {
+                ReachPart::Any => {
                     pieces.push(String::new());
                     continue;
                 }

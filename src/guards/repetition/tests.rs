@@ -13,10 +13,10 @@ fn rule(written: Value) -> (Rule, usize) {
 }
 
 /// Each letter a call, its case its outcome.
-fn history(text: &str) -> Vec<Seen> {
+fn history(text: &str) -> Vec<SeenCall> {
     let seen = |letter: char| {
         let call = u64::from(letter.to_ascii_lowercase());
-        Seen {
+        SeenCall {
             call,
             outcome: u64::from(letter),
             refused: false,
@@ -37,8 +37,12 @@ fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
         Ok(Allowed {
             warning: Some(_), ..
         }) => "warned",
-        Err(Refusal::LoopDetected { pattern: SAME }) => "same",
-        Err(Refusal::LoopDetected { pattern: IN_TURN }) => "in turn",
+        Err(Refusal::LoopDetected {
+            pattern: SAME_CALL_MESSAGE,
+        }) => "same",
+        Err(Refusal::LoopDetected {
+            pattern: PING_PONG_MESSAGE,
+        }) => "in turn",
         Err(other) => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! One thing that is taken out of results: what stands at a place, or what matches a pattern.
 
-use crate::mcp::json::place::Step;
+use crate::mcp::json::path_edit::PathStep;
 use crate::mcp::json::{Scalar, Text};
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::{is_pointer, steps};
@@ -9,19 +9,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Longest pattern in bytes (SECURITY §4).
-const LONGEST_PATTERN: usize = 512;
+const PATTERN_BYTES_MAX: usize = 512;
 /// Longest replacement in bytes.
-const LONGEST_WITH: usize = 256;
+const REPLACEMENT_BYTES_MAX: usize = 256;
 /// Shorter values, in bytes, occur by themselves: taken out of one place, they stay in others.
-const SHORTEST: usize = 4;
+const VALUE_BYTES_MIN: usize = 4;
 /// What stands for what was taken out.
-const WITH: &str = "[redacted]";
+const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
 /// What is taken out: one of `pointer` and `pattern`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Redaction")]
-pub struct Settings {
+pub struct RedactionSettings {
     /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every
     /// member or element.
     pub pointer: Option<String>,
@@ -35,20 +35,20 @@ pub struct Settings {
 /// As run.
 #[derive(Debug)]
 pub(super) enum Redaction {
-    Place { path: Vec<Step>, with: Text },
+    Place { path: Vec<PathStep>, with: Text },
     Pattern { pattern: Regular, with: String },
 }
 
-impl Settings {
+impl RedactionSettings {
     pub(super) fn compile(self, problems: &mut Problems) -> Option<Redaction> {
         let Self {
             pointer,
             pattern,
             with,
         } = self;
-        let with = with.unwrap_or_else(|| WITH.to_owned());
-        if with.len() > LONGEST_WITH {
-            let message = format!("is longer than {LONGEST_WITH} bytes");
+        let with = with.unwrap_or_else(|| DEFAULT_REPLACEMENT.to_owned());
+        if with.len() > REPLACEMENT_BYTES_MAX {
+            let message = format!("is longer than {REPLACEMENT_BYTES_MAX} bytes");
             problems.under("with", |problems| problems.error(message, "shorten it"));
         }
         match (pointer, pattern) {
@@ -62,9 +62,9 @@ impl Settings {
                 }
                 let path = steps(&pointer).into_iter().map(|step| {
                     if step == "*" {
-                        Step::Each
+                        PathStep::Each
                     } else {
-                        Step::To(step)
+                        PathStep::To(step)
                     }
                 });
                 Some(Redaction::Place {
@@ -89,9 +89,9 @@ impl Settings {
 
 fn compile(pattern: &str, problems: &mut Problems) -> Option<Regular> {
     let hint = "write a regular expression in RE2 syntax: no look-around, no back-references";
-    if pattern.len() > LONGEST_PATTERN {
+    if pattern.len() > PATTERN_BYTES_MAX {
         problems.error(
-            format!("is longer than {LONGEST_PATTERN} bytes"),
+            format!("is longer than {PATTERN_BYTES_MAX} bytes"),
             "make several of it",
         );
         return None;
@@ -113,7 +113,7 @@ fn compile(pattern: &str, problems: &mut Problems) -> Option<Regular> {
 }
 
 /// What a value that was taken out may be called in a plain text.
-pub(super) fn said(value: &Text) -> Option<String> {
+pub(super) fn plain_text(value: &Text) -> Option<String> {
     if value.is_object() || value.is_array() || value.is_null() {
         return None;
     }
@@ -121,13 +121,13 @@ pub(super) fn said(value: &Text) -> Option<String> {
         || String::from_utf8_lossy(value.as_bytes()).into_owned(),
         std::borrow::Cow::into_owned,
     );
-    (said.len() >= SHORTEST && !matches!(said.as_str(), "true" | "false")).then_some(said)
+    (said.len() >= VALUE_BYTES_MIN && !matches!(said.as_str(), "true" | "false")).then_some(said)
 }
 
 /// Whether a string is the protocol's: kinds, and handles that the server must get back as it gave
 /// them.
 pub(super) fn is_protocol(one: &Scalar<'_>) -> bool {
-    const KINDS: [&str; 6] = [
+    const PROTOCOL_KINDS: [&str; 6] = [
         "text",
         "image",
         "audio",
@@ -137,7 +137,7 @@ pub(super) fn is_protocol(one: &Scalar<'_>) -> bool {
     ];
     match one.under {
         b"requestState" | b"taskId" | b"resultType" | b"progressToken" | b"elicitationId" => true,
-        b"type" => KINDS.contains(&&*one.value()),
+        b"type" => PROTOCOL_KINDS.contains(&&*one.value()),
         _ => false,
     }
 }

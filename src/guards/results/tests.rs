@@ -17,7 +17,7 @@ fn rule(settings: &Value) -> Rule {
 }
 
 fn result(body: &str) -> Message {
-    let body = Text::read(Bytes::copy_from_slice(body.as_bytes()), &FROM_SERVER).unwrap();
+    let body = Text::read(Bytes::copy_from_slice(body.as_bytes()), &SERVER_JSON_LIMITS).unwrap();
     Message::response(None, body, false)
 }
 
@@ -138,7 +138,7 @@ fn what_is_too_long_is_withheld() {
         (&value["isError"], &value["resultType"]),
         (&json!(false), &json!("complete"))
     );
-    assert!(shaped(&settings, &written).len() < LEAST_BYTES);
+    assert!(shaped(&settings, &written).len() < RESULT_BYTES_MIN);
     let failed = written.replace("false", "true");
     assert!(
         shaped(&settings, &failed).contains(r#""isError":true"#),

@@ -2,13 +2,13 @@
 //! schema does not let in, values that it refuses, and arguments that are nobody's to change.
 
 use super::Rule;
-use super::place::Place;
+use super::place::ArgumentPlace;
 use crate::model::diagnostic::Problems;
 use crate::schema::Schema;
 use serde_json::Value;
 
 /// What to do about a step that makes a key.
-const KEYS: &str = "take the step away; for a key of your own making write `idempotency: { derive: [/order_id], upstream: { argument: NAME } }`";
+const KEY_STEP_HINT: &str = "take the step away; for a key of your own making write `idempotency: { derive: [/order_id], upstream: { argument: NAME } }`";
 
 impl Rule {
     /// Judges the steps by `schema`, the contract's own; `holders`: the arguments, by name, that
@@ -16,7 +16,7 @@ impl Rule {
     pub fn judge_by(&self, schema: &Value, holders: &[&str], problems: &mut Problems) {
         for (index, (_, change)) in self.steps.iter().enumerate() {
             let verb = change.verb();
-            let mut at = |place: &Place, within: usize, judge: &dyn Fn(&mut Problems)| {
+            let mut at = |place: &ArgumentPlace, within: usize, judge: &dyn Fn(&mut Problems)| {
                 let key = change.key(within, place);
                 problems.under(index.to_string(), |problems| {
                     problems.under(verb, |problems| {
@@ -31,7 +31,7 @@ impl Rule {
                 if holders.contains(&place.argument()) {
                     at(place, within, &|problems| {
                         problems
-                            .error("this argument holds the call's idempotency key, which only its agent gives", KEYS);
+                            .error("this argument holds the call's idempotency key, which only its agent gives", KEY_STEP_HINT);
                     });
                 }
             }
@@ -52,7 +52,7 @@ impl Rule {
 }
 
 /// Where a closed object does not name it, no call can have it.
-fn judge_place(schema: &Value, place: &Place, problems: &mut Problems) {
+fn judge_place(schema: &Value, place: &ArgumentPlace, problems: &mut Problems) {
     let mut at = schema;
     for step in &place.path {
         let Some(properties) = at.get("properties").and_then(Value::as_object) else {
@@ -72,7 +72,7 @@ fn judge_place(schema: &Value, place: &Place, problems: &mut Problems) {
 }
 
 /// A value that the contract itself refuses would refuse every call.
-fn judge_value(schema: &Value, place: &Place, value: &Value, problems: &mut Problems) {
+fn judge_value(schema: &Value, place: &ArgumentPlace, value: &Value, problems: &mut Problems) {
     let below = place
         .path
         .iter()

@@ -1,8 +1,10 @@
 //! What one step does to the arguments.
 
-use super::place::Place;
-use super::{Bounds, Written};
-use crate::expression::{Compiled, Gathering, Reading, Seen, TOO_LONG};
+use super::place::ArgumentPlace;
+use super::{Bounds, StepSettings};
+use crate::expression::{
+    ARGUMENTS_TOO_LONG_MESSAGE, CompiledExpression, ExpressionSet, ExpressionSetBuilder, LazyCaller,
+};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use serde_json::{Map, Number, Value};
@@ -10,27 +12,27 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// What a computed value may be long, in bytes of JSON: as much as expressions may read.
-const MAX_COMPUTED: usize = 64 << 10;
+const COMPUTED_VALUE_BYTES_MAX: usize = 64 << 10;
 /// Pointers of one step at most.
-const MAX_POINTERS: usize = 64;
-const NO_NUMBER: &str = "what it bounds is not a number";
-const NO_VALUE: &str = "its expression has no value for these arguments";
-const TOO_MUCH: &str = "its expression makes more than 64 KiB";
+const MAX_STEP_POINTERS: usize = 64;
+const NOT_A_NUMBER_MESSAGE: &str = "what it bounds is not a number";
+const NO_VALUE_MESSAGE: &str = "its expression has no value for these arguments";
+const VALUE_TOO_LONG_MESSAGE: &str = "its expression makes more than 64 KiB";
 
 /// One step, compiled.
-pub(super) enum Change {
-    Set(Vec<(Place, Value)>),
-    Default(Vec<(Place, Value)>),
-    Remove(Vec<Place>),
-    Clamp(Vec<(Place, Bounds)>),
+pub(super) enum RewriteChange {
+    Set(Vec<(ArgumentPlace, Value)>),
+    Default(Vec<(ArgumentPlace, Value)>),
+    Remove(Vec<ArgumentPlace>),
+    Clamp(Vec<(ArgumentPlace, Bounds)>),
     Compute {
-        reading: Reading,
+        reading: ExpressionSet,
         reads: Vec<Vec<String>>,
-        lines: Vec<(Place, Compiled)>,
+        lines: Vec<(ArgumentPlace, CompiledExpression)>,
     },
 }
 
-impl std::fmt::Debug for Change {
+impl std::fmt::Debug for RewriteChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -44,8 +46,8 @@ impl std::fmt::Debug for Change {
 }
 
 /// Compiles the one thing that a step does.
-pub(super) fn compile(written: Written, problems: &mut Problems) -> Option<Change> {
-    let Written {
+pub(super) fn compile(written: StepSettings, problems: &mut Problems) -> Option<RewriteChange> {
+    let StepSettings {
         name: _,
         set,
         default,
@@ -54,10 +56,12 @@ pub(super) fn compile(written: Written, problems: &mut Problems) -> Option<Chang
         compute,
     } = written;
     let mut changes = Vec::new();
-    changes.extend(set.map(|values| Change::Set(values_at("set", values, problems))));
-    changes.extend(default.map(|values| Change::Default(values_at("default", values, problems))));
-    changes.extend(remove.map(|pointers| Change::Remove(removed(&pointers, problems))));
-    changes.extend(clamp.map(|bounds| Change::Clamp(bounded(bounds, problems))));
+    changes.extend(set.map(|values| RewriteChange::Set(values_at("set", values, problems))));
+    changes.extend(
+        default.map(|values| RewriteChange::Default(values_at("default", values, problems))),
+    );
+    changes.extend(remove.map(|pointers| RewriteChange::Remove(removed(&pointers, problems))));
+    changes.extend(clamp.map(|bounds| RewriteChange::Clamp(bounded(bounds, problems))));
     changes.extend(compute.map(|lines| computed(lines, problems)));
     if changes.len() != 1 {
         let hint = "write one of `set`, `default`, `remove`, `clamp`, `compute`; the next step does the next thing";
@@ -69,8 +73,8 @@ pub(super) fn compile(written: Written, problems: &mut Problems) -> Option<Chang
             "changes no argument",
             "name an argument by its JSON pointer, such as `/limit`",
         ),
-        many if many > MAX_POINTERS => problems.error(
-            format!("more than {MAX_POINTERS} pointers"),
+        many if many > MAX_STEP_POINTERS => problems.error(
+            format!("more than {MAX_STEP_POINTERS} pointers"),
             "write two steps",
         ),
         _ => {}
@@ -82,12 +86,12 @@ fn values_at(
     verb: &str,
     values: Map<String, Value>,
     problems: &mut Problems,
-) -> Vec<(Place, Value)> {
+) -> Vec<(ArgumentPlace, Value)> {
     problems.under(verb, |problems| {
         let place = |(pointer, value): (String, Value)| {
             problems
                 .under(pointer.clone(), |problems| {
-                    Place::compile(&pointer, problems)
+                    ArgumentPlace::compile(&pointer, problems)
                 })
                 .map(|place| (place, value))
         };
@@ -95,19 +99,22 @@ fn values_at(
     })
 }
 
-fn removed(pointers: &[String], problems: &mut Problems) -> Vec<Place> {
+fn removed(pointers: &[String], problems: &mut Problems) -> Vec<ArgumentPlace> {
     problems.under("remove", |problems| {
         let numbered = pointers.iter().enumerate();
         let place = |(index, pointer): (usize, &String)| {
             problems.under(index.to_string(), |problems| {
-                Place::compile(pointer, problems)
+                ArgumentPlace::compile(pointer, problems)
             })
         };
         numbered.filter_map(place).collect()
     })
 }
 
-fn bounded(bounds: BTreeMap<String, Bounds>, problems: &mut Problems) -> Vec<(Place, Bounds)> {
+fn bounded(
+    bounds: BTreeMap<String, Bounds>,
+    problems: &mut Problems,
+) -> Vec<(ArgumentPlace, Bounds)> {
     problems.under("clamp", |problems| {
         let place = |(pointer, bounds): (String, Bounds)| {
             problems.under(pointer.clone(), |problems| {
@@ -121,26 +128,27 @@ fn bounded(bounds: BTreeMap<String, Bounds>, problems: &mut Problems) -> Vec<(Pl
                     }
                     _ => {}
                 }
-                Place::compile(&pointer, problems).map(|place| (place, bounds))
+                ArgumentPlace::compile(&pointer, problems).map(|place| (place, bounds))
             })
         };
         bounds.into_iter().filter_map(place).collect()
     })
 }
 
-fn computed(lines: BTreeMap<String, String>, problems: &mut Problems) -> Change {
-    let mut gathering = Gathering::default();
+fn computed(lines: BTreeMap<String, String>, problems: &mut Problems) -> RewriteChange {
+    let mut gathering = ExpressionSetBuilder::default();
     let compiled = problems.under("compute", |problems| {
         let mut line = |(pointer, source): (String, String)| {
             problems.under(pointer.clone(), |problems| {
                 let expression = gathering.read(&source, problems);
-                Place::compile(&pointer, problems).zip(expression.map(|(_, compiled)| compiled))
+                ArgumentPlace::compile(&pointer, problems)
+                    .zip(expression.map(|(_, compiled)| compiled))
             })
         };
         lines.into_iter().filter_map(&mut line).collect()
     });
     let (reading, reads) = gathering.finish();
-    Change::Compute {
+    RewriteChange::Compute {
         reading,
         reads,
         lines: compiled,
@@ -164,7 +172,7 @@ fn compare(one: &Number, other: &Number) -> Ordering {
         .unwrap_or(Ordering::Equal)
 }
 
-impl Change {
+impl RewriteChange {
     /// The word in the file.
     pub(super) fn verb(&self) -> &'static str {
         match self {
@@ -177,7 +185,7 @@ impl Change {
     }
 
     /// Where it works.
-    pub(super) fn places(&self) -> Box<dyn Iterator<Item = &Place> + '_> {
+    pub(super) fn places(&self) -> Box<dyn Iterator<Item = &ArgumentPlace> + '_> {
         match self {
             Self::Set(values) | Self::Default(values) => {
                 Box::new(values.iter().map(|(place, _)| place))
@@ -189,7 +197,7 @@ impl Change {
     }
 
     /// Under which key below its verb the `nth` place stands in the file.
-    pub(super) fn key(&self, nth: usize, place: &Place) -> String {
+    pub(super) fn key(&self, nth: usize, place: &ArgumentPlace) -> String {
         if let Self::Remove(_) = self {
             nth.to_string()
         } else {
@@ -198,7 +206,7 @@ impl Change {
     }
 
     /// The values it puts somewhere, as written.
-    pub(super) fn values(&self) -> &[(Place, Value)] {
+    pub(super) fn values(&self) -> &[(ArgumentPlace, Value)] {
         if let Self::Set(values) | Self::Default(values) = self {
             values
         } else {
@@ -207,7 +215,7 @@ impl Change {
     }
 
     /// The bounds it keeps numbers within.
-    pub(super) fn bounds(&self) -> &[(Place, Bounds)] {
+    pub(super) fn bounds(&self) -> &[(ArgumentPlace, Bounds)] {
         if let Self::Clamp(bounds) = self {
             bounds
         } else {
@@ -261,7 +269,7 @@ impl Change {
         &self,
         caller: &Caller,
         arguments: &Value,
-    ) -> Result<Vec<(&Place, Option<Value>)>, &'static str> {
+    ) -> Result<Vec<(&ArgumentPlace, Option<Value>)>, &'static str> {
         Ok(match self {
             Self::Set(values) => values
                 .iter()
@@ -283,20 +291,22 @@ impl Change {
                         continue;
                     };
                     let Value::Number(number) = value else {
-                        return Err(NO_NUMBER);
+                        return Err(NOT_A_NUMBER_MESSAGE);
                     };
                     wanted.push((place, Some(Value::Number(bounds.nearest(number).clone()))));
                 }
                 wanted
             }
             Self::Compute { reading, lines, .. } => {
-                let seen = Seen::new(caller);
-                let sight = reading.sight(&seen, arguments).ok_or(TOO_LONG)?;
+                let seen = LazyCaller::new(caller);
+                let sight = reading
+                    .sight(&seen, arguments)
+                    .ok_or(ARGUMENTS_TOO_LONG_MESSAGE)?;
                 let mut wanted = Vec::new();
                 for (place, expression) in lines {
-                    let value = sight.value(expression).ok_or(NO_VALUE)?;
-                    if value.to_string().len() > MAX_COMPUTED {
-                        return Err(TOO_MUCH);
+                    let value = sight.value(expression).ok_or(NO_VALUE_MESSAGE)?;
+                    if value.to_string().len() > COMPUTED_VALUE_BYTES_MAX {
+                        return Err(VALUE_TOO_LONG_MESSAGE);
                     }
                     wanted.push((place, Some(value)));
                 }

@@ -1,7 +1,7 @@
 //! A hook's reason, as an agent may read it: plain text on one line, bounded (001-24).
 
 /// Characters at most.
-const MAX: usize = 200;
+const REASON_CHARS_MAX: usize = 200;
 
 /// `text` without what a reader does not see, or what moves what a reader sees.
 pub(super) fn shown(text: &str) -> String {
@@ -10,17 +10,21 @@ pub(super) fn shown(text: &str) -> String {
         .map(|letter| if letter.is_whitespace() { ' ' } else { letter });
     let seen: String = plain
         .filter(|letter| !letter.is_control() && !is_unseen(*letter))
-        .take(4 * MAX)
+        .take(4 * REASON_CHARS_MAX)
         .collect();
     let words = seen
         .split(' ')
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ");
-    if words.chars().count() <= MAX {
+    if words.chars().count() <= REASON_CHARS_MAX {
         return words;
     }
-    words.chars().take(MAX - 1).chain(['…']).collect()
+    words
+        .chars()
+        .take(REASON_CHARS_MAX - 1)
+        .chain(['…'])
+        .collect()
 }
 
 /// Zero-width and bidirectional characters, tags, and selectors of variants.
@@ -46,6 +50,9 @@ mod tests {
             assert_eq!(shown(said), read, "{said:?}");
         }
         let long = shown(&"x".repeat(1 << 20));
-        assert!(long.chars().count() == MAX && long.ends_with('…'), "{long}");
+        assert!(
+            long.chars().count() == REASON_CHARS_MAX && long.ends_with('…'),
+            "{long}"
+        );
     }
 }

@@ -34,11 +34,11 @@ fn proof() -> Ruled {
 fn chain(steps: &Value, arguments: &Value) -> Result<(Value, Vec<String>), Refusal> {
     let (rule, problems) = compile(steps, &json!({}));
     assert_eq!(problems, [""; 0], "{steps}");
-    let mut draft = Draft::of(arguments, proof());
+    let mut draft = RewriteDraft::of(arguments, proof());
     draft.take(rule.steps(&caller(), arguments)?);
     Ok(match draft.finish()? {
-        Outcome::Same(_) => (arguments.clone(), Vec::new()),
-        Outcome::Changed(Changed { arguments, by }) => (arguments, by),
+        RewriteOutcome::Same(_) => (arguments.clone(), Vec::new()),
+        RewriteOutcome::Changed(ChangedArguments { arguments, by }) => (arguments, by),
     })
 }
 
@@ -227,7 +227,7 @@ fn answered(members: &Value) -> Map<String, Value> {
 #[test]
 fn hooks_are_merged_at_the_top() {
     let before = json!({ "a": 1, "b": 1, "who": { "id": 1, "name": "Ann" } });
-    let mut draft = Draft::of(&before, proof());
+    let mut draft = RewriteDraft::of(&before, proof());
     assert!(draft.merge("first", answered(&json!({ "a": 2, "c": 2 }))));
     assert!(!draft.merge("idle", answered(&json!({ "a": 2 }))));
     assert_eq!(draft.arguments()["c"], 2, "the next one sees it");
@@ -235,7 +235,7 @@ fn hooks_are_merged_at_the_top() {
         "second",
         answered(&json!({ "b": 3, "c": 3, "who": { "id": 3 } }))
     ));
-    let Ok(Outcome::Changed(changed)) = draft.finish() else {
+    let Ok(RewriteOutcome::Changed(changed)) = draft.finish() else {
         panic!("it has changed")
     };
     assert_eq!(
@@ -244,8 +244,8 @@ fn hooks_are_merged_at_the_top() {
     );
     assert_eq!(changed.by, ["first", "second"]);
     assert_eq!(changed.describe(&before)[..2], ["/a: 1 → 2", "/b: 1 → 3"]);
-    let none = Draft::of(&before, proof());
-    assert!(matches!(none.finish(), Ok(Outcome::Same(_))));
+    let none = RewriteDraft::of(&before, proof());
+    assert!(matches!(none.finish(), Ok(RewriteOutcome::Same(_))));
 }
 
 /// 001-24, 001-31: a block sticks whatever hooks after it say, and the last reason is read.
@@ -257,7 +257,7 @@ fn a_block_sticks() {
         (vec!["first"], "first"),
         (vec!["first", "la\u{202e}st\n"], "last"),
     ] {
-        let mut draft = Draft::of(&before, proof());
+        let mut draft = RewriteDraft::of(&before, proof());
         draft.block("gate keeper");
         for reason in &reasons {
             draft.reason(reason);

@@ -20,7 +20,7 @@ pub(super) struct Outlook {
     pub(super) fails: bool,
 }
 
-const OPEN: Outlook = Outlook {
+const UNDECIDED: Outlook = Outlook {
     yes: true,
     no: true,
     fails: true,
@@ -71,7 +71,7 @@ pub(super) fn outlook(node: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
         | Expr::Comprehension(_)
         | Expr::List(_)
         | Expr::Map(_)
-        | Expr::Struct(_) => OPEN,
+        | Expr::Struct(_) => UNDECIDED,
     }
 }
 
@@ -86,22 +86,24 @@ fn of_call(call: &CallExpr, schema: &Map<String, Value>) -> Outlook {
         (operator, [one, other]) => match (number(one), number(other)) {
             (None, Some(bound)) => order(one, operator, bound, schema),
             (Some(bound), None) => order(other, mirrored(operator), bound, schema),
-            _ => OPEN,
+            _ => UNDECIDED,
         },
-        _ => OPEN,
+        _ => UNDECIDED,
     }
 }
 
 /// `has(arguments.name)`.
 fn presence(node: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
-    let Some(path) = path(node) else { return OPEN };
+    let Some(path) = path(node) else {
+        return UNDECIDED;
+    };
     match place(&path, schema) {
-        Place::Forbidden => Outlook {
+        ArgumentSchema::Forbidden => Outlook {
             yes: false,
             no: true,
             fails: path.len() > 1,
         },
-        Place::Open | Place::Of { .. } => OPEN,
+        ArgumentSchema::Open | ArgumentSchema::Of { .. } => UNDECIDED,
     }
 }
 
@@ -110,33 +112,33 @@ fn equality(one: &IdedExpr, other: &IdedExpr, schema: &Map<String, Value>) -> Ou
     let sides = path(one)
         .zip(literal(other))
         .or_else(|| path(other).zip(literal(one)));
-    sides.map_or(OPEN, |(path, wanted)| among(&path, &[wanted], schema))
+    sides.map_or(UNDECIDED, |(path, wanted)| among(&path, &[wanted], schema))
 }
 
 /// `arguments.name in ['text', …]`.
 fn within(one: &IdedExpr, other: &IdedExpr, schema: &Map<String, Value>) -> Outlook {
     let (Some(path), Expr::List(list)) = (path(one), &other.expr) else {
-        return OPEN;
+        return UNDECIDED;
     };
     let wanted: Option<Vec<Value>> = list.elements.iter().map(literal).collect();
-    wanted.map_or(OPEN, |wanted| among(&path, &wanted, schema))
+    wanted.map_or(UNDECIDED, |wanted| among(&path, &wanted, schema))
 }
 
 fn among(path: &[String], wanted: &[Value], schema: &Map<String, Value>) -> Outlook {
     let (schema, fails) = match place(path, schema) {
-        Place::Forbidden => {
+        ArgumentSchema::Forbidden => {
             return Outlook {
                 yes: false,
                 no: false,
                 fails: true,
             };
         }
-        Place::Open => return OPEN,
-        Place::Of { schema, fails } => (schema, fails),
+        ArgumentSchema::Open => return UNDECIDED,
+        ArgumentSchema::Of { schema, fails } => (schema, fails),
     };
     let values = schema.get("enum").and_then(Value::as_array).cloned();
     let Some(values) = values.or_else(|| Some(vec![schema.get("const")?.clone()])) else {
-        return OPEN;
+        return UNDECIDED;
     };
     let hits = |value: &Value| wanted.iter().any(|wanted| same(wanted, value));
     Outlook {
@@ -158,25 +160,25 @@ fn same(one: &Value, other: &Value) -> bool {
 fn order(node: &IdedExpr, operator: &str, bound: f64, schema: &Map<String, Value>) -> Outlook {
     let sized = sized(node);
     let Some(path) = path(sized.unwrap_or(node)) else {
-        return OPEN;
+        return UNDECIDED;
     };
     let (schema, fails) = match place(&path, schema) {
-        Place::Forbidden => {
+        ArgumentSchema::Forbidden => {
             return Outlook {
                 yes: false,
                 no: false,
                 fails: true,
             };
         }
-        Place::Open => return OPEN,
-        Place::Of { schema, fails } => (schema, fails),
+        ArgumentSchema::Open => return UNDECIDED,
+        ArgumentSchema::Of { schema, fails } => (schema, fails),
     };
     let says = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     let kind = schema.get("type").and_then(Value::as_str);
     let (least, most) = match (sized, kind) {
         (Some(_), Some("string")) => (says("minLength").or(Some(0.0)), says("maxLength")),
         (Some(_), Some("array")) => (says("minItems").or(Some(0.0)), says("maxItems")),
-        (Some(_), _) => return OPEN,
+        (Some(_), _) => return UNDECIDED,
         (None, Some("integer" | "number")) => (says("minimum"), says("maximum")),
         // What is no number passes these keywords and makes the rule fail.
         (None, _) => {
@@ -219,7 +221,7 @@ fn compare(operator: &str, bound: f64, (least, most): (Option<f64>, Option<f64>)
         operators::GREATER_EQUALS => (most >= bound, least < bound),
         operators::LESS => (least < bound, most >= bound),
         operators::LESS_EQUALS => (least <= bound, most > bound),
-        _ => return OPEN,
+        _ => return UNDECIDED,
     };
     Outlook {
         yes,
@@ -239,7 +241,7 @@ fn mirrored(operator: &str) -> &str {
     }
 }
 
-enum Place<'a> {
+enum ArgumentSchema<'a> {
     /// Nothing is said of it.
     Open,
     /// No call that passes the schema has it.
@@ -252,7 +254,7 @@ enum Place<'a> {
 }
 
 /// Where the schema speaks of the argument on `path`.
-fn place<'a>(path: &[String], schema: &'a Map<String, Value>) -> Place<'a> {
+fn place<'a>(path: &[String], schema: &'a Map<String, Value>) -> ArgumentSchema<'a> {
     let (mut at, mut fails) = (schema, false);
     for step in path {
         let properties = at.get("properties").and_then(Value::as_object);
@@ -264,12 +266,12 @@ fn place<'a>(path: &[String], schema: &'a Map<String, Value>) -> Place<'a> {
                 fails |= !required.is_some_and(|names| names.iter().any(|name| name == step));
                 at = below;
             }
-            Some(Value::Bool(false)) => return Place::Forbidden,
-            None if closed => return Place::Forbidden,
-            _ => return Place::Open,
+            Some(Value::Bool(false)) => return ArgumentSchema::Forbidden,
+            None if closed => return ArgumentSchema::Forbidden,
+            _ => return ArgumentSchema::Open,
         }
     }
-    Place::Of { schema: at, fails }
+    ArgumentSchema::Of { schema: at, fails }
 }
 
 /// The path of `arguments.a.b` or `arguments['a'].b`.

@@ -18,7 +18,7 @@ fn caller() -> Caller {
 
 fn compile(rules: &[(&str, &str)]) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
-    let written = |&(code, when): &(&str, &str)| Written {
+    let written = |&(code, when): &(&str, &str)| RuleSettings {
         code: code.to_owned(),
         when: when.to_owned(),
         expected: None,
@@ -315,7 +315,7 @@ fn a_code_is_lower_case_and_not_one_of_ours() {
 
 #[test]
 fn the_refusal_carries_the_contracts_words() {
-    let written = |expected: Option<&str>| Written {
+    let written = |expected: Option<&str>| RuleSettings {
         code: "no".to_owned(),
         when: "true".to_owned(),
         expected: expected.map(str::to_owned),
@@ -424,7 +424,7 @@ fn rules_that_no_call_decides_are_named() {
         ("arguments.name.all(x, true)", ""),
     ];
     for (when, expected) in rows {
-        let written = |code: &str, when: &str| Written {
+        let written = |code: &str, when: &str| RuleSettings {
             code: code.to_owned(),
             when: when.to_owned(),
             expected: None,

@@ -5,17 +5,17 @@ use crate::model::refusal::Refusal;
 use serde_json::Value;
 
 /// Longest name of a secret, in characters.
-pub const LONGEST_NAME: usize = 64;
+pub const SECRET_NAME_CHARS_MAX: usize = 64;
 
-const OPEN: &str = "<secret_ref:";
-const CLOSE: &str = ">";
+const REFERENCE_PREFIX: &str = "<secret_ref:";
+const REFERENCE_SUFFIX: &str = ">";
 /// What begins a reference, in either case: a model that writes it otherwise means one.
-const MEANT: &str = "<secret_ref";
+const ATTEMPTED_REFERENCE_PREFIX: &str = "<secret_ref";
 
 /// Whether it is a secret's name: `[a-z][a-z0-9_]*`, at most [`LONGEST_NAME`].
 pub fn is_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    name.len() <= LONGEST_NAME
+    name.len() <= SECRET_NAME_CHARS_MAX
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(letters)
 }
@@ -25,8 +25,8 @@ pub(super) fn is_meant(text: &str) -> bool {
     let bytes = text.as_bytes();
     let begins = |at: usize| {
         bytes
-            .get(at..at + MEANT.len())
-            .is_some_and(|part| part.eq_ignore_ascii_case(MEANT.as_bytes()))
+            .get(at..at + ATTEMPTED_REFERENCE_PREFIX.len())
+            .is_some_and(|part| part.eq_ignore_ascii_case(ATTEMPTED_REFERENCE_PREFIX.as_bytes()))
     };
     text.match_indices('<').any(|(at, _)| begins(at))
 }
@@ -38,7 +38,7 @@ pub(super) fn find(arguments: &Value) -> Result<Vec<(Vec<String>, &str)>, Refusa
     Ok(found)
 }
 
-enum Step<'v> {
+enum ArgumentStep<'v> {
     Key(&'v str),
     Index(usize),
 }
@@ -46,27 +46,27 @@ enum Step<'v> {
 /// As deep as the reader lets arguments be.
 fn walk<'v>(
     value: &'v Value,
-    path: &mut Vec<Step<'v>>,
+    path: &mut Vec<ArgumentStep<'v>>,
     found: &mut Vec<(Vec<String>, &'v str)>,
 ) -> Result<(), Refusal> {
     match value {
         Value::String(text) if is_meant(text) => {
             let name = text
-                .strip_prefix(OPEN)
-                .and_then(|rest| rest.strip_suffix(CLOSE));
+                .strip_prefix(REFERENCE_PREFIX)
+                .and_then(|rest| rest.strip_suffix(REFERENCE_SUFFIX));
             let name = name
                 .filter(|name| is_name(name))
                 .ok_or(Refusal::SecretDenied)?;
             let steps = path.iter().map(|step| match step {
-                Step::Key(key) => (*key).to_owned(),
-                Step::Index(index) => index.to_string(),
+                ArgumentStep::Key(key) => (*key).to_owned(),
+                ArgumentStep::Index(index) => index.to_string(),
             });
             found.push((steps.collect(), name));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                path.push(Step::Index(index));
+                path.push(ArgumentStep::Index(index));
                 walk(item, path, found)?;
                 path.pop();
             }
@@ -76,7 +76,7 @@ fn walk<'v>(
                 if is_meant(key) {
                     return Err(Refusal::SecretDenied);
                 }
-                path.push(Step::Key(key));
+                path.push(ArgumentStep::Key(key));
                 walk(item, path, found)?;
                 path.pop();
             }

@@ -2,22 +2,22 @@
 
 use super::*;
 use crate::mcp::headers::params_of;
-use crate::mcp::json::FROM_AGENT;
+use crate::mcp::json::AGENT_JSON_LIMITS;
 use bytes::Bytes;
 use serde_json::json;
 
 fn text(json: &str) -> Text {
-    Text::read(Bytes::copy_from_slice(json.as_bytes()), &FROM_AGENT).unwrap()
+    Text::read(Bytes::copy_from_slice(json.as_bytes()), &AGENT_JSON_LIMITS).unwrap()
 }
 
 fn bindings() -> Bindings {
-    let place = |server: &str, tool: &str, pointer: &str| Place {
+    let place = |server: &str, tool: &str, pointer: &str| SecretTarget {
         server: ServerName::new(server),
         tool: tool.to_owned(),
         pointer: pointer.to_owned(),
     };
-    let binding = |name: &str, places: Vec<Place>| {
-        let source = Source::Variable(name.to_uppercase());
+    let binding = |name: &str, places: Vec<SecretTarget>| {
+        let source = SecretSource::Variable(name.to_uppercase());
         (
             name.to_owned(),
             Arc::new(Binding {
@@ -48,7 +48,7 @@ fn rule() -> Rule {
     Settings(pointers).compile(&mut Problems::default())
 }
 
-fn wanted(arguments: &Value, beside: &str) -> Result<Wanted, Refusal> {
+fn wanted(arguments: &Value, beside: &str) -> Result<NeededSecrets, Refusal> {
     let schema = json!({ "type": "object", "properties": { "mirrored": { "type": "string", "x-mcp-header": "M" } } });
     let target = Target {
         server: &ServerName::new("bank"),
@@ -131,13 +131,15 @@ fn references_stand_where_they_may_or_the_call_is_refused() {
 /// SECURITY §8: there is a bound.
 #[test]
 fn a_call_has_so_many_references_at_most() {
-    let pointers: Vec<String> = (0..=MOST).map(|index| format!("/all/{index}")).collect();
-    let place = |pointer: &String| Place {
+    let pointers: Vec<String> = (0..=MAX_REFERENCES_PER_CALL)
+        .map(|index| format!("/all/{index}"))
+        .collect();
+    let place = |pointer: &String| SecretTarget {
         server: ServerName::new("bank"),
         tool: "pay".to_owned(),
         pointer: pointer.clone(),
     };
-    let source = Source::Variable("T".to_owned());
+    let source = SecretSource::Variable("T".to_owned());
     let binding = Binding {
         name: "t".to_owned(),
         source,
@@ -150,7 +152,10 @@ fn a_call_has_so_many_references_at_most() {
         tool: "pay",
         mirrored: &[],
     };
-    for (count, fine) in [(MOST, true), (MOST + 1, false)] {
+    for (count, fine) in [
+        (MAX_REFERENCES_PER_CALL, true),
+        (MAX_REFERENCES_PER_CALL + 1, false),
+    ] {
         let arguments = json!({ "all": vec!["<secret_ref:t>"; count] });
         let judged = rule.references(&bindings, target, &arguments, []);
         assert_eq!(judged.is_ok(), fine, "{count}");

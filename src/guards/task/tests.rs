@@ -13,7 +13,7 @@ fn caller(agent: &str, tenant: Option<&str>) -> Caller {
     }
 }
 
-fn call(session: Option<&str>, said: Said) -> ToolCall {
+fn call(session: Option<&str>, said: CallMeta) -> ToolCall {
     ToolCall {
         action: ActionId::generate(),
         tool: ToolName::new("a__b"),
@@ -37,14 +37,14 @@ fn said(
     session: Option<Value>,
     header: Option<&str>,
     trace: Option<&str>,
-) -> Said {
+) -> CallMeta {
     let (session_header, trace) = (header.map(str::to_owned), trace.map(str::to_owned));
-    Said {
+    CallMeta {
         task,
         session,
         session_header,
         trace,
-        ..Said::default()
+        ..CallMeta::default()
     }
 }
 
@@ -56,30 +56,34 @@ fn the_first_name_counts() {
     let cases = [
         (
             call(Some("w"), said(some("t"), some("m"), Some("h"), Some("x"))),
-            Source::Task,
-            Source::Wire,
+            TaskSource::Task,
+            TaskSource::Wire,
         ),
         (
             call(None, said(None, some("m"), Some("h"), Some("x"))),
-            Source::Meta,
-            Source::Meta,
+            TaskSource::Meta,
+            TaskSource::Meta,
         ),
         (
             call(None, said(some("t"), None, Some("h"), Some("x"))),
-            Source::Task,
-            Source::Header,
+            TaskSource::Task,
+            TaskSource::Header,
         ),
         (
             call(None, said(None, None, None, Some("x"))),
-            Source::Trace,
-            Source::Trace,
+            TaskSource::Trace,
+            TaskSource::Trace,
         ),
         (
             call(None, said(some("t"), None, None, None)),
-            Source::Task,
-            Source::Agent,
+            TaskSource::Task,
+            TaskSource::Agent,
         ),
-        (call(None, Said::default()), Source::Agent, Source::Agent),
+        (
+            call(None, CallMeta::default()),
+            TaskSource::Agent,
+            TaskSource::Agent,
+        ),
     ];
     for (index, (call, task, session)) in cases.into_iter().enumerate() {
         let found = Belonging::of(&caller("bot", None), &call).unwrap();
@@ -103,12 +107,12 @@ fn a_name_is_bound_to_its_agent() {
     ];
     let name = Some(json!("n"));
     let calls = [
-        call(Some("n"), Said::default()),
+        call(Some("n"), CallMeta::default()),
         call(None, said(name.clone(), None, None, None)),
         call(None, said(None, name, None, None)),
         call(None, said(None, None, Some("n"), None)),
         call(None, said(None, None, None, Some("n"))),
-        call(None, Said::default()),
+        call(None, CallMeta::default()),
     ];
     let mut keys = Vec::new();
     for caller in &callers {

@@ -10,16 +10,16 @@
 
 use super::super::Section as _;
 use super::super::results::{self, Rule as Results};
-use crate::expression::{Gathering, Seen};
+use crate::expression::{ExpressionSetBuilder, LazyCaller};
 use crate::guards::Mode;
-use crate::mcp::json::{FROM_AGENT, FROM_SERVER, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::reads::Profile;
 use crate::model::scrub::Scrubber;
 use crate::model::secret::Secret;
-use crate::model::work::{self, Spent};
+use crate::model::work::{self, WorkExceeded};
 use crate::schema::normalize::normalize;
 use crate::schema::{Quarantine, Schema};
 use bytes::Bytes;
@@ -28,13 +28,13 @@ use std::time::Duration;
 
 mod hostile;
 
-use hostile::{Dice, arguments, schemas};
+use hostile::{HostileRng, arguments, schemas};
 
 /// What a case may spend, and the CPU that this may take in a release build.
-const UNITS: u64 = work::INLINE / 4;
-const MOST: Duration = Duration::from_millis(25);
+const CASE_WORK_UNITS: u64 = work::INLINE_WORK_UNITS / 4;
+const CASE_CPU_MAX: Duration = Duration::from_millis(25);
 /// The same for what is not counted: to compile a schema, to fit it to a profile.
-const WHOLE: Duration = Duration::from_millis(100);
+const UNCOUNTED_CPU_MAX: Duration = Duration::from_millis(100);
 
 fn cpu<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let before = Clock.of_thread();
@@ -59,12 +59,12 @@ fn slowness() -> f64 {
 /// off, and what one value alone can take too long for is quarantined. 1 000 and more cases.
 #[test]
 fn hostile_schemas_and_arguments() {
-    let (slow, mut dice) = (slowness(), Dice(0x2026_1122));
+    let (slow, mut dice) = (slowness(), HostileRng(0x2026_1122));
     let (mut cases, mut spent, mut quarantined, mut worst) = (0, 0, 0, (0.0, String::new()));
     for (name, schema) in schemas(&mut dice) {
         let (took, compiled) = cpu(|| Schema::compile(&schema));
         assert!(
-            took < WHOLE.mul_f64(5.0 * slow),
+            took < UNCOUNTED_CPU_MAX.mul_f64(5.0 * slow),
             "{name} is compiled in {took:?}"
         );
         let schema = match compiled {
@@ -76,14 +76,16 @@ fn hostile_schemas_and_arguments() {
             Err(reason) => panic!("{name} is not what it should be: {reason}"),
         };
         // The first call compiles it, where calls are served.
-        let (took, _) = cpu(|| work::within(UNITS, || schema.accepts(&json!({ "v": 1 }))));
+        let (took, _) =
+            cpu(|| work::within(CASE_WORK_UNITS, || schema.accepts(&json!({ "v": 1 }))));
         assert!(
-            took < (WHOLE + MOST).mul_f64(slow),
+            took < (UNCOUNTED_CPU_MAX + CASE_CPU_MAX).mul_f64(slow),
             "{name} is compiled for its first call in {took:?}"
         );
         for (of, arguments) in arguments(&mut dice) {
-            let (took, ended) = cpu(|| work::within(UNITS, || schema.accepts(&arguments)));
-            let share = took.as_secs_f64() / (MOST.as_secs_f64() * slow);
+            let (took, ended) =
+                cpu(|| work::within(CASE_WORK_UNITS, || schema.accepts(&arguments)));
+            let share = took.as_secs_f64() / (CASE_CPU_MAX.as_secs_f64() * slow);
             assert!(
                 share < 1.0,
                 "{name} on {of}: {took:?} at {slow:.1} × slower, {ended:?}"
@@ -93,7 +95,7 @@ fn hostile_schemas_and_arguments() {
             } else {
                 worst
             };
-            spent += usize::from(ended == Err(Spent));
+            spent += usize::from(ended == Err(WorkExceeded));
             cases += 1;
         }
     }
@@ -109,7 +111,7 @@ fn hostile_schemas_and_arguments() {
 /// FINDINGS F3: fitting a schema to a profile and back takes no more, for every profile.
 #[test]
 fn hostile_schemas_in_profiles() {
-    let (slow, mut dice, mut cases) = (slowness(), Dice(7), 0);
+    let (slow, mut dice, mut cases) = (slowness(), HostileRng(7), 0);
     let profiles = [
         Profile::Portable,
         Profile::OpenaiStrict,
@@ -119,13 +121,16 @@ fn hostile_schemas_in_profiles() {
     for (name, schema) in schemas(&mut dice).into_iter().step_by(4) {
         for profile in profiles {
             let (took, normal) = cpu(|| normalize(&schema, profile));
-            assert!(took < WHOLE.mul_f64(slow), "{name} for {profile}: {took:?}");
+            assert!(
+                took < UNCOUNTED_CPU_MAX.mul_f64(slow),
+                "{name} for {profile}: {took:?}"
+            );
             cases += 1;
             let Ok(normal) = normal else { continue };
             for (of, arguments) in arguments(&mut dice).into_iter().step_by(7) {
                 let (took, ()) = cpu(|| drop(normal.back.read(&arguments)));
                 assert!(
-                    took < WHOLE.mul_f64(slow),
+                    took < UNCOUNTED_CPU_MAX.mul_f64(slow),
                     "{name} for {profile} back from {of}: {took:?}"
                 );
                 cases += 1;
@@ -139,7 +144,7 @@ fn hostile_schemas_in_profiles() {
 /// FINDINGS F3: neither do results that are checked by the tool's own schema and redacted.
 #[test]
 fn hostile_results() {
-    let (slow, mut dice, mut cases) = (slowness(), Dice(99), 0);
+    let (slow, mut dice, mut cases) = (slowness(), HostileRng(99), 0);
     let redactions = json!({ "redact": [
         { "pattern": "1[01]{400}[^01]" }, { "pattern": r"(?i)[\w.]+@[\w.]+" }, { "pointer": "/v/*" }, { "pointer": "/v/*/a" },
     ] });
@@ -156,12 +161,18 @@ fn hostile_results() {
                 .map(|n| json!({ "type": "text", "text": format!("{n} {}", &said[..said.len().min(2_000)]) }))
                 .collect();
             let body = Text::of(&json!({ "structuredContent": structured, "content": texts }));
-            let answer =
-                Message::response(None, Text::read(body.bytes(), &FROM_SERVER).unwrap(), false);
-            let (took, _) =
-                cpu(|| work::within(UNITS, || rule.shape(answer, Mode::Enforce, output.as_ref())));
+            let answer = Message::response(
+                None,
+                Text::read(body.bytes(), &SERVER_JSON_LIMITS).unwrap(),
+                false,
+            );
+            let (took, _) = cpu(|| {
+                work::within(CASE_WORK_UNITS, || {
+                    rule.shape(answer, Mode::Enforce, output.as_ref())
+                })
+            });
             assert!(
-                took < (MOST + WHOLE).mul_f64(slow),
+                took < (CASE_CPU_MAX + UNCOUNTED_CPU_MAX).mul_f64(slow),
                 "{name}, {of}: {took:?} at {slow:.1} × slower"
             );
             cases += 1;
@@ -208,29 +219,29 @@ fn hostile_expressions() {
     let caller = crate::model::caller::Caller::named("bot");
     let mut broken = 0;
     for source in sources {
-        let (mut gathering, mut problems) = (Gathering::default(), Problems::default());
+        let (mut gathering, mut problems) = (ExpressionSetBuilder::default(), Problems::default());
         let Some((_, compiled)) = gathering.read(source, &mut problems) else {
             continue;
         };
         let (reading, _) = gathering.finish();
         for arguments in &all {
-            let seen = Seen::new(&caller);
+            let seen = LazyCaller::new(&caller);
             let judge = || {
                 reading
                     .sight(&seen, arguments)
                     .map(|sight| sight.is_false(&compiled))
             };
-            let (took, ended) = cpu(|| work::within(UNITS, judge));
+            let (took, ended) = cpu(|| work::within(CASE_WORK_UNITS, judge));
             let length = arguments.to_string().len();
             assert!(
-                took < MOST.mul_f64(slow),
+                took < CASE_CPU_MAX.mul_f64(slow),
                 "{source} on {length} bytes: {took:?} at {slow:.1} × slower"
             );
             assert!(
-                length > 4_000 || work::within(work::INLINE, judge).is_ok(),
+                length > 4_000 || work::within(work::INLINE_WORK_UNITS, judge).is_ok(),
                 "{source} on {length} bytes is everyday's"
             );
-            broken += usize::from(ended == Err(Spent));
+            broken += usize::from(ended == Err(WorkExceeded));
             cases += 1;
         }
     }
@@ -241,8 +252,8 @@ fn hostile_expressions() {
 /// FINDINGS F3: neither does reading what is long, an eighth of the longest here.
 #[test]
 fn long_messages() {
-    const PART: usize = 8;
-    let (slow, mut cases, whole) = (slowness(), 0, WHOLE / 8);
+    const LENGTH_DIVISOR: usize = 8;
+    let (slow, mut cases, whole) = (slowness(), 0, UNCOUNTED_CPU_MAX / 8);
     let filled = |one: &str, longest: usize| {
         format!("[{}]", vec![one; (longest - 2) / (one.len() + 1)].join(","))
     };
@@ -259,10 +270,10 @@ fn long_messages() {
     let secret = Secret::new("a-secret-of-24-characters".to_owned());
     let scrubber = Scrubber::new([("s", &secret)]);
     for one in shapes {
-        for limits in [FROM_AGENT, FROM_SERVER] {
+        for limits in [AGENT_JSON_LIMITS, SERVER_JSON_LIMITS] {
             let text = filled(
                 one,
-                limits.bytes.min(limits.nodes / 3 * (one.len() + 1)) / PART,
+                limits.bytes.min(limits.nodes / 3 * (one.len() + 1)) / LENGTH_DIVISOR,
             );
             let bytes = Bytes::from(text);
             let (took, read) = cpu(|| Text::read(bytes.clone(), &limits).unwrap());

@@ -30,7 +30,7 @@ pub fn is_same_name(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::json::{FROM_AGENT, Text};
+    use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
     use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
     /// FINDINGS L1, SECURITY §3A A2: for every code point, each other one that it is equal to under
@@ -50,7 +50,7 @@ mod tests {
                 let (one, other) = (one.to_string(), other.to_string());
                 assert_eq!(folded(&one), folded(&other), "{one:?} {other:?}");
                 let text = format!(r#"{{"a{one}":1,"A{other}":2}}"#);
-                let read = Text::read(text.clone().into(), &FROM_AGENT);
+                let read = Text::read(text.clone().into(), &AGENT_JSON_LIMITS);
                 assert!(
                     read.is_err_and(|refused| refused.what.contains("duplicate")),
                     "{text}"

@@ -7,7 +7,7 @@
 use super::Text;
 use super::decode;
 use super::fold::folded;
-use super::split::{pass, skip, skip_string};
+use super::split::{skip, skip_any, skip_string};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ pub struct Level {
     /// The object, as people read of it.
     pub place: &'static str,
     /// The names of members, and what stands in them. What is frequent stands first.
-    pub members: &'static [(&'static str, Inside)],
+    pub members: &'static [(&'static str, MemberContent)],
     /// Beginnings of names that belong to a vendor.
     pub prefixes: &'static [&'static str],
 }
 
 /// What stands in a member.
 #[derive(Debug, Clone, Copy)]
-pub enum Inside {
+pub enum MemberContent {
     /// What nobody here knows.
     Anything,
     /// An object, or a list of such objects.
@@ -35,7 +35,7 @@ pub enum Inside {
 
 /// A member whose name only looks like a known one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alike {
+pub struct LookAlike {
     /// The object it is in.
     pub place: &'static str,
     /// Its name.
@@ -79,7 +79,7 @@ impl Level {
         known.or_else(|| self.prefixes.iter().copied().find(|prefix| begins(prefix)))
     }
 
-    fn inside(&self, name: &[u8]) -> Option<Inside> {
+    fn inside(&self, name: &[u8]) -> Option<MemberContent> {
         self.members
             .iter()
             .find(|(known, _)| known.as_bytes() == name)
@@ -89,24 +89,24 @@ impl Level {
 
 impl Text {
     /// The members whose names only look like what `level` knows, in order, outermost first.
-    pub fn alike(&self, level: &'static Level) -> Vec<Alike> {
-        let mut walk = Walk {
+    pub fn alike(&self, level: &'static Level) -> Vec<LookAlike> {
+        let mut walk = LevelWalk {
             text: &self.0,
             at: 0,
             found: Vec::new(),
         };
-        walk.value(Inside::Objects(level));
+        walk.value(MemberContent::Objects(level));
         walk.found
     }
 
     /// The text without these members of it. Everything else stays as it was written.
     #[must_use]
-    pub fn without(&self, members: &[Alike]) -> Self {
+    pub fn without(&self, members: &[LookAlike]) -> Self {
         let mut out = Vec::with_capacity(self.0.len());
         let mut at = 0;
         for member in members {
             out.extend_from_slice(&self.0[at..member.range.start]);
-            at = pass(&self.0, member.range.end, b" \t\n\r");
+            at = skip_any(&self.0, member.range.end, b" \t\n\r");
             if self.0.get(at) == Some(&b',') {
                 at += 1;
                 continue;
@@ -122,34 +122,38 @@ impl Text {
     }
 }
 
-struct Walk<'t> {
+struct LevelWalk<'t> {
     text: &'t [u8],
     at: usize,
-    found: Vec<Alike>,
+    found: Vec<LookAlike>,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, inside: Inside) {
+impl LevelWalk<'_> {
+    fn value(&mut self, inside: MemberContent) {
         match (inside, self.text.get(self.at)) {
-            (Inside::Objects(level), Some(b'{')) => self.object(Some(level), Inside::Anything),
-            (Inside::Each(level), Some(b'{')) => self.object(None, Inside::Objects(level)),
-            (Inside::Objects(level), Some(b'[')) => self.list(level),
+            (MemberContent::Objects(level), Some(b'{')) => {
+                self.object(Some(level), MemberContent::Anything)
+            }
+            (MemberContent::Each(level), Some(b'{')) => {
+                self.object(None, MemberContent::Objects(level))
+            }
+            (MemberContent::Objects(level), Some(b'[')) => self.list(level),
             _ => self.at = skip(self.text, self.at),
         }
     }
 
     /// The members of an object, by what is known of them; where nothing is, all of them are
     /// `other`.
-    fn object(&mut self, level: Option<&'static Level>, other: Inside) {
+    fn object(&mut self, level: Option<&'static Level>, other: MemberContent) {
         self.at += 1;
         loop {
-            let start = pass(self.text, self.at, b", \t\n\r");
+            let start = skip_any(self.text, self.at, b", \t\n\r");
             if self.text.get(start) != Some(&b'"') {
                 self.at = start + 1;
                 return;
             }
             let key = start..skip_string(self.text, start);
-            self.at = pass(self.text, key.end, b": \t\n\r");
+            self.at = skip_any(self.text, key.end, b": \t\n\r");
             let Some(level) = level else {
                 self.value(other);
                 continue;
@@ -171,7 +175,7 @@ impl Walk<'_> {
             self.at = skip(self.text, self.at);
             if let Some(like) = level.alike(&name) {
                 let range = start..self.at;
-                self.found.push(Alike {
+                self.found.push(LookAlike {
                     place: level.place,
                     name: name.into_owned(),
                     like,
@@ -184,13 +188,13 @@ impl Walk<'_> {
     fn list(&mut self, level: &'static Level) {
         self.at += 1;
         loop {
-            self.at = pass(self.text, self.at, b", \t\n\r");
+            self.at = skip_any(self.text, self.at, b", \t\n\r");
             match self.text.get(self.at) {
                 None | Some(b']') => {
                     self.at += 1;
                     return;
                 }
-                Some(b'{') => self.object(Some(level), Inside::Anything),
+                Some(b'{') => self.object(Some(level), MemberContent::Anything),
                 Some(_) => self.at = skip(self.text, self.at),
             }
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// What a scalar is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScalarKind {
     /// The key of a member.
     Key,
     /// A string that is a value.
@@ -22,7 +22,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Scalar<'t> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ScalarKind,
     /// Where it stands, with the quotes of a string.
     pub range: Range<usize>,
     /// The next key above it, as written, without its quotes; empty if there is none. Of a key: of
@@ -40,7 +40,7 @@ impl<'t> Scalar<'t> {
 }
 
 /// An object or array that is not closed yet.
-struct Open<'t> {
+struct OpenContainer<'t> {
     is_object: bool,
     /// In an object: the next string is a key.
     key_follows: bool,
@@ -54,7 +54,7 @@ struct Open<'t> {
 pub struct Scalars<'t> {
     text: &'t Bytes,
     at: usize,
-    open: Vec<Open<'t>>,
+    open: Vec<OpenContainer<'t>>,
 }
 
 impl Text {
@@ -87,7 +87,7 @@ impl Text {
 impl<'t> Scalars<'t> {
     fn begin(&mut self, is_object: bool) {
         let above = self.open.last().map_or(&b""[..], |open| open.under);
-        self.open.push(Open {
+        self.open.push(OpenContainer {
             is_object,
             key_follows: is_object,
             under: above,
@@ -104,14 +104,14 @@ impl<'t> Scalars<'t> {
                 open.key_follows = false;
                 open.under = &text[range.start + 1..range.end - 1];
                 Scalar {
-                    kind: Kind::Key,
+                    kind: ScalarKind::Key,
                     range,
                     under: open.above,
                     text,
                 }
             }
             open => Scalar {
-                kind: Kind::String,
+                kind: ScalarKind::String,
                 range,
                 under: open.map_or(&b""[..], |open| open.under),
                 text,
@@ -129,7 +129,7 @@ impl<'t> Scalars<'t> {
         self.at = range.end;
         let under = self.open.last().map_or(&b""[..], |open| open.under);
         Scalar {
-            kind: Kind::Number,
+            kind: ScalarKind::Number,
             range,
             under,
             text: self.text,
@@ -163,10 +163,10 @@ impl<'t> Iterator for Scalars<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::json::FROM_SERVER;
+    use crate::mcp::json::SERVER_JSON_LIMITS;
 
     fn text(json: &'static str) -> Text {
-        Text::read(Bytes::from_static(json.as_bytes()), &FROM_SERVER).unwrap()
+        Text::read(Bytes::from_static(json.as_bytes()), &SERVER_JSON_LIMITS).unwrap()
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         let text = text(r#"{ "a" : 1.50, "b":"x" , "c":["x"] }"#);
         let edits: Vec<_> = text
             .scalars()
-            .filter(|one| one.kind == Kind::String)
+            .filter(|one| one.kind == ScalarKind::String)
             .map(|one| (one.range, Text::string("\"y")))
             .collect();
         assert_eq!(

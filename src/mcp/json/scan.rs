@@ -2,21 +2,21 @@
 //! differently.
 
 use super::fold::folded;
-use super::{Limits, Malformed};
+use super::{JsonLimits, Malformed};
 use std::collections::HashSet;
 use std::ops::Range;
 
-const MAX_SAFE: u64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// The one control character of ASCII that no reader refuses in a string.
-const DELETE: u8 = 0x7F;
+const DELETE_BYTE: u8 = 0x7F;
 /// Up to here a new key is compared with each before it; above, a set is kept.
-const FEW_KEYS: usize = 24;
+const LINEAR_SEARCH_KEYS: usize = 24;
 /// So many bytes of a string are passed in words before it counts as long.
-const SOON: usize = 64;
+const SHORT_STRING_BYTES: usize = 64;
 /// Bytes of a long string that are looked at together.
-const STRIDE: usize = 64;
+const STRIDE_BYTES: usize = 64;
 
-pub(super) fn scan(text: &[u8], limits: &Limits) -> Result<Range<usize>, Malformed> {
+pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Malformed> {
     if text.len() > limits.bytes {
         return Err(Malformed {
             what: "text too long",
@@ -53,7 +53,7 @@ struct Scanner<'a> {
     nodes: usize,
     /// Digests of the folded keys of all objects that are open.
     keys: Vec<u64>,
-    limits: &'a Limits,
+    limits: &'a JsonLimits,
 }
 
 impl Scanner<'_> {
@@ -176,7 +176,7 @@ impl Scanner<'_> {
         }
         if many.is_none() {
             self.keys.push(digest);
-            if self.keys.len() - first > FEW_KEYS {
+            if self.keys.len() - first > LINEAR_SEARCH_KEYS {
                 *many = Some(self.keys[first..].iter().copied().collect());
             }
         }
@@ -188,7 +188,7 @@ impl Scanner<'_> {
     fn digest(&self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
         let inner = &self.text[range.start + 1..range.end - 1];
         if plain {
-            if inner.contains(&DELETE) {
+            if inner.contains(&DELETE_BYTE) {
                 return Err(Malformed {
                     what: "control character in a key",
                     at: range.start,
@@ -391,12 +391,12 @@ impl Scanner<'_> {
         }
         let safe = if fraction {
             #[expect(clippy::cast_precision_loss, reason = "2^53−1 is exact in a double")]
-            let largest = MAX_SAFE as f64;
+            let largest = MAX_SAFE_INTEGER as f64;
             number.abs() <= largest || number.fract() != 0.0
         } else {
             text.trim_start_matches('-')
                 .parse::<u64>()
-                .is_ok_and(|whole| whole <= MAX_SAFE)
+                .is_ok_and(|whole| whole <= MAX_SAFE_INTEGER)
         };
         if safe { Ok(()) } else { Err(too_large) }
     }
@@ -414,10 +414,10 @@ fn ordinary(text: &[u8]) -> usize {
     // Most strings end soon; long ones are passed in strides that the compiler turns into vector
     // instructions.
     let mut at = soon(text);
-    if at < SOON {
+    if at < SHORT_STRING_BYTES {
         return at;
     }
-    while let Some(stride) = text[at..].first_chunk::<STRIDE>() {
+    while let Some(stride) = text[at..].first_chunk::<STRIDE_BYTES>() {
         let special = stride.iter().fold(0, |special, &byte| {
             special
                 | u8::from(!(0x20..0x80).contains(&byte))
@@ -427,30 +427,30 @@ fn ordinary(text: &[u8]) -> usize {
         if special != 0 {
             break;
         }
-        at += STRIDE;
+        at += STRIDE_BYTES;
     }
     at + words(&text[at..])
 }
 
 /// The same, of the first bytes only.
 pub(super) fn soon(text: &[u8]) -> usize {
-    words(&text[..text.len().min(SOON)])
+    words(&text[..text.len().min(SHORT_STRING_BYTES)])
 }
 
 /// The same, eight bytes at a time.
 fn words(text: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
+    const LOW_BIT_OF_EACH_BYTE: u64 = 0x0101_0101_0101_0101;
+    const HIGH_BIT_OF_EACH_BYTE: u64 = 0x8080_8080_8080_8080;
     let mut at = 0;
     while let Some(chunk) = text.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8]));
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        let special = (word.wrapping_sub(ONES * 0x20) & !word)
-            | (quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash)
+        let quote = word ^ (LOW_BIT_OF_EACH_BYTE * u64::from(b'"'));
+        let slash = word ^ (LOW_BIT_OF_EACH_BYTE * u64::from(b'\\'));
+        let special = (word.wrapping_sub(LOW_BIT_OF_EACH_BYTE * 0x20) & !word)
+            | (quote.wrapping_sub(LOW_BIT_OF_EACH_BYTE) & !quote)
+            | (slash.wrapping_sub(LOW_BIT_OF_EACH_BYTE) & !slash)
             | word;
-        let hits = special & HIGH;
+        let hits = special & HIGH_BIT_OF_EACH_BYTE;
         if hits != 0 {
             return at + (hits.trailing_zeros() / 8) as usize;
         }

@@ -17,7 +17,7 @@ pub struct Object {
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
         Self {
-            members: Members::new(&text.0)
+            members: JsonMembers::new(&text.0)
                 .map(|(key, value)| (key.into_owned(), value))
                 .collect(),
         }
@@ -90,26 +90,26 @@ impl Object {
 }
 
 /// Walks the members of an object text.
-pub struct Members<'a> {
+pub struct JsonMembers<'a> {
     text: &'a Bytes,
     at: usize,
 }
 
-impl<'a> Members<'a> {
+impl<'a> JsonMembers<'a> {
     pub(super) fn new(text: &'a Bytes) -> Self {
         Self { text, at: 1 }
     }
 }
 
-impl Members<'_> {
+impl JsonMembers<'_> {
     /// Where the next key, with its quotes, and its value stand.
     fn step(&mut self) -> Option<(Range<usize>, Range<usize>)> {
-        let start = pass(self.text, self.at, b", \t\n\r");
+        let start = skip_any(self.text, self.at, b", \t\n\r");
         if self.text.get(start) != Some(&b'"') {
             return None;
         }
         let key = start..skip(self.text, start);
-        let start = pass(self.text, key.end, b": \t\n\r");
+        let start = skip_any(self.text, key.end, b": \t\n\r");
         self.at = skip(self.text, start);
         Some((key, start..self.at))
     }
@@ -129,7 +129,7 @@ impl Members<'_> {
     }
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Text);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -142,7 +142,7 @@ pub(super) fn elements(text: &Bytes) -> Vec<Text> {
     let mut found = Vec::new();
     let mut at = 1;
     loop {
-        at = pass(text, at, b", \t\n\r");
+        at = skip_any(text, at, b", \t\n\r");
         if matches!(text.get(at), None | Some(b']')) {
             return found;
         }
@@ -152,7 +152,7 @@ pub(super) fn elements(text: &Bytes) -> Vec<Text> {
     }
 }
 
-pub(super) fn pass(text: &[u8], mut at: usize, over: &[u8]) -> usize {
+pub(super) fn skip_any(text: &[u8], mut at: usize, over: &[u8]) -> usize {
     while text.get(at).is_some_and(|byte| over.contains(byte)) {
         at += 1;
     }

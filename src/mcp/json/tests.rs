@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn read(text: &str) -> Result<Text, Malformed> {
-    Text::read(Bytes::copy_from_slice(text.as_bytes()), &FROM_AGENT)
+    Text::read(Bytes::copy_from_slice(text.as_bytes()), &AGENT_JSON_LIMITS)
 }
 
 fn refused(text: &str, what: &str) {
@@ -81,7 +81,8 @@ fn refuses_what_peers_read_differently() {
 
 #[test]
 fn server_texts_keep_exotic_numbers_and_keys_but_no_duplicates() {
-    let read = |text: &str| Text::read(Bytes::copy_from_slice(text.as_bytes()), &FROM_SERVER);
+    let read =
+        |text: &str| Text::read(Bytes::copy_from_slice(text.as_bytes()), &SERVER_JSON_LIMITS);
     assert!(read(r#"{"a":1,"A":18446744073709551616}"#).is_ok());
     assert!(read(r#"{"a":1,"a":2}"#).is_err());
     assert!(read(r#"{"$serde_json::private::RawValue":"1"}"#).is_err());
@@ -90,7 +91,7 @@ fn server_texts_keep_exotic_numbers_and_keys_but_no_duplicates() {
 /// SECURITY §3A A7: what is as deep as may be is read whole, by whatever of it is asked.
 #[test]
 fn a7_the_deepest_text_has_a_value() {
-    for limits in [&FROM_AGENT, &FROM_SERVER] {
+    for limits in [&AGENT_JSON_LIMITS, &SERVER_JSON_LIMITS] {
         let of = |depth: usize| {
             let text = format!("{}7{}", "[".repeat(depth), "]".repeat(depth));
             Text::read(Bytes::from(text), limits).map(|text| (text.value().to_string(), text))
@@ -146,7 +147,7 @@ proptest! {
 
     #[test]
     fn never_accepts_more_than_serde(bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\u0a1-.e ntrf".to_vec()), 0..24)) {
-        if let Ok(text) = Text::read(Bytes::from(bytes.clone()), &FROM_AGENT) {
+        if let Ok(text) = Text::read(Bytes::from(bytes.clone()), &AGENT_JSON_LIMITS) {
             prop_assert!(serde_json::from_str::<Value>(std::str::from_utf8(&bytes).unwrap()).is_ok());
             prop_assert!(!text.as_bytes().is_empty());
         }

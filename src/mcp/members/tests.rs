@@ -1,14 +1,14 @@
 //! What only looks like a known member is found in every spelling, on every level, and nothing else
 //! is (SECURITY §3A A2).
 
-use super::known::{ANSWER, ENVELOPE, ERROR, PARAMS, RESULT};
-use crate::mcp::json::{FROM_SERVER, Inside, Level, Text};
+use super::known_members::{AGENT_RESULT, ENVELOPE, ERROR, PARAMS, SERVER_RESULT};
+use crate::mcp::json::{Level, MemberContent, SERVER_JSON_LIMITS, Text};
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn text(json: &str) -> Text {
-    Text::read(Bytes::copy_from_slice(json.as_bytes()), &FROM_SERVER).unwrap()
+    Text::read(Bytes::copy_from_slice(json.as_bytes()), &SERVER_JSON_LIMITS).unwrap()
 }
 
 /// Other spellings of a name that some peer takes for it.
@@ -56,9 +56,9 @@ fn places(
     for (name, inside) in level.members {
         all.push((path.to_vec(), name));
         let below = match inside {
-            Inside::Anything => continue,
-            Inside::Objects(below) => ([path, &[name]].concat(), *below),
-            Inside::Each(below) => ([path, &[name, "anybody's Name"]].concat(), *below),
+            MemberContent::Anything => continue,
+            MemberContent::Objects(below) => ([path, &[name]].concat(), *below),
+            MemberContent::Each(below) => ([path, &[name, "anybody's Name"]].concat(), *below),
         };
         places(below.1, &below.0, all);
     }
@@ -80,7 +80,7 @@ fn nested(path: &[&str], inner: Value, listed: bool) -> Value {
 #[test]
 fn a2_every_spelling_is_found_on_every_level() {
     let mut cases = 0;
-    for level in [&PARAMS, &RESULT, &ANSWER, &ERROR, &ENVELOPE] {
+    for level in [&PARAMS, &SERVER_RESULT, &AGENT_RESULT, &ERROR, &ENVELOPE] {
         let mut all = Vec::new();
         places(level, &[], &mut all);
         for (path, name) in all {
@@ -197,7 +197,7 @@ proptest! {
         let json: Vec<String> = written.iter().map(|(name, value)| format!("\"{name}\" : {value}")).collect();
         let whole = text(&format!("{{{}}}", json.join(" , ")));
         let left = whole.without(&whole.alike(&PARAMS));
-        let left = Text::read(left.bytes(), &FROM_SERVER).unwrap().value();
+        let left = Text::read(left.bytes(), &SERVER_JSON_LIMITS).unwrap().value();
         let plain = written.iter().filter(|(name, _)| ["name", "x", "cursor"].contains(name));
         let plain: Value = plain.map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into();
         prop_assert_eq!(left, plain);

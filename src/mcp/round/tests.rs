@@ -13,7 +13,7 @@ fn state_of(message: &Message) -> String {
         .body
         .as_ref()
         .unwrap()
-        .get(STATE)
+        .get(STATE_MEMBER)
         .unwrap()
         .as_str()
         .unwrap()
@@ -24,8 +24,11 @@ fn state_of(message: &Message) -> String {
 /// server's own words; what is another's with each round does not matter.
 #[test]
 fn c8_a_state_comes_back_to_where_it_belongs_only() {
-    let (seal, other_key) = (Seal::new(&[7; KEY]).unwrap(), Seal::new(&[8; KEY]).unwrap());
-    assert!(Seal::new(&[7; 31]).is_none() && Seal::new(&[]).is_none());
+    let (seal, other_key) = (
+        RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap(),
+        RoundSeal::new(&[8; ROUND_KEY_BYTES]).unwrap(),
+    );
+    assert!(RoundSeal::new(&[7; 31]).is_none() && RoundSeal::new(&[]).is_none());
     let caller = Caller {
         tenant: Some(TenantId::new("t1")),
         ..Caller::named("alice")
@@ -34,7 +37,7 @@ fn c8_a_state_comes_back_to_where_it_belongs_only() {
     let own = "opaque/==\u{1f9fe}.\"x\"";
     let params = json!({ "name": "pay", "arguments": { "n": 1, "idempotency_key": "k1" }, "_meta": { "a": 1 } });
     let asked = request("tools/call", &params);
-    let bound = Bound {
+    let bound = RoundBinding {
         caller: &caller,
         server: &server,
         method: &asked.method,
@@ -46,7 +49,7 @@ fn c8_a_state_comes_back_to_where_it_belongs_only() {
         false,
     );
     let given = state_of(&seal.sealed(bound, answer.clone()));
-    assert!(given.starts_with(FORM) && given != own);
+    assert!(given.starts_with(SEALED_PREFIX) && given != own);
     assert_eq!(
         state_of(&seal.sealed(bound, answer)),
         given,
@@ -56,12 +59,12 @@ fn c8_a_state_comes_back_to_where_it_belongs_only() {
     let back = |method: &str, change: &dyn Fn(&mut Value), state: &str| {
         let mut params = json!({ "name": "pay", "arguments": { "idempotency_key": "k2", "n": 1 }, "inputResponses": { "a": {} }, "_meta": { "b": 2 } });
         change(&mut params);
-        params[STATE] = json!(state);
+        params[STATE_MEMBER] = json!(state);
         request(method, &params)
     };
-    let opened = |seal: &Seal, caller: &Caller, server: &ServerName, message: &Message| {
+    let opened = |seal: &RoundSeal, caller: &Caller, server: &ServerName, message: &Message| {
         seal.opened(
-            Bound {
+            RoundBinding {
                 caller,
                 server,
                 method: &message.method,
@@ -127,9 +130,9 @@ fn c8_a_state_comes_back_to_where_it_belongs_only() {
 /// Of the bytes of a state none may differ, and none be missing.
 #[test]
 fn c8_no_byte_of_a_state_differs() {
-    let seal = Seal::new(&[7; KEY]).unwrap();
+    let seal = RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap();
     let (caller, server) = (Caller::named("alice"), ServerName::new("oracle"));
-    let bound = Bound {
+    let bound = RoundBinding {
         caller: &caller,
         server: &server,
         method: "resources/read",
@@ -159,10 +162,10 @@ fn c8_no_byte_of_a_state_differs() {
 /// What asks nothing is as it was written.
 #[test]
 fn what_brings_no_state_is_left_alone() {
-    let seal = Seal::new(&[7; KEY]).unwrap();
+    let seal = RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap();
     let (caller, server) = (Caller::named("alice"), ServerName::new("oracle"));
     let asked = request("tools/call", &json!({ "name": "pay" }));
-    let bound = Bound {
+    let bound = RoundBinding {
         caller: &caller,
         server: &server,
         method: &asked.method,
@@ -174,7 +177,7 @@ fn what_brings_no_state_is_left_alone() {
         ("{\"requestState\":{\"a\":1}}", false),
         ("{\"requestState\":\"x\"}", true),
     ] {
-        let text = Text::read(text.into(), &crate::mcp::json::FROM_SERVER).unwrap();
+        let text = Text::read(text.into(), &crate::mcp::json::SERVER_JSON_LIMITS).unwrap();
         let answer = Message::response(None, text.clone(), is_error);
         assert_eq!(seal.sealed(bound, answer).body, Some(text));
     }

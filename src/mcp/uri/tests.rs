@@ -117,7 +117,7 @@ fn what_could_be_read_otherwise_is_refused() {
         );
     }
     assert_eq!(
-        Uri::read(&format!("x:{}", "a".repeat(LONGEST))),
+        Uri::read(&format!("x:{}", "a".repeat(MAX_URI_BYTES))),
         Err(Unclear::Length)
     );
 }

@@ -1,10 +1,10 @@
 //! What a code says of the call that was refused with it. One place for the commands that compare:
 //! replays and reports (003-117).
 
-use super::CODES;
+use super::REFUSAL_CODES;
 
 /// What the policy alone says of a call, besides the codes of contracts' rules.
-const OF_THE_POLICY: [&str; 6] = [
+const POLICY_CODES: [&str; 6] = [
     "tool_not_allowlisted",
     "schema_invalid",
     "rbac_denied",
@@ -13,11 +13,11 @@ const OF_THE_POLICY: [&str; 6] = [
     "hook_blocked",
 ];
 /// What the budget of a task or the rate of a tool says.
-const OF_BUDGETS: [&str; 2] = ["budget_exceeded", "budget_calls_exceeded"];
+const BUDGET_CODES: [&str; 2] = ["budget_exceeded", "budget_calls_exceeded"];
 
 /// What a code is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RefusalKind {
     /// The policy does not let this caller make this call, whatever was called before: identity,
     /// permission, schema, rule, hook.
     Violation,
@@ -28,13 +28,13 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl RefusalKind {
     /// What `code` is about; one that is not toolgate's own is that of a contract's rule.
     pub fn of(code: &str) -> Self {
-        let is_own = CODES.iter().any(|(known, ..)| *known == code);
+        let is_own = REFUSAL_CODES.iter().any(|(known, ..)| *known == code);
         match code {
-            code if OF_BUDGETS.contains(&code) => Self::Overrun,
-            code if OF_THE_POLICY.contains(&code) || !is_own => Self::Violation,
+            code if BUDGET_CODES.contains(&code) => Self::Overrun,
+            code if POLICY_CODES.contains(&code) || !is_own => Self::Violation,
             _ => Self::Other,
         }
     }
@@ -47,19 +47,22 @@ mod tests {
     /// 003-117: each code is one kind, and those that are named exist.
     #[test]
     fn every_code_is_of_one_kind() {
-        for code in OF_THE_POLICY.iter().chain(&OF_BUDGETS) {
-            assert!(CODES.iter().any(|(known, ..)| known == code), "{code}");
+        for code in POLICY_CODES.iter().chain(&BUDGET_CODES) {
+            assert!(
+                REFUSAL_CODES.iter().any(|(known, ..)| known == code),
+                "{code}"
+            );
         }
         for (code, expected) in [
-            ("rbac_denied", Kind::Violation),
-            ("amount_out_of_range", Kind::Violation),
-            ("budget_exceeded", Kind::Overrun),
-            ("budget_calls_exceeded", Kind::Overrun),
-            ("loop_detected", Kind::Other),
-            ("outcome_unknown", Kind::Other),
-            ("idempotency_conflict", Kind::Other),
+            ("rbac_denied", RefusalKind::Violation),
+            ("amount_out_of_range", RefusalKind::Violation),
+            ("budget_exceeded", RefusalKind::Overrun),
+            ("budget_calls_exceeded", RefusalKind::Overrun),
+            ("loop_detected", RefusalKind::Other),
+            ("outcome_unknown", RefusalKind::Other),
+            ("idempotency_conflict", RefusalKind::Other),
         ] {
-            assert_eq!(Kind::of(code), expected, "{code}");
+            assert_eq!(RefusalKind::of(code), expected, "{code}");
         }
     }
 }

@@ -13,7 +13,7 @@ fn all() -> Vec<Refusal> {
         reads_remain,
     };
     let by = || "screening".to_owned();
-    let plan = State::read("plan").unwrap();
+    let plan = TaskState::read("plan").unwrap();
     vec![
         Refusal::ToolNotAllowlisted,
         Refusal::SchemaInvalid {
@@ -51,7 +51,7 @@ fn all() -> Vec<Refusal> {
         },
         Refusal::StateOutOfOrder {
             before: Some(plan),
-            state: State::read("summarize").unwrap(),
+            state: TaskState::read("summarize").unwrap(),
         },
         Refusal::Planned,
         Refusal::LoopDetected {
@@ -124,7 +124,7 @@ fn every_refusal_says_what_is_wrong_whether_it_ran_and_what_to_do() {
     }
     insta::assert_snapshot!("every_refusal", text);
     let all = all();
-    let missing: Vec<&str> = CODES
+    let missing: Vec<&str> = REFUSAL_CODES
         .iter()
         .map(|(code, ..)| *code)
         .filter(|code| all.iter().all(|one| one.own_code() != Some(code)))

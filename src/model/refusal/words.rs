@@ -3,10 +3,10 @@
 
 use super::Refusal;
 use crate::model::counted::counted;
-use crate::model::task::State;
+use crate::model::task::TaskState;
 
-const SECRET: &str = "a secret reference stands where none may, or its secret cannot be had";
-const WHERE_SECRETS_STAND: &str = "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.";
+const SECRET_TEXT: &str = "a secret reference stands where none may, or its secret cannot be had";
+const SECRET_HINT: &str = "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.";
 
 impl Refusal {
     /// Whether the tool may have run.
@@ -66,7 +66,7 @@ impl Refusal {
             | Self::ApprovalDenied { .. }
             | Self::ApprovalTimeout { .. }
             | Self::ApproverUnreachable { .. } => return self.of_a_person(),
-            Self::SecretDenied => (SECRET.into(), WHERE_SECRETS_STAND),
+            Self::SecretDenied => (SECRET_TEXT.into(), SECRET_HINT),
             Self::ToolNotAllowlisted => (
                 "this tool is not available to this caller".into(),
                 "List the tools and use one of those.",
@@ -277,7 +277,7 @@ fn blocked(reason: &str) -> (String, String) {
 }
 
 /// Where a task is, in words.
-fn is(state: Option<State>) -> String {
+fn is(state: Option<TaskState>) -> String {
     state.map_or_else(
         || "in no state yet".to_owned(),
         |state| format!("in `{}`", state.word()),

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 /// still one.
 #[derive(Default)]
 pub(super) struct Automaton {
-    nodes: Vec<Node>,
+    nodes: Vec<AutomatonNode>,
     longest: usize,
 }
 
 #[derive(Default)]
-struct Node {
+struct AutomatonNode {
     next: Vec<(u8, usize)>,
     fail: usize,
     depth: usize,
@@ -27,15 +27,15 @@ impl Automaton {
     /// Takes a word in, of the secret of that number.
     pub(super) fn add(&mut self, word: &[u8], secret: usize) {
         if self.nodes.is_empty() {
-            self.nodes.push(Node::default());
+            self.nodes.push(AutomatonNode::default());
         }
         let mut at = 0;
         for byte in word.iter().map(u8::to_ascii_lowercase) {
             at = self.child(at, byte).unwrap_or_else(|| {
                 let (next, depth) = (self.nodes.len(), self.nodes[at].depth + 1);
-                self.nodes.push(Node {
+                self.nodes.push(AutomatonNode {
                     depth,
-                    ..Node::default()
+                    ..AutomatonNode::default()
                 });
                 self.nodes[at].next.push((byte, next));
                 next
@@ -55,7 +55,7 @@ impl Automaton {
                 } else {
                     self.step(self.nodes[at].fail, byte)
                 };
-                let Node { hit, begun, .. } = self.nodes[fail];
+                let AutomatonNode { hit, begun, .. } = self.nodes[fail];
                 let node = &mut self.nodes[next];
                 node.fail = fail;
                 node.hit = node.hit.or(hit);

@@ -6,11 +6,11 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 /// Shorter values, in bytes, are words that occur by themselves: none of them is taken for a
 /// secret.
-pub const SHORTEST: usize = 8;
+pub const MIN_SECRET_BYTES: usize = 8;
 
 /// Gives every form of `value` to `add`.
 pub(super) fn of(value: &[u8], mut add: impl FnMut(&[u8])) {
-    if value.len() < SHORTEST {
+    if value.len() < MIN_SECRET_BYTES {
         return;
     }
     add(value);
@@ -38,20 +38,20 @@ pub(super) fn of(value: &[u8], mut add: impl FnMut(&[u8])) {
         .map(<[u8]>::trim_ascii);
     // The frame of a key in PEM is no secret.
     for line in lines.filter(|line| {
-        line.len() >= SHORTEST && line.len() < value.len() && !line.starts_with(b"-----")
+        line.len() >= MIN_SECRET_BYTES && line.len() < value.len() && !line.starts_with(b"-----")
     }) {
         add(line);
     }
 }
 
 fn hex(value: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
     value
         .iter()
         .flat_map(|byte| {
             [
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
+                HEX_DIGITS[usize::from(byte >> 4)],
+                HEX_DIGITS[usize::from(byte & 15)],
             ]
         })
         .collect()

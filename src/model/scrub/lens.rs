@@ -2,7 +2,7 @@
 //! came from.
 
 /// The longest escape: two halves of a character beyond `\uFFFF`.
-const LONGEST: usize = 12;
+const MAX_ESCAPE_BYTES: usize = 12;
 
 /// A kind of escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,14 @@ pub(super) struct Unit {
 
 /// A lens with what it has not made up its mind about.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct LensState {
     lens: Lens,
-    pending: [Unit; LONGEST],
+    pending: [Unit; MAX_ESCAPE_BYTES],
     len: usize,
 }
 
 /// What pending bytes are.
-enum Read {
+enum PendingBytes {
     /// The first one is what it is.
     Literal,
     /// So many of them stand for this character or byte.
@@ -42,11 +42,11 @@ enum Read {
     More,
 }
 
-impl Reading {
+impl LensState {
     pub(super) fn new(lens: Lens) -> Self {
         Self {
             lens,
-            pending: [Unit::default(); LONGEST],
+            pending: [Unit::default(); MAX_ESCAPE_BYTES],
             len: 0,
         }
     }
@@ -78,17 +78,17 @@ impl Reading {
 
     fn drain(&mut self, last: bool, give: &mut dyn FnMut(Unit)) {
         while self.len > 0 {
-            let mut bytes = [0; LONGEST];
+            let mut bytes = [0; MAX_ESCAPE_BYTES];
             for (byte, unit) in bytes.iter_mut().zip(&self.pending) {
                 *byte = unit.byte;
             }
             let used = match self.lens.read(&bytes[..self.len]) {
-                Read::More if !last && self.len < LONGEST => return,
-                Read::More | Read::Literal => {
+                PendingBytes::More if !last && self.len < MAX_ESCAPE_BYTES => return,
+                PendingBytes::More | PendingBytes::Literal => {
                     give(self.pending[0]);
                     1
                 }
-                Read::Escape(used, character, len) => {
+                PendingBytes::Escape(used, character, len) => {
                     let (start, end) = (self.pending[0].start, self.pending[used - 1].end);
                     for byte in &character[..len] {
                         give(Unit {
@@ -114,9 +114,9 @@ impl Lens {
         }
     }
 
-    fn read(self, bytes: &[u8]) -> Read {
+    fn read(self, bytes: &[u8]) -> PendingBytes {
         if bytes.first() != Some(&self.mark()) {
-            return Read::Literal;
+            return PendingBytes::Literal;
         }
         match self {
             Self::Escapes | Self::Runs => escape(bytes),
@@ -125,9 +125,9 @@ impl Lens {
     }
 }
 
-fn escape(bytes: &[u8]) -> Read {
+fn escape(bytes: &[u8]) -> PendingBytes {
     let plain = match bytes.get(1) {
-        None => return Read::More,
+        None => return PendingBytes::More,
         Some(b'u') => return unicode(bytes),
         Some(b'x') => return digits(bytes, 2, 2).map_or_else(|why| why, |code| byte(4, code)),
         Some(b'n') => b'\n',
@@ -136,12 +136,12 @@ fn escape(bytes: &[u8]) -> Read {
         Some(b'b') => 8,
         Some(b'f') => 12,
         Some(sign @ (b'"' | b'\'' | b'\\' | b'/')) => *sign,
-        Some(_) => return Read::Literal,
+        Some(_) => return PendingBytes::Literal,
     };
     byte(2, u32::from(plain))
 }
 
-fn unicode(bytes: &[u8]) -> Read {
+fn unicode(bytes: &[u8]) -> PendingBytes {
     let high = match digits(bytes, 2, 4) {
         Ok(high) => high,
         Err(read) => return read,
@@ -150,39 +150,44 @@ fn unicode(bytes: &[u8]) -> Read {
         return character(6, high);
     }
     match bytes.get(6..) {
-        None | Some([] | [b'\\']) => Read::More,
+        None | Some([] | [b'\\']) => PendingBytes::More,
         Some([b'\\', b'u', ..]) => match digits(bytes, 8, 4) {
             Ok(low) if (0xdc00..0xe000).contains(&low) => {
                 character(12, 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))
             }
-            Ok(_) | Err(Read::Literal | Read::Escape(..)) => character(6, high),
-            Err(Read::More) => Read::More,
+            Ok(_) | Err(PendingBytes::Literal | PendingBytes::Escape(..)) => character(6, high),
+            Err(PendingBytes::More) => PendingBytes::More,
         },
         Some(_) => character(6, high),
     }
 }
 
 /// The number that `count` hexadecimal digits from `at` on are.
-fn digits(bytes: &[u8], at: usize, count: usize) -> Result<u32, Read> {
+fn digits(bytes: &[u8], at: usize, count: usize) -> Result<u32, PendingBytes> {
     let there = bytes.get(at..).unwrap_or_default();
     let mut number = 0;
     for digit in there.iter().take(count) {
-        number = number * 16 + char::from(*digit).to_digit(16).ok_or(Read::Literal)?;
+        number = number * 16
+            + char::from(*digit)
+                .to_digit(16)
+                .ok_or(PendingBytes::Literal)?;
     }
     if there.len() < count {
-        Err(Read::More)
+        Err(PendingBytes::More)
     } else {
         Ok(number)
     }
 }
 
-fn byte(used: usize, code: u32) -> Read {
-    u8::try_from(code).map_or(Read::Literal, |byte| Read::Escape(used, [byte, 0, 0, 0], 1))
+fn byte(used: usize, code: u32) -> PendingBytes {
+    u8::try_from(code).map_or(PendingBytes::Literal, |byte| {
+        PendingBytes::Escape(used, [byte, 0, 0, 0], 1)
+    })
 }
 
-fn character(used: usize, code: u32) -> Read {
+fn character(used: usize, code: u32) -> PendingBytes {
     let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     let mut bytes = [0; 4];
     let len = character.encode_utf8(&mut bytes).len();
-    Read::Escape(used, bytes, len)
+    PendingBytes::Escape(used, bytes, len)
 }

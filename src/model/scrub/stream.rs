@@ -2,13 +2,13 @@
 //! and no byte is held back that cannot be the beginning of a secret.
 
 use super::automaton::Automaton;
-use super::lens::{Lens, Reading, Unit};
-use super::{Found, Scrubber, VIEWS};
+use super::lens::{Lens, LensState, Unit};
+use super::{LENS_STACKS, Scrubber, SecretSpan};
 use std::sync::Arc;
 
 /// One way to read the bytes.
-pub(super) struct View {
-    lenses: Vec<Reading>,
+pub(super) struct LensStack {
+    lenses: Vec<LensState>,
     matcher: Matcher,
 }
 
@@ -19,10 +19,10 @@ struct Matcher {
     count: usize,
 }
 
-impl View {
+impl LensStack {
     pub(super) fn new(lenses: &[Lens], words: &Automaton) -> Self {
         let starts = vec![0; (words.longest() + 1).next_power_of_two()];
-        let lenses = lenses.iter().copied().map(Reading::new).collect();
+        let lenses = lenses.iter().copied().map(LensState::new).collect();
         Self {
             lenses,
             matcher: Matcher {
@@ -39,7 +39,7 @@ impl View {
         bytes: &[u8],
         at: usize,
         words: &Automaton,
-        found: &mut Vec<Found>,
+        found: &mut Vec<SecretSpan>,
     ) {
         let Self { lenses, matcher } = self;
         for (offset, byte) in bytes.iter().enumerate() {
@@ -57,7 +57,7 @@ impl View {
     }
 
     /// What is pending is no escape.
-    pub(super) fn flush(&mut self, words: &Automaton, found: &mut Vec<Found>) {
+    pub(super) fn flush(&mut self, words: &Automaton, found: &mut Vec<SecretSpan>) {
         let Self { lenses, matcher } = self;
         for index in 0..lenses.len() {
             let (before, after) = lenses.split_at_mut(index + 1);
@@ -71,12 +71,12 @@ impl View {
 
     /// From where on the bytes may be the beginning of a secret.
     fn earliest(&self, words: &Automaton) -> Option<usize> {
-        let pending = self.lenses.iter().filter_map(Reading::earliest);
+        let pending = self.lenses.iter().filter_map(LensState::earliest);
         pending.chain(self.matcher.earliest(words)).min()
     }
 }
 
-fn feed(lenses: &mut [Reading], unit: Unit, give: &mut dyn FnMut(Unit)) {
+fn feed(lenses: &mut [LensState], unit: Unit, give: &mut dyn FnMut(Unit)) {
     match lenses.split_first_mut() {
         None => give(unit),
         Some((first, rest)) => first.push(unit, &mut |unit| feed(rest, unit, give)),
@@ -84,7 +84,7 @@ fn feed(lenses: &mut [Reading], unit: Unit, give: &mut dyn FnMut(Unit)) {
 }
 
 impl Matcher {
-    fn take(&mut self, unit: Unit, words: &Automaton, found: &mut Vec<Found>) {
+    fn take(&mut self, unit: Unit, words: &Automaton, found: &mut Vec<SecretSpan>) {
         let mask = self.starts.len() - 1;
         self.starts[self.count & mask] = unit.start;
         self.count += 1;
@@ -92,7 +92,7 @@ impl Matcher {
         let Some((len, secret)) = words.hit(self.state) else {
             return;
         };
-        let one = Found {
+        let one = SecretSpan {
             start: self.starts[(self.count - len) & mask],
             end: unit.end,
             secret,
@@ -115,7 +115,7 @@ impl Matcher {
 }
 
 /// Sorts, and makes one of what overlaps: under the name of what begins first.
-pub(super) fn merge(found: &mut Vec<Found>) {
+pub(super) fn merge(found: &mut Vec<SecretSpan>) {
     found.sort_unstable_by_key(|one| (one.start, one.secret, one.end));
     found.dedup_by(|next, last| {
         let overlaps = next.start < last.end;
@@ -127,20 +127,20 @@ pub(super) fn merge(found: &mut Vec<Found>) {
 }
 
 /// Takes secrets out of bytes that come in chunks.
-pub struct Stream {
+pub struct ScrubStream {
     scrubber: Arc<Scrubber>,
-    views: Vec<View>,
+    views: Vec<LensStack>,
     /// What was read and not given on yet, from the offset `base` on.
     held: Vec<u8>,
     base: usize,
-    found: Vec<Found>,
+    found: Vec<SecretSpan>,
 }
 
-impl Stream {
+impl ScrubStream {
     pub(super) fn new(scrubber: Arc<Scrubber>) -> Self {
-        let views = VIEWS
+        let views = LENS_STACKS
             .iter()
-            .map(|lenses| View::new(lenses, &scrubber.words))
+            .map(|lenses| LensStack::new(lenses, &scrubber.words))
             .collect();
         Self {
             scrubber,

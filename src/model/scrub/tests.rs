@@ -99,7 +99,7 @@ fn no_form_of_a_secret_survives() {
             .into_iter()
             .filter(|form| form.len() >= value.chars().filter(char::is_ascii).count())
         {
-            if form.len() < SHORTEST {
+            if form.len() < MIN_SECRET_BYTES {
                 continue;
             }
             let text = format!("before {form} after");
@@ -222,7 +222,7 @@ fn a_stream_holds_nothing_back_without_need() {
 /// is known is no news, and the oldest of too many of one name is forgotten.
 #[test]
 fn what_was_added_is_looked_for_from_then_on() {
-    let known = Known::new();
+    let known = KnownSecrets::new();
     assert!(known.scrubber().is_none());
     let add = |name: &str, value: &str| {
         known

@@ -2,7 +2,8 @@
 
 use super::server_of;
 use crate::guards::{
-    Needed, Section, ToolRules, approval, arguments, budget, confirms, idempotency, permission,
+    RequiredArgument, Section, ToolRules, approval, arguments, budget, confirms, idempotency,
+    permission,
 };
 use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
@@ -19,7 +20,7 @@ mod lint;
 mod variants;
 
 /// What a call can do; anything else is taken for a side effect.
-const ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
+const KNOWN_ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
 
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
 pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Problems) -> bool {
@@ -210,13 +211,13 @@ fn needs(
     permission: &permission::Rule,
     confirms: Option<&confirms::Rule>,
     by: Option<&str>,
-) -> Vec<Needed> {
+) -> Vec<RequiredArgument> {
     let one = |section: &str, keys: &[&str], pointer: &str| {
         let key = std::iter::once(section)
             .chain(keys.iter().copied())
             .map(str::to_owned)
             .collect();
-        Needed {
+        RequiredArgument {
             key,
             path: steps(pointer),
         }
@@ -234,17 +235,17 @@ fn needs(
 
 /// The arguments that its steps change: in a tool that calls them otherwise, nothing would be
 /// changed.
-fn changed(rewrite: &rewrite::Rule) -> Vec<Needed> {
+fn changed(rewrite: &rewrite::Rule) -> Vec<RequiredArgument> {
     let key = |key: Vec<String>| [vec![rewrite::Settings::NAME.to_owned()], key].concat();
     rewrite
         .places()
         .into_iter()
-        .map(|(at, path)| Needed { key: key(at), path })
+        .map(|(at, path)| RequiredArgument { key: key(at), path })
         .collect()
 }
 
 /// They, and those by which calls are told apart.
-fn paths(needs: &[Needed], keys: Option<&idempotency::Rule>) -> Vec<Vec<String>> {
+fn paths(needs: &[RequiredArgument], keys: Option<&idempotency::Rule>) -> Vec<Vec<String>> {
     let keyed = keys.map(idempotency::Rule::reads).unwrap_or_default();
     needs
         .iter()
@@ -306,7 +307,7 @@ fn holders(contract: &Contract) -> Vec<&str> {
         || contract.confirms.is_some()
         || written.clone().next().is_some();
     if is_keyed {
-        named.chain([idempotency::ARGUMENT]).collect()
+        named.chain([idempotency::KEY_ARGUMENT_NAME]).collect()
     } else {
         Vec::new()
     }
@@ -408,7 +409,10 @@ fn judge_pointers(
 }
 
 fn judge_actions(actions: &[String], problems: &mut Problems) {
-    let known: Vec<String> = ACTIONS.iter().map(|action| (*action).to_owned()).collect();
+    let known: Vec<String> = KNOWN_ACTIONS
+        .iter()
+        .map(|action| (*action).to_owned())
+        .collect();
     for (index, action) in actions
         .iter()
         .enumerate()

@@ -1,7 +1,7 @@
 //! Do the names of contracts say which one counts? Known once all files are read.
 
-use super::Stock;
-use crate::guards::allowlist::Pattern;
+use super::Compiler;
+use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::policy::file::Contract;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ pub(super) fn judge_shared(name: &str, contract: &Contract, problems: &mut Probl
     if !name.contains('*') {
         return;
     }
-    let _ = Pattern::compile(name, problems);
+    let _ = ToolPattern::compile(name, problems);
     if !contract.secrets.0.is_empty() {
         let hint =
             "write `secrets: []` here, and a contract of its own for each tool that takes secrets";
@@ -37,9 +37,9 @@ pub(super) fn tell(problem: Problem) -> Problem {
 
 /// Of two patterns that can meet, one lies within the other (the narrower counts); and no two names
 /// differ in case only (003-44).
-pub(super) fn judge(stock: &mut Stock) {
+pub(super) fn judge(stock: &mut Compiler) {
     let mut folded: HashMap<String, &str> = HashMap::new();
-    let mut patterns: Vec<Pattern> = Vec::new();
+    let mut patterns: Vec<ToolPattern> = Vec::new();
     let mut found = Vec::new();
     for (name, held) in &stock.contracts {
         let mut note = |message: String, hint: &str| {
@@ -57,8 +57,8 @@ pub(super) fn judge(stock: &mut Stock) {
             );
         }
         // What is no pattern was reported where it was compiled.
-        let pattern =
-            Pattern::compile(name.as_str(), &mut Problems::default()).filter(Pattern::is_wild);
+        let pattern = ToolPattern::compile(name.as_str(), &mut Problems::default())
+            .filter(ToolPattern::is_wild);
         let Some(pattern) = pattern else { continue };
         for other in patterns.iter().filter(|other| pattern.meets(other)) {
             let (here, there) = (pattern.is_within(other), other.is_within(&pattern));

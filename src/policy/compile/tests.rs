@@ -11,8 +11,8 @@ mod held;
 mod library;
 mod shell;
 
-fn basis(policies: &Path, mode: Mode) -> Basis {
-    Basis {
+fn basis(policies: &Path, mode: Mode) -> CompileInput {
+    CompileInput {
         mode,
         servers: ["billing", "fs"].map(ServerName::new).to_vec(),
         disabled: Vec::new(),
@@ -35,7 +35,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
     }
 }
 
-fn compile_files(files: &[(&str, &str)], mode: Mode) -> (Compiled, String) {
+fn compile_files(files: &[(&str, &str)], mode: Mode) -> (CompileResult, String) {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
         fs::write(directory.path().join(name), text).unwrap();
@@ -57,7 +57,7 @@ fn bot() -> Caller {
     Caller::named("support-bot")
 }
 
-const GOOD: &str = r#"
+const GOOD_POLICY: &str = r#"
 contracts:
   billing__create_invoice:
     purpose: Create a draft invoice for the caller's tenant.
@@ -84,7 +84,7 @@ budgets:
 repetition: {}
 "#;
 
-const BROKEN: &str = r#"
+const BROKEN_POLICY: &str = r#"
 contracts:
   billing__create_invoice:
     purpose: Create a draft invoice for the caller's tenant.
@@ -121,21 +121,24 @@ layers:
 
 #[test]
 fn every_problem_of_a_broken_policy_is_named_at_once() {
-    let (compiled, shown) = compile_files(&[("broken.yaml", BROKEN)], Mode::Enforce);
+    let (compiled, shown) = compile_files(&[("broken.yaml", BROKEN_POLICY)], Mode::Enforce);
     assert!(compiled.policy.is_none());
     insta::assert_snapshot!(shown);
 }
 
 #[test]
 fn two_contracts_for_one_tool_are_shown_at_both_places() {
-    let (compiled, shown) = compile_files(&[("a.yaml", GOOD), ("b.yaml", GOOD)], Mode::Enforce);
+    let (compiled, shown) = compile_files(
+        &[("a.yaml", GOOD_POLICY), ("b.yaml", GOOD_POLICY)],
+        Mode::Enforce,
+    );
     assert!(compiled.policy.is_none());
     insta::assert_snapshot!(shown);
 }
 
 #[test]
 fn the_whole_format_that_is_enforced_compiles() {
-    let (compiled, shown) = compile_files(&[("good.yaml", GOOD)], Mode::Enforce);
+    let (compiled, shown) = compile_files(&[("good.yaml", GOOD_POLICY)], Mode::Enforce);
     let policy = compiled.policy.unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(shown, "");
     let admitted = policy
@@ -206,8 +209,9 @@ fn the_version_tells_what_is_said_not_how_it_is_written() {
 
 #[test]
 fn an_unknown_action_is_a_side_effect() {
-    let contract = format!("{{ purpose: p, actions: [read, frobnicate], {UNDONE}, secrets: [] }}");
-    let text = format!("contracts: {{ fs__a: {contract}, {UNDO} }}\n");
+    let contract =
+        format!("{{ purpose: p, actions: [read, frobnicate], {UNDONE_EFFECT}, secrets: [] }}");
+    let text = format!("contracts: {{ fs__a: {contract}, {UNDO_CONTRACTS} }}\n");
     let (compiled, shown) = compile_files(&[("a.yaml", &text)], Mode::Enforce);
     let policy = compiled.policy.unwrap();
     assert!(
@@ -226,14 +230,14 @@ fn an_unknown_action_is_a_side_effect() {
 
 /// What a contract says of its effect, and the contracts of the tools that take it back, which stay
 /// when it is wrong.
-const UNDONE: &str = "side_effect: { writes: w, rollback: { tool: fs__undo } }";
-const UNDO: &str = "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__redo } } }, \
+const UNDONE_EFFECT: &str = "side_effect: { writes: w, rollback: { tool: fs__undo } }";
+const UNDO_CONTRACTS: &str = "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__redo } } }, \
                     fs__redo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__undo } } }";
 
 /// One contract of `fs__a` with `section`, and `rest` beside the contracts.
 fn problems_of(section: &str, rest: &str) -> String {
     let text = format!(
-        "contracts: {{ fs__a: {{ purpose: p, actions: [write], {UNDONE}, secrets: [], {section} }}, {UNDO} }}\n{rest}\n"
+        "contracts: {{ fs__a: {{ purpose: p, actions: [write], {UNDONE_EFFECT}, secrets: [], {section} }}, {UNDO_CONTRACTS} }}\n{rest}\n"
     );
     compile_files(&[("a.yaml", &text)], Mode::Enforce).1
 }
@@ -243,7 +247,7 @@ fn problems_of(section: &str, rest: &str) -> String {
 fn side_effects_have_keys_without_being_told() {
     for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {
         let text = format!(
-            "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], {UNDONE}, secrets: [] }}, {UNDO} }}\n"
+            "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], {UNDONE_EFFECT}, secrets: [] }}, {UNDO_CONTRACTS} }}\n"
         );
         let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce)
             .0

@@ -6,22 +6,22 @@ use crate::model::ids::ToolName;
 use std::fs;
 use std::path::Path;
 
-const CONFIG: &str = "servers: { fs: { command: x } }\npolicies: [policies]\n";
+const CONFIG_YAML: &str = "servers: { fs: { command: x } }\npolicies: [policies]\n";
 
 fn contract(tool: &str) -> String {
     format!("contracts: {{ fs__{tool}: {{ purpose: p, actions: [read], secrets: [] }} }}\n")
 }
 
-fn start(directory: &Path) -> Arc<Live> {
+fn start(directory: &Path) -> Arc<LivePolicy> {
     let path = directory.join(FILE_NAME);
     let loaded = config::load(&path);
     let running = loaded
         .config
         .unwrap_or_else(|| panic!("{:?}", loaded.reading.diagnostics));
-    Live::start(loaded.reading, config::reader(path, &running)).unwrap()
+    LivePolicy::start(loaded.reading, config::reader(path, &running)).unwrap()
 }
 
-fn has(live: &Live, tool: &str) -> bool {
+fn has(live: &LivePolicy, tool: &str) -> bool {
     live.current()
         .allowlist
         .contracts()
@@ -31,7 +31,7 @@ fn has(live: &Live, tool: &str) -> bool {
 fn set_up(policy: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("policies")).unwrap();
-    fs::write(directory.path().join(FILE_NAME), CONFIG).unwrap();
+    fs::write(directory.path().join(FILE_NAME), CONFIG_YAML).unwrap();
     fs::write(directory.path().join("policies/a.yaml"), policy).unwrap();
     directory
 }
@@ -42,10 +42,10 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     let live = start(directory.path());
     let file = directory.path().join("policies/a.yaml");
     let held = live.current();
-    assert_eq!(live.reload(), Outcome::Unchanged);
+    assert_eq!(live.reload(), ReloadOutcome::Unchanged);
 
     fs::write(&file, contract("two")).unwrap();
-    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.reload(), ReloadOutcome::Swapped);
     assert!(has(&live, "fs__two") && !has(&live, "fs__one"));
     assert!(
         held.allowlist
@@ -55,20 +55,20 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     );
 
     fs::write(&file, "contracts: { fs__three: {} }\n").unwrap();
-    assert_eq!(live.reload(), Outcome::KeptLastGood);
+    assert_eq!(live.reload(), ReloadOutcome::KeptLastGood);
     assert!(has(&live, "fs__two"));
     let status = live.status();
     assert!(status.stale() && status.failed == 1 && status.version == live.current().version);
 
     fs::write(&file, contract("two")).unwrap();
-    assert_eq!(live.reload(), Outcome::Unchanged);
+    assert_eq!(live.reload(), ReloadOutcome::Unchanged);
     assert!(
         !live.status().stale(),
         "the files say again what is in force"
     );
 
     fs::remove_file(directory.path().join(FILE_NAME)).unwrap();
-    assert_eq!(live.reload(), Outcome::KeptLastGood);
+    assert_eq!(live.reload(), ReloadOutcome::KeptLastGood);
     assert!(has(&live, "fs__two"));
 }
 
@@ -89,7 +89,7 @@ fn a_reload_gives_nobody_messages_anew() {
     let sent = (0..100_000).take_while(|_| take()).count();
     assert!((1..100_000).contains(&sent), "{sent}");
     fs::write(directory.path().join("policies/a.yaml"), contract("two")).unwrap();
-    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.reload(), ReloadOutcome::Swapped);
     assert!(!take(), "all was sent before the reload");
 }
 
@@ -99,9 +99,9 @@ fn a_change_that_needs_a_restart_is_said() {
     let directory = set_up(&contract("one"));
     let live = start(directory.path());
     fs::write(directory.path().join("policies/a.yaml"), contract("two")).unwrap();
-    let config = CONFIG.replace("command: x", "command: y") + "data: elsewhere\n";
+    let config = CONFIG_YAML.replace("command: x", "command: y") + "data: elsewhere\n";
     fs::write(directory.path().join(FILE_NAME), config).unwrap();
-    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.reload(), ReloadOutcome::Swapped);
     assert!(has(&live, "fs__two"));
     let found = live
         .status()
@@ -115,7 +115,7 @@ fn a_change_that_needs_a_restart_is_said() {
     );
 }
 
-async fn until(live: &Live, tool: &str) {
+async fn until(live: &LivePolicy, tool: &str) {
     let mut changes = live.changes();
     let arrived = async {
         while !has(live, tool) {
@@ -226,7 +226,7 @@ fn what_is_taken_away_stays_away_over_reloads() {
     let (first, changes) = (live.current().version.clone(), live.changes());
     let file = directory.path().join("policies/a.yaml");
     fs::write(&file, "contracts: { fs__one: {} }\n").unwrap();
-    assert_eq!(live.reload(), Outcome::KeptLastGood);
+    assert_eq!(live.reload(), ReloadOutcome::KeptLastGood);
 
     let reason = Reason {
         who: "ann".to_owned(),
@@ -243,10 +243,10 @@ fn what_is_taken_away_stays_away_over_reloads() {
         contract("one") + "layers: { global: { deny: ['*__two'] } }\n",
     )
     .unwrap();
-    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.reload(), ReloadOutcome::Swapped);
     assert!(!sees("fs__one"));
     fs::write(&file, contract("one")).unwrap();
-    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.reload(), ReloadOutcome::Swapped);
     assert_eq!(live.current().version, second);
     live.take_away(Disabled::new());
     assert!(sees("fs__one") && live.current().version == first);

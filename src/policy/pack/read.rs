@@ -1,7 +1,7 @@
 //! A pack as written → as run. All problems at once.
 
-use super::written::{File, Sample, ServerSettings, State};
-use super::{ALLOW, Before, Pack, Posed};
+use super::written::{PackFile, PackSample, PackServer, PackTaskState};
+use super::{EXPECT_ALLOW, Pack, PosedCall, TaskBefore};
 use crate::guards::Section as _;
 use crate::guards::budget::in_micros;
 use crate::guards::identity::{self, CallerSettings};
@@ -11,9 +11,9 @@ use crate::model::diagnostic::{Problem, Problems};
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::secret::Secret;
 use crate::model::times::between;
-use crate::policy::locate::Document;
+use crate::policy::locate::YamlDocument;
 use crate::schema::Schema;
-use crate::store::state::budget::HISTORY;
+use crate::store::state::budget::MAX_SEEN_CALLS;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,25 +21,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-const ELAPSED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_hours(24 * 365));
+const ELAPSED_BOUNDS: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_hours(24 * 365));
 /// Calls, steps and failures of a task at most; far beyond every budget, and far from where
 /// counting ends.
-const MOST: u64 = 1 << 40;
+const MAX_TASK_COUNT: u64 = 1 << 40;
 
 /// What a file says, as far as it can be read.
 pub(super) struct Parts {
     pack: String,
     policies: Vec<String>,
     secrets: Vec<String>,
-    servers: BTreeMap<String, ServerSettings>,
+    servers: BTreeMap<String, PackServer>,
     callers: BTreeMap<String, CallerSettings>,
     /// With their places in the file.
-    samples: Vec<(usize, Sample)>,
+    samples: Vec<(usize, PackSample)>,
 }
 
-impl From<File> for Parts {
-    fn from(file: File) -> Self {
-        let File {
+impl From<PackFile> for Parts {
+    fn from(file: PackFile) -> Self {
+        let PackFile {
             pack,
             policies,
             secrets,
@@ -89,7 +90,7 @@ fn parts<T: DeserializeOwned>(tree: &Value) -> BTreeMap<String, T> {
 /// Compiles what `parts` say. What is wrong in a caller is `found`, because callers are judged as a
 /// configuration's.
 pub(super) fn compile(
-    (path, document): (&Path, Document),
+    (path, document): (&Path, YamlDocument),
     parts: Parts,
     (problems, found): (&mut Problems, &mut Vec<Problem>),
 ) -> Pack {
@@ -194,7 +195,7 @@ fn judge_secrets(written: &[String], has_configuration: bool, problems: &mut Pro
 
 fn add_tools(
     server: &ServerName,
-    ServerSettings { tools }: ServerSettings,
+    PackServer { tools }: PackServer,
     schemas: &mut HashMap<ToolName, Schema>,
     problems: &mut Problems,
 ) {
@@ -255,8 +256,8 @@ fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Opt
     rule.identify(Some(token), |_| None).ok()
 }
 
-fn pose(sample: Sample, problems: &mut Problems) -> Posed {
-    let Sample {
+fn pose(sample: PackSample, problems: &mut Problems) -> PosedCall {
+    let PackSample {
         name,
         caller,
         tool,
@@ -277,27 +278,27 @@ fn pose(sample: Sample, problems: &mut Problems) -> Posed {
             problems.warning("nothing says what has mended this", hint);
         });
     }
-    Posed {
+    PosedCall {
         name,
         caller,
         tool: ToolName::new(&tool),
         arguments: Value::Object(arguments),
         key: key.map(Value::String),
         before,
-        expect: Some(expect).filter(|code| code != ALLOW),
+        expect: Some(expect).filter(|code| code != EXPECT_ALLOW),
         because,
     }
 }
 
-fn before(state: State, problems: &mut Problems) -> Before {
-    let State {
+fn before(state: PackTaskState, problems: &mut Problems) -> TaskBefore {
+    let PackTaskState {
         calls_used,
         calls_now,
         tool_calls,
         steps_used,
         ..
     } = state;
-    let State {
+    let PackTaskState {
         cost_used,
         elapsed,
         failures,
@@ -313,30 +314,31 @@ fn before(state: State, problems: &mut Problems) -> Before {
         problems.under("cost_used", |problems| problems.error("is no cost", hint));
         0
     });
-    let elapsed = between("elapsed", elapsed.as_deref(), ELAPSED, problems).unwrap_or_default();
+    let elapsed =
+        between("elapsed", elapsed.as_deref(), ELAPSED_BOUNDS, problems).unwrap_or_default();
     let mut remembered = |key: &str, number: u64| {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        if number > HISTORY {
-            let hint = format!("so many calls of a task are remembered: {HISTORY}");
+        if number > MAX_SEEN_CALLS {
+            let hint = format!("so many calls of a task are remembered: {MAX_SEEN_CALLS}");
             problems.under(key, |problems| problems.error("is out of bounds", hint));
         }
-        number.min(HISTORY)
+        number.min(MAX_SEEN_CALLS)
     };
     let (repeated, refused) = (
         remembered("repeated", repeated),
         remembered("refused", refused),
     );
-    let calls = calls_used.max(calls_now).min(MOST);
-    let tool_calls = tool_calls.unwrap_or(calls).min(MOST);
-    Before {
-        elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(MOST),
-        steps: steps_used.unwrap_or(tool_calls).min(MOST),
+    let calls = calls_used.max(calls_now).min(MAX_TASK_COUNT);
+    let tool_calls = tool_calls.unwrap_or(calls).min(MAX_TASK_COUNT);
+    TaskBefore {
+        elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(MAX_TASK_COUNT),
+        steps: steps_used.unwrap_or(tool_calls).min(MAX_TASK_COUNT),
         tool_calls,
         calls,
-        calls_now: calls_now.min(MOST),
+        calls_now: calls_now.min(MAX_TASK_COUNT),
         cost,
-        failures: failures.unwrap_or(failures_in_a_row).min(MOST),
-        failures_in_a_row: failures_in_a_row.min(MOST),
+        failures: failures.unwrap_or(failures_in_a_row).min(MAX_TASK_COUNT),
+        failures_in_a_row: failures_in_a_row.min(MAX_TASK_COUNT),
         is_drafted: drafted,
         is_approved: approved,
         repeated,

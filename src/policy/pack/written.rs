@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate test pack", rename = "PackFile")]
-pub struct File {
+pub struct PackFile {
     /// what the pack is called
     #[schemars(length(min = 1, max = 100))]
     pub pack: String,
@@ -22,7 +22,7 @@ pub struct File {
     /// What tool servers define, so that none has to run. Without it only the contracts' own
     /// schemas are judged.
     #[serde(default)]
-    pub servers: BTreeMap<String, ServerSettings>,
+    pub servers: BTreeMap<String, PackServer>,
     /// Names of secrets that the configuration will bind to wherever the pack's own policies take
     /// one. Names only: no value is read. A reference to another secret is refused. [default:
     /// none; without `policies`: those of the configuration]
@@ -33,14 +33,14 @@ pub struct File {
     pub callers: BTreeMap<String, CallerSettings>,
     /// the calls, and what is expected of each
     #[schemars(length(min = 1))]
-    pub samples: Vec<Sample>,
+    pub samples: Vec<PackSample>,
 }
 
 /// What one tool server defines.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "PackServer")]
-pub struct ServerSettings {
+pub struct PackServer {
     /// Its tools, all of them: another of its tools is not there.
     pub tools: Vec<ToolSettings>,
 }
@@ -61,7 +61,7 @@ pub struct ToolSettings {
 /// One call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Sample {
+pub struct PackSample {
     /// what it shows; no two samples of a pack show the same
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
@@ -75,7 +75,7 @@ pub struct Sample {
     /// The idempotency key that the agent gives beside them.
     pub key: Option<String>,
     /// The call's task as it is before [default: it has just begun].
-    pub state: Option<State>,
+    pub state: Option<PackTaskState>,
     /// `allow`, or the code of the refusal
     #[schemars(length(min = 1))]
     pub expect: String,
@@ -91,7 +91,7 @@ pub struct Sample {
 /// What a task has used and done before the call.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct State {
+pub struct PackTaskState {
     /// Calls of the same tool.
     pub calls_used: u64,
     /// Those of them at this very moment, for a rate.

@@ -4,7 +4,7 @@ use super::*;
 use serde_json::json;
 use std::fs;
 
-fn found(text: &str) -> (Found, String) {
+fn found(text: &str) -> (PinFileResult, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("toolgate.pins.yaml");
     fs::write(&path, text).unwrap();
@@ -31,7 +31,7 @@ fn good() -> (String, String) {
     let definition =
         json!({ "name": "pay", "inputSchema": { "type": "object" }, "description": "pays" });
     (
-        format!("{SHA256}{}", schema_hash(&definition)),
+        format!("{SHA256_PREFIX}{}", schema_hash(&definition)),
         definition.to_string(),
     )
 }
@@ -44,7 +44,7 @@ fn what_a_pin_file_says_is_what_was_approved() {
     let rule = found.into_rule(true);
     let server = ServerName::new("billing");
     assert!(
-        rule.judge(&server, "pay", digest.strip_prefix(SHA256).unwrap())
+        rule.judge(&server, "pay", digest.strip_prefix(SHA256_PREFIX).unwrap())
             .is_ok()
     );
     assert!(

@@ -6,10 +6,10 @@ use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value};
 
 /// The keyword by which schemas of structs name the type of a number.
-pub(super) const KEYWORD: &str = "format";
+pub(super) const FORMAT_KEYWORD: &str = "format";
 
 /// The largest number of the type, and whether it has numbers below zero.
-struct Whole {
+struct WholeNumber {
     most: u64,
     signed: bool,
 }
@@ -26,14 +26,14 @@ pub(super) fn keyword<'a>(
         Some("uint32") => (u64::from(u32::MAX), false),
         Some("int64") => (i64::MAX.unsigned_abs(), true),
         // Numbers that need not be whole.
-        _ => return Ok(Box::new(Any)),
+        _ => return Ok(Box::new(AnyNumber)),
     };
-    Ok(Box::new(Whole { most, signed }))
+    Ok(Box::new(WholeNumber { most, signed }))
 }
 
-struct Any;
+struct AnyNumber;
 
-impl<'i> Keyword<'i> for Any {
+impl<'i> Keyword<'i> for AnyNumber {
     fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
         Ok(())
     }
@@ -43,7 +43,7 @@ impl<'i> Keyword<'i> for Any {
     }
 }
 
-impl<'i> Keyword<'i> for Whole {
+impl<'i> Keyword<'i> for WholeNumber {
     fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
         if self.is_valid(instance) {
             return Ok(());

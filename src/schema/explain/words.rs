@@ -5,13 +5,13 @@ use crate::schema::metered::pay;
 use serde_json::{Map, Value};
 
 /// A name from outside, in characters.
-const MAX_NAME: usize = 64;
+const NAME_CHARS_MAX: usize = 64;
 /// A pointer, in characters.
-const MAX_POINTER: usize = 256;
+const POINTER_CHARS_MAX: usize = 256;
 /// What writing a value takes, in units of work, beside its text.
-const WRITE: u64 = 8;
+const WRITE_WORK_UNITS: u64 = 8;
 /// Members of an enum that are listed.
-const MAX_LISTED: usize = 10;
+const MAX_ENUM_LISTED: usize = 10;
 
 /// `text` without control characters, cut at `longest` characters.
 pub(in crate::schema) fn cut(text: &str, longest: usize) -> String {
@@ -35,7 +35,7 @@ fn is_safe(c: char) -> bool {
 
 /// A name from outside, safe to show.
 pub(in crate::schema) fn shown(name: &str) -> String {
-    cut(name, MAX_NAME)
+    cut(name, NAME_CHARS_MAX)
 }
 
 /// The JSON pointer of a path, safe to show.
@@ -45,7 +45,7 @@ pub(in crate::schema) fn pointer(path: &[String]) -> String {
         pointer.push('/');
         pointer.push_str(&shown(step).replace('~', "~0").replace('/', "~1"));
     }
-    cut(&pointer, MAX_POINTER)
+    cut(&pointer, POINTER_CHARS_MAX)
 }
 
 /// What `members` expect of `value` itself and it is not.
@@ -58,7 +58,9 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
                 .as_array()
                 .filter(|all| !all.iter().any(|one| equal(one, value)))
                 .map(|all| listed(all)),
-            "const" => (!equal(wanted, value)).then(|| format!("the value {}", said(wanted))),
+            "const" => {
+                (!equal(wanted, value)).then(|| format!("the value {}", shown_value(wanted)))
+            }
             _ => match value {
                 Value::Number(number) => range(keyword, wanted, number.as_f64()?),
                 Value::String(text) => length(
@@ -127,14 +129,18 @@ fn kind(wanted: &Value, value: &Value) -> Option<String> {
 }
 
 /// A value of the schema, as far as it is shown.
-fn said(value: &Value) -> String {
-    pay(value, WRITE, 1);
-    cut(&value.to_string(), MAX_NAME)
+fn shown_value(value: &Value) -> String {
+    pay(value, WRITE_WORK_UNITS, 1);
+    cut(&value.to_string(), NAME_CHARS_MAX)
 }
 
 fn listed(all: &[Value]) -> String {
-    let words: Vec<String> = all.iter().take(MAX_LISTED).map(said).collect();
-    let more = if all.len() > MAX_LISTED { ", …" } else { "" };
+    let words: Vec<String> = all.iter().take(MAX_ENUM_LISTED).map(shown_value).collect();
+    let more = if all.len() > MAX_ENUM_LISTED {
+        ", …"
+    } else {
+        ""
+    };
     cut(&format!("one of {}{more}", words.join(", ")), 300)
 }
 

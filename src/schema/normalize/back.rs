@@ -2,25 +2,25 @@
 //! (SEMANTICS §2, step 3).
 
 use super::super::explain::{pointer, shown};
-use super::super::validate::Violation;
-use super::node::{Member, Node, Rest};
+use super::super::validate::SchemaViolation;
+use super::node::{PropertyNode, Rest, SchemaNode};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
 /// Values that one way back looks at; more is refused. What an agent may send has fewer.
-const STEPS: usize = 1_000_000;
+const MAX_MAPPED_VALUES: usize = 1_000_000;
 
 /// How arguments are read back. The default changes nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Back {
+pub struct ArgumentMapping {
     /// Shown name to declared name.
     pub(super) names: HashMap<String, String>,
     /// What is below each declared property.
-    pub(super) below: HashMap<String, Back>,
+    pub(super) below: HashMap<String, ArgumentMapping>,
     /// What is below properties that are not declared.
-    pub(super) rest: Option<Box<Back>>,
+    pub(super) rest: Option<Box<ArgumentMapping>>,
     /// What is below elements.
-    pub(super) inside: Option<Box<Back>>,
+    pub(super) inside: Option<Box<ArgumentMapping>>,
     /// Declared properties whose null means that they are absent.
     pub(super) absent: HashSet<String>,
     /// Declared properties whose null can be meant.
@@ -32,8 +32,8 @@ pub struct Back {
 /// Two declared names would be shown as one.
 pub(super) struct Clash;
 
-impl Back {
-    pub(super) fn of(node: &Node) -> Result<Self, Clash> {
+impl ArgumentMapping {
+    pub(super) fn of(node: &SchemaNode) -> Result<Self, Clash> {
         let mut back = Self {
             values: node.values.iter().cloned().collect(),
             ..Self::default()
@@ -62,7 +62,7 @@ impl Back {
         Ok(back)
     }
 
-    fn add(&mut self, member: &Member, required: bool) -> Result<(), Clash> {
+    fn add(&mut self, member: &PropertyNode, required: bool) -> Result<(), Clash> {
         let shown = member.shown.as_ref().unwrap_or(&member.name);
         if self
             .names
@@ -147,12 +147,12 @@ impl Back {
     }
 
     /// Reads `arguments` back; none if they stay as they are.
-    pub fn read(&self, arguments: &Value) -> Result<Option<Value>, Violation> {
+    pub fn read(&self, arguments: &Value) -> Result<Option<Value>, SchemaViolation> {
         if self.is_empty() {
             return Ok(None);
         }
-        let mut reading = Reading {
-            left: STEPS,
+        let mut reading = MappingWalk {
+            left: MAX_MAPPED_VALUES,
             path: Vec::new(),
             changed: false,
         };
@@ -161,18 +161,18 @@ impl Back {
     }
 }
 
-fn boxed(place: &mut Option<Box<Back>>, below: Back) -> Result<(), Clash> {
+fn boxed(place: &mut Option<Box<ArgumentMapping>>, below: ArgumentMapping) -> Result<(), Clash> {
     place.get_or_insert_default().join(below)
 }
 
-struct Reading {
+struct MappingWalk {
     left: usize,
     path: Vec<String>,
     changed: bool,
 }
 
-impl Reading {
-    fn value(&mut self, back: &Back, value: &Value) -> Result<Value, Violation> {
+impl MappingWalk {
+    fn value(&mut self, back: &ArgumentMapping, value: &Value) -> Result<Value, SchemaViolation> {
         self.left = self
             .left
             .checked_sub(1)
@@ -199,7 +199,11 @@ impl Reading {
         }
     }
 
-    fn object(&mut self, back: &Back, members: &Map<String, Value>) -> Result<Value, Violation> {
+    fn object(
+        &mut self,
+        back: &ArgumentMapping,
+        members: &Map<String, Value>,
+    ) -> Result<Value, SchemaViolation> {
         let mut read = Map::new();
         for (shown_name, value) in members {
             let name = back.names.get(shown_name).unwrap_or(shown_name);
@@ -222,15 +226,20 @@ impl Reading {
         Ok(Value::Object(read))
     }
 
-    fn below(&mut self, step: &str, back: &Back, value: &Value) -> Result<Value, Violation> {
+    fn below(
+        &mut self,
+        step: &str,
+        back: &ArgumentMapping,
+        value: &Value,
+    ) -> Result<Value, SchemaViolation> {
         self.path.push(step.to_owned());
         let read = self.value(back, value);
         self.path.pop();
         read
     }
 
-    fn violation(&self, expected: &str) -> Violation {
-        Violation {
+    fn violation(&self, expected: &str) -> SchemaViolation {
+        SchemaViolation {
             pointer: pointer(&self.path),
             expected: expected.to_owned(),
         }

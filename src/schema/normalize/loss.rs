@@ -5,7 +5,7 @@ use super::super::explain::shown;
 use std::fmt;
 
 /// Losses that one report names.
-const MOST: usize = 64;
+const MAX_LOSSES_NAMED: usize = 64;
 
 /// What was lost at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,9 +85,9 @@ pub struct Losses {
 }
 
 impl Losses {
-    pub(super) fn note(&mut self, at: &Place<'_>, what: Lost) {
+    pub(super) fn note(&mut self, at: &SchemaPlace<'_>, what: Lost) {
         self.narrows |= what.narrows();
-        if self.named.len() == MOST {
+        if self.named.len() == MAX_LOSSES_NAMED {
             self.more += 1;
             return;
         }
@@ -103,19 +103,19 @@ impl Losses {
 
 /// Where in a schema: a chain of steps from the root.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SchemaPlace<'a> {
     above: Option<&'a Self>,
     step: &'a str,
 }
 
-impl<'a> Place<'a> {
-    pub(super) const ROOT: Place<'static> = Place {
+impl<'a> SchemaPlace<'a> {
+    pub(super) const ROOT_PLACE: SchemaPlace<'static> = SchemaPlace {
         above: None,
         step: "",
     };
 
     pub(super) fn below(&'a self, step: &'a str) -> Self {
-        Place {
+        SchemaPlace {
             above: Some(self),
             step,
         }

@@ -1,14 +1,14 @@
 //! Whether a normalized schema is within what its provider takes of one schema.
 
-use super::super::limits::Limits;
-use super::Unfit;
+use super::super::limits::ProfileLimits;
+use super::NormalizeError;
 use serde_json::Value;
 
 /// Members of an `enum` from which their text counts by itself (POLICY §8).
-const LONG_ENUM: usize = 250;
+const LONG_ENUM_MEMBERS: usize = 250;
 
 #[derive(Default)]
-struct Sums {
+struct SchemaTotals {
     properties: usize,
     depth: usize,
     enum_values: usize,
@@ -19,8 +19,8 @@ struct Sums {
 }
 
 /// Judges `schema`, which [`write`](super::write::write) made.
-pub(super) fn judge(schema: &Value, limits: &Limits) -> Result<(), Unfit> {
-    let mut sums = Sums::default();
+pub(super) fn judge(schema: &Value, limits: &ProfileLimits) -> Result<(), NormalizeError> {
+    let mut sums = SchemaTotals::default();
     sums.add(schema, 1);
     for (what, sum, most) in [
         ("properties", sums.properties, limits.properties),
@@ -40,13 +40,13 @@ pub(super) fn judge(schema: &Value, limits: &Limits) -> Result<(), Unfit> {
         ("unions", sums.unions, limits.unions),
     ] {
         if let Some(most) = most.filter(|most| sum > *most) {
-            return Err(Unfit::TooLarge { what, most });
+            return Err(NormalizeError::TooLarge { what, most });
         }
     }
     Ok(())
 }
 
-impl Sums {
+impl SchemaTotals {
     fn add(&mut self, schema: &Value, depth: usize) {
         let below = |keyword: &str| schema.get(keyword).filter(|part| part.is_object());
         let list = |keyword: &str| {
@@ -95,7 +95,7 @@ impl Sums {
         );
         self.enum_values += values;
         self.text += text + schema.get("const").map_or(0, length);
-        if values > LONG_ENUM {
+        if values > LONG_ENUM_MEMBERS {
             self.enum_text = self.enum_text.max(text);
         }
     }

@@ -1,28 +1,33 @@
 //! What two subschemas take together, in one: never less than that, sometimes more, and then it is
 //! noted.
 
-use super::loss::{Losses, Lost, Place};
-use super::node::{Member, Node, Rest, is_of, type_of};
+use super::loss::{Losses, Lost, SchemaPlace};
+use super::node::{PropertyNode, Rest, SchemaNode, is_of, type_of};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 /// Both hold. Where both describe, `first` is heard.
-pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut Losses) -> Node {
-    if second == Node::default() {
+pub(super) fn merge(
+    mut first: SchemaNode,
+    second: SchemaNode,
+    at: &SchemaPlace<'_>,
+    losses: &mut Losses,
+) -> SchemaNode {
+    if second == SchemaNode::default() {
         return first;
     }
-    let names = |node: &Node| {
+    let names = |node: &SchemaNode| {
         node.members
             .iter()
             .map(|member| member.name.clone())
             .collect::<HashSet<_>>()
     };
-    let judged = |node: &Node| node.rest != Rest::Open || !node.patterns.is_empty();
+    let judged = |node: &SchemaNode| node.rest != Rest::Open || !node.patterns.is_empty();
     if (judged(&first) || judged(&second))
         && (first.rest != second.rest || names(&first) != names(&second))
     {
         // What one of them names, the rest of the other may not take.
-        let alone = |node: &Node| node.members.is_empty() && !judged(node);
+        let alone = |node: &SchemaNode| node.members.is_empty() && !judged(node);
         if !alone(&first) && !alone(&second) {
             losses.note(at, Lost::Merged("allOf"));
         }
@@ -73,9 +78,9 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
 }
 
 fn elements(
-    first: &mut Node,
-    (prefix, items): (Vec<Node>, Option<Box<Node>>),
-    at: &Place<'_>,
+    first: &mut SchemaNode,
+    (prefix, items): (Vec<SchemaNode>, Option<Box<SchemaNode>>),
+    at: &SchemaPlace<'_>,
     losses: &mut Losses,
 ) {
     if prefix.is_empty() && items.is_none() {
@@ -98,7 +103,7 @@ fn elements(
 fn facts(
     first: &mut Map<String, Value>,
     second: Map<String, Value>,
-    at: &Place<'_>,
+    at: &SchemaPlace<'_>,
     losses: &mut Losses,
 ) {
     for (keyword, value) in second {
@@ -181,7 +186,7 @@ fn common(known: &Value, value: &Value) -> Option<Value> {
 fn asides(
     first: &mut Map<String, Value>,
     second: Map<String, Value>,
-    at: &Place<'_>,
+    at: &SchemaPlace<'_>,
     losses: &mut Losses,
 ) {
     let clash = second.keys().any(|keyword| first.contains_key(keyword));
@@ -193,8 +198,8 @@ fn asides(
 }
 
 /// One subschema that takes what any of these takes; a union where they cannot be put together.
-pub(super) fn either(mut nodes: Vec<Node>) -> Node {
-    let mut different: Vec<Node> = Vec::new();
+pub(super) fn either(mut nodes: Vec<SchemaNode>) -> SchemaNode {
+    let mut different: Vec<SchemaNode> = Vec::new();
     for node in nodes.drain(..) {
         if !different.contains(&node) {
             different.push(node);
@@ -203,10 +208,10 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
     if different.len() < 2 {
         return different.pop().unwrap_or_default();
     }
-    if !different.iter().all(Node::is_literal) {
-        return Node {
+    if !different.iter().all(SchemaNode::is_literal) {
+        return SchemaNode {
             unions: vec![different],
-            ..Node::default()
+            ..SchemaNode::default()
         };
     }
     let (mut values, mut seen): (Vec<Value>, HashSet<Value>) = Default::default();
@@ -224,7 +229,7 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
         // None of them takes anything.
         return different.swap_remove(0);
     }
-    let mut one = Node::default();
+    let mut one = SchemaNode::default();
     let mut types: Vec<&str> = Vec::new();
     for value in &values {
         if !types.contains(&type_of(value)) {
@@ -243,8 +248,8 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
 }
 
 /// The same property, taken by any of these.
-pub(super) fn either_member(name: &str, nodes: Vec<Node>) -> Member {
-    Member {
+pub(super) fn either_member(name: &str, nodes: Vec<SchemaNode>) -> PropertyNode {
+    PropertyNode {
         name: name.to_owned(),
         shown: None,
         null_is_absent: false,

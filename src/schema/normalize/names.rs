@@ -2,21 +2,26 @@
 //! where one has changed.
 
 use super::super::limits::Alphabet;
-use super::fit::parts;
-use super::loss::{Losses, Lost, Place};
-use super::node::{Node, Rest};
+use super::drop_keywords::parts;
+use super::loss::{Losses, Lost, SchemaPlace};
+use super::node::{Rest, SchemaNode};
 use serde_json::Value;
 
 /// Renames what has to be renamed.
-pub(super) fn rename(node: &mut Node, alphabet: &Alphabet, losses: &mut Losses) {
-    if !name(node, alphabet, &Place::ROOT, losses) {
+pub(super) fn rename(node: &mut SchemaNode, alphabet: &Alphabet, losses: &mut Losses) {
+    if !name(node, alphabet, &SchemaPlace::ROOT_PLACE, losses) {
         return;
     }
-    forget(node, &Place::ROOT, losses);
+    forget(node, &SchemaPlace::ROOT_PLACE, losses);
 }
 
 /// Whether a name has changed in `node` or below it.
-fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losses) -> bool {
+fn name(
+    node: &mut SchemaNode,
+    alphabet: &Alphabet,
+    at: &SchemaPlace<'_>,
+    losses: &mut Losses,
+) -> bool {
     let mut changed = false;
     let properties = at.below("properties");
     for member in node
@@ -43,7 +48,7 @@ fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losse
 
 /// Leaves out what speaks of names, or of whole values, by the old ones. Which alternatives speak
 /// of one object is not asked.
-fn forget(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn forget(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     // A pattern would read the shown name, and what it names is no longer among the rest.
     if !node.patterns.is_empty() {
         node.patterns.clear();

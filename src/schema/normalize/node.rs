@@ -5,23 +5,23 @@ use serde_json::{Map, Value};
 
 /// One subschema.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// Keywords without subschemas, as written.
     pub(super) facts: Map<String, Value>,
     /// `properties`, in their order.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<PropertyNode>,
     /// `required`.
     pub(super) required: Vec<String>,
     /// `additionalProperties`.
     pub(super) rest: Rest,
     /// `patternProperties`.
-    pub(super) patterns: Vec<(String, Node)>,
+    pub(super) patterns: Vec<(String, SchemaNode)>,
     /// `prefixItems`.
-    pub(super) prefix: Vec<Node>,
+    pub(super) prefix: Vec<SchemaNode>,
     /// `items`.
-    pub(super) items: Option<Box<Node>>,
+    pub(super) items: Option<Box<SchemaNode>>,
     /// One list of alternatives for each union; all of them hold.
-    pub(super) unions: Vec<Vec<Node>>,
+    pub(super) unions: Vec<Vec<SchemaNode>>,
     /// Keywords whose subschemas are not walked, as written: they are told as they are, or not at
     /// all.
     pub(super) asides: Map<String, Value>,
@@ -31,13 +31,13 @@ pub(super) struct Node {
 
 /// One property.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Member {
+pub(super) struct PropertyNode {
     pub(super) name: String,
     /// The name it is shown under, where that is another one.
     pub(super) shown: Option<String>,
     /// Whether `null` stands for its absence.
     pub(super) null_is_absent: bool,
-    pub(super) node: Node,
+    pub(super) node: SchemaNode,
 }
 
 /// What else may come.
@@ -49,11 +49,11 @@ pub(super) enum Rest {
     /// Nothing.
     Closed,
     /// What this takes.
-    Like(Box<Node>),
+    Like(Box<SchemaNode>),
 }
 
-impl Node {
-    pub(super) fn member(&self, name: &str) -> Option<&Member> {
+impl SchemaNode {
+    pub(super) fn member(&self, name: &str) -> Option<&PropertyNode> {
         self.members.iter().find(|member| member.name == name)
     }
 
@@ -171,7 +171,7 @@ impl Node {
 }
 
 /// Bytes of text that weigh as much as a subschema.
-const TEXT: usize = 32;
+const TEXT_BYTES_PER_NODE: usize = 32;
 
 /// What the text of keywords weighs.
 pub(super) fn weight(facts: &Map<String, Value>) -> usize {
@@ -179,7 +179,7 @@ pub(super) fn weight(facts: &Map<String, Value>) -> usize {
         .iter()
         .map(|(keyword, value)| keyword.len() + length(value))
         .sum::<usize>()
-        / TEXT
+        / TEXT_BYTES_PER_NODE
 }
 
 fn length(value: &Value) -> usize {

@@ -2,32 +2,32 @@
 //! texts, and null is `nullable` (POLICY §3, step 5). What was a number or a flag in an `enum`
 //! comes back through the reverse map.
 
-use super::Unfit;
-use super::fit::{give_items, one_union, parts};
-use super::loss::{Losses, Lost, Place};
+use super::NormalizeError;
+use super::drop_keywords::{give_items, one_union, parts};
+use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::{either, merge};
-use super::node::{Node, Rest, is_of, type_of};
-use super::strict::COPIES;
+use super::node::{Rest, SchemaNode, is_of, type_of};
+use super::strict::UNION_COPIES_WEIGHT_MAX;
 use serde_json::Value;
 
-const NULLABLE: &str = "nullable";
+const NULLABLE_KEYWORD: &str = "nullable";
 
 /// Writes one subschema, and all below it, as `OpenAPI` has it.
-pub(super) fn openapi(node: &mut Node, losses: &mut Losses) -> Result<(), Unfit> {
-    Writing {
-        left: COPIES,
+pub(super) fn openapi(node: &mut SchemaNode, losses: &mut Losses) -> Result<(), NormalizeError> {
+    OpenApiWriter {
+        left: UNION_COPIES_WEIGHT_MAX,
         losses,
     }
-    .write(node, &Place::ROOT)
+    .write(node, &SchemaPlace::ROOT_PLACE)
 }
 
-struct Writing<'a> {
+struct OpenApiWriter<'a> {
     left: usize,
     losses: &'a mut Losses,
 }
 
-impl Writing<'_> {
-    fn write(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unfit> {
+impl OpenApiWriter<'_> {
+    fn write(&mut self, node: &mut SchemaNode, at: &SchemaPlace<'_>) -> Result<(), NormalizeError> {
         one_union(node, at, self.losses);
         self.one_type(node)?;
         self.spread(node, at)?;
@@ -48,17 +48,17 @@ impl Writing<'_> {
         Ok(())
     }
 
-    fn copy(&mut self, node: &Node) -> Result<Node, Unfit> {
-        let too_large = Unfit::TooLarge {
+    fn copy(&mut self, node: &SchemaNode) -> Result<SchemaNode, NormalizeError> {
+        let too_large = NormalizeError::TooLarge {
             what: "subschemas, with all alternatives",
-            most: COPIES,
+            most: UNION_COPIES_WEIGHT_MAX,
         };
         self.left = self.left.checked_sub(node.weight()).ok_or(too_large)?;
         Ok(node.clone())
     }
 
     /// Several types become alternatives; null becomes `nullable`.
-    fn one_type(&mut self, node: &mut Node) -> Result<(), Unfit> {
+    fn one_type(&mut self, node: &mut SchemaNode) -> Result<(), NormalizeError> {
         // Beside a union, types go into its branches.
         if !node.unions.is_empty() {
             return Ok(());
@@ -84,7 +84,7 @@ impl Writing<'_> {
             keep_for(node, "null");
         }
         if others.len() < types.len() && !others.is_empty() {
-            node.facts.insert(NULLABLE.to_owned(), true.into());
+            node.facts.insert(NULLABLE_KEYWORD.to_owned(), true.into());
         }
         match others.as_slice() {
             [] => {}
@@ -101,9 +101,9 @@ impl Writing<'_> {
                     keep_for(&mut one, kind);
                     branches.push(one);
                 }
-                *node = Node {
+                *node = SchemaNode {
                     unions: vec![branches],
-                    ..Node::default()
+                    ..SchemaNode::default()
                 };
                 node.facts
                     .extend(said.map(|said| ("description".to_owned(), said)));
@@ -113,12 +113,16 @@ impl Writing<'_> {
     }
 
     /// What stands beside a union holds in each branch.
-    fn spread(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unfit> {
+    fn spread(
+        &mut self,
+        node: &mut SchemaNode,
+        at: &SchemaPlace<'_>,
+    ) -> Result<(), NormalizeError> {
         let Some(union) = node.unions.pop() else {
             return Ok(());
         };
         let mut beside = std::mem::take(node);
-        for keyword in ["description", NULLABLE] {
+        for keyword in ["description", NULLABLE_KEYWORD] {
             node.facts.extend(
                 beside
                     .facts
@@ -136,7 +140,7 @@ impl Writing<'_> {
 }
 
 /// What says something about values of that type.
-fn keep_for(node: &mut Node, kind: &str) {
+fn keep_for(node: &mut SchemaNode, kind: &str) {
     if kind != "object" {
         (node.members, node.required, node.rest) = (Vec::new(), Vec::new(), Rest::Open);
     }
@@ -149,7 +153,7 @@ fn keep_for(node: &mut Node, kind: &str) {
 }
 
 /// An `enum` of texts.
-fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn texts(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     let Some(Value::Array(values)) = node.facts.get("enum").cloned() else {
         return;
     };
@@ -162,10 +166,10 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let mut meant: Vec<(String, Value)> = Vec::new();
     let (mut sayable, is_empty) = (true, values.is_empty());
     // Where there are types, they have said it already.
-    let null = node.facts.contains_key(NULLABLE)
+    let null = node.facts.contains_key(NULLABLE_KEYWORD)
         || (values.contains(&Value::Null) && node.types().is_empty());
     if null {
-        node.facts.insert(NULLABLE.to_owned(), true.into());
+        node.facts.insert(NULLABLE_KEYWORD.to_owned(), true.into());
     }
     for value in values {
         let text = match &value {
@@ -200,7 +204,7 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
             losses.note(at, Lost::Keyword("enum".to_owned()));
         }
         if null {
-            node.facts.shift_remove(NULLABLE);
+            node.facts.shift_remove(NULLABLE_KEYWORD);
             node.set_types(&["null"]);
         }
         return;
@@ -212,12 +216,12 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// `anyOf` stands alone, without one in another, and null is no alternative.
-fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn alternatives(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     let Some(union) = node.unions.pop() else {
         return;
     };
     let said = node.facts.shift_remove("description");
-    let mut null = node.facts.contains_key(NULLABLE);
+    let mut null = node.facts.contains_key(NULLABLE_KEYWORD);
     let mut branches = Vec::new();
     for mut branch in union {
         if branch.types() == ["null"] {
@@ -229,7 +233,7 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
         }
     }
     for branch in &mut branches {
-        null |= branch.facts.shift_remove(NULLABLE).is_some();
+        null |= branch.facts.shift_remove(NULLABLE_KEYWORD).is_some();
     }
     if branches.len() > 1 {
         for branch in &mut branches {
@@ -255,7 +259,7 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     };
     for one in each {
         if null {
-            one.facts.insert(NULLABLE.to_owned(), true.into());
+            one.facts.insert(NULLABLE_KEYWORD.to_owned(), true.into());
         }
         if let (Some(said), true) = (&said, alone || !one.facts.contains_key("description")) {
             one.facts.insert("description".to_owned(), said.clone());
@@ -264,11 +268,11 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// The texts that stand for numbers and flags must not hide what a text of another branch means.
-fn unhide(branches: &mut [Node], at: &Place<'_>, losses: &mut Losses) {
+fn unhide(branches: &mut [SchemaNode], at: &SchemaPlace<'_>, losses: &mut Losses) {
     if branches.iter().all(|branch| branch.values.is_empty()) {
         return;
     }
-    let means_itself = |branch: &Node, text: &str| {
+    let means_itself = |branch: &SchemaNode, text: &str| {
         branch
             .facts
             .get("enum")
@@ -296,7 +300,7 @@ fn unhide(branches: &mut [Node], at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// Below one of several branches no text stands for a value: in another branch it would be itself.
-fn unhide_below(branch: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn unhide_below(branch: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     parts(
         branch,
         |part, at| {
@@ -310,7 +314,7 @@ fn unhide_below(branch: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// The type of the values that its texts stand for, without the texts.
-fn untext(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn untext(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     losses.note(at, Lost::Keyword("enum".to_owned()));
     let all = node
         .facts

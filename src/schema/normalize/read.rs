@@ -4,23 +4,23 @@
 
 use super::super::preflight::{Dialect, dialect};
 use super::super::survey::Survey;
-use super::loss::{Losses, Lost, Place};
+use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::merge;
-use super::node::{Member, Node, Rest, weight};
-use super::{NAME, NODE};
+use super::node::{PropertyNode, Rest, SchemaNode, weight};
+use super::{NAME_WORK_UNITS, NODE_WORK_UNITS};
 use crate::model::work::spend;
 use serde_json::{Map, Value};
 
 /// Subschemas within each other, references written out: a listing has no more than twice as many
 /// levels.
-const DEEPEST: usize = 48;
+const MAX_NODE_DEPTH: usize = 48;
 /// Names in `required` beyond which only declared ones count.
-const MOST_REQUIRED: usize = 256;
+const MAX_REQUIRED_NAMES: usize = 256;
 /// What stands where a recursion ends (POLICY §3).
-const NESTED: &str = "(nested value, any JSON)";
+const NESTED_VALUE_TEXT: &str = "(nested value, any JSON)";
 
 /// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
-const SILENT: &[&str] = &[
+const SILENT_KEYWORDS: &[&str] = &[
     "$schema",
     "$id",
     "id",
@@ -33,7 +33,7 @@ const SILENT: &[&str] = &[
     "title",
 ];
 /// Keywords of `OpenAPI`, and annotations that are not for models.
-const DROPPED: &[&str] = &[
+const DROPPED_KEYWORDS: &[&str] = &[
     "examples",
     "example",
     "discriminator",
@@ -44,7 +44,7 @@ const DROPPED: &[&str] = &[
     "deprecated",
 ];
 /// Keywords without subschemas.
-const FACTS: &[&str] = &[
+const FACT_KEYWORDS: &[&str] = &[
     "type",
     "enum",
     "const",
@@ -68,7 +68,7 @@ const FACTS: &[&str] = &[
     "contentMediaType",
 ];
 /// Keywords that are told as they are, or not at all.
-const ASIDES: &[&str] = &[
+const ASIDE_KEYWORDS: &[&str] = &[
     "not",
     "if",
     "then",
@@ -81,7 +81,7 @@ const ASIDES: &[&str] = &[
     "propertyNames",
 ];
 /// Of those, what draft-07 does not know, and so ignores.
-const LATER: &[&str] = &[
+const NEWER_ASIDE_KEYWORDS: &[&str] = &[
     "prefixItems",
     "dependentRequired",
     "dependentSchemas",
@@ -89,7 +89,7 @@ const LATER: &[&str] = &[
     "maxContains",
 ];
 /// In an aside these would be read otherwise than they were written.
-const ELSEWHERE: &[&str] = &[
+const LOCATION_KEYWORDS: &[&str] = &[
     "$ref",
     "$dynamicRef",
     "$recursiveRef",
@@ -108,7 +108,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 /// Reads one schema.
-pub(super) struct Reader<'a> {
+pub(super) struct SchemaNodeReader<'a> {
     survey: &'a Survey<'a>,
     draft07: bool,
     /// How often one target may be open at once.
@@ -121,9 +121,9 @@ pub(super) struct Reader<'a> {
 }
 
 /// There are more subschemas than may be made, or deeper ones.
-pub(super) struct TooMany;
+pub(super) struct ExpansionTooLarge;
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaNodeReader<'a> {
     pub(super) fn new(survey: &'a Survey<'a>, recursion: usize, left: usize) -> Self {
         let root = survey.nodes.first().map(|node| node.schema);
         let draft07 = root.and_then(dialect) == Some(Dialect::Draft07);
@@ -139,9 +139,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The whole schema; none where it takes nothing.
-    pub(super) fn root(&mut self) -> Result<Option<Node>, TooMany> {
+    pub(super) fn root(&mut self) -> Result<Option<SchemaNode>, ExpansionTooLarge> {
         match self.survey.nodes.first() {
-            Some(root) => self.node(root.schema, &Place::ROOT, true),
+            Some(root) => self.node(root.schema, &SchemaPlace::ROOT_PLACE, true),
             None => Ok(None),
         }
     }
@@ -150,15 +150,15 @@ impl<'a> Reader<'a> {
     fn node(
         &mut self,
         schema: &'a Value,
-        at: &Place<'_>,
+        at: &SchemaPlace<'_>,
         root: bool,
-    ) -> Result<Option<Node>, TooMany> {
+    ) -> Result<Option<SchemaNode>, ExpansionTooLarge> {
         self.left = self
             .left
             .checked_sub(1)
-            .filter(|_| self.depth < DEEPEST)
-            .ok_or(TooMany)?;
-        spend(NODE);
+            .filter(|_| self.depth < MAX_NODE_DEPTH)
+            .ok_or(ExpansionTooLarge)?;
+        spend(NODE_WORK_UNITS);
         self.depth += 1;
         let read = self.meant(schema, at, root);
         self.depth -= 1;
@@ -168,9 +168,9 @@ impl<'a> Reader<'a> {
     fn meant(
         &mut self,
         schema: &'a Value,
-        at: &Place<'_>,
+        at: &SchemaPlace<'_>,
         root: bool,
-    ) -> Result<Option<Node>, TooMany> {
+    ) -> Result<Option<SchemaNode>, ExpansionTooLarge> {
         let members = match schema {
             Value::Bool(false) => return Ok(None),
             Value::Object(members) => members,
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             | Value::Number(_)
             | Value::String(_)
             | Value::Array(_) => {
-                return Ok(Some(Node::default()));
+                return Ok(Some(SchemaNode::default()));
             }
         };
         let Some(target) = self.survey.target(schema) else {
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         {
             self.losses.note(at, Lost::Cut);
             let mut nested = beside;
-            nested.describe(NESTED);
+            nested.describe(NESTED_VALUE_TEXT);
             return Ok(Some(nested));
         }
         self.open.push(target);
@@ -215,10 +215,10 @@ impl<'a> Reader<'a> {
     fn own(
         &mut self,
         members: &'a Map<String, Value>,
-        at: &Place<'_>,
+        at: &SchemaPlace<'_>,
         root: bool,
-    ) -> Result<Option<Node>, TooMany> {
-        let mut node = Node::default();
+    ) -> Result<Option<SchemaNode>, ExpansionTooLarge> {
+        let mut node = SchemaNode::default();
         let mut all = Vec::new();
         for (keyword, value) in members {
             let place = at.below(keyword);
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
                         .filter_map(Value::as_str)
                         .map(str::to_owned)
                         .collect();
-                    if node.required.len() > MOST_REQUIRED {
+                    if node.required.len() > MAX_REQUIRED_NAMES {
                         let declared = members.get("properties").and_then(Value::as_object);
                         node.required.retain(|name| {
                             declared.is_some_and(|declared| declared.contains_key(name))
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
                         self.losses.note(at, Lost::Keyword(keyword.clone()));
                     }
                     node.required.dedup();
-                    spend(NAME * node.required.len() as u64);
+                    spend(NAME_WORK_UNITS * node.required.len() as u64);
                 }
                 ("additionalProperties", value) => node.rest = self.rest(value, &place)?,
                 ("patternProperties", Value::Object(named)) => {
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
         }
         self.keywords(&mut node, members, (at, root))?;
         let text = weight(&node.facts) + weight(&node.asides);
-        self.left = self.left.checked_sub(text).ok_or(TooMany)?;
+        self.left = self.left.checked_sub(text).ok_or(ExpansionTooLarge)?;
         self.elements(&mut node, members, at)?;
         for part in all {
             let Some(part) = self.node(part, &at.below("allOf"), root)? else {
@@ -279,15 +279,15 @@ impl<'a> Reader<'a> {
 
     fn members(
         &mut self,
-        node: &mut Node,
+        node: &mut SchemaNode,
         named: &'a Map<String, Value>,
-        at: &Place<'_>,
-    ) -> Result<(), TooMany> {
+        at: &SchemaPlace<'_>,
+    ) -> Result<(), ExpansionTooLarge> {
         for (name, value) in named {
             match self.node(value, &at.below(name), false)? {
                 Some(taken) => {
                     let name = name.clone();
-                    node.members.push(Member {
+                    node.members.push(PropertyNode {
                         name,
                         shown: None,
                         null_is_absent: false,
@@ -302,10 +302,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn rest(&mut self, value: &'a Value, at: &Place<'_>) -> Result<Rest, TooMany> {
+    fn rest(&mut self, value: &'a Value, at: &SchemaPlace<'_>) -> Result<Rest, ExpansionTooLarge> {
         Ok(match self.node(value, at, false)? {
             None => Rest::Closed,
-            Some(node) if node == Node::default() => Rest::Open,
+            Some(node) if node == SchemaNode::default() => Rest::Open,
             Some(node) => Rest::Like(Box::new(node)),
         })
     }
@@ -315,9 +315,9 @@ impl<'a> Reader<'a> {
         &mut self,
         keyword: &str,
         branches: &'a [Value],
-        at: &Place<'_>,
+        at: &SchemaPlace<'_>,
         root: bool,
-    ) -> Result<Option<Vec<Node>>, TooMany> {
+    ) -> Result<Option<Vec<SchemaNode>>, ExpansionTooLarge> {
         let place = at.below(keyword);
         let mut taken = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
@@ -331,10 +331,10 @@ impl<'a> Reader<'a> {
 
     fn elements(
         &mut self,
-        node: &mut Node,
+        node: &mut SchemaNode,
         members: &'a Map<String, Value>,
-        at: &Place<'_>,
-    ) -> Result<(), TooMany> {
+        at: &SchemaPlace<'_>,
+    ) -> Result<(), ExpansionTooLarge> {
         let items = members.get("items");
         let (prefix, items) = match items {
             Some(Value::Array(prefix)) if self.draft07 => {
@@ -373,24 +373,24 @@ impl<'a> Reader<'a> {
 
     fn keywords(
         &mut self,
-        node: &mut Node,
+        node: &mut SchemaNode,
         members: &'a Map<String, Value>,
-        (at, root): (&Place<'_>, bool),
-    ) -> Result<(), TooMany> {
+        (at, root): (&SchemaPlace<'_>, bool),
+    ) -> Result<(), ExpansionTooLarge> {
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
                 (known, _)
-                    if WALKED.contains(&known)
-                        || SILENT.contains(&known)
-                        || ASIDES.contains(&known) => {}
-                (known, _) if FACTS.contains(&known) => {
+                    if WALKED_KEYWORDS.contains(&known)
+                        || SILENT_KEYWORDS.contains(&known)
+                        || ASIDE_KEYWORDS.contains(&known) => {}
+                (known, _) if FACT_KEYWORDS.contains(&known) => {
                     drop(node.facts.insert(keyword.clone(), value.clone()));
                 }
                 ("unevaluatedProperties" | "unevaluatedItems", _) if self.draft07 => {}
                 ("unevaluatedProperties", _)
                     if !members
                         .keys()
-                        .any(|other| EVALUATING.contains(&other.as_str())) =>
+                        .any(|other| EVALUATING_KEYWORDS.contains(&other.as_str())) =>
                 {
                     node.rest = self.rest(value, &at.below(keyword))?;
                 }
@@ -402,19 +402,20 @@ impl<'a> Reader<'a> {
                 }
                 ("dependencies", _) if !self.draft07 => {}
                 (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_))
-                    if !DROPPED.contains(&keyword.as_str()) && !keyword.starts_with('$') =>
+                    if !DROPPED_KEYWORDS.contains(&keyword.as_str())
+                        && !keyword.starts_with('$') =>
                 {
                     node.facts.insert(keyword.clone(), value.clone());
                 }
                 _ => self.losses.note(at, Lost::Keyword(keyword.clone())),
             }
         }
-        for group in GROUPS {
+        for group in ASIDE_GROUPS {
             let present: Vec<_> = group
                 .iter()
                 .filter_map(|keyword| members.get_key_value(*keyword))
                 .collect();
-            let known = |keyword: &str| !self.draft07 || !LATER.contains(&keyword);
+            let known = |keyword: &str| !self.draft07 || !NEWER_ASIDE_KEYWORDS.contains(&keyword);
             if !members.contains_key(group[0]) || !known(group[0]) {
                 continue;
             }
@@ -437,15 +438,15 @@ impl<'a> Reader<'a> {
     /// `if` at the root: what `then` or `else` takes.
     fn choice(
         &mut self,
-        node: &mut Node,
+        node: &mut SchemaNode,
         members: &'a Map<String, Value>,
-        at: &Place<'_>,
-    ) -> Result<(), TooMany> {
+        at: &SchemaPlace<'_>,
+    ) -> Result<(), ExpansionTooLarge> {
         let mut branches = Vec::new();
         for keyword in ["then", "else"] {
             branches.extend(match members.get(keyword) {
                 Some(branch) => self.node(branch, &at.below(keyword), true)?,
-                None => Some(Node::default()),
+                None => Some(SchemaNode::default()),
             });
         }
         self.losses.note(at, Lost::Merged("if"));
@@ -457,7 +458,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Keywords that the walk reads by itself.
-const WALKED: &[&str] = &[
+const WALKED_KEYWORDS: &[&str] = &[
     "$ref",
     "properties",
     "required",
@@ -473,7 +474,7 @@ const WALKED: &[&str] = &[
 ];
 /// Keywords by which a property can count as evaluated, beside those that `additionalProperties`
 /// asks.
-const EVALUATING: &[&str] = &[
+const EVALUATING_KEYWORDS: &[&str] = &[
     "$ref",
     "$dynamicRef",
     "allOf",
@@ -485,7 +486,7 @@ const EVALUATING: &[&str] = &[
     "additionalProperties",
 ];
 /// Asides that mean something together only; the first one makes the group.
-const GROUPS: &[&[&str]] = &[
+const ASIDE_GROUPS: &[&[&str]] = &[
     &["not"],
     &["if", "then", "else"],
     &["contains", "minContains", "maxContains"],
@@ -495,16 +496,16 @@ const GROUPS: &[&[&str]] = &[
 ];
 
 /// What a reference of draft-07 leaves of what stands beside it.
-fn annotations(members: &Map<String, Value>) -> Node {
+fn annotations(members: &Map<String, Value>) -> SchemaNode {
     let said = members
         .iter()
         .filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "default"));
     let facts = said
         .map(|(keyword, value)| (keyword.clone(), value.clone()))
         .collect();
-    Node {
+    SchemaNode {
         facts,
-        ..Node::default()
+        ..SchemaNode::default()
     }
 }
 
@@ -513,7 +514,7 @@ fn is_plain(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, value)| {
             let is_tuple = key == "items" && value.is_array();
-            !is_tuple && !ELSEWHERE.contains(&key.as_str()) && is_plain(value)
+            !is_tuple && !LOCATION_KEYWORDS.contains(&key.as_str()) && is_plain(value)
         }),
         Value::Array(elements) => elements.iter().all(is_plain),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
@@ -521,7 +522,7 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// Lets it take null as well.
-fn also_null(node: &mut Node) {
+fn also_null(node: &mut SchemaNode) {
     let mut types = node.types();
     if !types.is_empty() && !types.contains(&"null") {
         types.push("null");
@@ -533,14 +534,14 @@ fn also_null(node: &mut Node) {
         node.facts.shift_remove("const");
         node.facts.insert("enum".to_owned(), values.into());
     }
-    let null = || Node {
+    let null = || SchemaNode {
         facts: [("type".to_owned(), "null".into())].into_iter().collect(),
-        ..Node::default()
+        ..SchemaNode::default()
     };
     for union in node
         .unions
         .iter_mut()
-        .filter(|union| !union.iter().any(Node::takes_null))
+        .filter(|union| !union.iter().any(SchemaNode::takes_null))
     {
         union.push(null());
     }

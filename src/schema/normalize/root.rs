@@ -1,18 +1,18 @@
 //! Makes the root an object with properties: every provider refuses a union there, and the tool
 //! would be gone without a word (001-20). What the base says stays (POLICY §3).
 
-use super::Unfit;
-use super::loss::{Losses, Lost, Place};
+use super::NormalizeError;
+use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::{either_member, merge};
-use super::node::{Member, Node, Rest, type_of};
+use super::node::{PropertyNode, Rest, SchemaNode, type_of};
 use serde_json::Value;
 
 /// Values of a root `enum` that are looked at.
-const MOST_VALUES: usize = 64;
+const MAX_ROOT_ENUM_VALUES: usize = 64;
 
 /// The root as an object: its properties are those of the base and of all variants, required is
 /// what the base requires and what all variants do, as far as it is declared.
-pub(super) fn object(node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
+pub(super) fn object(node: SchemaNode, losses: &mut Losses) -> Result<SchemaNode, NormalizeError> {
     let mut node = flat(node, losses)?;
     let (names, before) = (
         node.members
@@ -23,35 +23,38 @@ pub(super) fn object(node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
     );
     node.required.retain(|name| names.contains(&name));
     if node.required.len() < before {
-        losses.note(&Place::ROOT, Lost::Keyword("required".to_owned()));
+        losses.note(
+            &SchemaPlace::ROOT_PLACE,
+            Lost::Keyword("required".to_owned()),
+        );
     }
     Ok(node)
 }
 
 /// The base with its variants in it, or a variant with its own.
-fn flat(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
+fn flat(mut node: SchemaNode, losses: &mut Losses) -> Result<SchemaNode, NormalizeError> {
     if !takes_objects(&node) {
-        return Err(Unfit::NotAnObject);
+        return Err(NormalizeError::NotAnObject);
     }
     node.set_types(&["object"]);
     if let Some(values) = node.literals() {
         node.facts.shift_remove("const");
         node.facts.shift_remove("enum");
-        losses.note(&Place::ROOT, Lost::Merged("enum"));
+        losses.note(&SchemaPlace::ROOT_PLACE, Lost::Merged("enum"));
         let objects = values
             .iter()
             .filter(|value| value.is_object())
-            .take(MOST_VALUES);
+            .take(MAX_ROOT_ENUM_VALUES);
         node.unions.push(objects.map(of_value).collect());
     }
     for variants in std::mem::take(&mut node.unions) {
-        losses.note(&Place::ROOT, Lost::Merged("anyOf"));
-        let objects: Vec<Node> = variants
+        losses.note(&SchemaPlace::ROOT_PLACE, Lost::Merged("anyOf"));
+        let objects: Vec<SchemaNode> = variants
             .into_iter()
             .filter_map(|variant| flat(variant, losses).ok())
             .collect();
         if objects.is_empty() {
-            return Err(Unfit::NotAnObject);
+            return Err(NormalizeError::NotAnObject);
         }
         absorb(&mut node, &objects, losses);
     }
@@ -60,13 +63,13 @@ fn flat(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
     Ok(node)
 }
 
-fn takes_objects(node: &Node) -> bool {
+fn takes_objects(node: &SchemaNode) -> bool {
     let types = node.types();
     types.is_empty() || types.contains(&"object")
 }
 
 /// An object of just this value.
-fn of_value(value: &Value) -> Node {
+fn of_value(value: &Value) -> SchemaNode {
     let members = value
         .as_object()
         .into_iter()
@@ -76,28 +79,28 @@ fn of_value(value: &Value) -> Node {
                 ("type".to_owned(), type_of(value).into()),
                 ("const".to_owned(), value.clone()),
             ];
-            let node = Node {
+            let node = SchemaNode {
                 facts: facts.into_iter().collect(),
-                ..Node::default()
+                ..SchemaNode::default()
             };
-            Member {
+            PropertyNode {
                 name: name.clone(),
                 shown: None,
                 null_is_absent: false,
                 node,
             }
         });
-    let members: Vec<Member> = members.collect();
+    let members: Vec<PropertyNode> = members.collect();
     let required = members.iter().map(|member| member.name.clone()).collect();
-    Node {
+    SchemaNode {
         members,
         required,
         rest: Rest::Closed,
-        ..Node::default()
+        ..SchemaNode::default()
     }
 }
 
-fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
+fn absorb(base: &mut SchemaNode, variants: &[SchemaNode], losses: &mut Losses) {
     let mut names: Vec<&String> = Vec::new();
     for member in variants.iter().flat_map(|variant| &variant.members) {
         if !names.contains(&&member.name) {
@@ -105,9 +108,9 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
         }
     }
     for name in names {
-        let place = Place::ROOT.below("properties");
+        let place = SchemaPlace::ROOT_PLACE.below("properties");
         let place = place.below(name);
-        let variants_of: Vec<Node> = variants
+        let variants_of: Vec<SchemaNode> = variants
             .iter()
             .filter_map(|variant| variant.member(name))
             .map(|member| member.node.clone())
@@ -124,7 +127,7 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
             None => {
                 // A variant that does not name it takes any value there.
                 let says_nothing =
-                    |variant: &Node| variant.member(name).is_none() && !is_closed(variant);
+                    |variant: &SchemaNode| variant.member(name).is_none() && !is_closed(variant);
                 if base.rest != Rest::Closed && variants.iter().any(says_nothing) {
                     losses.note(&place, Lost::Narrowed);
                 }
@@ -145,6 +148,6 @@ fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
     }
 }
 
-fn is_closed(node: &Node) -> bool {
+fn is_closed(node: &SchemaNode) -> bool {
     node.rest == Rest::Closed && node.patterns.is_empty()
 }

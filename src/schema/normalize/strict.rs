@@ -2,15 +2,15 @@
 //! cannot be said so is left out where it is optional, and otherwise the tool is not offered in
 //! that profile.
 
-use super::Unfit;
-use super::fit::{give_items, one_union};
-use super::loss::{Losses, Lost, Place};
+use super::NormalizeError;
+use super::drop_keywords::{give_items, one_union};
+use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::merge;
-use super::node::{Node, Rest, type_of};
+use super::node::{Rest, SchemaNode, type_of};
 use serde_json::{Map, Value};
 
 /// What all copies may weigh that are made where something stands beside a union.
-pub(super) const COPIES: usize = 20_000;
+pub(super) const UNION_COPIES_WEIGHT_MAX: usize = 20_000;
 
 /// Why something cannot be said in strict mode.
 enum Unsayable {
@@ -23,34 +23,34 @@ enum Unsayable {
 /// Closes the root and all below it. `all_required`: what is optional becomes required and may be
 /// null.
 pub(super) fn strict(
-    node: &mut Node,
+    node: &mut SchemaNode,
     all_required: bool,
     losses: &mut Losses,
-) -> Result<(), Unfit> {
-    let mut closing = Closing {
+) -> Result<(), NormalizeError> {
+    let mut closing = StrictWriter {
         all_required,
-        left: COPIES,
+        left: UNION_COPIES_WEIGHT_MAX,
         losses,
     };
     closing
-        .close(node, &Place::ROOT)
+        .close(node, &SchemaPlace::ROOT_PLACE)
         .map_err(|unsayable| match unsayable {
-            Unsayable::At(at) => Unfit::FreeForm { at },
-            Unsayable::TooLarge => Unfit::TooLarge {
+            Unsayable::At(at) => NormalizeError::FreeForm { at },
+            Unsayable::TooLarge => NormalizeError::TooLarge {
                 what: "subschemas, with all alternatives",
-                most: COPIES,
+                most: UNION_COPIES_WEIGHT_MAX,
             },
         })
 }
 
-struct Closing<'a> {
+struct StrictWriter<'a> {
     all_required: bool,
     left: usize,
     losses: &'a mut Losses,
 }
 
-impl Closing<'_> {
-    fn close(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
+impl StrictWriter<'_> {
+    fn close(&mut self, node: &mut SchemaNode, at: &SchemaPlace<'_>) -> Result<(), Unsayable> {
         one_union(node, at, self.losses);
         if !node.unions.is_empty() {
             return self.union(node, at);
@@ -73,7 +73,7 @@ impl Closing<'_> {
     }
 
     /// A value without a type can be anything, which cannot be said.
-    fn typed(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
+    fn typed(&mut self, node: &mut SchemaNode, at: &SchemaPlace<'_>) -> Result<(), Unsayable> {
         if let Some(values) = node.literals() {
             if values
                 .iter()
@@ -102,7 +102,7 @@ impl Closing<'_> {
         Ok(())
     }
 
-    fn union(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
+    fn union(&mut self, node: &mut SchemaNode, at: &SchemaPlace<'_>) -> Result<(), Unsayable> {
         let branches = node.unions.pop().unwrap_or_default();
         node.unions.clear();
         let mut beside = std::mem::take(node);
@@ -131,7 +131,7 @@ impl Closing<'_> {
             .into_iter()
             .collect::<Map<String, Value>>();
         // What a branch became may be a union itself.
-        let flat = |branch: Node| {
+        let flat = |branch: SchemaNode| {
             let nested = branch.unions.first().cloned();
             nested.unwrap_or_else(|| vec![branch])
         };
@@ -139,7 +139,7 @@ impl Closing<'_> {
         Ok(())
     }
 
-    fn object(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
+    fn object(&mut self, node: &mut SchemaNode, at: &SchemaPlace<'_>) -> Result<(), Unsayable> {
         let free = match node.rest {
             Rest::Closed => false,
             Rest::Open => !at.is_root(),
@@ -191,10 +191,10 @@ impl Closing<'_> {
 }
 
 /// Lets it take null as well.
-fn nullable(node: &mut Node) {
-    let null = || Node {
+fn nullable(node: &mut SchemaNode) {
+    let null = || SchemaNode {
         facts: [("type".to_owned(), "null".into())].into_iter().collect(),
-        ..Node::default()
+        ..SchemaNode::default()
     };
     if let Some(union) = node.unions.first_mut() {
         union.push(null());

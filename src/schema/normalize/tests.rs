@@ -8,10 +8,10 @@ use serde_json::json;
 mod checker;
 mod found;
 mod golden;
+mod listings;
 mod random;
-mod sayings;
 
-use sayings::{Listing, as_json_schema, corpus, said, takes};
+use listings::{Listing, as_json_schema, corpus, said, takes};
 
 fn property<'a>(schema: &'a Value, pointer: &str) -> &'a Value {
     schema

@@ -1,10 +1,10 @@
 //! Puts a schema together again.
 
-use super::node::{Node, Rest};
+use super::node::{Rest, SchemaNode};
 use serde_json::{Map, Value};
 
 /// The schema as text for a model's provider, keywords in one order.
-pub(super) fn write(node: &Node) -> Value {
+pub(super) fn write(node: &SchemaNode) -> Value {
     let mut out = Map::new();
     for first in ["type", "description"] {
         if let Some(value) = node.facts.get(first) {
@@ -12,7 +12,7 @@ pub(super) fn write(node: &Node) -> Value {
         }
     }
     if node.is_of("object") || !node.members.is_empty() {
-        let shown = |member: &super::node::Member| {
+        let shown = |member: &super::node::PropertyNode| {
             member.shown.clone().unwrap_or_else(|| member.name.clone())
         };
         let properties: Map<String, Value> = node

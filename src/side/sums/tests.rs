@@ -19,7 +19,7 @@ const NOW: Duration = Duration::from_secs(1_000_000);
 /// each kind by itself.
 #[test]
 fn refusals_beyond_a_rate_are_one_entry_each_minute() {
-    let sums = Open::default();
+    let sums = OpenSums::default();
     let written = |agent: &str, tool: &str, from: u32, count: u32, now: Duration| {
         (from..from + count)
             .filter(|number| {
@@ -31,8 +31,11 @@ fn refusals_beyond_a_rate_are_one_entry_each_minute() {
     assert_eq!(written("a", "s__t", 0, 2_000, NOW), 100);
     assert_eq!(written("a", "s__other", 2_000, 50, NOW), 50, "another tool");
     assert_eq!(written("b", "s__t", 3_000, 50, NOW), 50, "another agent");
-    assert!(sums.drain(NOW + OPEN / 2, false).is_empty(), "not yet");
-    let drained = sums.drain(NOW + OPEN, false);
+    assert!(
+        sums.drain(NOW + SUM_DURATION / 2, false).is_empty(),
+        "not yet"
+    );
+    let drained = sums.drain(NOW + SUM_DURATION, false);
     let [sum] = drained.as_slice() else {
         panic!("{drained:?}")
     };
@@ -45,12 +48,12 @@ fn refusals_beyond_a_rate_are_one_entry_each_minute() {
         Some("2026-01-01T00:00:00.000100Z")
     );
     assert_eq!(
-        written("a", "s__t", 4_000, 1, NOW + OPEN),
+        written("a", "s__t", 4_000, 1, NOW + SUM_DURATION),
         1,
         "the rate is kept again"
     );
-    assert!(sums.drain(NOW + OPEN, true).is_empty());
-    sums.drain(NOW + 100 * OPEN, false);
+    assert!(sums.drain(NOW + SUM_DURATION, true).is_empty());
+    sums.drain(NOW + 100 * SUM_DURATION, false);
     assert!(sums.0.lock().is_empty(), "nothing is kept of what is over");
 }
 
@@ -58,7 +61,7 @@ fn refusals_beyond_a_rate_are_one_entry_each_minute() {
 /// once.
 #[test]
 fn made_up_names_are_summed_up_without_them() {
-    let sums = Open::default();
+    let sums = OpenSums::default();
     let mut written = 0_u64;
     for number in 0..20_000 {
         written += u64::from(
@@ -70,11 +73,11 @@ fn made_up_names_are_summed_up_without_them() {
         sums.0
             .lock()
             .values()
-            .all(|agent| agent.rooms.0[0].len() <= KINDS[0] + 1)
+            .all(|agent| agent.rooms.0[0].len() <= MAX_KINDS_PER_ROOM[0] + 1)
     );
     let drained = sums.drain(NOW, true);
     assert!(
-        drained.len() <= KINDS[0] + 1 && written <= 1_000,
+        drained.len() <= MAX_KINDS_PER_ROOM[0] + 1 && written <= 1_000,
         "{} {written}",
         drained.len()
     );
@@ -83,14 +86,14 @@ fn made_up_names_are_summed_up_without_them() {
     assert!(
         drained
             .iter()
-            .all(|entry| entry.tool == SEVERAL && entry.count.is_some())
+            .all(|entry| entry.tool == SEVERAL_TOOLS && entry.count.is_some())
     );
 }
 
 /// Without room nothing is written by itself.
 #[test]
 fn without_room_everything_is_summed_up() {
-    let sums = Open::default();
+    let sums = OpenSums::default();
     assert!((0..3).all(|number| {
         sums.take(entry(number, "a", "s__t", "c"), NOW, true)
             .is_none()
@@ -103,7 +106,7 @@ fn without_room_everything_is_summed_up() {
 /// offers.
 #[test]
 fn made_up_names_hide_no_tool_that_is_offered() {
-    let sums = Open::default();
+    let sums = OpenSums::default();
     let take = |entry: Box<Entry>| sums.take(entry, NOW, true).map(drop);
     for number in 0..1_000 {
         take(entry(number, "a", &format!("s__{number}"), "c"));
@@ -132,11 +135,11 @@ fn made_up_names_hide_no_tool_that_is_offered() {
         .collect();
     assert_eq!(
         again.len(),
-        KINDS[1] + 1,
+        MAX_KINDS_PER_ROOM[1] + 1,
         "earlier calls are told apart up to a bound"
     );
     assert!(
-        drained.len() <= KINDS.iter().sum::<usize>() + 3,
+        drained.len() <= MAX_KINDS_PER_ROOM.iter().sum::<usize>() + 3,
         "{}",
         drained.len()
     );
@@ -185,7 +188,7 @@ fn a_sum_is_of_one_meaning() {
             ..one()
         },
     ];
-    let sums = Open::default();
+    let sums = OpenSums::default();
     for _ in 0..3 {
         assert!(
             kinds
@@ -205,8 +208,8 @@ fn a_sum_is_of_one_meaning() {
 /// what never without room.
 #[test]
 fn what_was_sent_and_changes_something_is_never_summed_up() {
-    use Outcome::{Answered, Failed, Planned, Refused, Unknown};
-    use Way::{Alone, Rated, Summed};
+    use CallOutcome::{Answered, Failed, Planned, Refused, Unknown};
+    use WriteMode::{Alone, Rated, Summed};
     let of = |attempts: u32, of: &str| {
         let belongs = |word: &str| (of == word).then(|| "1".to_owned());
         Entry {
@@ -238,7 +241,7 @@ fn what_was_sent_and_changes_something_is_never_summed_up() {
     ];
     for (outcome, attempts, belongs, reads, ways) in cases {
         let entry = of(attempts, belongs);
-        let found = [false, true].map(|lean| Way::of(&entry, outcome, lean, || reads));
+        let found = [false, true].map(|lean| WriteMode::of(&entry, outcome, lean, || reads));
         assert_eq!(found, ways, "{outcome:?} {attempts} {belongs} {reads}");
     }
 }

@@ -1,14 +1,14 @@
 //! What operators see of held calls, and what their words do.
 
-use super::super::memory::Memory;
+use super::super::memory::MemoryStore;
 use super::super::state::command::Intent;
 use super::super::state::tests::{ask, intent};
 use super::*;
-use crate::model::clock::hands::Hands;
+use crate::model::clock::hands::TestClock;
 use std::time::Duration;
 
-fn said(who: &str, allow: bool) -> Said {
-    Said {
+fn said(who: &str, allow: bool) -> DecisionRequest {
+    DecisionRequest {
         who: who.to_owned(),
         roles: vec!["approver".to_owned()],
         allow,
@@ -28,13 +28,13 @@ async fn states(store: &dyn Store, ids: &[ActionId]) -> Vec<String> {
 /// what is over is not listed, and can still be looked at.
 #[tokio::test]
 async fn operators_see_all_of_what_will_run() {
-    let hands = Hands::new();
-    let store = Memory::new(hands.clock());
+    let hands = TestClock::new();
+    let store = MemoryStore::new(hands.clock());
     let mut ids = Vec::new();
     for key in ["allowed", "denied", "used", "pending"] {
         let ask = ask(key);
         store
-            .run(Command::Hold(Box::new(ask.clone())), None)
+            .run(StoreCommand::Hold(Box::new(ask.clone())), None)
             .await
             .unwrap()
             .unwrap();
@@ -50,7 +50,7 @@ async fn operators_see_all_of_what_will_run() {
                 ..intent("call", store.token())
             };
             store
-                .run(Command::Begin(Box::new(call)), None)
+                .run(StoreCommand::Begin(Box::new(call)), None)
                 .await
                 .unwrap()
                 .unwrap();
@@ -112,40 +112,46 @@ async fn operators_see_all_of_what_will_run() {
 /// Whatever an operator is told is what was counted.
 #[tokio::test]
 async fn operators_are_told_what_their_words_did() {
-    let hands = Hands::new();
-    let store = Memory::new(hands.clock());
+    let hands = TestClock::new();
+    let store = MemoryStore::new(hands.clock());
     let mut asked = ask("key");
     asked.needed = 2;
     let id = asked.id;
     assert_eq!(
         decide(&store, id, said("ann", true)).await,
-        Err(Uncounted::Gone(id))
+        Err(DecisionError::Gone(id))
     );
     store
-        .run(Command::Hold(Box::new(asked)), None)
+        .run(StoreCommand::Hold(Box::new(asked)), None)
         .await
         .unwrap()
         .unwrap();
-    for why in ["", "  ", "a\nb", "\u{7}", &"x".repeat(WHY + 1)] {
+    for why in [
+        "",
+        "  ",
+        "a\nb",
+        "\u{7}",
+        &"x".repeat(MAX_DECISION_REASON_BYTES + 1),
+    ] {
         let unfit = decide(
             &store,
             id,
-            Said {
+            DecisionRequest {
                 why: why.to_owned(),
                 ..said("ann", true)
             },
         )
         .await;
-        assert!(matches!(unfit, Err(Uncounted::Unfit(_))), "{why:?}");
+        assert!(matches!(unfit, Err(DecisionError::Unfit(_))), "{why:?}");
     }
     let roles = vec!["approver".to_owned()];
     let not_yours = |is_itself| {
-        Err(Uncounted::NotYours {
+        Err(DecisionError::NotYours {
             roles: roles.clone(),
             is_itself,
         })
     };
-    let teller = Said {
+    let teller = DecisionRequest {
         roles: vec!["teller".to_owned()],
         ..said("eve", true)
     };
@@ -156,7 +162,7 @@ async fn operators_are_told_what_their_words_did() {
     );
     let told = |changed, state: &str| {
         let waited = (changed && state == "allowed").then_some(Duration::from_secs(7));
-        Ok(Changed {
+        Ok(DecisionOutcome {
             changed,
             state: state.to_owned(),
             waited,
@@ -171,8 +177,8 @@ async fn operators_are_told_what_their_words_did() {
         told(false, "pending")
     );
     hands.pass(Duration::from_secs(7));
-    let longest = Said {
-        why: "x".repeat(WHY),
+    let longest = DecisionRequest {
+        why: "x".repeat(MAX_DECISION_REASON_BYTES),
         ..said("bob", true)
     };
     assert_eq!(decide(&store, id, longest).await, told(true, "allowed"));
@@ -182,11 +188,11 @@ async fn operators_are_told_what_their_words_did() {
     );
     assert_eq!(
         decide(&store, id, said("cyd", false)).await,
-        Err(Uncounted::Other { allowed: true })
+        Err(DecisionError::Other { allowed: true })
     );
     hands.pass(Duration::from_mins(1));
     assert_eq!(
         decide(&store, id, said("cyd", true)).await,
-        Err(Uncounted::Gone(id))
+        Err(DecisionError::Gone(id))
     );
 }

@@ -1,30 +1,30 @@
 //! What is taken away stays away, and the journal says by whom.
 
-use super::super::journal::{Options, Reader};
+use super::super::journal::{JournalOptions, JournalReader};
 use super::*;
 use parking_lot::Mutex as Held;
 
-struct Desk {
+struct DisablingTestBed {
     disabling: Disabling,
     journal: Journal,
     in_force: Arc<Held<Vec<String>>>,
 }
 
-fn open(data: &Path) -> Desk {
-    let journal = Journal::open(data, Options::default()).unwrap();
+fn open(data: &Path) -> DisablingTestBed {
+    let journal = Journal::open(data, JournalOptions::default()).unwrap();
     let in_force = Arc::<Held<Vec<String>>>::default();
     let seen = in_force.clone();
     let apply =
         move |disabled: Disabled| *seen.lock() = disabled.keys().map(ToString::to_string).collect();
-    Desk {
+    DisablingTestBed {
         disabling: Disabling::open(data, journal.clone(), Arc::new(apply)).unwrap(),
         journal,
         in_force,
     }
 }
 
-fn change(tool: &str, disable: bool, why: &str) -> Change {
-    Change {
+fn change(tool: &str, disable: bool, why: &str) -> DisablingChange {
+    DisablingChange {
         tool: ToolName::new(tool),
         disable,
         who: "ann".to_owned(),
@@ -34,11 +34,14 @@ fn change(tool: &str, disable: bool, why: &str) -> Change {
 }
 
 fn notes(data: &Path) -> Vec<Note> {
-    let records = Reader::open(data).unwrap().map(Result::unwrap);
-    let events =
-        records.filter_map(|record| record.event().map(|bytes| Event::decode(bytes).unwrap()));
+    let records = JournalReader::open(data).unwrap().map(Result::unwrap);
+    let events = records.filter_map(|record| {
+        record
+            .event()
+            .map(|bytes| StoreEvent::decode(bytes).unwrap())
+    });
     let notes = events.filter_map(|event| {
-        if let Event::Noted(noted) = event {
+        if let StoreEvent::Noted(noted) = event {
             Some(noted.note)
         } else {
             None
@@ -108,10 +111,13 @@ async fn without_a_record_nothing_is_given_back() {
         .unwrap();
     desk.journal.close().await.unwrap();
     let refused = desk.disabling.make(change("fs__wipe", false, "why")).await;
-    assert!(matches!(refused, Err(Unchanged::Store(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DisablingError::Store(_))),
+        "{refused:?}"
+    );
     let unrecorded = desk.disabling.make(change("fs__read", true, "why")).await;
     assert!(
-        matches!(unrecorded, Err(Unchanged::Unrecorded(_))),
+        matches!(unrecorded, Err(DisablingError::Unrecorded(_))),
         "{unrecorded:?}"
     );
     assert_eq!(*desk.in_force.lock(), ["fs__read", "fs__wipe"]);
@@ -122,15 +128,15 @@ async fn without_a_record_nothing_is_given_back() {
 async fn what_is_said_has_to_be_fit() {
     let data = tempfile::tempdir().unwrap();
     let desk = open(data.path());
-    for why in ["", "  ", &"x".repeat(WHY + 1)] {
+    for why in ["", "  ", &"x".repeat(MAX_RESOLVE_REASON_BYTES + 1)] {
         assert!(matches!(
             desk.disabling.make(change("fs__a", true, why)).await,
-            Err(Unchanged::Unfit(_))
+            Err(DisablingError::Unfit(_))
         ));
     }
     assert_eq!(
         desk.disabling.make(change("fs__a", false, "why")).await,
-        Err(Unchanged::NotDisabled)
+        Err(DisablingError::NotDisabled)
     );
     assert_eq!(*desk.in_force.lock(), [""; 0]);
 }

@@ -2,35 +2,35 @@
 //! decided meanwhile from less than what is durable: what is in memory stays there until the new
 //! index has it, and what cannot be looked up is not guessed.
 
-use super::super::claims::Error;
+use super::super::claims::StoreError;
 use super::super::state::Millis;
-use super::Shared;
-use super::index::{Applied, Index};
-use super::indexer::{ROOM, room};
+use super::EmbeddedInner;
+use super::index::{Index, IndexProgress};
+use super::indexer::{MIN_FREE_BYTES, room};
 use super::open::{aside, index_path, set_aside};
-use super::replay::Replay;
+use super::replay::IndexReplay;
 use std::path::Path;
 
 /// Milliseconds after which it is tried again, the first time; twice as many each time after that.
-const FIRST: Millis = 250;
+const FIRST_RETRY_MS: Millis = 250;
 /// But never more than this.
-const LONGEST: Millis = 60_000;
+const MAX_RETRY_MS: Millis = 60_000;
 /// Records by which the new index may be behind when it takes the old one's place.
-const NEAR: u64 = 4096;
+const SWITCH_LAG_RECORDS: u64 = 4096;
 
 /// What was tried, so that an index that breaks again and again is not made anew all the time.
 #[derive(Debug, Default)]
-pub(super) struct Tries {
+pub(super) struct HealRetry {
     /// The next start knows that the index broke.
     noted: bool,
     wait: Millis,
     next: Millis,
 }
 
-impl Tries {
+impl HealRetry {
     fn noted(&mut self, now: Millis) {
         self.noted = true;
-        if now >= self.next.saturating_add(LONGEST) {
+        if now >= self.next.saturating_add(MAX_RETRY_MS) {
             self.wait = 0;
         }
     }
@@ -39,16 +39,16 @@ impl Tries {
     fn is_due(&mut self, now: Millis) -> bool {
         let due = now >= self.next;
         if due {
-            self.wait = (self.wait * 2).clamp(FIRST, LONGEST);
+            self.wait = (self.wait * 2).clamp(FIRST_RETRY_MS, MAX_RETRY_MS);
             self.next = now + self.wait;
         }
         due
     }
 }
 
-impl Shared {
+impl EmbeddedInner {
     /// What is to be done about an index that broke.
-    pub(super) fn mend(&self, tries: &mut Tries) {
+    pub(super) fn mend(&self, tries: &mut HealRetry) {
         if !tries.noted {
             self.closing.distrust();
             tries.noted(self.time.now());
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Makes the index anew and puts it in the place of the one that broke.
-    fn heal(&self) -> Result<(), Error> {
+    fn heal(&self) -> Result<(), StoreError> {
         let dir = index_path(self.closing.data());
         // The old one is asked until the new one is there; sled has its files open, and needs no
         // names any more.
@@ -93,28 +93,32 @@ impl Shared {
 
     /// Brings `index`, which is empty, so near to the journal that what is in memory makes up for
     /// the rest.
-    pub(super) fn make_anew(&self, index: &Index, applied: Applied) -> Result<Applied, Error> {
-        let replay = Replay::begin(self.closing.data(), index, applied)?;
+    pub(super) fn make_anew(
+        &self,
+        index: &Index,
+        applied: IndexProgress,
+    ) -> Result<IndexProgress, StoreError> {
+        let replay = IndexReplay::begin(self.closing.data(), index, applied)?;
         let mut replay =
-            replay.ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))?;
+            replay.ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))?;
         loop {
             let durable = self.journal.durable_seq();
             while replay.step(durable)? {
                 if self.pace.is_stopping() {
-                    return Err(Error::Away("toolgate ends".to_owned()));
+                    return Err(StoreError::Away("toolgate ends".to_owned()));
                 }
             }
-            if self.journal.durable_seq().saturating_sub(durable) <= NEAR {
+            if self.journal.durable_seq().saturating_sub(durable) <= SWITCH_LAG_RECORDS {
                 return Ok(replay.applied());
             }
         }
     }
 
     /// From now on `index` is asked.
-    fn put(&self, index: Index, applied: Applied) -> Result<(), Error> {
+    fn put(&self, index: Index, applied: IndexProgress) -> Result<(), StoreError> {
         // What the old one had is not in memory any more.
         if applied.seq < self.table.lock().indexed {
-            return Err(Error::Broken(
+            return Err(StoreError::Broken(
                 "the journal ends before the index did".to_owned(),
             ));
         }
@@ -134,7 +138,7 @@ impl Shared {
     fn has_room_for_another(&self) -> bool {
         let data = self.closing.data();
         let dir = index_path(data);
-        room(data) >= ROOM.saturating_add(size(&dir).max(size(&aside(&dir))))
+        room(data) >= MIN_FREE_BYTES.saturating_add(size(&dir).max(size(&aside(&dir))))
     }
 }
 

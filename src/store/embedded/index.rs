@@ -14,16 +14,16 @@
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
-use super::super::claims::Error;
-use super::super::state::budget::Task;
+use super::super::claims::StoreError;
+use super::super::state::budget::TaskUsage;
 use super::super::state::claim::{Age, Claim};
 use super::super::state::digest::Digest;
-use super::super::state::event::{Carried, Event, decode, encode, fill};
-use super::super::state::fence::Session;
+use super::super::state::event::{Carried, StoreEvent, decode, encode, fill};
+use super::super::state::fence::SessionFence;
 use super::super::state::hold::Hold;
-use super::super::state::{Millis, Place, View};
-use super::super::table::Table;
-use super::known::Known;
+use super::super::state::{Millis, StoreKeys, StoreView};
+use super::super::table::StateTable;
+use super::key_filter::KeyFilter;
 use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
@@ -40,37 +40,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long sled may take to hand everything to the kernel.
-const PATIENCE: Duration = Duration::from_mins(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of pages sled keeps in memory.
-const CACHE: u64 = 16 << 20;
+const CACHE_BYTES: u64 = 16 << 20;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
-const IDLE: Millis = 30 * 24 * HOUR;
-const HOUR: Millis = 3600 * 1000;
+const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
+const HOUR_MS: Millis = 3600 * 1000;
 /// Milliseconds for which a held call that is over can still be shown: one hour.
-const SHOWN: Millis = HOUR;
+const ENDED_HOLD_RETENTION_MS: Millis = HOUR_MS;
 /// Things looked at in one sweep, or a few more.
-const SWEEP: usize = 1024;
+const SWEEP_ITEMS: usize = 1024;
 /// Keys that stand together at most.
-const TOGETHER: usize = 64;
+const MAX_KEYS_PER_GROUP: usize = 64;
 /// Bytes of a key.
-const KEY: usize = 32;
+const KEY_BYTES: usize = 32;
 /// Keys learned at once.
-const PORTION: usize = 4096;
+const KEYS_PER_PORTION: usize = 4096;
 
-const CLAIM: u8 = b'c';
-const TASK: u8 = b't';
-const SESSION: u8 = b's';
-const HOLD: u8 = b'h';
-const ACTION: u8 = b'a';
-const OPEN: u8 = b'o';
-const EXPIRY: u8 = b'x';
-const GROUP: u8 = b'g';
-const RESULT: u8 = b'r';
-const META: &[u8] = b"m";
+const CLAIM_PREFIX: u8 = b'c';
+const TASK_PREFIX: u8 = b't';
+const SESSION_PREFIX: u8 = b's';
+const HOLD_PREFIX: u8 = b'h';
+const ACTION_PREFIX: u8 = b'a';
+const OPEN_PREFIX: u8 = b'o';
+const EXPIRY_PREFIX: u8 = b'x';
+const GROUP_PREFIX: u8 = b'g';
+const RESULT_PREFIX: u8 = b'r';
+const META_KEY: &[u8] = b"m";
 
 /// How far the journal is indexed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Applied {
+pub(super) struct IndexProgress {
     /// Number of the journal's last record that is in the index.
     pub(super) seq: u64,
     /// The newest fencing token used.
@@ -85,21 +85,21 @@ pub(super) struct Index {
     /// sled did not end what it was asked for.
     hangs: AtomicBool,
     /// Which claims it may hold. Changed only by the thread that writes the index.
-    known: Mutex<Known>,
+    known: Mutex<KeyFilter>,
 }
 
 /// What changed since the index was last written, each thing in its newest form.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct IndexChanges {
     pub(super) claims: Vec<(Digest, Claim)>,
-    pub(super) tasks: Vec<(Digest, Task)>,
-    pub(super) sessions: Vec<(Digest, Session)>,
+    pub(super) tasks: Vec<(Digest, TaskUsage)>,
+    pub(super) sessions: Vec<(Digest, SessionFence)>,
     pub(super) holds: Vec<(Digest, Hold)>,
 }
 
-impl Changes {
+impl IndexChanges {
     /// What of `table` is not in the index.
-    pub(super) fn of(table: &Table) -> Self {
+    pub(super) fn of(table: &StateTable) -> Self {
         let upto = table.indexed;
         let claims = table.claims.iter().filter(|(_, kept)| kept.change > upto);
         let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
@@ -130,14 +130,16 @@ impl Changes {
 
 impl Index {
     /// Opens the index in `dir`; with how far it is. An error means that it has to be made again.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Applied), Error> {
+    pub(super) fn open(dir: &Path) -> Result<(Self, IndexProgress), StoreError> {
         // Whatever the umask says: what is held stands in there.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| Error::Broken(format!("{} cannot be made: {error}", dir.display())))?;
+        made.map_err(|error| {
+            StoreError::Broken(format!("{} cannot be made: {error}", dir.display()))
+        })?;
         let db = calmly(|| {
             sled::Config::new()
                 .path(dir)
-                .cache_capacity(CACHE)
+                .cache_capacity(CACHE_BYTES)
                 .flush_every_ms(None)
                 .print_profile_on_drop(false)
                 .open()
@@ -145,10 +147,10 @@ impl Index {
         let index = Self {
             db,
             hangs: AtomicBool::new(false),
-            known: Mutex::new(Known::new()),
+            known: Mutex::new(KeyFilter::new()),
         };
         let applied = index
-            .get(META)?
+            .get(META_KEY)?
             .map(|meta| read(&meta))
             .transpose()?
             .unwrap_or_default();
@@ -157,7 +159,11 @@ impl Index {
     }
 
     /// Adds to `view` what it lacks of `place`.
-    pub(super) fn complete(&self, view: &mut View, place: Place) -> Result<(), Error> {
+    pub(super) fn complete(
+        &self,
+        view: &mut StoreView,
+        place: StoreKeys,
+    ) -> Result<(), StoreError> {
         if let (None, Some(key)) = (&view.claim, place.call) {
             view.claim = self.claim(&key)?;
         }
@@ -174,50 +180,52 @@ impl Index {
     }
 
     /// Learns some more of the keys it holds, if there are any left to learn.
-    pub(super) fn learn(&self) -> Result<(), Error> {
+    pub(super) fn learn(&self) -> Result<(), StoreError> {
         let Some(next) = self.known.lock().next() else {
             return Ok(());
         };
-        let range = named(CLAIM, &next)..vec![CLAIM + 1];
+        let range = named(CLAIM_PREFIX, &next)..vec![CLAIM_PREFIX + 1];
         let names = calmly(|| {
             self.db
                 .range(range)
                 .keys()
-                .take(PORTION)
+                .take(KEYS_PER_PORTION)
                 .collect::<sled::Result<Vec<_>>>()
         })?;
         let keys: Vec<_> = names.iter().filter_map(|name| named_by(name)).collect();
-        self.known.lock().learn(&keys, names.len() < PORTION);
+        self.known
+            .lock()
+            .learn(&keys, names.len() < KEYS_PER_PORTION);
         Ok(())
     }
 
     /// The claim of `key`.
-    pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, Error> {
+    pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, StoreError> {
         if !self.known.lock().may_hold(key) {
             return Ok(None);
         }
-        self.get(&named(CLAIM, key))?
+        self.get(&named(CLAIM_PREFIX, key))?
             .map(|value| read_claim(&value))
             .transpose()
     }
 
     /// The task of that name.
-    pub(super) fn task(&self, key: &Digest) -> Result<Option<Task>, Error> {
-        self.get(&named(TASK, key))?
+    pub(super) fn task(&self, key: &Digest) -> Result<Option<TaskUsage>, StoreError> {
+        self.get(&named(TASK_PREFIX, key))?
             .map(|value| read(&value))
             .transpose()
     }
 
     /// The session of that name.
-    pub(super) fn session(&self, key: &Digest) -> Result<Option<Session>, Error> {
-        self.get(&named(SESSION, key))?
+    pub(super) fn session(&self, key: &Digest) -> Result<Option<SessionFence>, StoreError> {
+        self.get(&named(SESSION_PREFIX, key))?
             .map(|value| read(&value))
             .transpose()
     }
 
     /// The call held under `key`.
-    pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, Error> {
-        self.get(&named(HOLD, key))?
+    pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, StoreError> {
+        self.get(&named(HOLD_PREFIX, key))?
             .map(|value| read_hold(&value))
             .transpose()
     }
@@ -226,8 +234,8 @@ impl Index {
     pub(super) fn holds(
         &self,
         is_so: impl Fn(&Hold) -> bool,
-    ) -> Result<Vec<(Digest, Hold)>, Error> {
-        let (mut holds, mut found) = (self.db.scan_prefix([HOLD]), Vec::new());
+    ) -> Result<Vec<(Digest, Hold)>, StoreError> {
+        let (mut holds, mut found) = (self.db.scan_prefix([HOLD_PREFIX]), Vec::new());
         while let Some((name, value)) = calmly(|| holds.next().transpose())? {
             let hold = read_hold(&value)?;
             if let (true, Some(key)) = (is_so(&hold), named_by(&name)) {
@@ -238,15 +246,15 @@ impl Index {
     }
 
     /// The key that `action` holds or held.
-    pub(super) fn key_of(&self, action: ActionId) -> Result<Option<Digest>, Error> {
+    pub(super) fn key_of(&self, action: ActionId) -> Result<Option<Digest>, StoreError> {
         Ok(self
             .get(&acting(action))?
             .and_then(|key| Some(Digest::new(key.as_ref().try_into().ok()?))))
     }
 
     /// The claim that `action` holds, where no name says so: looks through all of them.
-    pub(super) fn search(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
-        let mut claims = self.db.scan_prefix([CLAIM]);
+    pub(super) fn search(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
+        let mut claims = self.db.scan_prefix([CLAIM_PREFIX]);
         while let Some((name, value)) = calmly(|| claims.next().transpose())? {
             let claim = read_claim(&value)?;
             if let (true, Some(key)) = (claim.action == action, named_by(&name)) {
@@ -257,10 +265,10 @@ impl Index {
     }
 
     /// Up to `most` keys whose claims have not come to an end.
-    pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
+    pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, StoreError> {
         let keys = calmly(|| {
             self.db
-                .scan_prefix([OPEN])
+                .scan_prefix([OPEN_PREFIX])
                 .keys()
                 .take(most)
                 .collect::<sled::Result<Vec<_>>>()
@@ -269,7 +277,11 @@ impl Index {
     }
 
     /// Writes `changes` and how far they go, all or nothing.
-    pub(super) fn write(&self, changes: &Changes, applied: Applied) -> Result<(), Error> {
+    pub(super) fn write(
+        &self,
+        changes: &IndexChanges,
+        applied: IndexProgress,
+    ) -> Result<(), StoreError> {
         let mut batch = Batch::default();
         for (key, claim) in &changes.claims {
             let is_new = self.known.lock().add(key);
@@ -277,30 +289,30 @@ impl Index {
         }
         put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
-            batch.insert(named(TASK, key), text(task)?);
-            batch.insert(expiring(idle_since(task.last), TASK, key), &[]);
+            batch.insert(named(TASK_PREFIX, key), text(task)?);
+            batch.insert(expiring(idle_since(task.last), TASK_PREFIX, key), &[]);
         }
         for (key, session) in &changes.sessions {
-            batch.insert(named(SESSION, key), text(session)?);
-            batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
+            batch.insert(named(SESSION_PREFIX, key), text(session)?);
+            batch.insert(expiring(idle_since(session.at), SESSION_PREFIX, key), &[]);
         }
         for (key, hold) in &changes.holds {
-            batch.insert(named(HOLD, key), hold_text(hold)?);
-            batch.insert(expiring(forgotten(hold), HOLD, key), &[]);
+            batch.insert(named(HOLD_PREFIX, key), hold_text(hold)?);
+            batch.insert(expiring(forgotten(hold), HOLD_PREFIX, key), &[]);
         }
-        batch.insert(META, text(&applied)?);
+        batch.insert(META_KEY, text(&applied)?);
         calmly(|| self.db.apply_batch(batch))?;
         free(changes.len());
         Ok(())
     }
 
     /// Hands everything to the kernel, so that a killed process loses little of it.
-    pub(super) fn checkpoint(&self) -> Result<(), Error> {
+    pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
         // Where one of its writes fails, sled can forget to tell who waits for it.
-        let flushed = calmly(|| block_on_for(self.db.flush_async(), PATIENCE).transpose())?;
+        let flushed = calmly(|| block_on_for(self.db.flush_async(), FLUSH_TIMEOUT).transpose())?;
         if flushed.is_none() {
             self.hangs.store(true, Ordering::Relaxed);
-            return Err(Error::Broken(
+            return Err(StoreError::Broken(
                 "the index cannot be used: sled does not end what it is at".to_owned(),
             ));
         }
@@ -324,8 +336,8 @@ impl Index {
     }
 
     /// Whether an answer that may be given again lies in the file `digest`.
-    pub(super) fn needs(&self, digest: &Digest) -> Result<bool, Error> {
-        let prefix = [&[RESULT][..], digest.as_bytes()].concat();
+    pub(super) fn needs(&self, digest: &Digest) -> Result<bool, StoreError> {
+        let prefix = [&[RESULT_PREFIX][..], digest.as_bytes()].concat();
         let keys = calmly(|| {
             self.db
                 .scan_prefix(prefix)
@@ -352,32 +364,32 @@ impl Index {
     /// Everything in it, as events that make it anew. The newest fencing token is carried as that
     /// of a session which nobody has, since its own may be forgotten: toolgates from before
     /// that read it, too.
-    pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
-        let newest = std::iter::once_with(|| self.get(META))
+    pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, StoreError>> {
+        let newest = std::iter::once_with(|| self.get(META_KEY))
             .filter_map(Result::transpose)
             .map(|meta| {
-                let Applied { token, seen, .. } = read(&meta?)?;
+                let IndexProgress { token, seen, .. } = read(&meta?)?;
                 Ok(Carried::newest(token, seen))
             });
-        let known = [CLAIM, TASK, SESSION, HOLD]
+        let known = [CLAIM_PREFIX, TASK_PREFIX, SESSION_PREFIX, HOLD_PREFIX]
             .into_iter()
             .flat_map(|kind| self.db.scan_prefix([kind]))
             .map(|entry| {
                 let (name, value) = calmly(|| entry)?;
                 let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
-                    return Err(Error::Broken(
+                    return Err(StoreError::Broken(
                         "the index holds a name that is none".to_owned(),
                     ));
                 };
                 Ok(match *kind {
-                    CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
-                    TASK => Carried::Task(key, read(&value)?),
-                    HOLD => Carried::Hold(key, Box::new(read_hold(&value)?)),
+                    CLAIM_PREFIX => Carried::Claim(key, Box::new(read_claim(&value)?)),
+                    TASK_PREFIX => Carried::Task(key, read(&value)?),
+                    HOLD_PREFIX => Carried::Hold(key, Box::new(read_hold(&value)?)),
                     _ => Carried::Session(key, read(&value)?),
                 })
             });
         newest.chain(known).map(|carried| {
-            Event::Carried(carried?)
+            StoreEvent::Carried(carried?)
                 .encode()
                 .map_err(|error| unreadable(&error))
         })
@@ -388,18 +400,18 @@ impl Index {
         &self,
         now: Millis,
         is_busy: impl Fn(&Digest) -> bool,
-    ) -> Result<bool, Error> {
-        let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
-        let (mut batch, mut left) = (Batch::default(), SWEEP);
-        let mut due = self.db.range(vec![EXPIRY]..until);
+    ) -> Result<bool, StoreError> {
+        let until = [&[EXPIRY_PREFIX][..], &now.to_be_bytes()].concat();
+        let (mut batch, mut left) = (Batch::default(), SWEEP_ITEMS);
+        let mut due = self.db.range(vec![EXPIRY_PREFIX]..until);
         while let Some((name, group)) = calmly(|| due.next().transpose())? {
             batch.remove(&name);
             let (kind, keys) = match (name.get(9), name.get(10..)) {
-                (Some(&GROUP), _) => (CLAIM, &*group),
+                (Some(&GROUP_PREFIX), _) => (CLAIM_PREFIX, &*group),
                 (Some(kind), Some(key)) => (*kind, key),
                 _ => continue,
             };
-            let keys = keys.chunks_exact(KEY);
+            let keys = keys.chunks_exact(KEY_BYTES);
             for key in keys.filter_map(|key| Some(Digest::new(key.try_into().ok()?))) {
                 self.forget(&mut batch, (kind, &key), now, &is_busy)?;
                 left = left.saturating_sub(1);
@@ -419,25 +431,29 @@ impl Index {
         (kind, key): (u8, &Digest),
         now: Millis,
         is_busy: impl Fn(&Digest) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         if is_busy(key) {
             batch.insert(expiring(now + 60_000, kind, key), &[]);
             return Ok(());
         }
         match kind {
-            CLAIM => self.forget_claim(batch, key, now)?,
-            TASK if self.task(key)?.is_some_and(|task| task.last + IDLE <= now) => {
-                batch.remove(named(TASK, key));
+            CLAIM_PREFIX => self.forget_claim(batch, key, now)?,
+            TASK_PREFIX
+                if self
+                    .task(key)?
+                    .is_some_and(|task| task.last + IDLE_RETENTION_MS <= now) =>
+            {
+                batch.remove(named(TASK_PREFIX, key));
             }
-            SESSION
+            SESSION_PREFIX
                 if self
                     .session(key)?
-                    .is_some_and(|session| session.at + IDLE <= now) =>
+                    .is_some_and(|session| session.at + IDLE_RETENTION_MS <= now) =>
             {
-                batch.remove(named(SESSION, key));
+                batch.remove(named(SESSION_PREFIX, key));
             }
-            HOLD if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
-                batch.remove(named(HOLD, key));
+            HOLD_PREFIX if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
+                batch.remove(named(HOLD_PREFIX, key));
             }
             _ => {}
         }
@@ -445,7 +461,7 @@ impl Index {
     }
 
     /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
-    fn forget_claim(&self, batch: &mut Batch, key: &Digest, now: Millis) -> Result<(), Error> {
+    fn forget_claim(&self, batch: &mut Batch, key: &Digest, now: Millis) -> Result<(), StoreError> {
         let Some(mut claim) = self.claim(key)? else {
             return Ok(());
         };
@@ -456,14 +472,14 @@ impl Index {
                     stored.body = Bytes::new();
                     batch.remove(kept_in(&stored.digest, key));
                 }
-                batch.insert(named(CLAIM, key), claim_text(&claim)?);
+                batch.insert(named(CLAIM_PREFIX, key), claim_text(&claim)?);
                 batch.insert(
-                    expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key),
+                    expiring(claim.changed + claim.ttl + claim.keep, CLAIM_PREFIX, key),
                     &[],
                 );
             }
             Age::Forgotten => {
-                batch.remove(named(CLAIM, key));
+                batch.remove(named(CLAIM_PREFIX, key));
                 if self.key_of(claim.action)?.is_some() {
                     batch.remove(acting(claim.action));
                 }
@@ -477,17 +493,19 @@ impl Index {
         Ok(())
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+    fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, StoreError> {
         calmly(|| self.db.get(key))
     }
 }
 
 /// sled says that something is wrong by an error or by a panic; both mean the same here.
-fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
+fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Error::Broken(format!("the index cannot be used: {error}"))),
-        Err(_) => Err(Error::Broken(
+        Ok(Err(error)) => Err(StoreError::Broken(format!(
+            "the index cannot be used: {error}"
+        ))),
+        Err(_) => Err(StoreError::Broken(
             "the index cannot be used: sled panicked".to_owned(),
         )),
     }
@@ -512,27 +530,38 @@ fn named_by(name: &[u8]) -> Option<Digest> {
 }
 
 fn acting(action: ActionId) -> Vec<u8> {
-    [&[ACTION][..], action.as_bytes()].concat()
+    [&[ACTION_PREFIX][..], action.as_bytes()].concat()
 }
 
 fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
-    [&[EXPIRY][..], &at.to_be_bytes(), &[kind], key.as_bytes()].concat()
+    [
+        &[EXPIRY_PREFIX][..],
+        &at.to_be_bytes(),
+        &[kind],
+        key.as_bytes(),
+    ]
+    .concat()
 }
 
 /// When something that was last used then may be forgotten. By the hour, so that its use leaves few
 /// traces behind.
 fn idle_since(last: Millis) -> Millis {
-    (last / HOUR + 1) * HOUR + IDLE
+    (last / HOUR_MS + 1) * HOUR_MS + IDLE_RETENTION_MS
 }
 
 /// When a held call may be forgotten.
 fn forgotten(hold: &Hold) -> Millis {
-    hold.ends().saturating_add(SHOWN)
+    hold.ends().saturating_add(ENDED_HOLD_RETENTION_MS)
 }
 
 /// `is_new`: nothing of it is in the index.
-fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Result<(), Error> {
-    batch.insert(named(CLAIM, key), claim_text(claim)?);
+fn put_claim(
+    batch: &mut Batch,
+    key: &Digest,
+    claim: &Claim,
+    is_new: bool,
+) -> Result<(), StoreError> {
+    batch.insert(named(CLAIM_PREFIX, key), claim_text(claim)?);
     if !is_new || !claim.phase.is_final() {
         batch.insert(acting(claim.action), key.as_bytes());
     }
@@ -541,10 +570,10 @@ fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Re
     }
     if claim.phase.is_final() {
         if !is_new {
-            batch.remove(named(OPEN, key));
+            batch.remove(named(OPEN_PREFIX, key));
         }
     } else {
-        batch.insert(named(OPEN, key), &[]);
+        batch.insert(named(OPEN_PREFIX, key), &[]);
     }
     Ok(())
 }
@@ -559,15 +588,15 @@ fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
             .extend_from_slice(key.as_bytes());
     }
     for (at, keys) in &ends {
-        for some in keys.chunks(TOGETHER * KEY) {
+        for some in keys.chunks(MAX_KEYS_PER_GROUP * KEY_BYTES) {
             // While a carried state is read, several writes have the same number; no two of them
             // have the same keys.
             let name = [
-                &[EXPIRY][..],
+                &[EXPIRY_PREFIX][..],
                 &at.to_be_bytes(),
-                &[GROUP],
+                &[GROUP_PREFIX],
                 &seq.to_be_bytes(),
-                &some[..KEY],
+                &some[..KEY_BYTES],
             ]
             .concat();
             batch.insert(name, some);
@@ -577,10 +606,10 @@ fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
 
 /// That `key`'s answer lies in the file `digest`.
 fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
-    [&[RESULT][..], digest.as_bytes(), key.as_bytes()].concat()
+    [&[RESULT_PREFIX][..], digest.as_bytes(), key.as_bytes()].concat()
 }
 
-fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
+fn claim_text(claim: &Claim) -> Result<Vec<u8>, StoreError> {
     let body = claim
         .phase
         .stored()
@@ -591,20 +620,20 @@ fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
         .map_err(|error| unreadable(&error))
 }
 
-fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
+fn read_claim(value: &sled::IVec) -> Result<Claim, StoreError> {
     let record = Bytes::from(unpack(value));
     let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
     fill(&mut claim.phase, body);
     Ok(claim)
 }
 
-fn hold_text(hold: &Hold) -> Result<Vec<u8>, Error> {
+fn hold_text(hold: &Hold) -> Result<Vec<u8>, StoreError> {
     let body = hold.question.body();
     body.and_then(|body| encode(hold, &body))
         .map_err(|error| unreadable(&error))
 }
 
-fn read_hold(value: &sled::IVec) -> Result<Hold, Error> {
+fn read_hold(value: &sled::IVec) -> Result<Hold, StoreError> {
     let read = || {
         let (mut hold, body): (Hold, _) = decode(&Bytes::copy_from_slice(value))?;
         hold.question.fill(body).map(|()| hold)
@@ -612,27 +641,27 @@ fn read_hold(value: &sled::IVec) -> Result<Hold, Error> {
     read().map_err(|error: serde_json::Error| unreadable(&error))
 }
 
-fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, Error> {
+fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, StoreError> {
     decode(&Bytes::copy_from_slice(value))
         .map(|(head, _)| head)
         .map_err(|error| unreadable(&error))
 }
 
-fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+fn text(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|error| unreadable(&error))
 }
 
-fn unreadable(error: &serde_json::Error) -> Error {
-    Error::Broken(format!("the index cannot be read: {error}"))
+fn unreadable(error: &serde_json::Error) -> StoreError {
+    StoreError::Broken(format!("the index cannot be read: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::state::claim::Phase;
-    use crate::store::state::command::Command;
-    use crate::store::state::tests::{START, ask, intent, result, settle, word};
-    use crate::store::state::{View, apply, decide};
+    use crate::store::state::claim::ClaimPhase;
+    use crate::store::state::command::StoreCommand;
+    use crate::store::state::tests::{START_MS, ask, intent, result, settle, word};
+    use crate::store::state::{StoreView, apply, decide};
 
     /// A held call that is over is kept for as long as it may be looked at, whatever became of it
     /// meanwhile, and then forgotten.
@@ -640,23 +669,23 @@ mod tests {
     fn held_calls_are_forgotten_in_their_time() {
         let temp = tempfile::tempdir().unwrap();
         let (index, _) = Index::open(temp.path()).unwrap();
-        let (mut view, asked) = (View::default(), ask("key"));
+        let (mut view, asked) = (StoreView::default(), ask("key"));
         let commands = [
-            Command::Hold(Box::new(asked.clone())),
-            Command::Decide(word(&asked, "ann", true)),
+            StoreCommand::Hold(Box::new(asked.clone())),
+            StoreCommand::Decide(word(&asked, "ann", true)),
         ];
         let mut ends = Vec::new();
         for command in commands {
-            apply(&decide(&command, &view, START).unwrap(), &mut view);
+            apply(&decide(&command, &view, START_MS).unwrap(), &mut view);
             let hold = view.hold.clone().unwrap();
             ends.push(hold.ends());
             index
                 .write(
-                    &Changes {
+                    &IndexChanges {
                         holds: vec![(asked.key, hold)],
-                        ..Changes::default()
+                        ..IndexChanges::default()
                     },
-                    Applied::default(),
+                    IndexProgress::default(),
                 )
                 .unwrap();
         }
@@ -664,21 +693,29 @@ mod tests {
             ends[1] < ends[0],
             "it is over before it would have been without a decision"
         );
-        index.sweep(ends[1] + SHOWN, |_| false).unwrap();
+        index
+            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS, |_| false)
+            .unwrap();
         assert_eq!(
             index.hold(&asked.key).unwrap(),
             view.hold,
             "until then, it is there"
         );
-        index.sweep(ends[1] + SHOWN + 1, |_| true).unwrap();
+        index
+            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS + 1, |_| true)
+            .unwrap();
         assert_eq!(
             index.holds(|hold| hold.id == asked.id).unwrap().len(),
             1,
             "what is in memory stays"
         );
-        index.sweep(ends[1] + SHOWN + 60_002, |_| false).unwrap();
+        index
+            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS + 60_002, |_| false)
+            .unwrap();
         assert_eq!(index.hold(&asked.key).unwrap(), None);
-        index.sweep(ends[0] + SHOWN + 1, |_| false).unwrap();
+        index
+            .sweep(ends[0] + ENDED_HOLD_RETENTION_MS + 1, |_| false)
+            .unwrap();
         assert_eq!(
             index.db.len(),
             1,
@@ -691,28 +728,28 @@ mod tests {
     fn tombstones_are_swept_once_and_forgotten_in_their_time() {
         let temp = tempfile::tempdir().unwrap();
         let (index, _) = Index::open(temp.path()).unwrap();
-        let mut changes = Changes::default();
-        for n in 0..SWEEP + 5 {
-            let (call, mut view) = (intent(&format!("key {n}"), 1), View::default());
+        let mut changes = IndexChanges::default();
+        for n in 0..SWEEP_ITEMS + 5 {
+            let (call, mut view) = (intent(&format!("key {n}"), 1), StoreView::default());
             let call = crate::store::state::command::Intent {
                 ttl: 100,
                 keep: 1000,
                 ..call
             };
-            let end = Command::Settle(settle(&call, Phase::Completed(result("paid"))));
-            for command in [Command::Begin(Box::new(call.clone())), end] {
-                let event = decide(&command, &view, START).unwrap();
+            let end = StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid"))));
+            for command in [StoreCommand::Begin(Box::new(call.clone())), end] {
+                let event = decide(&command, &view, START_MS).unwrap();
                 apply(&event, &mut view);
             }
             changes.claims.push((call.key, view.claim.unwrap()));
         }
         // As a carried state is read: several writes, one record number.
-        for part in changes.claims.chunks(SWEEP / 2) {
-            let part = Changes {
+        for part in changes.claims.chunks(SWEEP_ITEMS / 2) {
+            let part = IndexChanges {
                 claims: part.to_vec(),
-                ..Changes::default()
+                ..IndexChanges::default()
             };
-            index.write(&part, Applied::default()).unwrap();
+            index.write(&part, IndexProgress::default()).unwrap();
         }
         let (key, whole) = &changes.claims[0];
         let sweeps = |now| {
@@ -720,16 +757,16 @@ mod tests {
                 .take_while(|_| index.sweep(now, |_| false).unwrap())
                 .count()
         };
-        assert_eq!(sweeps(START + 99), 0);
+        assert_eq!(sweeps(START_MS + 99), 0);
         assert_eq!(index.claim(key).unwrap().as_ref(), Some(whole));
-        assert_eq!(sweeps(START + 101), 1, "as many as there are, each once");
+        assert_eq!(sweeps(START_MS + 101), 1, "as many as there are, each once");
         let left = index.claim(key).unwrap().unwrap();
         assert_eq!(left.phase.stored().unwrap().body, Bytes::new());
         assert_eq!(
-            (left.age(START + 101), left.fingerprint),
+            (left.age(START_MS + 101), left.fingerprint),
             (Age::Remembered, whole.fingerprint)
         );
-        assert_eq!(sweeps(START + 1101), 1);
+        assert_eq!(sweeps(START_MS + 1101), 1);
         assert!(changes.claims.iter().all(|(key, claim)| {
             index.claim(key).unwrap().is_none() && index.key_of(claim.action).unwrap().is_none()
         }));

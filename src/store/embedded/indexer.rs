@@ -1,58 +1,58 @@
 //! The indexer: brings what was decided into the index, behind everybody's back, one atomic batch
 //! at a time.
 
-use super::super::claims::Error;
+use super::super::claims::StoreError;
 use super::super::journal::{self, Extent, Retention};
 use super::super::state::Millis;
 use super::super::state::digest::Digest;
-use super::heal::Tries;
-use super::index::{Applied, Changes, Index};
+use super::heal::HealRetry;
+use super::index::{Index, IndexChanges, IndexProgress};
 use super::park::block_on;
-use super::{Keeping, Shared};
+use super::{EmbeddedInner, SegmentRetention};
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How long changes gather.
-const EVERY: Duration = Duration::from_millis(250);
+const INDEX_INTERVAL: Duration = Duration::from_millis(250);
 /// Changes that are not left to gather any longer.
-const MANY: usize = 4096;
+const INDEX_AT_CHANGES: usize = 4096;
 /// Milliseconds between checkpoints.
-const CHECKPOINT: Millis = 10_000;
+const CHECKPOINT_INTERVAL_MS: Millis = 10_000;
 /// Milliseconds between two looks for what is kept in vain.
-const TIDY: Millis = 10 * 60_000;
+const TIDY_INTERVAL_MS: Millis = 10 * 60_000;
 /// Milliseconds between two looks at how large the journal is.
-const MEASURE: Millis = 2_000;
+const MEASURE_INTERVAL_MS: Millis = 2_000;
 /// Milliseconds after which segments that could not be dropped are looked at again, the first time;
 /// twice as many each time after that, because all that is to go is read for it.
-const FIRST: Millis = 4_000;
+const FIRST_DROP_RETRY_MS: Millis = 4_000;
 /// But never more than this.
-const LONGEST: Millis = 10 * 60_000;
+const MAX_DROP_RETRY_MS: Millis = 10 * 60_000;
 /// How long an answer's file is kept without a claim that refers to it: longer than it takes to
 /// settle one.
-const UNCLAIMED: Duration = Duration::from_hours(1);
+const UNCLAIMED_RESULT_RETENTION: Duration = Duration::from_hours(1);
 /// Bytes of room there have to be for the index to be written: sled takes 512 KiB at once, and does
 /// not come back from a full disk.
-pub(super) const ROOM: u64 = 2 << 20;
+pub(super) const MIN_FREE_BYTES: u64 = 2 << 20;
 
 /// How indexer and callers keep step.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    state: Mutex<State>,
+pub(super) struct IndexerPace {
+    state: Mutex<IndexerState>,
     nudged: Condvar,
     caught_up: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct IndexerState {
     behind: usize,
     stopping: bool,
     /// Nothing is indexed for now.
     stuck: bool,
 }
 
-impl Pace {
+impl IndexerPace {
     /// Says how much is not indexed; `stuck`: for now it stays so.
     pub(super) fn behind(&self, count: usize, stuck: bool) {
         let mut state = self.state.lock();
@@ -103,29 +103,29 @@ impl Pace {
     /// Waits for work; true when it is to be the last.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        if !state.stopping && (state.behind < MANY || state.stuck) {
-            self.nudged.wait_for(&mut state, EVERY);
+        if !state.stopping && (state.behind < INDEX_AT_CHANGES || state.stuck) {
+            self.nudged.wait_for(&mut state, INDEX_INTERVAL);
         }
         state.stopping
     }
 }
 
 /// When what is not done each time was done last.
-struct Done {
+struct IndexerTimes {
     checkpoint: Millis,
     tidying: Millis,
     measuring: Millis,
-    failing: Failing,
+    failing: DropRetry,
 }
 
 /// When old segments could not be dropped.
 #[derive(Debug, Default)]
-pub(super) struct Failing {
+pub(super) struct DropRetry {
     wait: Millis,
     next: Millis,
 }
 
-impl Failing {
+impl DropRetry {
     /// Whether it may be tried at `now`.
     pub(super) fn is_over(&self, now: Millis) -> bool {
         now >= self.next
@@ -136,7 +136,7 @@ impl Failing {
         self.wait = if did {
             0
         } else {
-            (self.wait * 2).clamp(FIRST, LONGEST)
+            (self.wait * 2).clamp(FIRST_DROP_RETRY_MS, MAX_DROP_RETRY_MS)
         };
         self.next = now + self.wait;
     }
@@ -144,16 +144,16 @@ impl Failing {
 
 /// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for
 /// it; until then what has begun is settled from memory, and nothing is begun.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(shared: &EmbeddedInner) {
     let now = shared.time.now();
     let (mut done, mut tries) = (
-        Done {
+        IndexerTimes {
             checkpoint: now,
             tidying: now,
             measuring: now,
-            failing: Failing::default(),
+            failing: DropRetry::default(),
         },
-        Tries::default(),
+        HealRetry::default(),
     );
     loop {
         let last = shared.pace.wait();
@@ -176,22 +176,22 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-impl Shared {
+impl EmbeddedInner {
     /// What is to be done about an index that is whole.
-    fn index(&self, done: &mut Done, last: bool) -> Result<(), Error> {
+    fn index(&self, done: &mut IndexerTimes, last: bool) -> Result<(), StoreError> {
         self.catch_up()?;
         self.lookup.ask(Index::learn)?;
         let now = self.time.now();
-        if (last || now >= done.checkpoint + CHECKPOINT) && self.has_room() {
+        if (last || now >= done.checkpoint + CHECKPOINT_INTERVAL_MS) && self.has_room() {
             self.lookup.change(Index::checkpoint)?;
             self.sweep(now)?;
             done.checkpoint = now;
         }
-        if !last && now >= done.measuring + MEASURE {
+        if !last && now >= done.measuring + MEASURE_INTERVAL_MS {
             self.measure(&mut done.failing);
             done.measuring = now;
         }
-        if !last && now >= done.tidying + TIDY {
+        if !last && now >= done.tidying + TIDY_INTERVAL_MS {
             let did = self.tidy();
             done.failing.tried(did, self.time.now());
             done.tidying = now;
@@ -200,7 +200,7 @@ impl Shared {
     }
 
     /// Brings everything decided so far into the index.
-    pub(super) fn catch_up(&self) -> Result<(), Error> {
+    pub(super) fn catch_up(&self) -> Result<(), StoreError> {
         let (changes, applied) = self.changes();
         if changes.is_empty() {
             return Ok(());
@@ -211,7 +211,7 @@ impl Shared {
             return Ok(());
         }
         // The index must never know more than the journal.
-        match block_on(self.journal.until(applied.seq)) {
+        match block_on(self.journal.wait_durable(applied.seq)) {
             Ok(_) => {}
             // It will be written when there is room again, or never; until then the changes stay in
             // memory.
@@ -246,23 +246,23 @@ impl Shared {
     /// Whether there is room for the index to grow, as far as that can be known.
     pub(super) fn has_room(&self) -> bool {
         let is_full = !self.journal.is_writing()
-            && matches!(self.journal.health().state, journal::State::Full(_));
-        !is_full && room(self.closing.data()) >= ROOM
+            && matches!(self.journal.health().state, journal::JournalState::Full(_));
+        !is_full && room(self.closing.data()) >= MIN_FREE_BYTES
     }
 
     /// Everything that is not indexed, as it is after the last record decided.
-    fn changes(&self) -> (Changes, Applied) {
+    fn changes(&self) -> (IndexChanges, IndexProgress) {
         let table = self.table.lock();
-        let applied = Applied {
+        let applied = IndexProgress {
             seq: table.last,
             token: table.token,
             seen: self.time.now(),
         };
-        (Changes::of(&table), applied)
+        (IndexChanges::of(&table), applied)
     }
 
     /// Drops segments of a journal that has become too large.
-    fn measure(&self, failing: &mut Failing) {
+    fn measure(&self, failing: &mut DropRetry) {
         let measured = match self.journal.measure() {
             Ok(Extent::Beyond | Extent::FarBeyond) if failing.is_over(self.time.now()) => {
                 let did = self.tidy();
@@ -281,7 +281,7 @@ impl Shared {
     /// not work is tried again later: it only costs room. False when segments could not be
     /// dropped that may go.
     pub(super) fn tidy(&self) -> bool {
-        let Some(Keeping { age, archive }) = &self.keeping else {
+        let Some(SegmentRetention { age, archive }) = &self.keeping else {
             return true;
         };
         let upto = {
@@ -304,7 +304,7 @@ impl Shared {
             let carried = index.carried().map(|event| {
                 event
                     .inspect_err(|error| self.lookup.doubt(error))
-                    .map_err(|error| journal::Error::NotCarried(error.to_string()))
+                    .map_err(|error| journal::JournalError::NotCarried(error.to_string()))
             });
             Ok(block_on(self.journal.compact(retention, carried)))
         });
@@ -324,13 +324,13 @@ impl Shared {
             };
             is_indexed || is_fresh()
         };
-        if let Err(error) = self.results.sweep(UNCLAIMED, needed) {
+        if let Err(error) = self.results.sweep(UNCLAIMED_RESULT_RETENTION, needed) {
             tracing::warn!(%error, "old results cannot be removed");
         }
         did
     }
 
-    fn sweep(&self, now: Millis) -> Result<(), Error> {
+    fn sweep(&self, now: Millis) -> Result<(), StoreError> {
         loop {
             let table = self.table.lock();
             let is_busy = |key: &_| {

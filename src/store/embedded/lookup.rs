@@ -2,7 +2,7 @@
 //! rightly what was so up to then; or away, when it could not be read. What is not known is never
 //! guessed.
 
-use super::super::claims::Error;
+use super::super::claims::StoreError;
 use super::index::Index;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +34,8 @@ impl Lookup {
     /// Asks it. [`Error::Away`] when it cannot say; one wrong answer, and it is not asked again.
     pub(super) fn ask<T>(
         &self,
-        question: impl FnOnce(&Index) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        question: impl FnOnce(&Index) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let index = self.index.read();
         let is_readable = self.readable.load(Ordering::Acquire);
         let asked = index.as_ref().filter(|_| is_readable).ok_or_else(away)?;
@@ -46,7 +46,7 @@ impl Lookup {
     }
 
     /// It gave a wrong answer, and is not asked again.
-    pub(super) fn doubt(&self, error: &Error) {
+    pub(super) fn doubt(&self, error: &StoreError) {
         self.readable.store(false, Ordering::Release);
         self.freeze(error);
     }
@@ -55,8 +55,8 @@ impl Lookup {
     /// the change, if anything, is still in memory, and counts there.
     pub(super) fn change<T>(
         &self,
-        change: impl FnOnce(&Index) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        change: impl FnOnce(&Index) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let index = self.index.read();
         let changed = index
             .as_ref()
@@ -69,7 +69,7 @@ impl Lookup {
     }
 
     /// Nothing is written to it any more.
-    fn freeze(&self, error: &Error) {
+    fn freeze(&self, error: &StoreError) {
         if self.whole.swap(false, Ordering::AcqRel) {
             tracing::error!(%error, "the index broke: no side effect is begun until it is made anew from the journal");
         }
@@ -91,6 +91,6 @@ impl Lookup {
 }
 
 /// Why nothing is begun meanwhile, and why what only the index knows cannot be said.
-pub(super) fn away() -> Error {
-    Error::Away("the index is made anew".to_owned())
+pub(super) fn away() -> StoreError {
+    StoreError::Away("the index is made anew".to_owned())
 }

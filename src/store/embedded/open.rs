@@ -1,22 +1,22 @@
 //! Opening: an index that can be trusted is brought up to the journal; any other is set aside and
 //! made anew.
 
-use super::super::claims::Error;
+use super::super::claims::StoreError;
 use super::super::journal::{Journal, replace};
-use super::super::marks::Marks;
+use super::super::sent_flags::SentFlags;
 use super::super::results::Results;
-use super::super::state::claim::Phase;
-use super::super::state::command::{Command, Settle};
+use super::super::state::claim::ClaimPhase;
+use super::super::state::command::{Settle, StoreCommand};
 use super::super::state::event::Evidence;
-use super::super::table::{Kept, Table};
+use super::super::table::{StateTable, Versioned};
 use super::super::time::{Anchor, Time};
 use super::super::waiters::Waiters;
-use super::index::{Applied, Index};
-use super::indexer::Pace;
+use super::index::{Index, IndexProgress};
+use super::indexer::IndexerPace;
 use super::lookup::Lookup;
 use super::park::block_on;
-use super::replay::Replay;
-use super::{Keeping, Shared};
+use super::replay::IndexReplay;
+use super::{EmbeddedInner, SegmentRetention};
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -26,32 +26,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The mark of an index in use.
-const RUNNING: &str = "running";
+const RUNNING_MARK: &str = "running";
 /// The mark while it is brought up to the journal: it still names the boot before.
-const OPENING: &str = "opening";
+const OPENING_MARK: &str = "opening";
 /// Stands where no boot is known.
-const NO_BOOT: &str = "-";
+const NO_BOOT_ID: &str = "-";
 /// The mark of an index that was closed and synced.
-const CLEAN: &str = "clean";
+const CLEAN_MARK: &str = "clean";
 /// The mark of an index that broke and is not made anew yet.
-const BROKEN: &str = "broken";
+const BROKEN_MARK: &str = "broken";
 /// Claims in flight that are settled at a start; there are never more than calls in flight.
-const IN_FLIGHT: usize = 1 << 16;
+const MAX_CLAIMS_SETTLED: usize = 1 << 16;
 
 /// Opens everything and settles what a crash left in flight.
 pub(super) fn open(
     data: &Path,
     journal: Journal,
     clock: Clock,
-    keeping: Option<Keeping>,
-) -> Result<Shared, Error> {
+    keeping: Option<SegmentRetention>,
+) -> Result<EmbeddedInner, StoreError> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
     let same_boot = last
         .as_ref()
         .is_some_and(|last| last.boot == boot && !boot.is_empty());
     let how = last.as_ref().map_or("", |last| last.how.as_str());
-    let trusted = how == CLEAN || same_boot && how != BROKEN;
+    let trusted = how == CLEAN_MARK || same_boot && how != BROKEN_MARK;
     let anchor = last
         .as_ref()
         .and_then(|last| last.anchor)
@@ -60,9 +60,9 @@ pub(super) fn open(
         set_aside(&dir)?;
     }
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
-    let before = last.as_ref().map_or(NO_BOOT, |last| last.boot.as_str());
-    write_mark(data, OPENING, before, anchor).map_err(|error| unmarked(&error))?;
-    let closing = Closing {
+    let before = last.as_ref().map_or(NO_BOOT_ID, |last| last.boot.as_str());
+    write_mark(data, OPENING_MARK, before, anchor).map_err(|error| unmarked(&error))?;
+    let closing = IndexCloser {
         data: data.to_owned(),
         boot,
         anchor,
@@ -70,8 +70,8 @@ pub(super) fn open(
     };
     let (index, applied) = up_to_date(data, journal.health().head.seq)?;
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
-    let (marks, sent) = Marks::open(data)
-        .map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
+    let (marks, sent) = SentFlags::open(data)
+        .map_err(|error| StoreError::Broken(format!("the marks cannot be read: {error}")))?;
     let time = match anchor {
         Some(anchor) => Time::continuing(clock, applied.seen, anchor),
         None => Time::starting(clock, applied.seen),
@@ -80,22 +80,22 @@ pub(super) fn open(
     let open = index.holds(|hold| hold.is_open(now))?;
     let holds = open
         .into_iter()
-        .map(|(key, value)| (key, Kept { value, change: 0 }))
+        .map(|(key, value)| (key, Versioned { value, change: 0 }))
         .collect();
-    let table = Table {
+    let table = StateTable {
         token: applied.token,
         last: applied.seq,
         indexed: applied.seq,
         holds,
-        ..Table::default()
+        ..StateTable::default()
     };
     let (table, lookup, waiters, pace) = (
         Mutex::new(table),
         Lookup::new(index),
         Waiters::default(),
-        Pace::default(),
+        IndexerPace::default(),
     );
-    let mut shared = Shared {
+    let mut shared = EmbeddedInner {
         table,
         lookup,
         journal,
@@ -111,14 +111,14 @@ pub(super) fn open(
     shared
         .marks
         .begin()
-        .map_err(|error| Error::Broken(format!("the marks cannot be begun: {error}")))?;
+        .map_err(|error| StoreError::Broken(format!("the marks cannot be begun: {error}")))?;
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.trust()?;
     Ok(shared)
 }
 
 /// Says, once the index is closed, whether the next start may trust it.
-pub(super) struct Closing {
+pub(super) struct IndexCloser {
     data: PathBuf,
     boot: String,
     /// How the store's time goes with the machine's.
@@ -126,7 +126,7 @@ pub(super) struct Closing {
     ended_well: AtomicBool,
 }
 
-impl Closing {
+impl IndexCloser {
     /// Everything is in the index.
     pub(super) fn in_good_order(&self) {
         self.ended_well.store(true, Ordering::Relaxed);
@@ -138,15 +138,15 @@ impl Closing {
     }
 
     /// The index is whole: if this process is killed, the next one goes on with it.
-    pub(super) fn trust(&self) -> Result<(), Error> {
-        self.mark(RUNNING).map_err(|error| unmarked(&error))
+    pub(super) fn trust(&self) -> Result<(), StoreError> {
+        self.mark(RUNNING_MARK).map_err(|error| unmarked(&error))
     }
 
     /// The next start makes the index anew, unless this process does.
     pub(super) fn distrust(&self) {
         // On a full disk nothing can be written, but removed: an index without a mark is not
         // trusted either.
-        if self.mark(BROKEN).is_err()
+        if self.mark(BROKEN_MARK).is_err()
             && let Err(error) = std::fs::remove_file(mark_path(&self.data))
         {
             tracing::error!(%error, "the index cannot be marked; remove its directory before toolgate is started again");
@@ -167,11 +167,11 @@ impl Closing {
             }
         }
         File::open(index_path(&self.data))?.sync_all()?;
-        self.mark(CLEAN)
+        self.mark(CLEAN_MARK)
     }
 }
 
-impl Drop for Closing {
+impl Drop for IndexCloser {
     fn drop(&mut self) {
         if self.ended_well.load(Ordering::Relaxed)
             && let Err(error) = self.sync()
@@ -189,7 +189,7 @@ fn write_mark(data: &Path, how: &str, boot: &str, anchor: Option<Anchor>) -> io:
 }
 
 /// The index of `data`, up to the journal, whose end is record `head`.
-fn up_to_date(data: &Path, head: u64) -> Result<(Index, Applied), Error> {
+fn up_to_date(data: &Path, head: u64) -> Result<(Index, IndexProgress), StoreError> {
     let dir = index_path(data);
     sweep_halves(&dir);
     match Index::open(&dir) {
@@ -207,12 +207,16 @@ fn up_to_date(data: &Path, head: u64) -> Result<(Index, Applied), Error> {
     let applied = replay(data, &index, applied)?;
     applied
         .map(|applied| (index, applied))
-        .ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))
+        .ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))
 }
 
 /// Brings `index` up to the journal; none when it has to be made anew for that.
-fn replay(data: &Path, index: &Index, applied: Applied) -> Result<Option<Applied>, Error> {
-    let Some(mut replay) = Replay::begin(data, index, applied)? else {
+fn replay(
+    data: &Path,
+    index: &Index,
+    applied: IndexProgress,
+) -> Result<Option<IndexProgress>, StoreError> {
+    let Some(mut replay) = IndexReplay::begin(data, index, applied)? else {
         return Ok(None);
     };
     while replay.step(u64::MAX)? {}
@@ -223,20 +227,20 @@ fn replay(data: &Path, index: &Index, applied: Applied) -> Result<Option<Applied
     Ok(Some(replay.applied()))
 }
 
-impl Shared {
+impl EmbeddedInner {
     /// Settles what was in flight when the last process ended: without the mark that a byte may
     /// have left, under a kernel that has not died since, nothing was sent (SEMANTICS §4).
     /// `sent`: the marks, where they can be relied on.
-    fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), Error> {
+    fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), StoreError> {
         let mut last = None;
-        for (key, claim) in self.unsettled(IN_FLIGHT)? {
-            if !matches!(claim.phase, Phase::Dispatching) {
+        for (key, claim) in self.unsettled(MAX_CLAIMS_SETTLED)? {
+            if !matches!(claim.phase, ClaimPhase::Dispatching) {
                 continue;
             }
             let phase = if sent.is_some_and(|sent| !sent.contains(claim.action.as_bytes())) {
-                Phase::NotSent
+                ClaimPhase::NotSent
             } else {
-                Phase::Unknown {
+                ClaimPhase::Unknown {
                     why: "toolgate ended while the call was in flight".to_owned(),
                 }
             };
@@ -244,19 +248,19 @@ impl Shared {
             let settle = Settle {
                 key,
                 action: claim.action,
-                failed: matches!(phase, Phase::Unknown { .. }),
+                failed: matches!(phase, ClaimPhase::Unknown { .. }),
                 phase,
                 evidence: Evidence::Restart,
                 cost: None,
                 seen: None,
             };
-            if let Ok((_, ticket)) = self.decide(&Command::Settle(settle), None)? {
+            if let Ok((_, ticket)) = self.decide(&StoreCommand::Settle(settle), None)? {
                 last = Some(ticket.seq());
             }
         }
         // The marks' slots are used again from now on.
         last.map_or(Ok(()), |last| {
-            block_on(self.journal.until(last))
+            block_on(self.journal.wait_durable(last))
                 .map(drop)
                 .map_err(super::unwritten)
         })
@@ -271,14 +275,14 @@ fn boot_id() -> String {
 }
 
 /// How the index stood when it was last marked.
-struct Mark {
+struct IndexMark {
     how: String,
     /// Under which run of the kernel.
     boot: String,
     anchor: Option<Anchor>,
 }
 
-fn last_mark(data: &Path) -> Option<Mark> {
+fn last_mark(data: &Path) -> Option<IndexMark> {
     let text = std::fs::read_to_string(mark_path(data)).ok()?;
     let mut words = text.split_whitespace();
     let (how, boot) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -289,11 +293,11 @@ fn last_mark(data: &Path) -> Option<Mark> {
             steady: steady.parse().ok()?,
         })
     });
-    Some(Mark { how, boot, anchor })
+    Some(IndexMark { how, boot, anchor })
 }
 
-fn unmarked(error: &io::Error) -> Error {
-    Error::Broken(format!("the index cannot be marked: {error}"))
+fn unmarked(error: &io::Error) -> StoreError {
+    StoreError::Broken(format!("the index cannot be marked: {error}"))
 }
 
 /// Where the index of `data` lies.
@@ -311,14 +315,13 @@ pub(super) fn aside(dir: &Path) -> PathBuf {
 }
 
 /// Moves an index that is not trusted out of the way; the one before it is given up.
-pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
+pub(super) fn set_aside(dir: &Path) -> Result<(), StoreError> {
     let aside = aside(dir);
     let _ = std::fs::remove_dir_all(&aside);
     match std::fs::rename(dir, &aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Broken(format!(
-            "{} cannot be moved away: {error}",
-            dir.display()
-        ))),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::Broken(
+            format!("{} cannot be moved away: {error}", dir.display()),
+        )),
         Ok(()) => {
             tracing::warn!(aside = %aside.display(), "the index is made anew from the journal");
             Ok(())

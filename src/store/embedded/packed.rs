@@ -3,11 +3,11 @@
 //! What is not packed reads as it stands.
 
 /// Stands before the 32 bytes of a digest; like the names' bytes, none that JSON has.
-const DIGEST: u8 = 0;
+const DIGEST_TAG: u8 = 0;
 /// The first name's byte.
-const FIRST: u8 = 0x0e;
+const FIRST_NAME_TAG: u8 = 0x0e;
 /// What a name's byte stands for. Never to be changed but at the end, up to the byte 0x1f.
-const NAMES: [&[u8]; 17] = [
+const PACKED_NAMES: [&[u8]; 17] = [
     b"\"action\":",
     b"\"fingerprint\":",
     b"\"attempt\":",
@@ -27,10 +27,10 @@ const NAMES: [&[u8]; 17] = [
     b"\"agent\":",
 ];
 /// Bytes of a digest as JSON.
-const DIGITS: usize = 66;
+const JSON_DIGEST_BYTES: usize = 66;
 
 const _: () = assert!(
-    FIRST as usize + NAMES.len() <= 0x20,
+    FIRST_NAME_TAG as usize + PACKED_NAMES.len() <= 0x20,
     "JSON may hold the bytes from here on"
 );
 
@@ -45,17 +45,17 @@ pub(super) fn pack(record: &[u8]) -> Vec<u8> {
     while let Some(quote) = head.iter().position(|byte| *byte == b'"') {
         out.extend_from_slice(&head[..quote]);
         head = &head[quote..];
-        let taken = if let Some((name, byte)) = NAMES
+        let taken = if let Some((name, byte)) = PACKED_NAMES
             .iter()
-            .zip(FIRST..)
+            .zip(FIRST_NAME_TAG..)
             .find(|(name, _)| head.starts_with(name))
         {
             out.push(byte);
             name.len()
         } else if let Some(digest) = digest(head) {
-            out.push(DIGEST);
+            out.push(DIGEST_TAG);
             out.extend_from_slice(&digest);
-            DIGITS
+            JSON_DIGEST_BYTES
         } else {
             out.push(b'"');
             1
@@ -78,7 +78,7 @@ pub(super) fn unpack(mut record: &[u8]) -> Vec<u8> {
                 out.extend_from_slice(rest);
                 break;
             }
-            DIGEST => {
+            DIGEST_TAG => {
                 let (digest, rest) = rest.split_at(rest.len().min(32));
                 out.push(b'"');
                 let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -93,8 +93,8 @@ pub(super) fn unpack(mut record: &[u8]) -> Vec<u8> {
                 record = rest;
             }
             byte => match byte
-                .checked_sub(FIRST)
-                .and_then(|name| NAMES.get(usize::from(name)))
+                .checked_sub(FIRST_NAME_TAG)
+                .and_then(|name| PACKED_NAMES.get(usize::from(name)))
             {
                 Some(name) => out.extend_from_slice(name),
                 None => out.push(byte),
@@ -107,8 +107,8 @@ pub(super) fn unpack(mut record: &[u8]) -> Vec<u8> {
 /// The digest that `text` begins with, in quotes and small digits.
 fn digest(text: &[u8]) -> Option<[u8; 32]> {
     let text = text
-        .first_chunk::<DIGITS>()
-        .filter(|text| text[DIGITS - 1] == b'"')?;
+        .first_chunk::<JSON_DIGEST_BYTES>()
+        .filter(|text| text[JSON_DIGEST_BYTES - 1] == b'"')?;
     let mut out = [0; 32];
     for (byte, pair) in out.iter_mut().zip(text[1..].chunks_exact(2)) {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;

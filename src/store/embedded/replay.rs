@@ -1,46 +1,46 @@
 //! Brings an index up to the journal, a portion at a time: a new one from the first record on, any
 //! other from where it is.
 
-use super::super::claims::Error;
-use super::super::journal::{Reader, Record};
-use super::super::state::event::Event;
-use super::super::table::Table;
-use super::index::{Applied, Changes, Index};
+use super::super::claims::StoreError;
+use super::super::journal::{JournalReader, JournalRecord};
+use super::super::state::event::StoreEvent;
+use super::super::table::StateTable;
+use super::index::{Index, IndexChanges, IndexProgress};
 use std::path::Path;
 
 /// Changes that are gathered before they go into the index.
-const PORTION: usize = 8192;
+const CHANGES_PER_PORTION: usize = 8192;
 
 /// An index on its way.
-pub(super) struct Replay<'a> {
+pub(super) struct IndexReplay<'a> {
     index: &'a Index,
-    reader: Reader,
+    reader: JournalReader,
     /// Read, and not wanted yet.
-    ahead: Option<Record>,
+    ahead: Option<JournalRecord>,
     /// What the index does not have yet.
-    table: Table,
+    table: StateTable,
     /// As the index will have it.
-    applied: Applied,
+    applied: IndexProgress,
     replayed: u64,
     portion: usize,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> IndexReplay<'a> {
     /// Goes on after `applied`. None when the journal does not begin there any more: then the index
     /// has to begin anew.
     pub(super) fn begin(
         data: &Path,
         index: &'a Index,
-        applied: Applied,
-    ) -> Result<Option<Self>, Error> {
-        let reader = Reader::replay(data, applied.seq).map_err(super::unwritten)?;
-        if reader.is_anew() && applied != Applied::default() {
+        applied: IndexProgress,
+    ) -> Result<Option<Self>, StoreError> {
+        let reader = JournalReader::replay(data, applied.seq).map_err(super::unwritten)?;
+        if reader.is_anew() && applied != IndexProgress::default() {
             return Ok(None);
         }
-        let table = Table {
+        let table = StateTable {
             token: applied.token,
             last: applied.seq,
-            ..Table::default()
+            ..StateTable::default()
         };
         Ok(Some(Self {
             index,
@@ -49,7 +49,7 @@ impl<'a> Replay<'a> {
             table,
             applied,
             replayed: 0,
-            portion: PORTION,
+            portion: CHANGES_PER_PORTION,
         }))
     }
 
@@ -61,7 +61,7 @@ impl<'a> Replay<'a> {
 
     /// Goes on by a portion at most, and not beyond record `last`; whether there is more up to
     /// there.
-    pub(super) fn step(&mut self, last: u64) -> Result<bool, Error> {
+    pub(super) fn step(&mut self, last: u64) -> Result<bool, StoreError> {
         while self.table.len() < self.portion {
             let next = self.ahead.take().map(Ok).or_else(|| self.reader.next());
             let Some(record) = next.transpose().map_err(super::unwritten)? else {
@@ -79,7 +79,7 @@ impl<'a> Replay<'a> {
     }
 
     /// How far the index is.
-    pub(super) fn applied(&self) -> Applied {
+    pub(super) fn applied(&self) -> IndexProgress {
         self.applied
     }
 
@@ -88,13 +88,13 @@ impl<'a> Replay<'a> {
         self.replayed
     }
 
-    fn apply(&mut self, record: &Record) -> Result<(), Error> {
+    fn apply(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
         self.table.last = self.table.last.max(record.seq);
         let Some(bytes) = record.event() else {
             return Ok(());
         };
-        let event = Event::decode(bytes).map_err(|error| {
-            Error::Broken(format!(
+        let event = StoreEvent::decode(bytes).map_err(|error| {
+            StoreError::Broken(format!(
                 "record {} of the journal cannot be read: {error}",
                 record.seq
             ))
@@ -107,7 +107,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(), Error> {
+    fn write(&mut self) -> Result<(), StoreError> {
         let (seen, token) = (self.applied.seen, self.table.token);
         // Half of a carried state is none: who finds it begins anew.
         let seq = if self.reader.is_carrying() {
@@ -115,14 +115,14 @@ impl<'a> Replay<'a> {
         } else {
             self.table.last
         };
-        let changes = Changes::of(&self.table);
+        let changes = IndexChanges::of(&self.table);
         if !changes.is_empty() || seq != self.applied.seq {
-            self.applied = Applied { seq, token, seen };
+            self.applied = IndexProgress { seq, token, seen };
             self.index.write(&changes, self.applied)?;
-            self.table = Table {
+            self.table = StateTable {
                 token,
                 last: self.table.last,
-                ..Table::default()
+                ..StateTable::default()
             };
         }
         Ok(())

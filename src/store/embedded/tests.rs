@@ -1,24 +1,24 @@
 //! The embedded store, opened, killed and filled as a process would.
 
 use super::*;
-use crate::store::journal::Options;
-use crate::store::state::claim::{Phase, Standing, standing};
-use crate::store::state::command::{Ask, Intent};
+use crate::store::journal::JournalOptions;
+use crate::store::state::claim::{ClaimPhase, ClaimStatus, claim_status};
+use crate::store::state::command::{HoldRequest, Intent};
 use crate::store::state::tests::{ask, intent, named, settle, unknown, word};
 
-fn store(data: &Path) -> Embedded {
-    let options = Options {
+fn store(data: &Path) -> EmbeddedStore {
+    let options = JournalOptions {
         gather: Duration::ZERO,
         reserve_bytes: 0,
         segment_bytes: 4096,
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open(data, options).unwrap();
-    Embedded::keeping(
+    EmbeddedStore::keeping(
         data,
         journal,
         Clock,
-        Keeping {
+        SegmentRetention {
             age: Duration::ZERO,
             archive: None,
         },
@@ -26,50 +26,50 @@ fn store(data: &Path) -> Embedded {
     .unwrap()
 }
 
-async fn call(store: &Embedded, key: &str, phase: Phase) {
+async fn call(store: &EmbeddedStore, key: &str, phase: ClaimPhase) {
     let begin = Intent {
         fence: store.token(),
         ..intent(key, 1)
     };
     let end = settle(&begin, phase);
     store
-        .run(Command::Begin(Box::new(begin)), None)
+        .run(StoreCommand::Begin(Box::new(begin)), None)
         .await
         .unwrap()
         .unwrap();
     store
-        .run(Command::Settle(end), None)
+        .run(StoreCommand::Settle(end), None)
         .await
         .unwrap()
         .unwrap();
 }
 
-async fn stands(store: &Embedded, key: &str) -> Standing {
+async fn stands(store: &EmbeddedStore, key: &str) -> ClaimStatus {
     let begin = intent(key, 1);
     let view = store
-        .look(Place {
+        .load_view(StoreKeys {
             call: Some(begin.key),
-            ..Place::default()
+            ..StoreKeys::default()
         })
         .await
         .unwrap();
-    standing(view.claim.as_ref(), &begin.fingerprint, None, store.now())
+    claim_status(view.claim.as_ref(), &begin.fingerprint, None, store.now())
 }
 
 /// A call held under `key`, and what an operator says of it.
-async fn held(store: &Embedded, key: &str, said: Option<bool>) -> Ask {
-    let ask = Ask {
+async fn held(store: &EmbeddedStore, key: &str, said: Option<bool>) -> HoldRequest {
+    let ask = HoldRequest {
         execute_for: 600_000,
         ..ask(key)
     };
     store
-        .run(Command::Hold(Box::new(ask.clone())), None)
+        .run(StoreCommand::Hold(Box::new(ask.clone())), None)
         .await
         .unwrap()
         .unwrap();
     if let Some(allow) = said {
         store
-            .run(Command::Decide(word(&ask, "ann", allow)), None)
+            .run(StoreCommand::Decide(word(&ask, "ann", allow)), None)
             .await
             .unwrap()
             .unwrap();
@@ -77,13 +77,13 @@ async fn held(store: &Embedded, key: &str, said: Option<bool>) -> Ask {
     ask
 }
 
-async fn holds(store: &Embedded, asks: &[Ask]) -> Vec<Option<Hold>> {
+async fn holds(store: &EmbeddedStore, asks: &[HoldRequest]) -> Vec<Option<Hold>> {
     let mut holds = Vec::new();
     for ask in asks {
         let view = store
-            .look(Place {
+            .load_view(StoreKeys {
                 hold: Some(ask.key),
-                ..Place::default()
+                ..StoreKeys::default()
             })
             .await
             .unwrap();
@@ -104,10 +104,10 @@ async fn what_old_segments_said_is_carried_on() {
     let temp = tempfile::tempdir().unwrap();
     let first = store(temp.path());
     let long = first
-        .keep(false, Bytes::from(vec![b'7'; INLINE + 1]))
+        .keep(false, Bytes::from(vec![b'7'; MAX_INLINE_RESULT_BYTES + 1]))
         .await
         .unwrap();
-    call(&first, "long", Phase::Completed(long.clone())).await;
+    call(&first, "long", ClaimPhase::Completed(long.clone())).await;
     call(&first, "lost", unknown()).await;
     let mut asks = Vec::new();
     for (key, said) in [
@@ -123,14 +123,14 @@ async fn what_old_segments_said_is_carried_on() {
         hold: Some(asks[3].key),
         ..intent("used", 1)
     };
-    let end = settle(&begin, Phase::NotSent);
+    let end = settle(&begin, ClaimPhase::NotSent);
     first
-        .run(Command::Begin(Box::new(begin)), None)
+        .run(StoreCommand::Begin(Box::new(begin)), None)
         .await
         .unwrap()
         .unwrap();
     first
-        .run(Command::Settle(end), None)
+        .run(StoreCommand::Settle(end), None)
         .await
         .unwrap()
         .unwrap();
@@ -140,7 +140,7 @@ async fn what_old_segments_said_is_carried_on() {
             .keep(false, Bytes::from(format!("answer {n}")))
             .await
             .unwrap();
-        call(&first, &format!("key {n}"), Phase::Completed(short)).await;
+        call(&first, &format!("key {n}"), ClaimPhase::Completed(short)).await;
     }
     let before = size(&temp.path().join("journal"));
     first.shared.catch_up().unwrap();
@@ -158,14 +158,20 @@ async fn what_old_segments_said_is_carried_on() {
             std::fs::remove_dir_all(temp.path().join("index")).unwrap();
         }
         let again = store(temp.path());
-        assert_eq!(stands(&again, "long").await, Standing::Ended(long.clone()));
-        assert_eq!(again.body(&long).await.unwrap().len(), INLINE + 1);
+        assert_eq!(
+            stands(&again, "long").await,
+            ClaimStatus::Ended(long.clone())
+        );
+        assert_eq!(
+            again.body(&long).await.unwrap().len(),
+            MAX_INLINE_RESULT_BYTES + 1
+        );
         assert!(
-            matches!(stands(&again, "lost").await, Standing::Unknown(_)),
+            matches!(stands(&again, "lost").await, ClaimStatus::Unknown(_)),
             "index lost: {index_is_lost}"
         );
         for n in 0..40 {
-            let Standing::Ended(stored) = stands(&again, &format!("key {n}")).await else {
+            let ClaimStatus::Ended(stored) = stands(&again, &format!("key {n}")).await else {
                 panic!("key {n} is open")
             };
             assert_eq!(again.body(&stored).await.unwrap(), format!("answer {n}"));
@@ -183,9 +189,9 @@ async fn what_old_segments_said_is_carried_on() {
         assert!(again.token() >= token, "tokens only grow");
         assert!(
             again
-                .look(Place {
+                .load_view(StoreKeys {
                     session: Some(named("none")),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 })
                 .await
                 .unwrap()
@@ -204,7 +210,7 @@ async fn tokens_only_grow_whatever_is_forgotten() {
     let temp = tempfile::tempdir().unwrap();
     let first = store(temp.path());
     for n in 0..10 {
-        call(&first, &format!("key {n}"), Phase::NotSent).await;
+        call(&first, &format!("key {n}"), ClaimPhase::NotSent).await;
     }
     let token = first.token();
     first.shared.catch_up().unwrap();
@@ -233,9 +239,9 @@ async fn tokens_only_grow_whatever_is_forgotten() {
         let next = store(temp.path());
         let session = intent("key 0", 1).session;
         let view = next
-            .look(Place {
+            .load_view(StoreKeys {
                 session: Some(session),
-                ..Place::default()
+                ..StoreKeys::default()
             })
             .await
             .unwrap();
@@ -253,7 +259,7 @@ async fn tokens_only_grow_whatever_is_forgotten() {
 /// long.
 #[test]
 fn what_cannot_be_dropped_is_left_alone_for_longer_and_longer() {
-    let (mut failing, mut now, mut waits) = (indexer::Failing::default(), 1_000_000, Vec::new());
+    let (mut failing, mut now, mut waits) = (indexer::DropRetry::default(), 1_000_000, Vec::new());
     for _ in 0..12 {
         assert!(failing.is_over(now));
         failing.tried(false, now);

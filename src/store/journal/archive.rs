@@ -1,8 +1,8 @@
 //! The archive: where segments go that the journal does not need any more, whole, with nothing
 //! changed in them.
 
-use super::error::Error;
-use super::{place, segment};
+use super::error::JournalError;
+use super::{data_dir, segment};
 use crate::owners::fresh;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,28 +20,29 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
 
 /// Whether something can be kept in the archive `dir`, which is made when it does not exist: asked
 /// before much is read.
-pub(super) fn can_keep(dir: &Path) -> Result<(), Error> {
-    place::make_dir(dir).map_err(|source| Error::io("make the archive", dir, source))?;
+pub(super) fn can_keep(dir: &Path) -> Result<(), JournalError> {
+    data_dir::make_dir(dir).map_err(|source| JournalError::io("make the archive", dir, source))?;
     let trial = dir.join("trial.new");
     let kept = fresh(&trial).and_then(|mut file| {
         file.write_all(b"toolgate")?;
         file.sync_all()?;
         std::fs::remove_file(&trial)
     });
-    kept.map_err(|source| Error::io("write into the archive", dir, source))
+    kept.map_err(|source| JournalError::io("write into the archive", dir, source))
 }
 
 /// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is
 /// there already stays as it is, and has to be the same.
-pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), Error> {
-    place::make_dir(to).map_err(|source| Error::io("make the archive", to, source))?;
+pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), JournalError> {
+    data_dir::make_dir(to).map_err(|source| JournalError::io("make the archive", to, source))?;
     for first in firsts {
         let name = segment::name(*first);
         let (source, target) = (from.join(&name), to.join(&name));
-        copy(&source, &target)
-            .map_err(|error| Error::io("copy a segment into the archive as", &target, error))?;
+        copy(&source, &target).map_err(|error| {
+            JournalError::io("copy a segment into the archive as", &target, error)
+        })?;
     }
-    place::sync_dir(to).map_err(|source| Error::io("keep what is new in", to, source))
+    data_dir::sync_dir(to).map_err(|source| JournalError::io("keep what is new in", to, source))
 }
 
 fn copy(source: &Path, target: &Path) -> io::Result<()> {

@@ -5,11 +5,11 @@
 //! it takes its name, and from then on what it stands for is not looked at, whether it is removed
 //! yet or not.
 
-use super::error::Error;
-use super::item::Group;
-use super::summary::{self, Header, Summary};
-use super::walk::{Step, Walk};
-use super::{Journal, archive, place, segment};
+use super::error::JournalError;
+use super::item::RecordGroup;
+use super::summary::{self, Summary, SummaryHeader};
+use super::walk::{JournalWalk, WalkStep};
+use super::{Journal, archive, data_dir, segment};
 use crate::model::clock::Clock;
 use jiff::Timestamp;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct Retention<'a> {
 
 /// What was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedSegments {
     /// The last record that is gone.
     pub last: u64,
     /// Segments that are gone.
@@ -41,9 +41,9 @@ pub struct Dropped {
 
 /// Segments to be dropped, and the summary that is to stand for them and all that were dropped
 /// before.
-struct Plan {
-    header: Header,
-    dropped: Dropped,
+struct CompactionPlan {
+    header: SummaryHeader,
+    dropped: DroppedSegments,
     /// The first records of the segments.
     segments: Vec<u64>,
 }
@@ -59,11 +59,11 @@ impl Journal {
     pub async fn compact(
         &self,
         retention: Retention<'_>,
-        carried: impl Iterator<Item = Result<Vec<u8>, Error>>,
-    ) -> Result<Option<Dropped>, Error> {
+        carried: impl Iterator<Item = Result<Vec<u8>, JournalError>>,
+    ) -> Result<Option<DroppedSegments>, JournalError> {
         let dir = &self.0.dir;
         let state = retention.upto;
-        self.until(state).await?;
+        self.wait_durable(state).await?;
         let Some((last, early)) = droppable(dir, state, (retention.age, self.0.sizes.most))? else {
             return Ok(None);
         };
@@ -78,22 +78,22 @@ impl Journal {
             archive::take(dir, to, &plan.segments)?;
         }
         let seal = summary::prepare(dir, &plan.header, self.0.keys.current.as_ref(), carried)?;
-        let last = self
-            .0
-            .queue
-            .push(&Group::of(super::frame::SEAL, &seal), true)?;
-        self.until(last).await?;
+        let last = self.0.queue.push(
+            &RecordGroup::of(super::frame::SUMMARY_SEAL_RECORD, &seal),
+            true,
+        )?;
+        self.wait_durable(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;
-        plan.dropped.tell(retention.archive);
+        plan.dropped.log_dropped(retention.archive);
         self.0.queue.dropped_early(early);
         Ok(Some(plan.dropped))
     }
 }
 
-impl Dropped {
+impl DroppedSegments {
     /// Says what is gone, and where to: what goes before its age is more than a note.
-    fn tell(self, archive: Option<&Path>) {
+    fn log_dropped(self, archive: Option<&Path>) {
         let Self {
             last,
             segments,
@@ -134,8 +134,8 @@ fn droppable(
     dir: &Path,
     upto: u64,
     (age, most): (Duration, u64),
-) -> Result<Option<(u64, u64)>, Error> {
-    let failed = |source| Error::io("read", dir, source);
+) -> Result<Option<(u64, u64)>, JournalError> {
+    let failed = |source| JournalError::io("read", dir, source);
     let segments = segment::list(dir).map_err(failed)?;
     let bytes = size(dir).map_err(failed)?;
     // Some more than has to be, so that it is not done again at once, and that the summary has
@@ -182,11 +182,11 @@ fn age_of(written: SystemTime) -> Option<Duration> {
 }
 
 /// Reads what is to go, up to record `last`.
-fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error> {
+fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<CompactionPlan, JournalError> {
     let state = retention.upto;
-    let mut walk = Walk::begin(data)?;
+    let mut walk = JournalWalk::begin(data)?;
     let base = walk.base;
-    let mut dropped = Dropped {
+    let mut dropped = DroppedSegments {
         last,
         segments: 0,
         bytes: 0,
@@ -196,22 +196,22 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
     let (mut end, mut gone) = (None, Vec::new());
     loop {
         match walk.step()? {
-            Step::Segment(header) if header.first > last => {
+            WalkStep::Segment(header) if header.first > last => {
                 end = Some((header.number - 1, header.chain));
                 break;
             }
-            Step::Segment(header) => {
+            WalkStep::Segment(header) => {
                 before.get_or_insert((header.first, header.chain));
                 gone.push(header.first);
                 dropped.segments += 1;
-                dropped.bytes += segment::HEADER;
+                dropped.bytes += segment::SEGMENT_HEADER_BYTES;
             }
-            Step::Batch(batch) => dropped.bytes += batch.size,
-            Step::End { .. } => break,
+            WalkStep::Batch(batch) => dropped.bytes += batch.size,
+            WalkStep::End { .. } => break,
         }
     }
     let (Some((first, before)), Some((segments, after))) = (before, end) else {
-        return Err(Error::Damaged(
+        return Err(JournalError::Damaged(
             walk.wrong("the segment after those to be dropped is missing"),
         ));
     };
@@ -222,7 +222,7 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
         (Some(_), Some(base)) => base.last + 1,
         (None, _) => 0,
     };
-    let header = Header {
+    let header = SummaryHeader {
         segments,
         first,
         last,
@@ -233,7 +233,7 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
         archived,
         sealed: false,
     };
-    Ok(Plan {
+    Ok(CompactionPlan {
         header,
         dropped,
         segments: gone,
@@ -241,8 +241,8 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
 }
 
 /// Removes what the newest summary stands for, older summaries, and what was never finished.
-pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
-    let failed = |source| Error::io("tidy", dir, source);
+pub(super) fn sweep(dir: &Path) -> Result<(), JournalError> {
+    let failed = |source| JournalError::io("tidy", dir, source);
     let mut gone = Vec::new();
     if let Some(Summary { header, .. }) = Summary::open(dir)? {
         let stood_for = segment::every(dir)
@@ -262,7 +262,7 @@ pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
     if gone.is_empty() {
         Ok(())
     } else {
-        place::sync_dir(dir).map_err(failed)
+        data_dir::sync_dir(dir).map_err(failed)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Why the journal could not be opened, written or read.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Error {
+pub enum JournalError {
     /// Too many entries wait to be written; this one was not taken.
     #[error("the journal's queue is full: the disk is slower than the calls")]
     Full,
@@ -53,7 +53,7 @@ pub enum Error {
     NoJournal(PathBuf),
     /// The journal is not as it was written.
     #[error("{0}")]
-    Damaged(Problem),
+    Damaged(JournalDamage),
     /// The journal is sealed with a key that is not given.
     #[error(
         "the journal in {} is sealed with the key `{key}`: name where it is under `ledger.seal`, as `key` or among `previous`; \
@@ -97,7 +97,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl JournalError {
     /// Wraps what the operating system said to `what` with `path`.
     pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
@@ -110,14 +110,14 @@ impl Error {
 
 /// Why the writer stops at what it is doing.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum WriteFailure {
     /// There is no space; that may end.
     Full(io::Error),
     /// Anything else, and whatever a sync says: that is for good.
     Failed(io::Error),
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for WriteFailure {
     fn from(error: io::Error) -> Self {
         if is_full(&error) {
             Self::Full(error)
@@ -138,17 +138,17 @@ pub(in crate::store) fn is_full(error: &io::Error) -> bool {
         )
 }
 
-impl From<Stop> for io::Error {
-    fn from(stop: Stop) -> Self {
+impl From<WriteFailure> for io::Error {
+    fn from(stop: WriteFailure) -> Self {
         match stop {
-            Stop::Full(error) | Stop::Failed(error) => error,
+            WriteFailure::Full(error) | WriteFailure::Failed(error) => error,
         }
     }
 }
 
 /// The first place where the journal is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct JournalDamage {
     /// The segment's file name.
     pub segment: String,
     /// Where in it, in bytes.
@@ -159,7 +159,7 @@ pub struct Problem {
     pub what: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for JournalDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

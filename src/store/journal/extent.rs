@@ -12,7 +12,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// As many as there are.
-    pub const ANY: Self = Self {
+    pub const UNLIMITED: Self = Self {
         lean: u64::MAX,
         most: u64::MAX,
     };

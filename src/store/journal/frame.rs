@@ -22,7 +22,7 @@
 //! for a bad frame with good ones after it, whether it had been whole once.
 
 use super::chain::{Hash, Head};
-use super::seal::{Key, KeyId, Seal};
+use super::seal::{BatchSeal, KeyId, SealingKey};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
@@ -30,29 +30,29 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Bytes before the payload.
-pub(super) const HEADER: usize = 76;
+pub(super) const BATCH_HEADER_BYTES: usize = 76;
 /// Bytes before a record's own bytes.
-pub(super) const RECORD: usize = 5;
+pub(super) const RECORD_HEADER_BYTES: usize = 5;
 /// The last byte of a frame.
-const END: u8 = 0xA5;
+const END_BYTE: u8 = 0xA5;
 /// The flag of a sealed batch.
-const SEALED: u32 = 1;
+const SEALED_FLAG: u32 = 1;
 /// Bytes of a key's id; of it and the seal; and of these and their checksum.
-const KEY_ID: usize = 8;
-const SEAL_BYTES: usize = KEY_ID + 32;
-const TRAILER: usize = SEAL_BYTES + 4;
+const KEY_ID_BYTES: usize = 8;
+const SEAL_BYTES: usize = KEY_ID_BYTES + 32;
+const TRAILER_BYTES: usize = SEAL_BYTES + 4;
 /// No batch is larger: what a reader allocates for one is bounded.
-pub(super) const MAX_PAYLOAD: usize = 4 << 20;
+pub(super) const MAX_PAYLOAD_BYTES: usize = 4 << 20;
 
 /// A record that holds an entry as JSON.
-pub(super) const CALL: u8 = 1;
+pub(super) const ENTRY_RECORD: u8 = 1;
 /// A record that holds an event in the words of who appended it.
-pub(super) const EVENT: u8 = 2;
+pub(super) const EVENT_RECORD: u8 = 2;
 
 /// A record that vouches for a summary: the last record it stands for (u64), and its hash.
-pub(super) const SEAL: u8 = 3;
+pub(super) const SUMMARY_SEAL_RECORD: u8 = 3;
 /// A record that another key seals from here on, or none: `{"time", "key", "previous"}`.
-pub const REKEYED: u8 = 4;
+pub const REKEYED_RECORD: u8 = 4;
 
 /// Part of `bytes` as an array; zeros where they end too early.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -65,7 +65,7 @@ pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 /// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct BatchHeader {
     pub(super) length: u32,
     crc: u32,
     pub(super) first: u64,
@@ -76,14 +76,14 @@ pub(super) struct Header {
     sealed: bool,
 }
 
-impl Header {
-    fn encode(&self) -> [u8; HEADER] {
-        let mut out = [0; HEADER];
+impl BatchHeader {
+    fn encode(&self) -> [u8; BATCH_HEADER_BYTES] {
+        let mut out = [0; BATCH_HEADER_BYTES];
         out[..4].copy_from_slice(&self.length.to_le_bytes());
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
         out[8..16].copy_from_slice(&self.first.to_le_bytes());
         out[16..20].copy_from_slice(&self.count.to_le_bytes());
-        out[20..24].copy_from_slice(&(if self.sealed { SEALED } else { 0 }).to_le_bytes());
+        out[20..24].copy_from_slice(&(if self.sealed { SEALED_FLAG } else { 0 }).to_le_bytes());
         out[24..32].copy_from_slice(&self.epoch.to_le_bytes());
         out[32..40].copy_from_slice(&self.synced.to_le_bytes());
         out[40..72].copy_from_slice(&self.previous);
@@ -93,7 +93,7 @@ impl Header {
     }
 
     /// The header in `bytes`, when its CRC fits and its numbers are possible.
-    pub(super) fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
+    pub(super) fn decode(bytes: &[u8; BATCH_HEADER_BYTES]) -> Result<Self, &'static str> {
         if u32::from_le_bytes(array(bytes, 72)) != crc32c::crc32c(&bytes[..72]) {
             return Err("the batch's header does not match its checksum");
         }
@@ -105,12 +105,12 @@ impl Header {
             epoch: u64::from_le_bytes(array(bytes, 24)),
             synced: u64::from_le_bytes(array(bytes, 32)),
             previous: array(bytes, 40),
-            sealed: u32::from_le_bytes(array(bytes, 20)) == SEALED,
+            sealed: u32::from_le_bytes(array(bytes, 20)) == SEALED_FLAG,
         };
-        if !matches!(u32::from_le_bytes(array(bytes, 20)), 0 | SEALED) {
+        if !matches!(u32::from_le_bytes(array(bytes, 20)), 0 | SEALED_FLAG) {
             return Err("the batch has flags this toolgate does not know; a newer one wrote it");
         }
-        if header.length as usize > MAX_PAYLOAD || header.length == 0 || header.count == 0 {
+        if header.length as usize > MAX_PAYLOAD_BYTES || header.length == 0 || header.count == 0 {
             return Err("the batch has an impossible size");
         }
         Ok(header)
@@ -129,7 +129,7 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn new() -> Self {
         Self {
-            bytes: vec![0; HEADER],
+            bytes: vec![0; BATCH_HEADER_BYTES],
             count: 0,
             trailer: 0,
         }
@@ -137,7 +137,7 @@ impl Frame {
 
     /// Bytes of the records so far.
     pub(super) fn payload(&self) -> usize {
-        self.bytes.len() - HEADER
+        self.bytes.len() - BATCH_HEADER_BYTES
     }
 
     /// Adds `count` records that are encoded already.
@@ -157,11 +157,11 @@ impl Frame {
         &mut self,
         head: Head,
         (epoch, synced): (u64, u64),
-        key: Option<&Key>,
+        key: Option<&SealingKey>,
     ) -> (&[u8], Head) {
-        let header = Header {
+        let header = BatchHeader {
             length: u32::try_from(self.payload()).unwrap_or(u32::MAX),
-            crc: crc32c::crc32c(&self.bytes[HEADER..]),
+            crc: crc32c::crc32c(&self.bytes[BATCH_HEADER_BYTES..]),
             first: head.seq + 1,
             count: self.count,
             epoch,
@@ -169,7 +169,7 @@ impl Frame {
             previous: head.hash,
             sealed: key.is_some(),
         };
-        self.bytes[..HEADER].copy_from_slice(&header.encode());
+        self.bytes[..BATCH_HEADER_BYTES].copy_from_slice(&header.encode());
         let length = self.bytes.len();
         let mut hash = Sha256::new_with_prefix(&self.bytes);
         if let Some(key) = key {
@@ -179,7 +179,7 @@ impl Frame {
             let crc = crc32c::crc32c(&self.bytes[length..]);
             self.bytes.extend_from_slice(&crc.to_le_bytes());
         }
-        self.bytes.push(END);
+        self.bytes.push(END_BYTE);
         self.trailer = self.bytes.len() - length;
         hash.update(&self.bytes[length..]);
         (
@@ -199,7 +199,7 @@ impl Frame {
 
     /// Begins the next batch.
     pub(super) fn clear(&mut self) {
-        self.bytes.truncate(HEADER);
+        self.bytes.truncate(BATCH_HEADER_BYTES);
         // One unusually large batch must not hold its memory for ever.
         self.bytes.shrink_to(2 << 20);
         (self.count, self.trailer) = (0, 0);
@@ -209,19 +209,19 @@ impl Frame {
 /// A batch that was read.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) header: Header,
+    pub(super) header: BatchHeader,
     pub(super) payload: Bytes,
     /// Bytes of the frame.
     pub(super) size: u64,
     /// Its seal, not judged yet; none when it has none.
-    pub(super) seal: Option<Box<Seal>>,
+    pub(super) seal: Option<Box<BatchSeal>>,
     /// The head after it.
     pub(super) head: Head,
 }
 
 /// What stands at some place of a segment.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum BatchScan {
     /// A whole batch that follows on what precedes it.
     Whole(Batch),
     /// Nothing yet.
@@ -247,37 +247,41 @@ pub(super) fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usi
 }
 
 /// Looks for the batch after `head` at byte `at` of `file`.
-pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
+pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<BatchScan> {
     // One byte more: the first record's kind, which is never 0, shows that the header was written
     // to its end.
-    let mut begin = [0; HEADER + 1];
+    let mut begin = [0; BATCH_HEADER_BYTES + 1];
     let got = read_up_to(file, &mut begin, at)?;
     if begin[..got].iter().all(|byte| *byte == 0) {
-        return Ok(Found::Nothing);
+        return Ok(BatchScan::Nothing);
     }
-    let raw: [u8; HEADER] = array(&begin, 0);
-    let header = match Header::decode(&raw) {
+    let raw: [u8; BATCH_HEADER_BYTES] = array(&begin, 0);
+    let header = match BatchHeader::decode(&raw) {
         Ok(header) => header,
-        Err(_) if begin[HEADER] == 0 => return Ok(Found::Partial),
-        Err(what) => return Ok(Found::Bad(what)),
+        Err(_) if begin[BATCH_HEADER_BYTES] == 0 => return Ok(BatchScan::Partial),
+        Err(what) => return Ok(BatchScan::Bad(what)),
     };
     let length = header.length as usize;
-    let end = HEADER + length;
-    let mut frame = vec![0; end + if header.sealed { TRAILER } else { 0 } + 1];
-    frame[..HEADER].copy_from_slice(&raw);
-    read_up_to(file, &mut frame[HEADER..], at + HEADER as u64)?;
+    let end = BATCH_HEADER_BYTES + length;
+    let mut frame = vec![0; end + if header.sealed { TRAILER_BYTES } else { 0 } + 1];
+    frame[..BATCH_HEADER_BYTES].copy_from_slice(&raw);
+    read_up_to(
+        file,
+        &mut frame[BATCH_HEADER_BYTES..],
+        at + BATCH_HEADER_BYTES as u64,
+    )?;
     match frame.last() {
-        Some(&END) => {}
-        Some(0) => return Ok(Found::Partial),
-        _ => return Ok(Found::Bad("the batch does not end where it should")),
+        Some(&END_BYTE) => {}
+        Some(0) => return Ok(BatchScan::Partial),
+        _ => return Ok(BatchScan::Bad("the batch does not end where it should")),
     }
     if let Some(what) = unfit(&frame, &header, head) {
-        return Ok(Found::Bad(what));
+        return Ok(BatchScan::Bad(what));
     }
     let mut hash = Sha256::new_with_prefix(&frame[..end]);
     let seal = header.sealed.then(|| {
-        let (key, mac) = (KeyId(array(&frame, end)), array(&frame, end + KEY_ID));
-        Box::new(Seal {
+        let (key, mac) = (KeyId(array(&frame, end)), array(&frame, end + KEY_ID_BYTES));
+        Box::new(BatchSeal {
             key,
             mac,
             digest: hash.clone().finalize().into(),
@@ -289,8 +293,8 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
         hash: hash.finalize().into(),
     };
     let size = frame.len() as u64;
-    let payload = Bytes::from(frame).slice(HEADER..end);
-    Ok(Found::Whole(Batch {
+    let payload = Bytes::from(frame).slice(BATCH_HEADER_BYTES..end);
+    Ok(BatchScan::Whole(Batch {
         header,
         payload,
         size,
@@ -300,8 +304,8 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
 }
 
 /// Why the whole `frame` is not the one after `head`.
-fn unfit(frame: &[u8], header: &Header, head: &Head) -> Option<&'static str> {
-    let (payload, trailer) = frame[HEADER..].split_at(header.length as usize);
+fn unfit(frame: &[u8], header: &BatchHeader, head: &Head) -> Option<&'static str> {
+    let (payload, trailer) = frame[BATCH_HEADER_BYTES..].split_at(header.length as usize);
     let sealed_as = |crc| {
         trailer
             .get(..SEAL_BYTES)
@@ -330,7 +334,7 @@ pub(super) fn each(mut payload: Bytes) -> impl Iterator<Item = (u8, Bytes)> {
     std::iter::from_fn(move || {
         let size = record_size(&payload).filter(|size| *size <= payload.len())?;
         let record = payload.split_to(size);
-        Some((record[0], record.slice(RECORD..)))
+        Some((record[0], record.slice(RECORD_HEADER_BYTES..)))
     })
 }
 
@@ -346,6 +350,6 @@ fn records(mut payload: &[u8]) -> Option<u32> {
 
 /// Bytes of the record `payload` begins with, its kind and length included.
 pub(super) fn record_size(payload: &[u8]) -> Option<usize> {
-    let length = u32::from_le_bytes(payload.get(1..RECORD)?.try_into().ok()?);
-    (payload.first() != Some(&0)).then_some(RECORD + length as usize)
+    let length = u32::from_le_bytes(payload.get(1..RECORD_HEADER_BYTES)?.try_into().ok()?);
+    (payload.first() != Some(&0)).then_some(RECORD_HEADER_BYTES + length as usize)
 }

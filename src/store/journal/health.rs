@@ -4,13 +4,13 @@ use super::chain::Head;
 use std::time::Duration;
 
 /// Boundaries, in microseconds, by which syncs are counted.
-pub const SYNC_BOUNDS: [u64; 12] = [
+pub const SYNC_BOUNDS_MICROS: [u64; 12] = [
     50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 100_000, 500_000, 2_500_000,
 ];
 
 /// Whether a journal can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum JournalState {
     /// It can.
     Writing,
     /// There is no space for more, for this reason. Goes on by itself when there is.
@@ -23,9 +23,9 @@ pub enum State {
 
 /// How a journal is doing, in numbers since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct JournalHealth {
     /// Whether it can be written.
-    pub state: State,
+    pub state: JournalState,
     /// Records that wait to be written.
     pub queued: usize,
     /// Records refused because the queue was full.
@@ -48,14 +48,14 @@ pub struct Health {
     pub sync_longest: Duration,
     /// Syncs by the first of [`SYNC_BOUNDS`] that was enough for them; those that none was enough
     /// for come last.
-    pub sync_counts: [u64; SYNC_BOUNDS.len() + 1],
+    pub sync_counts: [u64; SYNC_BOUNDS_MICROS.len() + 1],
 }
 
-impl Health {
+impl JournalHealth {
     /// Of a journal that was opened where it stood at `head`.
     pub(super) fn new(head: Head) -> Self {
         Self {
-            state: State::Writing,
+            state: JournalState::Writing,
             queued: 0,
             refused: 0,
             lost: 0,
@@ -66,7 +66,7 @@ impl Health {
             syncs: 0,
             sync_time: Duration::ZERO,
             sync_longest: Duration::ZERO,
-            sync_counts: [0; SYNC_BOUNDS.len() + 1],
+            sync_counts: [0; SYNC_BOUNDS_MICROS.len() + 1],
         }
     }
 
@@ -75,7 +75,8 @@ impl Health {
         self.syncs += 1;
         self.sync_time += took;
         self.sync_longest = self.sync_longest.max(took);
-        let enough = SYNC_BOUNDS.partition_point(|bound| Duration::from_micros(*bound) < took);
+        let enough =
+            SYNC_BOUNDS_MICROS.partition_point(|bound| Duration::from_micros(*bound) < took);
         self.sync_counts[enough] += 1;
     }
 }

@@ -2,19 +2,19 @@
 //! the writer's thread, nothing is freed by another thread than the one that took it, and the queue
 //! knows its size in bytes.
 
-use super::error::Error;
-use super::frame::{CALL, EVENT, RECORD};
+use super::error::JournalError;
+use super::frame::{ENTRY_RECORD, EVENT_RECORD, RECORD_HEADER_BYTES};
 use crate::model::entry::Entry;
 
 mod shorten;
 
 /// Bytes of the largest event.
-pub const MAX_EVENT: usize = 64 << 10;
+pub const MAX_EVENT_BYTES: usize = 64 << 10;
 /// Bytes of the largest group of items that are queued together.
-pub const MAX_GROUP: usize = 1 << 20;
+pub const MAX_GROUP_BYTES: usize = 1 << 20;
 
 /// Bytes that few entries are beyond.
-const ENTRY: usize = 1536;
+const TYPICAL_ENTRY_BYTES: usize = 1536;
 
 /// One record to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,41 +35,41 @@ impl From<Entry> for Item {
 impl Item {
     /// About how many bytes it takes up: memory that grows while it is written is copied each time.
     fn expected(&self) -> usize {
-        RECORD
+        RECORD_HEADER_BYTES
             + match self {
                 Self::Event(words) => words.len(),
-                Self::Entry(_) => ENTRY,
+                Self::Entry(_) => TYPICAL_ENTRY_BYTES,
             }
     }
 }
 
 /// Records that stand next to each other in one batch.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct RecordGroup {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u32,
 }
 
-impl Group {
+impl RecordGroup {
     /// Encodes `items`; [`Error::TooLarge`] when one or all of them are beyond their bounds.
-    pub(super) fn new(items: &mut [Item]) -> Result<Self, Error> {
+    pub(super) fn new(items: &mut [Item]) -> Result<Self, JournalError> {
         let mut group = Self::with_room(items.iter().map(Item::expected).sum());
         for item in items {
             match item {
-                Item::Event(words) if words.len() > MAX_EVENT => {
-                    return Err(Error::TooLarge {
+                Item::Event(words) if words.len() > MAX_EVENT_BYTES => {
+                    return Err(JournalError::TooLarge {
                         bytes: words.len(),
-                        limit: MAX_EVENT,
+                        limit: MAX_EVENT_BYTES,
                     });
                 }
-                Item::Event(words) => group.push(EVENT, |out| out.extend_from_slice(words)),
-                Item::Entry(entry) => group.push(CALL, |out| shorten::write(entry, out)),
+                Item::Event(words) => group.push(EVENT_RECORD, |out| out.extend_from_slice(words)),
+                Item::Entry(entry) => group.push(ENTRY_RECORD, |out| shorten::write(entry, out)),
             }
         }
         match group.bytes.len() {
-            bytes if bytes > MAX_GROUP => Err(Error::TooLarge {
+            bytes if bytes > MAX_GROUP_BYTES => Err(JournalError::TooLarge {
                 bytes,
-                limit: MAX_GROUP,
+                limit: MAX_GROUP_BYTES,
             }),
             _ => Ok(group),
         }
@@ -84,15 +84,15 @@ impl Group {
 
     /// One record of `kind`.
     pub(super) fn of(kind: u8, bytes: &[u8]) -> Self {
-        let mut group = Self::with_room(RECORD + bytes.len());
+        let mut group = Self::with_room(RECORD_HEADER_BYTES + bytes.len());
         group.push(kind, |out| out.extend_from_slice(bytes));
         group
     }
 
     /// Encodes an entry alone.
     pub(super) fn entry(mut entry: Entry) -> Self {
-        let mut group = Self::with_room(ENTRY);
-        group.push(CALL, |out| shorten::write(&mut entry, out));
+        let mut group = Self::with_room(TYPICAL_ENTRY_BYTES);
+        group.push(ENTRY_RECORD, |out| shorten::write(&mut entry, out));
         group
     }
 
@@ -101,8 +101,9 @@ impl Group {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
         write(&mut self.bytes);
-        let length = u32::try_from(self.bytes.len() - start - RECORD).unwrap_or(u32::MAX);
-        self.bytes[start + 1..start + RECORD].copy_from_slice(&length.to_le_bytes());
+        let length =
+            u32::try_from(self.bytes.len() - start - RECORD_HEADER_BYTES).unwrap_or(u32::MAX);
+        self.bytes[start + 1..start + RECORD_HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
         self.count += 1;
     }
 }

@@ -4,14 +4,14 @@
 //! A record gets its number when it is queued, so that the order in which a caller decides, under a
 //! lock of its own, is the order in which it is written.
 
-use super::Options;
+use super::JournalOptions;
 use super::chain::Head;
-use super::error::Error;
+use super::error::JournalError;
 use super::extent::Extent;
-use super::frame::{Frame, MAX_PAYLOAD};
-use super::health::{Health, State};
-use super::item::{Group, MAX_GROUP};
-use super::waiting::{Until, Waiter};
+use super::frame::{Frame, MAX_PAYLOAD_BYTES};
+use super::health::{JournalHealth, JournalState};
+use super::item::{MAX_GROUP_BYTES, RecordGroup};
+use super::waiting::{SyncWaiter, WaitGoal};
 use crate::model::clock::Clock;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -23,16 +23,16 @@ mod space;
 pub(super) use space::Space;
 
 /// A batch that has reached this size is closed and the next one begun.
-const BATCH: usize = 1 << 20;
+const BATCH_CLOSE_BYTES: usize = 1 << 20;
 /// From this many records on the writer does not wait for more to gather.
-const PRESSING: usize = 1024;
+const WRITE_AT_RECORDS: usize = 1024;
 
 const _: () = assert!(
-    BATCH + MAX_GROUP <= MAX_PAYLOAD,
+    BATCH_CLOSE_BYTES + MAX_GROUP_BYTES <= MAX_PAYLOAD_BYTES,
     "a group always fits into a batch that is open"
 );
 
-pub(super) struct Inside {
+pub(super) struct QueueInner {
     /// Batches being gathered; the last one takes more.
     frames: Vec<Frame>,
     /// Memory for the next one.
@@ -50,18 +50,18 @@ pub(super) struct Inside {
     last: u64,
     /// A caller waits for the sync of this record.
     wanted: u64,
-    waiters: Vec<Waiter>,
+    waiters: Vec<SyncWaiter>,
     next_waiter: u64,
     /// The writer waits for work, and must be woken for it.
     idle: bool,
     closing: bool,
-    pub(super) ended: Option<Error>,
-    pub(super) health: Health,
+    pub(super) ended: Option<JournalError>,
+    pub(super) health: JournalHealth,
 }
 
 /// The queue.
-pub(super) struct Queue {
-    inside: Mutex<Inside>,
+pub(super) struct WriteQueue {
+    inside: Mutex<QueueInner>,
     wake: Condvar,
     /// The last record that is synced.
     durable: AtomicU64,
@@ -75,16 +75,16 @@ pub(super) struct Queue {
 }
 
 /// What the writer is to do next.
-pub(super) struct Work {
+pub(super) struct WriteJob {
     pub(super) frames: Vec<Frame>,
     /// A caller waits for the sync of this record.
     pub(super) wanted: u64,
     pub(super) closing: bool,
 }
 
-impl Queue {
-    pub(super) fn new(options: &Options, head: Head) -> Self {
-        let inside = Inside {
+impl WriteQueue {
+    pub(super) fn new(options: &JournalOptions, head: Head) -> Self {
+        let inside = QueueInner {
             frames: Vec::new(),
             spare: None,
             gathered: 0,
@@ -99,7 +99,7 @@ impl Queue {
             ended: None,
             held: Vec::new(),
             space: Space::Ample,
-            health: Health::new(head),
+            health: JournalHealth::new(head),
         };
         Self {
             inside: Mutex::new(inside),
@@ -116,7 +116,7 @@ impl Queue {
 
     /// From here on the writer does not wait for more records to gather.
     fn pressing(&self) -> usize {
-        (self.limit / 4).clamp(1, PRESSING)
+        (self.limit / 4).clamp(1, WRITE_AT_RECORDS)
     }
 
     /// How much may be queued; all but a quarter, which is left to others, for what is not
@@ -128,7 +128,7 @@ impl Queue {
 
     /// Queues `group`, and gives the number of its last record. The writer is not told; the caller
     /// says so later, through `poll` or `nudge`. What is `urgent` may fill the queue.
-    pub(super) fn push(&self, group: &Group, urgent: bool) -> Result<u64, Error> {
+    pub(super) fn push(&self, group: &RecordGroup, urgent: bool) -> Result<u64, JournalError> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
         inside.admit(group, self.limits(urgent))?;
@@ -145,7 +145,7 @@ impl Queue {
 
     /// Queues `group`, whose writing nobody waits for, and tells the writer where that is needed. A
     /// quarter of the queue is left to others.
-    pub(super) fn push_behind(&self, group: &Group) -> Result<(), Error> {
+    pub(super) fn push_behind(&self, group: &RecordGroup) -> Result<(), JournalError> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
         inside.admit(group, self.limits(false))?;
@@ -200,7 +200,7 @@ impl Queue {
 
     /// Asks the writer to sync everything queued so far, and with `close` to end afterwards. Gives
     /// the last record.
-    pub(super) fn press(&self, close: bool) -> Result<u64, Error> {
+    pub(super) fn press(&self, close: bool) -> Result<u64, JournalError> {
         let mut inside = self.inside.lock();
         if let Some(error) = &inside.ended {
             return Err(error.clone());
@@ -211,7 +211,7 @@ impl Queue {
         } else if let (Space::Low(why) | Space::Gone(why), false) =
             (&inside.space, inside.held.is_empty())
         {
-            return Err(Error::NoSpace(why.clone()));
+            return Err(JournalError::NoSpace(why.clone()));
         }
         let last = inside.last;
         let wake = inside.want(last) || close;
@@ -226,10 +226,10 @@ impl Queue {
     /// number once it has one.
     pub(super) fn poll(
         &self,
-        until: Until,
+        until: WaitGoal,
         id: &mut Option<u64>,
         waker: &Waker,
-    ) -> Option<Result<Head, Error>> {
+    ) -> Option<Result<Head, JournalError>> {
         let mut inside = self.inside.lock();
         let answer = until.answer(&inside);
         if answer.is_some() {
@@ -240,13 +240,13 @@ impl Queue {
             waiter.waker.clone_from(waker);
         } else {
             inside.next_waiter += u64::from(number == inside.next_waiter);
-            inside.waiters.push(Waiter {
+            inside.waiters.push(SyncWaiter {
                 id: number,
                 until,
                 waker: waker.clone(),
             });
         }
-        let wake = if let Until::Durable(seq) = until {
+        let wake = if let WaitGoal::Durable(seq) = until {
             inside.want(seq)
         } else {
             false
@@ -259,13 +259,13 @@ impl Queue {
     }
 
     /// Waiter `id` no longer waits.
-    pub(super) fn leave(&self, id: u64) {
+    pub(super) fn remove_waiter(&self, id: u64) {
         self.inside.lock().waiters.retain(|waiter| waiter.id != id);
     }
 
     /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but
     /// a sync. `spare` is memory to gather in.
-    pub(super) fn take(&self, due: Option<Duration>, spare: Option<Frame>) -> Work {
+    pub(super) fn take(&self, due: Option<Duration>, spare: Option<Frame>) -> WriteJob {
         let mut inside = self.inside.lock();
         (inside.spare, inside.at_work) = (spare, (0, 0));
         let mut until = None;
@@ -302,17 +302,17 @@ impl Queue {
         let held = inside.held.iter().map(Frame::payload).sum();
         inside.at_work = (inside.gathered, inside.bytes - held);
         (inside.gathered, inside.bytes) = (0, held);
-        let Inside {
+        let QueueInner {
             wanted, closing, ..
         } = *inside;
-        Work {
+        WriteJob {
             frames: std::mem::take(&mut inside.frames),
             wanted,
             closing,
         }
     }
 
-    fn park(&self, inside: &mut parking_lot::MutexGuard<'_, Inside>, left: Option<Duration>) {
+    fn park(&self, inside: &mut parking_lot::MutexGuard<'_, QueueInner>, left: Option<Duration>) {
         match left {
             None => self.wake.wait(inside),
             Some(left) => {
@@ -342,18 +342,19 @@ impl Queue {
 
     /// Nothing is written any more; callers that wait are told why. `lost` records were taken and
     /// not written.
-    pub(super) fn end(&self, reason: &Error, lost: u64) {
+    pub(super) fn fail_waiters(&self, reason: &JournalError, lost: u64) {
         let mut inside = self.inside.lock();
         let lost = lost + inside.queued() as u64;
         (inside.gathered, inside.frames, inside.held) = (0, Vec::new(), Vec::new());
         inside.health.lost += lost;
-        let poisoned = if let Error::Poisoned(why) = reason {
+        let poisoned = if let JournalError::Poisoned(why) = reason {
             Some(why)
         } else {
             None
         };
-        inside.health.state =
-            poisoned.map_or(State::Closed, |why| State::Poisoned(why.to_string()));
+        inside.health.state = poisoned.map_or(JournalState::Closed, |why| {
+            JournalState::Poisoned(why.to_string())
+        });
         inside.ended = Some(reason.clone());
         self.writing.store(false, Ordering::Release);
         let head = inside.health.head;
@@ -394,30 +395,34 @@ impl Queue {
         self.durable.load(Ordering::Acquire)
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> JournalHealth {
         let inside = self.inside.lock();
-        Health {
+        JournalHealth {
             queued: inside.queued(),
             ..inside.health.clone()
         }
     }
 }
 
-impl Inside {
+impl QueueInner {
     /// Whether `group` may be queued, with at most so many records and bytes in all.
-    fn admit(&mut self, group: &Group, (records, bytes): (usize, usize)) -> Result<(), Error> {
+    fn admit(
+        &mut self,
+        group: &RecordGroup,
+        (records, bytes): (usize, usize),
+    ) -> Result<(), JournalError> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
         }
         if self.closing {
-            return Err(Error::Closed);
+            return Err(JournalError::Closed);
         }
         // Where the disk is full and the writer does not know it yet, what it is at comes back.
         let (coming, coming_bytes) = self.at_work;
         let queued = self.queued() + coming + group.count as usize;
         if queued > records || self.bytes + coming_bytes + group.bytes.len() > bytes {
             self.health.refused += u64::from(group.count);
-            return Err(Error::Full);
+            return Err(JournalError::Full);
         }
         Ok(())
     }
@@ -433,7 +438,7 @@ impl Inside {
     }
 
     /// Puts `group` into the batch that is gathered, and counts on.
-    fn gather(&mut self, group: &Group) {
+    fn gather(&mut self, group: &RecordGroup) {
         let Self { frames, spare, .. } = self;
         put(frames, group, || spare.take());
         self.gathered += group.count as usize;
@@ -459,9 +464,9 @@ impl Inside {
 }
 
 /// Adds `group` to the last of `frames`, or to a new one, perhaps made of `spare` memory.
-fn put(frames: &mut Vec<Frame>, group: &Group, spare: impl FnOnce() -> Option<Frame>) {
+fn put(frames: &mut Vec<Frame>, group: &RecordGroup, spare: impl FnOnce() -> Option<Frame>) {
     match frames.last_mut() {
-        Some(frame) if frame.payload() < BATCH => frame.add(&group.bytes, group.count),
+        Some(frame) if frame.payload() < BATCH_CLOSE_BYTES => frame.add(&group.bytes, group.count),
         _ => {
             let mut frame = spare().unwrap_or_else(Frame::new);
             frame.add(&group.bytes, group.count);

@@ -1,25 +1,25 @@
 //! Reads the journal's records in order, one batch in memory at a time.
 
-use super::error::Error;
+use super::data_dir;
+use super::error::JournalError;
 use super::frame::{self, Batch};
-use super::place;
 use super::summary::Summary;
-use super::walk::{Step, Walk};
-use crate::mcp::json::{FROM_SERVER, Limits, Text};
+use super::walk::{JournalWalk, WalkStep};
+use crate::mcp::json::{JsonLimits, SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
 use bytes::Bytes;
 use std::path::Path;
 
 /// What may stand in a record. We wrote it, but any process that can write to the file could have
 /// written it since.
-const LIMITS: Limits = Limits {
-    bytes: frame::MAX_PAYLOAD,
-    ..FROM_SERVER
+const RECORD_JSON_LIMITS: JsonLimits = JsonLimits {
+    bytes: frame::MAX_PAYLOAD_BYTES,
+    ..SERVER_JSON_LIMITS
 };
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct JournalRecord {
     /// Its number, from 1.
     pub seq: u64,
     /// What it holds: 1 an entry, 2 an event, [`REKEYED`](super::REKEYED) that another key seals.
@@ -29,19 +29,19 @@ pub struct Record {
     pub bytes: Bytes,
 }
 
-impl Record {
+impl JournalRecord {
     /// The entry as the JSON it was written as; none when the record is of another kind.
-    pub fn text(&self) -> Result<Option<Text>, Error> {
-        if self.kind != frame::CALL {
+    pub fn text(&self) -> Result<Option<Text>, JournalError> {
+        if self.kind != frame::ENTRY_RECORD {
             return Ok(None);
         }
-        Text::read(self.bytes.clone(), &LIMITS)
+        Text::read(self.bytes.clone(), &RECORD_JSON_LIMITS)
             .map(Some)
             .map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// The entry; none when the record is of another kind.
-    pub fn entry(&self) -> Result<Option<Entry>, Error> {
+    pub fn entry(&self) -> Result<Option<Entry>, JournalError> {
         let Some(text) = self.text()? else {
             return Ok(None);
         };
@@ -52,11 +52,11 @@ impl Record {
 
     /// The event, as it was appended; none when the record is of another kind.
     pub fn event(&self) -> Option<&Bytes> {
-        (self.kind == frame::EVENT).then_some(&self.bytes)
+        (self.kind == frame::EVENT_RECORD).then_some(&self.bytes)
     }
 
-    fn unreadable(&self, why: &str) -> Error {
-        Error::Unreadable {
+    fn unreadable(&self, why: &str) -> JournalError {
+        JournalError::Unreadable {
             seq: self.seq,
             why: why.to_owned(),
         }
@@ -65,8 +65,8 @@ impl Record {
 
 /// A reader at some place of the journal. Takes no lock. `next` gives `None` at the last whole
 /// batch, and goes on when more has been written since. After an error it stays where it is.
-pub struct Reader {
-    walk: Walk,
+pub struct JournalReader {
+    walk: JournalWalk,
     rest: Bytes,
     seq: u64,
     /// Records up to this one are passed over.
@@ -76,21 +76,21 @@ pub struct Reader {
     anew: bool,
 }
 
-impl Reader {
+impl JournalReader {
     /// Begins with the oldest record of the data directory `data`.
-    pub fn open(data: &Path) -> Result<Self, Error> {
+    pub fn open(data: &Path) -> Result<Self, JournalError> {
         Self::after(data, 0)
     }
 
     /// Begins with the record after `seq`, at its segment: what is before that is neither read nor
     /// checked.
-    pub fn after(data: &Path, seq: u64) -> Result<Self, Error> {
+    pub fn after(data: &Path, seq: u64) -> Result<Self, JournalError> {
         Self::after_in(data, None, seq)
     }
 
     /// As `after`; what was dropped is read from the `archive`, as far as it is there.
-    pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, Error> {
-        let walk = Walk::begin_before(data, archive, seq.saturating_add(1))?;
+    pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, JournalError> {
+        let walk = JournalWalk::begin_before(data, archive, seq.saturating_add(1))?;
         Ok(Self {
             walk,
             rest: Bytes::new(),
@@ -105,9 +105,9 @@ impl Reader {
     /// were dropped, the events that were carried come first, numbered as the record after
     /// which they are so, and then the records after that. [`Reader::is_anew`] tells that, and
     /// then nothing that was known before counts any more.
-    pub fn replay(data: &Path, seq: u64) -> Result<Self, Error> {
-        let carried =
-            Summary::open(&place::journal_dir(data))?.filter(|summary| seq < summary.header.last);
+    pub fn replay(data: &Path, seq: u64) -> Result<Self, JournalError> {
+        let carried = Summary::open(&data_dir::journal_dir(data))?
+            .filter(|summary| seq < summary.header.last);
         let anew = carried.is_some();
         let after = carried.as_ref().map_or(seq, |summary| summary.header.state);
         Ok(Self {
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     /// The next of the carried events; none when there are none or no more.
-    fn take_carried(&mut self) -> Result<Option<Record>, Error> {
+    fn take_carried(&mut self) -> Result<Option<JournalRecord>, JournalError> {
         loop {
             let Some(summary) = &mut self.carried else {
                 return Ok(None);
@@ -139,10 +139,10 @@ impl Reader {
                 frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())
             {
                 let record = self.rest.split_to(size);
-                return Ok(Some(Record {
+                return Ok(Some(JournalRecord {
                     seq: state,
                     kind: record[0],
-                    bytes: record.slice(frame::RECORD..),
+                    bytes: record.slice(frame::RECORD_HEADER_BYTES..),
                 }));
             }
             match summary.next()? {
@@ -152,17 +152,17 @@ impl Reader {
         }
     }
 
-    fn take(&mut self) -> Option<Record> {
+    fn take(&mut self) -> Option<JournalRecord> {
         loop {
             let size = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())?;
             let record = self.rest.split_to(size);
             let seq = self.seq;
             self.seq += 1;
             if seq > self.after {
-                return Some(Record {
+                return Some(JournalRecord {
                     seq,
                     kind: record[0],
-                    bytes: record.slice(frame::RECORD..),
+                    bytes: record.slice(frame::RECORD_HEADER_BYTES..),
                 });
             }
         }
@@ -178,8 +178,8 @@ impl Reader {
     }
 }
 
-impl Iterator for Reader {
-    type Item = Result<Record, Error>;
+impl Iterator for JournalReader {
+    type Item = Result<JournalRecord, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(carried) = self.take_carried().transpose() {
@@ -190,9 +190,9 @@ impl Iterator for Reader {
                 return Some(Ok(record));
             }
             match self.walk.step() {
-                Ok(Step::Batch(batch)) => self.load(&batch),
-                Ok(Step::Segment(_)) => {}
-                Ok(Step::End { .. }) => return None,
+                Ok(WalkStep::Batch(batch)) => self.load(&batch),
+                Ok(WalkStep::Segment(_)) => {}
+                Ok(WalkStep::End { .. }) => return None,
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -2,10 +2,10 @@
 //! not finished.
 
 use super::chain::Head;
-use super::error::{Error, Problem};
-use super::frame::{self, Found};
-use super::place::Place;
-use super::seal::{KeyId, Keys, Watch, Wrong};
+use super::data_dir::DataDir;
+use super::error::{JournalDamage, JournalError};
+use super::frame::{self, BatchScan};
+use super::seal::{KeyId, SealFault, SealWatch, SealingKeys};
 use super::segment;
 use super::summary::Summary;
 use crate::owners::fresh;
@@ -26,7 +26,7 @@ pub(super) struct Recovered {
 /// The newest segment.
 pub(super) struct Tail {
     pub(super) file: File,
-    pub(super) header: segment::Header,
+    pub(super) header: segment::SegmentHeader,
     /// Where the next batch goes.
     pub(super) offset: u64,
     pub(super) head: Head,
@@ -34,9 +34,9 @@ pub(super) struct Tail {
 
 /// Finds the end of the journal, and cuts what follows it. A seal there that does not fit is
 /// damage.
-pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
+pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, JournalError> {
     let listed =
-        segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
+        segment::list(&place.dir).map_err(|source| JournalError::io("read", &place.dir, source))?;
     let Some(first) = listed.last() else {
         if let Some(summary) = Summary::open(&place.dir)? {
             let first = summary.header.last + 1;
@@ -55,7 +55,7 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
     };
     begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
-    let failed = |source| Error::io("read", &path, source);
+    let failed = |source| JournalError::io("read", &path, source);
     let file = segment::open(&path, true).map_err(failed)?;
     let header = segment::read_header(&file)
         .map_err(failed)?
@@ -68,16 +68,16 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
             "the segment's name and header differ",
         ));
     }
-    let mut watch = Watch::new(keys);
+    let mut watch = SealWatch::new(keys);
     watch.segment(&header);
-    let mut end = End {
+    let mut end = TailEnd {
         head: header.head(),
-        offset: segment::HEADER,
+        offset: segment::SEGMENT_HEADER_BYTES,
         epoch: header.epoch,
     };
     let last = loop {
         match frame::read(&file, end.offset, &end.head).map_err(failed)? {
-            Found::Whole(batch) => {
+            BatchScan::Whole(batch) => {
                 watch.batch(&batch).map_err(|wrong| {
                     unsealed(wrong, place, (*first, end.offset, batch.header.first))
                 })?;
@@ -85,25 +85,27 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
                 end.head = batch.head;
                 end.epoch = end.epoch.max(batch.header.epoch);
             }
-            last @ (Found::Nothing | Found::Partial | Found::Bad(_)) => break last,
+            last @ (BatchScan::Nothing | BatchScan::Partial | BatchScan::Bad(_)) => break last,
         }
     };
     if let Some(rest) = rest(&file, end.offset).map_err(failed)? {
         if was_synced(&rest, &end.head) {
             let what = match last {
-                Found::Bad(what) => what,
-                Found::Whole(_) | Found::Nothing | Found::Partial => "a batch is missing",
+                BatchScan::Bad(what) => what,
+                BatchScan::Whole(_) | BatchScan::Nothing | BatchScan::Partial => {
+                    "a batch is missing"
+                }
             };
             return Err(damaged(*first, end.offset, end.head.seq + 1, what));
         }
         keep(&path, &rest, end.offset)
-            .map_err(|source| Error::io("keep what is cut from", &path, source))?;
+            .map_err(|source| JournalError::io("keep what is cut from", &path, source))?;
         tracing::warn!(segment = %path.display(), offset = end.offset, bytes = rest.len(), head = %end.head,
             "the last batch was not finished and is cut off; nobody was told it was written");
     }
     file.set_len(end.offset)
         .and_then(|()| file.sync_all())
-        .map_err(|source| Error::io("cut", &path, source))?;
+        .map_err(|source| JournalError::io("cut", &path, source))?;
     let tail = Tail {
         file,
         header,
@@ -119,14 +121,14 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
 
 /// Nothing is missing before the newest segment: what is not there would be forgotten, and keys of
 /// calls that ran be free again.
-fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
+fn begins(dir: &Path, listed: &[u64]) -> Result<(), JournalError> {
     let dropped = Summary::open(dir)?.map(|summary| summary.header);
     let (first, mut number) =
         dropped.map_or((1, 1), |dropped| (dropped.last + 1, dropped.segments + 1));
     let mut first = Some(first);
     for listed in listed {
         let path = dir.join(segment::name(*listed));
-        let failed = |source| Error::io("read", &path, source);
+        let failed = |source| JournalError::io("read", &path, source);
         let header = segment::open(&path, false)
             .and_then(|file| segment::read_header(&file))
             .map_err(failed)?;
@@ -144,22 +146,26 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
 }
 
 /// A key that is not there is asked for; everything else was written by another author.
-fn unsealed(wrong: Wrong, place: &Place, (first, offset, seq): (u64, u64, u64)) -> Error {
+fn unsealed(
+    wrong: SealFault,
+    place: &DataDir,
+    (first, offset, seq): (u64, u64, u64),
+) -> JournalError {
     match wrong {
-        Wrong::Unknown(key) => Error::KeyMissing {
+        SealFault::Unknown(key) => JournalError::KeyMissing {
             dir: place.dir.clone(),
             key,
         },
-        wrong @ (Wrong::Forged(_)
-        | Wrong::Replaced(_)
-        | Wrong::Bare(_)
-        | Wrong::Never(_)
-        | Wrong::Outdated(..)) => {
+        wrong @ (SealFault::Forged(_)
+        | SealFault::Replaced(_)
+        | SealFault::Bare(_)
+        | SealFault::Never(_)
+        | SealFault::Outdated(..)) => {
             let what = format!(
                 "{wrong}. toolgate does not write to such a journal; look with `toolgate ledger verify`, then move the \
                  journal directory away to begin a new one"
             );
-            Error::Damaged(Problem {
+            JournalError::Damaged(JournalDamage {
                 segment: segment::name(first),
                 offset,
                 seq,
@@ -169,18 +175,18 @@ fn unsealed(wrong: Wrong, place: &Place, (first, offset, seq): (u64, u64, u64)) 
     }
 }
 
-struct End {
+struct TailEnd {
     head: Head,
     offset: u64,
     epoch: u64,
 }
 
-fn damaged(first: u64, offset: u64, seq: u64, what: &str) -> Error {
+fn damaged(first: u64, offset: u64, seq: u64, what: &str) -> JournalError {
     let what = format!(
         "{what}. This is no torn write: what follows shows that it was whole once. toolgate does not write to a damaged \
          journal; look with `toolgate ledger verify`, then move the journal directory away to begin a new one"
     );
-    Error::Damaged(Problem {
+    JournalError::Damaged(JournalDamage {
         segment: segment::name(first),
         offset,
         seq,
@@ -206,12 +212,14 @@ fn rest(file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
 /// Whether a later batch says that the record after `head` was synced. Batches between two syncs
 /// may reach the disk in any order, so that a whole one after a torn one proves nothing by itself.
 fn was_synced(rest: &[u8], head: &Head) -> bool {
-    rest.windows(frame::HEADER).skip(1).any(|window| {
-        let raw: [u8; frame::HEADER] = frame::array(window, 0);
-        let first = u64::from_le_bytes(frame::array(window, 8));
-        let near = first > head.seq && first - head.seq <= rest.len() as u64;
-        near && frame::Header::decode(&raw).is_ok_and(|header| header.synced > head.seq)
-    })
+    rest.windows(frame::BATCH_HEADER_BYTES)
+        .skip(1)
+        .any(|window| {
+            let raw: [u8; frame::BATCH_HEADER_BYTES] = frame::array(window, 0);
+            let first = u64::from_le_bytes(frame::array(window, 8));
+            let near = first > head.seq && first - head.seq <= rest.len() as u64;
+            near && frame::BatchHeader::decode(&raw).is_ok_and(|header| header.synced > head.seq)
+        })
 }
 
 /// Keeps what is cut, beside the segment: should it be wanted after all, it is there.

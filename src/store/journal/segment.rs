@@ -17,10 +17,10 @@
 //! ```
 
 use super::chain::{Hash, Head, hash};
-use super::error::Stop;
+use super::error::WriteFailure;
 use super::frame::array;
 use super::seal::KeyId;
-use super::{place, summary};
+use super::{data_dir, summary};
 use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, Write};
@@ -28,15 +28,15 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Bytes before the first batch.
-pub(super) const HEADER: u64 = 96;
-const MAGIC: [u8; 8] = *b"TGJOURNL";
-const VERSION: u32 = 1;
-const SHA256: u32 = 1;
-const SEALED: u32 = 2;
+pub(super) const SEGMENT_HEADER_BYTES: u64 = 96;
+const SEGMENT_MAGIC: [u8; 8] = *b"TGJOURNL";
+const FORMAT_VERSION: u32 = 1;
+const SHA256_FLAG: u32 = 1;
+const SEALED_FLAG: u32 = 2;
 
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SegmentHeader {
     pub(super) number: u64,
     pub(super) first: u64,
     pub(super) epoch: u64,
@@ -48,7 +48,7 @@ pub(super) struct Header {
     pub(super) key: Option<KeyId>,
 }
 
-impl Header {
+impl SegmentHeader {
     /// The header of the segment after `number`, which ended at `head`; its batches are not sealed.
     pub(super) fn after(number: u64, head: Head, epoch: u64) -> Self {
         Self {
@@ -72,9 +72,16 @@ impl Header {
 
     fn encode(&self) -> [u8; 96] {
         let mut out = [0; 96];
-        out[..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&(if self.sealed { SEALED } else { SHA256 }).to_le_bytes());
+        out[..8].copy_from_slice(&SEGMENT_MAGIC);
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(
+            &(if self.sealed {
+                SEALED_FLAG
+            } else {
+                SHA256_FLAG
+            })
+            .to_le_bytes(),
+        );
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.first.to_le_bytes());
         out[32..40].copy_from_slice(&self.epoch.to_le_bytes());
@@ -86,14 +93,16 @@ impl Header {
     }
 
     fn decode(bytes: &[u8; 96]) -> Result<Self, &'static str> {
-        if array(bytes, 0) != MAGIC {
+        if array(bytes, 0) != SEGMENT_MAGIC {
             return Err("this is not a segment of a toolgate journal");
         }
         if u32::from_le_bytes(array(bytes, 92)) != crc32c::crc32c(&bytes[..92]) {
             return Err("the segment's header does not match its checksum");
         }
         let hashing = u32::from_le_bytes(array(bytes, 12));
-        if u32::from_le_bytes(array(bytes, 8)) != VERSION || !matches!(hashing, SHA256 | SEALED) {
+        if u32::from_le_bytes(array(bytes, 8)) != FORMAT_VERSION
+            || !matches!(hashing, SHA256_FLAG | SEALED_FLAG)
+        {
             return Err("a newer toolgate wrote this segment; read it with that one");
         }
         Ok(Self {
@@ -101,7 +110,7 @@ impl Header {
             first: u64::from_le_bytes(array(bytes, 24)),
             epoch: u64::from_le_bytes(array(bytes, 32)),
             chain: array(bytes, 40),
-            sealed: hashing == SEALED,
+            sealed: hashing == SEALED_FLAG,
             key: KeyId::read(array(bytes, 72)),
         })
     }
@@ -151,10 +160,10 @@ pub(super) fn numbered(dir: &Path, name: fn(u64) -> String, ending: &str) -> io:
 }
 
 /// Reads the header of `file`.
-pub(super) fn read_header(file: &File) -> io::Result<Result<Header, &'static str>> {
+pub(super) fn read_header(file: &File) -> io::Result<Result<SegmentHeader, &'static str>> {
     let mut raw = [0; 96];
     match file.read_exact_at(&mut raw, 0) {
-        Ok(()) => Ok(Header::decode(&raw)),
+        Ok(()) => Ok(SegmentHeader::decode(&raw)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Ok(Err("the segment has no whole header"))
         }
@@ -177,23 +186,23 @@ pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
 }
 
 /// Makes the segment that begins with `header` in `dir`, under a name that nobody reads yet.
-pub(super) fn prepare(dir: &Path, header: &Header) -> Result<File, Stop> {
+pub(super) fn prepare(dir: &Path, header: &SegmentHeader) -> Result<File, WriteFailure> {
     let new = dir.join(name(header.first)).with_extension("new");
     let mut file = fresh(&new)?;
     file.write_all(&header.encode())?;
-    file.sync_all().map_err(Stop::Failed)?;
+    file.sync_all().map_err(WriteFailure::Failed)?;
     Ok(file)
 }
 
 /// Gives a prepared segment its name: it is whole and durable, or not there.
-pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Stop> {
+pub(super) fn publish(dir: &Path, header: &SegmentHeader) -> Result<(), WriteFailure> {
     let path = dir.join(name(header.first));
     std::fs::rename(path.with_extension("new"), &path)?;
-    place::sync_dir(dir).map_err(Stop::Failed)
+    data_dir::sync_dir(dir).map_err(WriteFailure::Failed)
 }
 
 /// Removes a prepared segment.
-pub(super) fn discard(dir: &Path, header: &Header) {
+pub(super) fn discard(dir: &Path, header: &SegmentHeader) {
     // The next start does it too.
     let _ = std::fs::remove_file(dir.join(name(header.first)).with_extension("new"));
 }

@@ -23,28 +23,28 @@
 //! journal keeps the summary's too.
 
 use super::chain::{Hash, Head, hash};
-use super::error::{Error, Problem};
-use super::frame::{self, Batch, EVENT, Found, Frame, SEAL, array};
-use super::item::{Group, MAX_EVENT};
-use super::seal::{Judged, Key, Keys, Seal};
-use super::{place, segment};
+use super::error::{JournalDamage, JournalError};
+use super::frame::{self, Batch, BatchScan, EVENT_RECORD, Frame, SUMMARY_SEAL_RECORD, array};
+use super::item::{MAX_EVENT_BYTES, RecordGroup};
+use super::seal::{BatchSeal, SealVerdict, SealingKey, SealingKeys};
+use super::{data_dir, segment};
 use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes before the first batch.
-const HEADER: usize = 160;
-const MAGIC: [u8; 8] = *b"TGSUMMRY";
-const VERSION: u32 = 1;
-const SHA256: u32 = 1;
-const SEALED: u32 = 2;
+const SUMMARY_HEADER_BYTES: usize = 160;
+const SUMMARY_MAGIC: [u8; 8] = *b"TGSUMMRY";
+const FORMAT_VERSION: u32 = 1;
+const SHA256_FLAG: u32 = 1;
+const SEALED_FLAG: u32 = 2;
 /// A batch is closed when it has reached this size.
-const BATCH: usize = 1 << 20;
+const BATCH_CLOSE_BYTES: usize = 1 << 20;
 
 /// The header of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SummaryHeader {
     pub(super) segments: u64,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -59,12 +59,19 @@ pub(super) struct Header {
     pub(super) sealed: bool,
 }
 
-impl Header {
-    fn encode(&self) -> [u8; HEADER] {
-        let mut out = [0; HEADER];
-        out[..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&(if self.sealed { SEALED } else { SHA256 }).to_le_bytes());
+impl SummaryHeader {
+    fn encode(&self) -> [u8; SUMMARY_HEADER_BYTES] {
+        let mut out = [0; SUMMARY_HEADER_BYTES];
+        out[..8].copy_from_slice(&SUMMARY_MAGIC);
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(
+            &(if self.sealed {
+                SEALED_FLAG
+            } else {
+                SHA256_FLAG
+            })
+            .to_le_bytes(),
+        );
         let numbers = [
             self.segments,
             self.first,
@@ -83,15 +90,17 @@ impl Header {
         out
     }
 
-    fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
+    fn decode(bytes: &[u8; SUMMARY_HEADER_BYTES]) -> Result<Self, &'static str> {
         if u32::from_le_bytes(array(bytes, 156)) != crc32c::crc32c(&bytes[..156]) {
             return Err("the summary's header does not match its checksum");
         }
-        if bytes[..8] != MAGIC {
+        if bytes[..8] != SUMMARY_MAGIC {
             return Err("this is no summary of a journal");
         }
         let hashing = u32::from_le_bytes(array(bytes, 12));
-        if u32::from_le_bytes(array(bytes, 8)) != VERSION || !matches!(hashing, SHA256 | SEALED) {
+        if u32::from_le_bytes(array(bytes, 8)) != FORMAT_VERSION
+            || !matches!(hashing, SHA256_FLAG | SEALED_FLAG)
+        {
             return Err(
                 "the summary is of a version this toolgate does not know; a newer one wrote it",
             );
@@ -100,7 +109,7 @@ impl Header {
         let (before, after) = (array(bytes, 56), array(bytes, 88));
         let (segments, first, last, state, dropped) =
             (number(16), number(24), number(32), number(40), number(48));
-        let (archived, sealed) = (number(120), hashing == SEALED);
+        let (archived, sealed) = (number(120), hashing == SEALED_FLAG);
         Ok(Self {
             segments,
             first,
@@ -128,40 +137,40 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
 /// A summary, open.
 #[derive(Debug)]
 pub(super) struct Summary {
-    pub(super) header: Header,
+    pub(super) header: SummaryHeader,
     file: File,
     path: PathBuf,
     offset: u64,
     head: Head,
     /// The seal of the batch that was read last.
-    seal: Option<Box<Seal>>,
+    seal: Option<Box<BatchSeal>>,
 }
 
 impl Summary {
     /// Opens the newest summary in `dir`; none where nothing was ever dropped.
-    pub(super) fn open(dir: &Path) -> Result<Option<Self>, Error> {
-        let listed = list(dir).map_err(|source| Error::io("read", dir, source))?;
+    pub(super) fn open(dir: &Path) -> Result<Option<Self>, JournalError> {
+        let listed = list(dir).map_err(|source| JournalError::io("read", dir, source))?;
         let Some(last) = listed.last() else {
             return Ok(None);
         };
         let path = dir.join(name(*last));
-        let failed = |source| Error::io("read", &path, source);
+        let failed = |source| JournalError::io("read", &path, source);
         let file = segment::open(&path, false).map_err(failed)?;
-        let mut raw = [0; HEADER];
+        let mut raw = [0; SUMMARY_HEADER_BYTES];
         let got = frame::read_up_to(&file, &mut raw, 0).map_err(failed)?;
         let damaged = |what: &str| {
             let segment = name(*last);
-            Error::Damaged(Problem {
+            JournalError::Damaged(JournalDamage {
                 segment,
                 offset: 0,
                 seq: *last,
                 what: what.to_owned(),
             })
         };
-        if got < HEADER {
+        if got < SUMMARY_HEADER_BYTES {
             return Err(damaged("the summary has no whole header"));
         }
-        let header = Header::decode(&raw).map_err(damaged)?;
+        let header = SummaryHeader::decode(&raw).map_err(damaged)?;
         if header.last != *last {
             return Err(damaged("the summary's name and header differ"));
         }
@@ -173,15 +182,15 @@ impl Summary {
             header,
             file,
             path,
-            offset: HEADER as u64,
+            offset: SUMMARY_HEADER_BYTES as u64,
             head,
             seal: None,
         }))
     }
 
-    fn wrong(&self, what: &str) -> Error {
+    fn wrong(&self, what: &str) -> JournalError {
         let segment = name(self.header.last);
-        Error::Damaged(Problem {
+        JournalError::Damaged(JournalDamage {
             segment,
             offset: self.offset,
             seq: self.header.last,
@@ -190,12 +199,12 @@ impl Summary {
     }
 
     /// The next batch of what it carries; none after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Batch>, Error> {
+    pub(super) fn next(&mut self) -> Result<Option<Batch>, JournalError> {
         let found = frame::read(&self.file, self.offset, &self.head);
-        let batch = match found.map_err(|source| Error::io("read", &self.path, source))? {
-            Found::Whole(batch) => batch,
-            Found::Bad(what) => return Err(self.wrong(what)),
-            Found::Nothing | Found::Partial => {
+        let batch = match found.map_err(|source| JournalError::io("read", &self.path, source))? {
+            BatchScan::Whole(batch) => batch,
+            BatchScan::Bad(what) => return Err(self.wrong(what)),
+            BatchScan::Nothing | BatchScan::Partial => {
                 return Err(self.wrong("the summary ends before its seal"));
             }
         };
@@ -203,15 +212,15 @@ impl Summary {
         self.seal.clone_from(&batch.seal);
         self.offset += batch.size;
         self.head = batch.head;
-        if batch.payload.first() != Some(&SEAL) {
+        if batch.payload.first() != Some(&SUMMARY_SEAL_RECORD) {
             return Ok(Some(batch));
         }
         let length = self
             .file
             .metadata()
-            .map_err(|source| Error::io("read", &self.path, source))?
+            .map_err(|source| JournalError::io("read", &self.path, source))?
             .len();
-        let count = u64::from_le_bytes(array(&batch.payload, frame::RECORD));
+        let count = u64::from_le_bytes(array(&batch.payload, frame::RECORD_HEADER_BYTES));
         let sealed = length == self.offset && batch.header.count == 1 && count == carried;
         if sealed {
             Ok(None)
@@ -222,13 +231,13 @@ impl Summary {
 
     /// Reads it to its seal; gives the record of the journal that vouches for it. Seals whose keys
     /// are among `keys` have to fit.
-    pub(super) fn check(&mut self, keys: &Keys) -> Result<Vec<u8>, Error> {
+    pub(super) fn check(&mut self, keys: &SealingKeys) -> Result<Vec<u8>, JournalError> {
         loop {
             let more = self.next()?.is_some();
             if self
                 .seal
                 .as_ref()
-                .is_some_and(|seal| keys.judge(seal) == Judged::Forged)
+                .is_some_and(|seal| keys.verify_seal(seal) == SealVerdict::Forged)
             {
                 return Err(
                     self.wrong("the summary's seal does not fit: someone without the key wrote it")
@@ -250,21 +259,21 @@ fn seal(last: u64, hash: &Hash) -> Vec<u8> {
 /// durably, under a name that nobody reads yet. Gives the record that is to vouch for it.
 pub(super) fn prepare(
     dir: &Path,
-    header: &Header,
-    key: Option<&Key>,
-    events: impl Iterator<Item = Result<Vec<u8>, Error>>,
-) -> Result<Vec<u8>, Error> {
+    header: &SummaryHeader,
+    key: Option<&SealingKey>,
+    events: impl Iterator<Item = Result<Vec<u8>, JournalError>>,
+) -> Result<Vec<u8>, JournalError> {
     let path = dir.join(name(header.last)).with_extension("new");
-    let failed = |source| Error::io("write", &path, source);
+    let failed = |source| JournalError::io("write", &path, source);
     let file = fresh(&path).map_err(failed)?;
     let mut file = BufWriter::new(file);
-    let raw = Header {
+    let raw = SummaryHeader {
         sealed: key.is_some(),
         ..*header
     }
     .encode();
     file.write_all(&raw).map_err(failed)?;
-    let mut writing = Writing {
+    let mut writing = SummaryWriter {
         file,
         head: Head {
             seq: 0,
@@ -275,17 +284,19 @@ pub(super) fn prepare(
     };
     for event in events {
         let event = event?;
-        if event.len() > MAX_EVENT {
-            return Err(Error::TooLarge {
+        if event.len() > MAX_EVENT_BYTES {
+            return Err(JournalError::TooLarge {
                 bytes: event.len(),
-                limit: MAX_EVENT,
+                limit: MAX_EVENT_BYTES,
             });
         }
-        writing.add(EVENT, &event).map_err(failed)?;
+        writing.add(EVENT_RECORD, &event).map_err(failed)?;
     }
     writing.flush().map_err(failed)?;
     let carried = writing.head.seq;
-    writing.add(SEAL, &carried.to_le_bytes()).map_err(failed)?;
+    writing
+        .add(SUMMARY_SEAL_RECORD, &carried.to_le_bytes())
+        .map_err(failed)?;
     writing.flush().map_err(failed)?;
     let file = writing
         .file
@@ -296,25 +307,25 @@ pub(super) fn prepare(
 }
 
 /// Gives a prepared summary its name.
-pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Error> {
+pub(super) fn publish(dir: &Path, header: &SummaryHeader) -> Result<(), JournalError> {
     let path = dir.join(name(header.last));
     let done =
-        std::fs::rename(path.with_extension("new"), &path).and_then(|()| place::sync_dir(dir));
-    done.map_err(|source| Error::io("name", &path, source))
+        std::fs::rename(path.with_extension("new"), &path).and_then(|()| data_dir::sync_dir(dir));
+    done.map_err(|source| JournalError::io("name", &path, source))
 }
 
-struct Writing<'a> {
+struct SummaryWriter<'a> {
     file: BufWriter<File>,
     head: Head,
     frame: Frame,
-    key: Option<&'a Key>,
+    key: Option<&'a SealingKey>,
 }
 
-impl Writing<'_> {
+impl SummaryWriter<'_> {
     fn add(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
-        let group = Group::of(kind, bytes);
+        let group = RecordGroup::of(kind, bytes);
         self.frame.add(&group.bytes, group.count);
-        if self.frame.payload() >= BATCH {
+        if self.frame.payload() >= BATCH_CLOSE_BYTES {
             self.flush()
         } else {
             Ok(())

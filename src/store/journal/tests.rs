@@ -32,7 +32,7 @@ pub(super) fn entry(n: u64) -> Entry {
     });
     Text::read(
         Bytes::from(value.to_string()),
-        &crate::mcp::json::FROM_AGENT,
+        &crate::mcp::json::AGENT_JSON_LIMITS,
     )
     .unwrap()
     .parse()
@@ -40,16 +40,16 @@ pub(super) fn entry(n: u64) -> Entry {
 }
 
 /// Options under which a small journal has several batches and segments.
-pub(super) fn small() -> Options {
-    Options {
+pub(super) fn small() -> JournalOptions {
+    JournalOptions {
         segment_bytes: 4096,
         reserve_bytes: 0,
-        ..Options::default()
+        ..JournalOptions::default()
     }
 }
 
 /// A journal of `batches` batches with `each` records, closed.
-pub(super) async fn written(data: &Path, options: Options, batches: u64, each: u64) -> Head {
+pub(super) async fn written(data: &Path, options: JournalOptions, batches: u64, each: u64) -> Head {
     let journal = Journal::open(data, options).unwrap();
     let start = journal.health().head.seq;
     for batch in 0..batches {
@@ -62,7 +62,7 @@ pub(super) async fn written(data: &Path, options: Options, batches: u64, each: u
 }
 
 pub(super) fn segments(data: &Path) -> Vec<PathBuf> {
-    let dir = place::journal_dir(data);
+    let dir = data_dir::journal_dir(data);
     segment::list(&dir)
         .unwrap()
         .into_iter()
@@ -71,8 +71,8 @@ pub(super) fn segments(data: &Path) -> Vec<PathBuf> {
 }
 
 /// All records of the journal; stops at an error.
-pub(super) fn read(data: &Path) -> Result<Vec<Record>, Error> {
-    Reader::open(data)?.collect()
+pub(super) fn read(data: &Path) -> Result<Vec<JournalRecord>, JournalError> {
+    JournalReader::open(data)?.collect()
 }
 
 pub(super) fn mode(path: &Path) -> u32 {
@@ -173,7 +173,7 @@ async fn a_dropped_journal_loses_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             gather: Duration::from_mins(1),
             ..small()
         },
@@ -196,9 +196,12 @@ async fn nothing_is_recorded_after_closing() {
         head,
         "closing twice is fine"
     );
-    assert!(matches!(journal.record(entry(1)), Err(Error::Closed)));
-    assert!(matches!(journal.flush().await, Err(Error::Closed)));
-    assert_eq!(journal.health().state, State::Closed);
+    assert!(matches!(
+        journal.record(entry(1)),
+        Err(JournalError::Closed)
+    ));
+    assert!(matches!(journal.flush().await, Err(JournalError::Closed)));
+    assert_eq!(journal.health().state, JournalState::Closed);
     assert_eq!(
         verify(temp.path(), Some(head)).unwrap().problem,
         None,
@@ -211,7 +214,7 @@ async fn written_entries_are_synced_without_being_asked() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             sync_every: Duration::from_millis(10),
             ..small()
         },
@@ -232,9 +235,9 @@ async fn written_entries_are_synced_without_being_asked() {
 // A reader takes no lock and follows a running writer, over segments, and never sees half a batch.
 #[tokio::test]
 async fn a_reader_follows_a_running_writer() {
-    const RECORDS: u64 = 5000;
+    const RECORD_COUNT: u64 = 5000;
     let temp = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 64 << 10,
         reserve_bytes: 8192,
         gather: Duration::ZERO,
@@ -243,10 +246,10 @@ async fn a_reader_follows_a_running_writer() {
     let journal = Journal::open(temp.path(), options).unwrap();
     let data = temp.path().to_owned();
     let reading = std::thread::spawn(move || {
-        let mut reader = Reader::open(&data).unwrap();
+        let mut reader = JournalReader::open(&data).unwrap();
         let deadline = crate::model::clock::Clock.steady() + Duration::from_mins(1);
         let mut next = 1;
-        while next <= RECORDS {
+        while next <= RECORD_COUNT {
             assert!(
                 crate::model::clock::Clock.steady() < deadline,
                 "stuck at record {next}"
@@ -263,8 +266,8 @@ async fn a_reader_follows_a_running_writer() {
             assert_eq!(report.problem, None);
         }
     });
-    for n in 1..=RECORDS {
-        while matches!(journal.record(entry(n)), Err(Error::Full)) {
+    for n in 1..=RECORD_COUNT {
+        while matches!(journal.record(entry(n)), Err(JournalError::Full)) {
             tokio::task::yield_now().await;
         }
         if n % 50 == 0 {
@@ -284,7 +287,7 @@ async fn a_reader_begins_where_it_is_told() {
     let segments = segments(temp.path());
     assert!(segments.len() > 2);
     for after in [0, 1, 7, 23, 24, 99] {
-        let numbers: Vec<_> = Reader::after(temp.path(), after)
+        let numbers: Vec<_> = JournalReader::after(temp.path(), after)
             .unwrap()
             .map(|record| record.unwrap().seq)
             .collect();
@@ -300,7 +303,7 @@ async fn a_reader_begins_where_it_is_told() {
         .unwrap()
         .parse()
         .unwrap();
-    let mut reader = Reader::after(temp.path(), last - 1).unwrap();
+    let mut reader = JournalReader::after(temp.path(), last - 1).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().seq, last);
     assert!(read(temp.path()).is_err());
 }
@@ -310,8 +313,8 @@ fn without_a_journal_the_reader_says_so() {
     let temp = tempfile::tempdir().unwrap();
     for data in [temp.path().to_owned(), temp.path().join("nowhere")] {
         assert!(matches!(
-            Reader::open(&data).err(),
-            Some(Error::NoJournal(_))
+            JournalReader::open(&data).err(),
+            Some(JournalError::NoJournal(_))
         ));
         assert!(
             verify(&data, None)
@@ -364,13 +367,13 @@ async fn an_entry_that_is_too_large_is_shortened() {
 // A record of a kind this toolgate does not know is no entry, and no error.
 #[test]
 fn other_kinds_of_records_are_let_be() {
-    let record = Record {
+    let record = JournalRecord {
         seq: 7,
         kind: 2,
         bytes: Bytes::from_static(b"\0\xff"),
     };
     assert_eq!(record.entry().unwrap(), None);
-    let record = Record {
+    let record = JournalRecord {
         seq: 7,
         kind: 1,
         bytes: Bytes::from_static(b"{\"new\":1}"),

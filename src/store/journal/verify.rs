@@ -3,20 +3,20 @@
 //! §3G, G2 and G3).
 
 use super::chain::{Hash, Head};
-use super::error::{Error, Problem};
+use super::error::{JournalDamage, JournalError};
 use super::frame::Batch;
-use super::seal::{Keys, Stretch, Watch};
+use super::seal::{SealWatch, SealedStretch, SealingKeys};
 use super::summary::{self, Summary};
-use super::walk::{Step, Walk};
-use super::{frame, place};
+use super::walk::{JournalWalk, WalkStep};
+use super::{data_dir, frame};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What a journal is checked against, besides itself. The default is nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Against {
+pub struct VerifyOptions {
     /// The keys that sealed it.
-    pub keys: Keys,
+    pub keys: SealingKeys,
     /// A head this journal once had, which it has to have still.
     pub expected: Option<Head>,
     /// Heads this journal once had; those of records that were dropped are passed over.
@@ -27,7 +27,7 @@ pub struct Against {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// Records that are as they were written.
     pub records: u64,
     /// The batches they stand in.
@@ -42,7 +42,7 @@ pub struct Report {
     /// Where the journal stands: to be kept elsewhere.
     pub head: Head,
     /// Which records which key sealed, in order.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<SealedStretch>,
     /// How many of the heads it was checked against it has; and how many are of records that were
     /// dropped.
     pub met: u64,
@@ -50,14 +50,14 @@ pub struct Report {
     pub passed_over: u64,
     /// A last batch that was only begun: a writer is at it, or was killed at it. No harm: nobody
     /// was told it was written, and the next start cuts it off.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedBatch>,
     /// The first thing that is wrong.
-    pub problem: Option<Problem>,
+    pub problem: Option<JournalDamage>,
 }
 
 /// A batch that was only begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedBatch {
     /// The segment's file name.
     pub segment: String,
     /// Where in it, in bytes.
@@ -65,20 +65,20 @@ pub struct Unfinished {
 }
 
 /// As [`check`], against a head this journal once had.
-pub fn verify(data: &Path, expected: Option<Head>) -> Result<Report, Error> {
+pub fn verify(data: &Path, expected: Option<Head>) -> Result<VerifyReport, JournalError> {
     check(
         data,
-        &Against {
+        &VerifyOptions {
             expected,
-            ..Against::default()
+            ..VerifyOptions::default()
         },
     )
 }
 
 /// Reads all of the journal of the data directory `data`, and what was archived of it. An error
 /// means that it could not be read, not that something is wrong with what was read.
-pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
-    let mut report = Report {
+pub fn check(data: &Path, against: &VerifyOptions) -> Result<VerifyReport, JournalError> {
+    let mut report = VerifyReport {
         records: 0,
         batches: 0,
         segments: 0,
@@ -94,30 +94,30 @@ pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
         unfinished: None,
         problem: None,
     };
-    let mut watch = Watch::new(&against.keys);
-    let looked = look(data, against, &mut watch, &mut report);
+    let mut watch = SealWatch::new(&against.keys);
+    let looked = verify_records(data, against, &mut watch, &mut report);
     report.stretches = watch.stretches;
     match looked {
-        Err(Error::Damaged(problem)) => report.problem = Some(problem),
+        Err(JournalError::Damaged(problem)) => report.problem = Some(problem),
         done => done?,
     }
     Ok(report)
 }
 
 /// Fills `report`; what is wrong is an error.
-fn look(
+fn verify_records(
     data: &Path,
-    against: &Against,
-    watch: &mut Watch<'_>,
-    report: &mut Report,
-) -> Result<(), Error> {
-    let mut walk = Walk::begin_before(data, against.archive.as_deref(), 0)?;
-    let mut seal = match Summary::open(&place::journal_dir(data))? {
+    against: &VerifyOptions,
+    watch: &mut SealWatch<'_>,
+    report: &mut VerifyReport,
+) -> Result<(), JournalError> {
+    let mut walk = JournalWalk::begin_before(data, against.archive.as_deref(), 0)?;
+    let mut seal = match Summary::open(&data_dir::journal_dir(data))? {
         Some(mut summary) => Some(summary.check(&against.keys)?),
         None => None,
     };
     report.dropped = walk.base.map_or(0, |base| base.last);
-    let mut wanted = Wanted::new(against);
+    let mut wanted = ExpectedHeads::new(against);
     if walk.base.is_some_and(|base| base.after == walk.head.hash) {
         wanted.pass(walk.head);
     }
@@ -125,30 +125,32 @@ fn look(
         let step = walk.step();
         report.head = walk.head;
         match step? {
-            Step::Segment(header) => {
+            WalkStep::Segment(header) => {
                 report.segments += 1;
-                report.bytes += super::segment::HEADER;
+                report.bytes += super::segment::SEGMENT_HEADER_BYTES;
                 if report.segments == 1 && begins_late(&walk, against.archive.is_some(), &header) {
-                    return Err(Error::Damaged(before(&walk, header.first)));
+                    return Err(JournalError::Damaged(before(&walk, header.first)));
                 }
                 watch.segment(&header);
             }
-            Step::Batch(batch) => {
+            WalkStep::Batch(batch) => {
                 let sealed = watch.batch(&batch).map_err(|wrong| wrong.to_string());
                 sealed
                     .and_then(|()| follows(&walk))
-                    .map_err(|what| Error::Damaged(at(&walk, &batch, what)))?;
+                    .map_err(|what| JournalError::Damaged(at(&walk, &batch, what)))?;
                 report.batches += 1;
                 report.records += u64::from(batch.header.count);
                 report.bytes += batch.size;
                 let mut records = frame::each(batch.payload);
                 seal.take_if(|seal| {
-                    records.any(|(kind, bytes)| kind == frame::SEAL && bytes == seal.as_slice())
+                    records.any(|(kind, bytes)| {
+                        kind == frame::SUMMARY_SEAL_RECORD && bytes == seal.as_slice()
+                    })
                 });
             }
-            Step::End { unfinished } => {
+            WalkStep::End { unfinished } => {
                 let (segment, offset) = walk.position();
-                report.unfinished = unfinished.then_some(Unfinished { segment, offset });
+                report.unfinished = unfinished.then_some(UnfinishedBatch { segment, offset });
                 break;
             }
         }
@@ -156,22 +158,22 @@ fn look(
     }
     watch
         .end()
-        .map_err(|wrong| Error::Damaged(walk.wrong(wrong.to_string())))?;
+        .map_err(|wrong| JournalError::Damaged(walk.wrong(wrong.to_string())))?;
     if seal.is_some() {
-        return Err(Error::Damaged(unvouched(report.dropped)));
+        return Err(JournalError::Damaged(unvouched(report.dropped)));
     }
     wanted.settle(&walk, report)
 }
 
 /// Heads that have not been met yet.
-struct Wanted {
+struct ExpectedHeads {
     expected: Option<Head>,
     left: BTreeMap<u64, Vec<Hash>>,
     met: u64,
 }
 
-impl Wanted {
-    fn new(against: &Against) -> Self {
+impl ExpectedHeads {
+    fn new(against: &VerifyOptions) -> Self {
         let mut left: BTreeMap<u64, Vec<Hash>> = BTreeMap::new();
         for head in against.expected.iter().chain(&against.heads) {
             left.entry(head.seq).or_default().push(head.hash);
@@ -197,7 +199,7 @@ impl Wanted {
     }
 
     /// What is left is of what was dropped, or of what another process took away.
-    fn settle(mut self, walk: &Walk, report: &mut Report) -> Result<(), Error> {
+    fn settle(mut self, walk: &JournalWalk, report: &mut VerifyReport) -> Result<(), JournalError> {
         report.met = self.met;
         let oldest = report.head.seq - report.records;
         let unmet_expected = |expected: &Head| {
@@ -206,12 +208,12 @@ impl Wanted {
                 .is_some_and(|left| left.contains(&expected.hash))
         };
         if let Some(expected) = self.expected.filter(unmet_expected) {
-            return Err(Error::Damaged(unmet(walk, expected)));
+            return Err(JournalError::Damaged(unmet(walk, expected)));
         }
         let later = self.left.split_off(&oldest);
         report.passed_over = self.left.values().map(|hashes| hashes.len() as u64).sum();
         match later.into_iter().next() {
-            Some((seq, hashes)) => Err(Error::Damaged(unmet(
+            Some((seq, hashes)) => Err(JournalError::Damaged(unmet(
                 walk,
                 Head {
                     seq,
@@ -224,7 +226,7 @@ impl Wanted {
 }
 
 /// Whether segments before the first one that is there are missing.
-fn begins_late(walk: &Walk, archived: bool, header: &super::segment::Header) -> bool {
+fn begins_late(walk: &JournalWalk, archived: bool, header: &super::segment::SegmentHeader) -> bool {
     match walk.base {
         None => header.number != 1 || header.first != 1,
         Some(base) if archived && base.archived > 0 => header.first > base.archived,
@@ -233,7 +235,7 @@ fn begins_late(walk: &Walk, archived: bool, header: &super::segment::Header) -> 
 }
 
 /// Whether what is archived is what the summary stands for.
-fn follows(walk: &Walk) -> Result<(), String> {
+fn follows(walk: &JournalWalk) -> Result<(), String> {
     match walk.base {
         Some(base) if base.last == walk.head.seq && base.after != walk.head.hash => {
             Err("the archive ends with something else than what was dropped".to_owned())
@@ -243,9 +245,9 @@ fn follows(walk: &Walk) -> Result<(), String> {
 }
 
 /// What is wrong with the batch that the way has just passed.
-fn at(walk: &Walk, batch: &Batch, what: String) -> Problem {
+fn at(walk: &JournalWalk, batch: &Batch, what: String) -> JournalDamage {
     let (segment, offset) = walk.position();
-    Problem {
+    JournalDamage {
         segment,
         offset: offset - batch.size,
         seq: batch.header.first,
@@ -253,9 +255,9 @@ fn at(walk: &Walk, batch: &Batch, what: String) -> Problem {
     }
 }
 
-fn unvouched(last: u64) -> Problem {
+fn unvouched(last: u64) -> JournalDamage {
     let what = "no record of the journal vouches for this summary: it was changed or exchanged, or the journal's end was removed";
-    Problem {
+    JournalDamage {
         segment: summary::name(last),
         offset: 0,
         seq: last,
@@ -263,9 +265,9 @@ fn unvouched(last: u64) -> Problem {
     }
 }
 
-fn before(walk: &Walk, first: u64) -> Problem {
+fn before(walk: &JournalWalk, first: u64) -> JournalDamage {
     let what = "the segments before this one are missing".to_owned();
-    Problem {
+    JournalDamage {
         segment: walk.position().0,
         offset: 0,
         seq: first,
@@ -273,14 +275,14 @@ fn before(walk: &Walk, first: u64) -> Problem {
     }
 }
 
-fn unmet(walk: &Walk, expected: Head) -> Problem {
+fn unmet(walk: &JournalWalk, expected: Head) -> JournalDamage {
     let (segment, offset) = walk.position();
     if let Some(base) = walk.base.filter(|base| expected.seq < base.last) {
         let what = format!(
             "the records up to {} were dropped, and the expected head with them; keep a newer one",
             base.last
         );
-        return Problem {
+        return JournalDamage {
             segment: summary::name(base.last),
             offset: 0,
             seq: expected.seq,
@@ -293,7 +295,7 @@ fn unmet(walk: &Walk, expected: Head) -> Problem {
             "the journal ends here; records {seq} to {} were removed",
             expected.seq
         );
-        return Problem {
+        return JournalDamage {
             segment,
             offset,
             seq,
@@ -301,7 +303,7 @@ fn unmet(walk: &Walk, expected: Head) -> Problem {
         };
     }
     let what = "the expected head is not in this journal: it was rewritten up to this record, or is another journal's";
-    Problem {
+    JournalDamage {
         segment,
         offset,
         seq: expected.seq,

@@ -2,15 +2,15 @@
 //! when its wait is over.
 
 use super::chain::Head;
-use super::error::Error;
-use super::queue::{Inside, Queue, Space};
+use super::error::JournalError;
+use super::queue::{QueueInner, Space, WriteQueue};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum WaitGoal {
     /// This record is synced.
     Durable(u64),
     /// The journal is closed, in good order or not.
@@ -21,44 +21,46 @@ pub(super) enum Until {
     Writing,
 }
 
-impl Until {
+impl WaitGoal {
     /// The end of the wait, when it has come.
-    pub(super) fn answer(self, inside: &Inside) -> Option<Result<Head, Error>> {
+    pub(super) fn answer(self, inside: &QueueInner) -> Option<Result<Head, JournalError>> {
         let head = inside.health.head;
         let over = match self {
             Self::Durable(seq) => head.seq >= seq,
-            Self::Ended => matches!(inside.ended, Some(Error::Closed)),
+            Self::Ended => matches!(inside.ended, Some(JournalError::Closed)),
             Self::Writing => inside.ended.is_none() && inside.space == Space::Ample,
             Self::Failed => false,
         };
         match (&inside.ended, &inside.space, self) {
             _ if over => Some(Ok(head)),
-            (Some(Error::Closed), _, Self::Failed) => None,
+            (Some(JournalError::Closed), _, Self::Failed) => None,
             (Some(error), _, _) => Some(Err(error.clone())),
-            (None, Space::Gone(why), Self::Durable(_)) => Some(Err(Error::NoSpace(why.clone()))),
+            (None, Space::Gone(why), Self::Durable(_)) => {
+                Some(Err(JournalError::NoSpace(why.clone())))
+            }
             (None, _, _) => None,
         }
     }
 }
 
 /// A caller that waits.
-pub(super) struct Waiter {
+pub(super) struct SyncWaiter {
     pub(super) id: u64,
-    pub(super) until: Until,
+    pub(super) until: WaitGoal,
     pub(super) waker: Waker,
 }
 
 /// A wait. To be dropped at any time.
 #[must_use = "nobody waits until this is awaited"]
-pub(super) struct Waiting {
-    queue: Arc<Queue>,
-    until: Until,
+pub(super) struct SyncWait {
+    queue: Arc<WriteQueue>,
+    until: WaitGoal,
     id: Option<u64>,
     over: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(queue: &Arc<Queue>, until: Until) -> Self {
+impl SyncWait {
+    pub(super) fn new(queue: &Arc<WriteQueue>, until: WaitGoal) -> Self {
         Self {
             queue: Arc::clone(queue),
             until,
@@ -68,8 +70,8 @@ impl Waiting {
     }
 }
 
-impl Future for Waiting {
-    type Output = Result<Head, Error>;
+impl Future for SyncWait {
+    type Output = Result<Head, JournalError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -83,10 +85,10 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for SyncWait {
     fn drop(&mut self) {
         if let (Some(id), false) = (self.id, self.over) {
-            self.queue.leave(id);
+            self.queue.remove_waiter(id);
         }
     }
 }
@@ -95,13 +97,13 @@ impl Drop for Waiting {
 /// as it suits the writer.
 #[must_use = "what was queued is durable only once this says so"]
 pub struct Ticket {
-    queue: Arc<Queue>,
+    queue: Arc<WriteQueue>,
     seq: u64,
     awaited: bool,
 }
 
 impl Ticket {
-    pub(super) fn new(queue: &Arc<Queue>, seq: u64) -> Self {
+    pub(super) fn new(queue: &Arc<WriteQueue>, seq: u64) -> Self {
         Self {
             queue: Arc::clone(queue),
             seq,
@@ -118,9 +120,9 @@ impl Ticket {
     /// syncs what is queued at that time, at once or after the sync it is at. After
     /// [`Error::NoSpace`] it is still queued, and becomes durable when there is space: `until`
     /// its number says when.
-    pub async fn durable(mut self) -> Result<Head, Error> {
+    pub async fn durable(mut self) -> Result<Head, JournalError> {
         self.awaited = true;
-        Waiting::new(&self.queue, Until::Durable(self.seq)).await
+        SyncWait::new(&self.queue, WaitGoal::Durable(self.seq)).await
     }
 }
 

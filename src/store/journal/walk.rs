@@ -2,24 +2,24 @@
 //! way. Takes no lock and goes on where it ended, so it can follow a running writer.
 
 use super::chain::{Head, short};
-use super::error::{Error, Problem};
-use super::frame::{self, Batch, Found};
+use super::error::{JournalDamage, JournalError};
+use super::frame::{self, Batch, BatchScan};
 use super::summary::{self, Summary};
-use super::{archive, place, segment};
+use super::{archive, data_dir, segment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a place that looks wrong is looked at, in case it is being written.
-const LOOKS: u32 = 6;
+const MAX_LOOKS: u32 = 6;
 /// How long between two looks.
-const PAUSE: Duration = Duration::from_millis(25);
+const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// One step of the way.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum WalkStep {
     /// A segment begins.
-    Segment(segment::Header),
+    Segment(segment::SegmentHeader),
     /// A batch.
     Batch(Batch),
     /// The end, for now; `unfinished` when a batch was begun there.
@@ -27,18 +27,18 @@ pub(super) enum Step {
 }
 
 /// A way through the journal, up to some batch.
-pub(super) struct Walk {
+pub(super) struct JournalWalk {
     dir: PathBuf,
     /// Where segments are that were dropped.
     archive: Option<PathBuf>,
-    at: Option<At>,
+    at: Option<SegmentCursor>,
     /// The summary of what was dropped before.
-    pub(super) base: Option<summary::Header>,
+    pub(super) base: Option<summary::SummaryHeader>,
     /// Where the journal stands after the last step.
     pub(super) head: Head,
 }
 
-struct At {
+struct SegmentCursor {
     file: File,
     path: PathBuf,
     number: u64,
@@ -47,40 +47,40 @@ struct At {
 }
 
 /// What a look at the end of the way has shown.
-enum Look {
-    Step(Step),
-    Wrong(Problem),
+enum WalkLook {
+    Step(WalkStep),
+    Wrong(JournalDamage),
 }
 
 #[cfg(not(test))]
 fn pause() {
-    std::thread::sleep(PAUSE);
+    std::thread::sleep(LOOK_INTERVAL);
 }
 
 #[cfg(test)]
 fn pause() {
-    if PAUSES.get() {
-        std::thread::sleep(PAUSE);
+    if PAUSES_ENABLED.get() {
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
 #[cfg(test)]
 thread_local! {
-    static PAUSES: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
+    static PAUSES_ENABLED: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
 }
 
 /// Runs `check` on journals nobody writes to: looking again shows the same.
 #[cfg(test)]
 pub(super) fn without_pauses<T>(check: impl FnOnce() -> T) -> T {
-    PAUSES.set(false);
+    PAUSES_ENABLED.set(false);
     let checked = check();
-    PAUSES.set(true);
+    PAUSES_ENABLED.set(true);
     checked
 }
 
-impl Walk {
+impl JournalWalk {
     /// Begins at the oldest segment of the data directory `data`.
-    pub(super) fn begin(data: &Path) -> Result<Self, Error> {
+    pub(super) fn begin(data: &Path) -> Result<Self, JournalError> {
         Self::begin_before(data, None, 0)
     }
 
@@ -90,8 +90,8 @@ impl Walk {
         data: &Path,
         archive: Option<&Path>,
         seq: u64,
-    ) -> Result<Self, Error> {
-        let (dir, archive) = (place::journal_dir(data), archive.map(Path::to_owned));
+    ) -> Result<Self, JournalError> {
+        let (dir, archive) = (data_dir::journal_dir(data), archive.map(Path::to_owned));
         let mut walk = Self {
             dir,
             archive,
@@ -111,7 +111,7 @@ impl Walk {
             .map(|after| oldest.map_or(after, |oldest| oldest.min(after)))
             .or(oldest);
         let Some(first) = found.or(oldest) else {
-            return Err(Error::NoJournal(data.to_owned()));
+            return Err(JournalError::NoJournal(data.to_owned()));
         };
         let hash = walk
             .base
@@ -125,18 +125,18 @@ impl Walk {
     }
 
     /// The first records of all segments, archived ones before the others.
-    fn segments(&self) -> Result<Vec<u64>, Error> {
+    fn segments(&self) -> Result<Vec<u64>, JournalError> {
         let live = segment::list(&self.dir).map_err(|source| {
             if source.kind() == std::io::ErrorKind::NotFound {
-                return Error::NoJournal(self.dir.clone());
+                return JournalError::NoJournal(self.dir.clone());
             }
-            Error::io("read the journal directory", &self.dir, source)
+            JournalError::io("read the journal directory", &self.dir, source)
         })?;
         let Some(dir) = &self.archive else {
             return Ok(live);
         };
-        let mut all =
-            archive::list(dir).map_err(|source| Error::io("read the archive", dir, source))?;
+        let mut all = archive::list(dir)
+            .map_err(|source| JournalError::io("read the archive", dir, source))?;
         all.retain(|first| live.first().is_none_or(|oldest| first < oldest));
         all.extend(live);
         Ok(all)
@@ -161,9 +161,9 @@ impl Walk {
     }
 
     /// What is wrong here.
-    pub(super) fn wrong(&self, what: impl Into<String>) -> Problem {
+    pub(super) fn wrong(&self, what: impl Into<String>) -> JournalDamage {
         let (segment, offset) = self.position();
-        Problem {
+        JournalDamage {
             segment,
             offset,
             seq: self.head.seq + 1,
@@ -172,53 +172,57 @@ impl Walk {
     }
 
     /// Goes on by a batch, or into the next segment. [`Error::Damaged`] stays at the same place.
-    pub(super) fn step(&mut self) -> Result<Step, Error> {
+    pub(super) fn step(&mut self) -> Result<WalkStep, JournalError> {
         let mut looks = 1;
         loop {
             match self.look()? {
-                Look::Step(step) => return Ok(step),
-                Look::Wrong(problem) if looks >= LOOKS => return Err(Error::Damaged(problem)),
-                Look::Wrong(_) => pause(),
+                WalkLook::Step(step) => return Ok(step),
+                WalkLook::Wrong(problem) if looks >= MAX_LOOKS => {
+                    return Err(JournalError::Damaged(problem));
+                }
+                WalkLook::Wrong(_) => pause(),
             }
             looks += 1;
         }
     }
 
-    fn look(&mut self) -> Result<Look, Error> {
+    fn look(&mut self) -> Result<WalkLook, JournalError> {
         let Some(at) = &mut self.at else {
             return self.enter();
         };
         let found = frame::read(&at.file, at.offset, &self.head);
-        match found.map_err(|source| Error::io("read", &at.path, source))? {
-            Found::Whole(batch) => {
+        match found.map_err(|source| JournalError::io("read", &at.path, source))? {
+            BatchScan::Whole(batch) => {
                 at.offset += batch.size;
                 self.head = batch.head;
-                Ok(Look::Step(Step::Batch(batch)))
+                Ok(WalkLook::Step(WalkStep::Batch(batch)))
             }
-            Found::Bad(what) => Ok(Look::Wrong(self.wrong(what))),
-            Found::Partial => self.end(true),
-            Found::Nothing => self.end(false),
+            BatchScan::Bad(what) => Ok(WalkLook::Wrong(self.wrong(what))),
+            BatchScan::Partial => self.end(true),
+            BatchScan::Nothing => self.end(false),
         }
     }
 
     /// No whole batch stands here: the journal's end, a segment's end, or something is missing.
-    fn end(&mut self, unfinished: bool) -> Result<Look, Error> {
+    fn end(&mut self, unfinished: bool) -> Result<WalkLook, JournalError> {
         let Some(at) = &self.at else {
             return self.enter();
         };
         let next = self.segments()?.into_iter().find(|first| *first > at.first);
         match next {
-            None if unfinished || self.only_zeros()? => Ok(Look::Step(Step::End { unfinished })),
-            None => Ok(Look::Wrong(
+            None if unfinished || self.only_zeros()? => {
+                Ok(WalkLook::Step(WalkStep::End { unfinished }))
+            }
+            None => Ok(WalkLook::Wrong(
                 self.wrong("there is something after the last batch that is none"),
             )),
             Some(next) if next != self.head.seq + 1 => {
                 let what = format!(
                     "the next segment begins with record {next}; what is before it is missing"
                 );
-                Ok(Look::Wrong(self.wrong(what)))
+                Ok(WalkLook::Wrong(self.wrong(what)))
             }
-            Some(_) if self.remaining() > 0 => Ok(Look::Wrong(
+            Some(_) if self.remaining() > 0 => Ok(WalkLook::Wrong(
                 self.wrong("there is something after the last batch of a closed segment"),
             )),
             Some(_) => self.enter(),
@@ -226,11 +230,11 @@ impl Walk {
     }
 
     /// Opens the segment that begins after the head.
-    fn enter(&mut self) -> Result<Look, Error> {
+    fn enter(&mut self) -> Result<WalkLook, JournalError> {
         let mut path = self.dir.join(segment::name(self.head.seq + 1));
         let wrong = |what: String| {
             let segment = segment::name(self.head.seq + 1);
-            Ok(Look::Wrong(Problem {
+            Ok(WalkLook::Wrong(JournalDamage {
                 segment,
                 offset: 0,
                 seq: self.head.seq + 1,
@@ -250,12 +254,13 @@ impl Walk {
         if is_missing(&opened) {
             return wrong("the segment is missing".to_owned());
         }
-        let file = opened.map_err(|source| Error::io("read", &path, source))?;
-        let header =
-            match segment::read_header(&file).map_err(|source| Error::io("read", &path, source))? {
-                Ok(header) => header,
-                Err(what) => return wrong(what.to_owned()),
-            };
+        let file = opened.map_err(|source| JournalError::io("read", &path, source))?;
+        let header = match segment::read_header(&file)
+            .map_err(|source| JournalError::io("read", &path, source))?
+        {
+            Ok(header) => header,
+            Err(what) => return wrong(what.to_owned()),
+        };
         if header.first != self.head.seq + 1 {
             return wrong(format!(
                 "the segment's name and header differ: it begins with record {}",
@@ -281,24 +286,24 @@ impl Walk {
             }
         }
         self.head = header.head();
-        self.at = Some(At {
+        self.at = Some(SegmentCursor {
             file,
             path,
             number: header.number,
             first: header.first,
-            offset: segment::HEADER,
+            offset: segment::SEGMENT_HEADER_BYTES,
         });
-        Ok(Look::Step(Step::Segment(header)))
+        Ok(WalkLook::Step(WalkStep::Segment(header)))
     }
 
     /// Whether nothing but reserved space is left of the segment.
-    fn only_zeros(&self) -> Result<bool, Error> {
+    fn only_zeros(&self) -> Result<bool, JournalError> {
         let Some(at) = &self.at else { return Ok(true) };
         let mut buffer = vec![0; 64 << 10];
         let mut offset = at.offset;
         loop {
             let got = frame::read_up_to(&at.file, &mut buffer, offset)
-                .map_err(|source| Error::io("read", &at.path, source))?;
+                .map_err(|source| JournalError::io("read", &at.path, source))?;
             if got == 0 {
                 return Ok(true);
             }

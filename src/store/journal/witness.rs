@@ -2,17 +2,17 @@
 //! removed end and a whole journal exchanged for another (SECURITY §3G, G3).
 
 use super::chain::{Head, hex, unhex};
-use super::seal::{KeyId, Keys};
-use crate::mcp::json::{FROM_AGENT, Limits, Text};
+use super::seal::{KeyId, SealingKeys};
+use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, Text};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a line.
-const LONGEST: usize = 1 << 10;
-const LIMITS: Limits = Limits {
-    bytes: LONGEST,
-    ..FROM_AGENT
+const MAX_LINE_BYTES: usize = 1 << 10;
+const LINE_JSON_LIMITS: JsonLimits = JsonLimits {
+    bytes: MAX_LINE_BYTES,
+    ..AGENT_JSON_LIMITS
 };
 
 /// Where a journal stood at some time, and the seal of who said so.
@@ -27,7 +27,7 @@ pub struct Witness {
 
 /// What a head's seal proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
+pub enum HeadProof {
     /// It was made by a toolgate with the key.
     Sealed,
     /// It has no seal that can be checked.
@@ -40,7 +40,7 @@ pub enum Proof {
 
 /// A head as it is written.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct WitnessLine {
     seq: u64,
     hash: String,
     time: String,
@@ -56,7 +56,7 @@ fn words(head: Head, time: Timestamp) -> String {
 
 impl Witness {
     /// The head at `time`, sealed with the current one of `keys`.
-    pub(super) fn new(head: Head, time: Timestamp, keys: &Keys) -> Self {
+    pub(super) fn new(head: Head, time: Timestamp, keys: &SealingKeys) -> Self {
         let seal = keys
             .current
             .as_ref()
@@ -66,7 +66,7 @@ impl Witness {
 
     /// As one line of JSON, without its end.
     pub fn line(&self) -> String {
-        let line = Line {
+        let line = WitnessLine {
             seq: self.head.seq,
             hash: hex(&self.head.hash),
             time: self.time.to_string(),
@@ -78,7 +78,7 @@ impl Witness {
 
     /// The head in `line`; none when it holds none.
     pub fn read(line: &[u8]) -> Option<Self> {
-        let line: Line = Text::read(Bytes::copy_from_slice(line), &LIMITS)
+        let line: WitnessLine = Text::read(Bytes::copy_from_slice(line), &LINE_JSON_LIMITS)
             .ok()?
             .parse()
             .ok()?;
@@ -98,15 +98,15 @@ impl Witness {
     }
 
     /// What its seal proves.
-    pub fn proof(&self, keys: &Keys) -> Proof {
+    pub fn proof(&self, keys: &SealingKeys) -> HeadProof {
         let Some((id, seal)) = &self.seal else {
-            return Proof::Bare;
+            return HeadProof::Bare;
         };
         match keys.of(*id) {
-            Some(key) if key.sealed_head(&words(self.head, self.time), seal) => Proof::Sealed,
-            Some(_) => Proof::Forged,
-            None if keys.is_empty() || keys.lost.contains(id) => Proof::Bare,
-            None => Proof::Unknown(*id),
+            Some(key) if key.sealed_head(&words(self.head, self.time), seal) => HeadProof::Sealed,
+            Some(_) => HeadProof::Forged,
+            None if keys.is_empty() || keys.lost.contains(id) => HeadProof::Bare,
+            None => HeadProof::Unknown(*id),
         }
     }
 }

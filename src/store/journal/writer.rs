@@ -1,16 +1,16 @@
 //! The one thread that writes: everything queued becomes one batch and one write; one sync answers
 //! all who wait.
 
-use super::Options;
+use super::JournalOptions;
 use super::chain::{Hash, Head};
-use super::error::{Error, Stop};
-use super::frame::{Frame, REKEYED};
-use super::item::Group;
+use super::data_dir::DataDir;
+use super::error::{JournalError, WriteFailure};
+use super::frame::{Frame, REKEYED_RECORD};
+use super::item::RecordGroup;
 use super::medium::{Medium, Wrap};
-use super::place::Place;
-use super::queue::{Queue, Space, Work};
+use super::queue::{Space, WriteJob, WriteQueue};
 use super::recovery::{Recovered, Tail};
-use super::seal::{Key, KeyId, Keys, Rekeyed};
+use super::seal::{KeyId, Rekeyed, SealingKey, SealingKeys};
 use super::segment;
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// When this part of what is reserved ahead is used, more is reserved.
-const STEP: u64 = 8;
+const RESERVE_DIVISOR: u64 = 8;
 
 /// The writer.
 pub(super) struct Writer {
-    place: Place,
-    options: Options,
+    place: DataDir,
+    options: JournalOptions,
     wrap: Wrap,
     epoch: u64,
-    keys: Keys,
+    keys: SealingKeys,
     medium: Box<dyn Medium>,
     number: u64,
     offset: u64,
@@ -45,17 +45,21 @@ pub(super) struct Writer {
 }
 
 /// How the writer's journal is written.
-pub(super) struct Setting {
-    pub(super) options: Options,
+pub(super) struct WriterSetup {
+    pub(super) options: JournalOptions,
     pub(super) wrap: Wrap,
-    pub(super) keys: Keys,
+    pub(super) keys: SealingKeys,
     pub(super) epoch: u64,
 }
 
 impl Writer {
     /// A writer that goes on where `recovered` says, or begins the first segment.
-    pub(super) fn new(place: Place, setting: Setting, recovered: Recovered) -> Result<Self, Error> {
-        let Setting {
+    pub(super) fn new(
+        place: DataDir,
+        setting: WriterSetup,
+        recovered: Recovered,
+    ) -> Result<Self, JournalError> {
+        let WriterSetup {
             options,
             wrap,
             keys,
@@ -66,13 +70,13 @@ impl Writer {
             keys.of(key).is_some() || keys.sealing().is_some() && keys.lost.contains(&key)
         };
         if let Some(key) = last.filter(|last| !may_seal(*last)) {
-            return Err(Error::KeyMissing {
+            return Err(JournalError::KeyMissing {
                 dir: place.dir.clone(),
                 key,
             });
         }
-        let failed = |source: Stop, dir: &std::path::Path| {
-            Error::io("begin to write a journal in", dir, source.into())
+        let failed = |source: WriteFailure, dir: &std::path::Path| {
+            JournalError::io("begin to write a journal in", dir, source.into())
         };
         let tail = match recovered.tail {
             Some(tail) => tail,
@@ -110,7 +114,11 @@ impl Writer {
     /// Where another key than `last` is to seal from here on, or none any more, a record says so,
     /// durably. Sealed batches stand in segments that are marked for them, and `header` is the
     /// last one's.
-    fn rekey(&mut self, last: Option<KeyId>, header: &segment::Header) -> Result<(), Stop> {
+    fn rekey(
+        &mut self,
+        last: Option<KeyId>,
+        header: &segment::SegmentHeader,
+    ) -> Result<(), WriteFailure> {
         let current = self.keys.sealing();
         if last == current {
             return Ok(());
@@ -122,13 +130,16 @@ impl Writer {
             key,
             previous,
         };
-        let words = serde_json::to_vec(&words).map_err(|error| Stop::Failed(error.into()))?;
+        let words =
+            serde_json::to_vec(&words).map_err(|error| WriteFailure::Failed(error.into()))?;
         if current.is_some() && !header.sealed {
             // No two segments begin with the same record.
-            if self.offset == segment::HEADER {
-                self.tell(&words, None)?;
+            if self.offset == segment::SEGMENT_HEADER_BYTES {
+                self.write_rekeyed(&words, None)?;
             }
-            self.turn(&segment::Header::after(self.number, self.head, self.epoch).sealing(last))?;
+            self.start_segment(
+                &segment::SegmentHeader::after(self.number, self.head, self.epoch).sealing(last),
+            )?;
         }
         // That nothing is sealed any more is sealed, too.
         let key = self
@@ -136,7 +147,7 @@ impl Writer {
             .current
             .clone()
             .or_else(|| self.keys.of(last?).cloned());
-        self.tell(&words, key.as_ref())?;
+        self.write_rekeyed(&words, key.as_ref())?;
         if let Some(key) = current {
             tracing::warn!(%key, head = %self.head, "from here on the ledger is sealed with this key; keep the head elsewhere");
         } else {
@@ -146,13 +157,17 @@ impl Writer {
     }
 
     /// Writes a record of another key, alone in its batch and durably.
-    fn tell(&mut self, words: &[u8], key: Option<&Key>) -> Result<(), Stop> {
-        let group = Group::of(REKEYED, words);
+    fn write_rekeyed(
+        &mut self,
+        words: &[u8],
+        key: Option<&SealingKey>,
+    ) -> Result<(), WriteFailure> {
+        let group = RecordGroup::of(REKEYED_RECORD, words);
         let mut frame = Frame::new();
         frame.add(&group.bytes, group.count);
         let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
         self.medium.write(sealed, self.offset)?;
-        self.medium.sync().map_err(Stop::Failed)?;
+        self.medium.sync().map_err(WriteFailure::Failed)?;
         self.offset += sealed.len() as u64;
         (self.head, self.synced, self.reserved) = (head, head.seq, self.offset);
         Ok(())
@@ -170,7 +185,7 @@ impl Writer {
 
     /// Writes `work`, and syncs when a caller waits for that or it is due. What does not fit on the
     /// disk goes back to the queue, unless that is closing.
-    fn work(&mut self, queue: &Queue, work: &mut Work) -> Result<(), Stop> {
+    fn work(&mut self, queue: &WriteQueue, work: &mut WriteJob) -> Result<(), WriteFailure> {
         let look = work.closing || self.again.is_none_or(|again| again <= Clock.steady());
         if look {
             self.space = Space::Ample;
@@ -183,7 +198,7 @@ impl Writer {
             }
             match self.append(queue, frame) {
                 Ok(()) => frame.clear(),
-                Err(Stop::Full(error)) if !work.closing => {
+                Err(WriteFailure::Full(error)) if !work.closing => {
                     self.space = Space::Gone(error.to_string());
                     break;
                 }
@@ -211,12 +226,13 @@ impl Writer {
     }
 
     /// Writes `frame` as the next batch; or nothing of it.
-    fn append(&mut self, queue: &Queue, frame: &mut Frame) -> Result<(), Stop> {
-        let is_long = self.offset >= self.options.segment_bytes && self.offset > segment::HEADER;
+    fn append(&mut self, queue: &WriteQueue, frame: &mut Frame) -> Result<(), WriteFailure> {
+        let is_long = self.offset >= self.options.segment_bytes
+            && self.offset > segment::SEGMENT_HEADER_BYTES;
         if is_long && self.space == Space::Ample {
             match self.rotate(queue) {
                 // The old segment takes what fits into its reserve.
-                Err(Stop::Full(error)) => self.space = Space::Low(error.to_string()),
+                Err(WriteFailure::Full(error)) => self.space = Space::Low(error.to_string()),
                 done => done?,
             }
         }
@@ -224,14 +240,14 @@ impl Writer {
         let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
         let bytes = sealed.len() as u64;
         let end = self.offset + bytes;
-        if let Err(stop) = self.fit(end) {
+        if let Err(stop) = self.ensure_space(end) {
             frame.reopen();
             return Err(stop);
         }
         if let Err(error) = self.medium.write(sealed, self.offset) {
             frame.reopen();
             // What was written of it must not stand before the batch that comes in its place.
-            self.medium.cut(self.offset).map_err(Stop::Failed)?;
+            self.medium.cut(self.offset).map_err(WriteFailure::Failed)?;
             self.reserved = self.offset;
             return Err(error.into());
         }
@@ -245,13 +261,13 @@ impl Writer {
     }
 
     /// Sees to it that the segment can be written up to `end`.
-    fn fit(&mut self, end: u64) -> Result<(), Stop> {
+    fn ensure_space(&mut self, end: u64) -> Result<(), WriteFailure> {
         self.keep_ahead(end)?;
         match &self.space {
             Space::Low(why) | Space::Gone(why)
                 if self.options.reserve_bytes > 0 && end > self.reserved =>
             {
-                Err(Stop::Full(io::Error::new(
+                Err(WriteFailure::Full(io::Error::new(
                     io::ErrorKind::StorageFull,
                     why.clone(),
                 )))
@@ -262,14 +278,17 @@ impl Writer {
 
     /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight
     /// have to fit into that.
-    fn keep_ahead(&mut self, end: u64) -> Result<(), Stop> {
+    fn keep_ahead(&mut self, end: u64) -> Result<(), WriteFailure> {
         let ahead = self.options.reserve_bytes;
-        if ahead == 0 || self.space != Space::Ample || end + ahead - ahead / STEP <= self.reserved {
+        if ahead == 0
+            || self.space != Space::Ample
+            || end + ahead - ahead / RESERVE_DIVISOR <= self.reserved
+        {
             return Ok(());
         }
-        match self.medium.reserve(end + ahead).map_err(Stop::from) {
+        match self.medium.reserve(end + ahead).map_err(WriteFailure::from) {
             Ok(()) => self.reserved = end + ahead,
-            Err(Stop::Full(error)) => self.space = Space::Low(error.to_string()),
+            Err(WriteFailure::Full(error)) => self.space = Space::Low(error.to_string()),
             Err(stop) => return Err(stop),
         }
         Ok(())
@@ -277,13 +296,13 @@ impl Writer {
 
     /// An error here is final, whatever it says: after a failed sync nobody knows what is on the
     /// disk.
-    fn sync(&mut self, queue: &Queue) -> Result<(), Stop> {
+    fn sync(&mut self, queue: &WriteQueue) -> Result<(), WriteFailure> {
         self.due = None;
         if self.unsynced == 0 {
             return Ok(());
         }
         let start = Clock.steady();
-        self.medium.sync().map_err(Stop::Failed)?;
+        self.medium.sync().map_err(WriteFailure::Failed)?;
         let took = Clock.steady().saturating_sub(start);
         self.unsynced = 0;
         self.synced = self.head.seq;
@@ -293,12 +312,12 @@ impl Writer {
 
     /// Closes the segment and begins the next one, which is made first: without space for it,
     /// nothing changes.
-    fn rotate(&mut self, queue: &Queue) -> Result<(), Stop> {
+    fn rotate(&mut self, queue: &WriteQueue) -> Result<(), WriteFailure> {
         self.sync(queue)?;
         failpoint::reached("rotate");
-        let header = segment::Header::after(self.number, self.head, self.epoch);
+        let header = segment::SegmentHeader::after(self.number, self.head, self.epoch);
         let key = self.keys.sealing();
-        self.turn(&if key.is_some() {
+        self.start_segment(&if key.is_some() {
             header.sealing(key)
         } else {
             header
@@ -308,9 +327,9 @@ impl Writer {
     }
 
     /// Closes the segment and begins the one with `header`.
-    fn turn(&mut self, header: &segment::Header) -> Result<(), Stop> {
+    fn start_segment(&mut self, header: &segment::SegmentHeader) -> Result<(), WriteFailure> {
         let next = (self.wrap)(segment::prepare(&self.place.dir, header)?);
-        let reserved = segment::HEADER + self.options.reserve_bytes;
+        let reserved = segment::SEGMENT_HEADER_BYTES + self.options.reserve_bytes;
         if self.options.reserve_bytes > 0
             && let Err(error) = next.reserve(reserved)
         {
@@ -321,24 +340,25 @@ impl Writer {
         self.close()?;
         segment::publish(&self.place.dir, header)?;
         self.medium = next;
-        (self.number, self.offset, self.reserved) = (header.number, segment::HEADER, reserved);
+        (self.number, self.offset, self.reserved) =
+            (header.number, segment::SEGMENT_HEADER_BYTES, reserved);
         self.head = header.head();
         Ok(())
     }
 
     /// Gives back what is reserved, durably: after a closed segment's last batch nothing may stand.
-    fn close(&mut self) -> Result<(), Stop> {
-        self.medium.cut(self.offset).map_err(Stop::Failed)?;
+    fn close(&mut self) -> Result<(), WriteFailure> {
+        self.medium.cut(self.offset).map_err(WriteFailure::Failed)?;
         self.reserved = self.offset;
-        self.medium.sync().map_err(Stop::Failed)
+        self.medium.sync().map_err(WriteFailure::Failed)
     }
 }
 
 /// Begins the first segment.
-fn first(place: &Place, epoch: u64, keys: &Keys) -> Result<Tail, Stop> {
+fn first(place: &DataDir, epoch: u64, keys: &SealingKeys) -> Result<Tail, WriteFailure> {
     let mut chain: Hash = [0; 32];
-    getrandom::fill(&mut chain).map_err(|error| Stop::Failed(io::Error::other(error)))?;
-    let header = segment::Header {
+    getrandom::fill(&mut chain).map_err(|error| WriteFailure::Failed(io::Error::other(error)))?;
+    let header = segment::SegmentHeader {
         number: 1,
         first: 1,
         epoch,
@@ -351,15 +371,15 @@ fn first(place: &Place, epoch: u64, keys: &Keys) -> Result<Tail, Stop> {
     Ok(Tail {
         file,
         header,
-        offset: segment::HEADER,
+        offset: segment::SEGMENT_HEADER_BYTES,
         head: header.head(),
     })
 }
 
 /// Writes what `queue` holds until it is closed or writing fails.
-pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
+pub(super) fn run(mut writer: Writer, queue: &Arc<WriteQueue>) {
     let alarm = Alarm(Arc::clone(queue));
-    let mut work = Work {
+    let mut work = WriteJob {
         frames: Vec::new(),
         wanted: 0,
         closing: false,
@@ -380,10 +400,10 @@ pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
         tracing::info!(%head, "the journal is closed");
     }
     let reason = match result.map_err(io::Error::from) {
-        Ok(()) => Error::Closed,
-        Err(error) => Error::Poisoned(error.to_string().into()),
+        Ok(()) => JournalError::Closed,
+        Err(error) => JournalError::Poisoned(error.to_string().into()),
     };
-    queue.end(
+    queue.fail_waiters(
         &reason,
         work.frames
             .iter()
@@ -393,11 +413,11 @@ pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
 }
 
 /// Dropped only by a panic.
-struct Alarm(Arc<Queue>);
+struct Alarm(Arc<WriteQueue>);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
         self.0
-            .end(&Error::Poisoned("its writer panicked".into()), 0);
+            .fail_waiters(&JournalError::Poisoned("its writer panicked".into()), 0);
     }
 }

@@ -55,7 +55,7 @@ fn what_was_put_is_what_is_got() {
         bodies[2],
         "another process finds it"
     );
-    let longer = Bytes::from(vec![0; usize::try_from(LONGEST).unwrap() + 1]);
+    let longer = Bytes::from(vec![0; usize::try_from(MAX_RESULT_BYTES).unwrap() + 1]);
     assert_eq!(
         results.put(&longer).unwrap_err().kind(),
         io::ErrorKind::FileTooLarge
@@ -110,14 +110,14 @@ fn many_may_put_the_same() {
 
 #[test]
 fn what_nobody_needs_is_removed_once_it_is_old() {
-    const HOUR: Duration = Duration::from_hours(1);
+    const ONE_HOUR: Duration = Duration::from_hours(1);
     let temp = tempfile::tempdir().unwrap();
     let results = Results::open(temp.path()).unwrap();
     let bodies = [b"needed".as_slice(), b"young", b"found again", b"old"].map(Bytes::from_static);
     let digests = bodies.each_ref().map(|body| results.put(body).unwrap());
     let unfinished = results.path(&digests[0]).with_extension("unfinished");
     std::fs::write(&unfinished, b"half").unwrap();
-    let past: SystemTime = Clock.wall().checked_sub(2 * HOUR).unwrap().into();
+    let past: SystemTime = Clock.wall().checked_sub(2 * ONE_HOUR).unwrap().into();
     for path in [0, 2, 3]
         .map(|n| results.path(&digests[n]))
         .iter()
@@ -132,7 +132,9 @@ fn what_nobody_needs_is_removed_once_it_is_old() {
     }
     results.put(&bodies[2]).unwrap();
     assert_eq!(
-        results.sweep(HOUR, |digest| *digest == digests[0]).unwrap(),
+        results
+            .sweep(ONE_HOUR, |digest| *digest == digests[0])
+            .unwrap(),
         2
     );
     let mut left = files(&results);

@@ -3,30 +3,30 @@
 //! numbers.
 
 use super::Millis;
-use super::claim::Phase;
+use super::claim::ClaimPhase;
 use super::event::Charge;
 use crate::model::ids::{ActionId, ToolName};
 pub use crate::model::rate::Rate;
-use crate::model::task::State;
+use crate::model::task::TaskState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Millionths of a unit of cost.
-pub const MICROS: u64 = 1_000_000;
+pub const MICROS_PER_UNIT: u64 = 1_000_000;
 /// Calls of a task that the loop detector sees.
-pub const HISTORY: usize = 32;
+pub const MAX_SEEN_CALLS: usize = 32;
 /// Calls with side effects that a task can name.
-pub const EVIDENCE: usize = 32;
+pub const MAX_EVIDENCE_CALLS: usize = 32;
 /// Tools that a task counts one by one; more share one count.
-const TOOLS: usize = 256;
+const MAX_COUNTED_TOOLS: usize = 256;
 /// So many times its calls at once never happen within what a rate looks at.
-const UNREACHED: u64 = 1 << 24;
-/// Where the tools beyond [`TOOLS`] are counted.
-const OTHERS: &str = "*";
+const UNREACHED_BURST_FACTOR: u64 = 1 << 24;
+/// Where the tools beyond [`MAX_COUNTED_TOOLS`] are counted.
+const OTHER_TOOLS_KEY: &str = "*";
 
 /// What a task may use, and each tool within it. Absent: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// Judged calls that reached this step.
     pub steps: Option<u64>,
     /// Calls sent.
@@ -57,7 +57,7 @@ pub struct Price {
 
 /// A task, as far as budgets and the loop detector go.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
+pub struct TaskUsage {
     /// When its first call was judged.
     pub began: Millis,
     /// When it last did anything.
@@ -74,12 +74,12 @@ pub struct Task {
     #[serde(default)]
     pub failures_in_a_row: u64,
     /// By tool.
-    pub tools: BTreeMap<ToolName, Use>,
+    pub tools: BTreeMap<ToolName, ToolUsage>,
     /// The last calls, oldest first.
-    pub history: Vec<Seen>,
+    pub history: Vec<SeenCall>,
     /// Where it is in its work; none until its agent says so or something is done.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub state: Option<State>,
+    pub state: Option<TaskState>,
     /// Its last calls with side effects that ran or may have, oldest first (003-76).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub evidence: Vec<ActionId>,
@@ -87,7 +87,7 @@ pub struct Task {
 
 /// How a task has used one tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Use {
+pub struct ToolUsage {
     /// Calls reserved or sent.
     pub calls: u64,
     /// When, at the rate that was in force, the next call would be due.
@@ -96,7 +96,7 @@ pub struct Use {
 
 /// One call as the loop detector remembers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SeenCall {
     /// Tool and arguments.
     pub call: u64,
     /// What came of it: the answer's digest, or the refusal's code.
@@ -179,15 +179,15 @@ pub struct Exceeded {
     pub after: Option<u64>,
 }
 
-impl Limits {
+impl BudgetLimits {
     /// Whether one more call at `price` fits; what is left before it.
     pub fn admit(
         &self,
-        task: Option<&Task>,
+        task: Option<&TaskUsage>,
         price: &Price,
         now: Millis,
     ) -> Result<Remaining, Exceeded> {
-        let fresh = Task::new(now);
+        let fresh = TaskUsage::new(now);
         let task = task.unwrap_or(&fresh);
         let used = task.used(&price.tool);
         let remaining = self.remaining(task, &price.tool, now);
@@ -222,7 +222,7 @@ impl Limits {
     }
 
     /// What is left of `task` for a call of `tool`.
-    pub fn remaining(&self, task: &Task, tool: &ToolName, now: Millis) -> Remaining {
+    pub fn remaining(&self, task: &TaskUsage, tool: &ToolName, now: Millis) -> Remaining {
         let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
         Remaining {
             steps: left(self.steps, task.steps),
@@ -239,8 +239,8 @@ impl Limits {
     #[must_use]
     pub fn only_counted(&self) -> Self {
         let rate = self.rate.map(|Rate { calls, per }| Rate {
-            calls: calls.saturating_mul(UNREACHED),
-            per: per.saturating_mul(UNREACHED),
+            calls: calls.saturating_mul(UNREACHED_BURST_FACTOR),
+            per: per.saturating_mul(UNREACHED_BURST_FACTOR),
         });
         Self {
             rate,
@@ -259,7 +259,7 @@ impl Limits {
     }
 }
 
-impl Task {
+impl TaskUsage {
     /// A task that begins.
     pub fn new(now: Millis) -> Self {
         Self {
@@ -270,11 +270,12 @@ impl Task {
     }
 
     /// How it has used `tool`.
-    pub fn used(&self, tool: &ToolName) -> Use {
-        let tool = self
-            .tools
-            .get(tool)
-            .or_else(|| self.tools.get(OTHERS).filter(|_| self.tools.len() > TOOLS));
+    pub fn used(&self, tool: &ToolName) -> ToolUsage {
+        let tool = self.tools.get(tool).or_else(|| {
+            self.tools
+                .get(OTHER_TOOLS_KEY)
+                .filter(|_| self.tools.len() > MAX_COUNTED_TOOLS)
+        });
         tool.copied().unwrap_or_default()
     }
 
@@ -303,12 +304,12 @@ impl Task {
         }
     }
 
-    pub(super) fn note(&mut self, failed: bool, seen: Option<Seen>, now: Millis) {
+    pub(super) fn note(&mut self, failed: bool, seen: Option<SeenCall>, now: Millis) {
         self.failures += u64::from(failed);
         self.failures_in_a_row += u64::from(failed);
         self.last = self.last.max(now);
         if let Some(seen) = seen {
-            let surplus = (self.history.len() + 1).saturating_sub(HISTORY);
+            let surplus = (self.history.len() + 1).saturating_sub(MAX_SEEN_CALLS);
             self.history.drain(..surplus);
             self.history.push(seen);
         }
@@ -321,25 +322,25 @@ impl Task {
 
     /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did
     /// not.
-    pub(super) fn prove(&mut self, action: ActionId, phase: &Phase) {
+    pub(super) fn prove(&mut self, action: ActionId, phase: &ClaimPhase) {
         self.evidence.retain(|known| *known != action);
         match phase {
-            Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned => {
-                let surplus = (self.evidence.len() + 1).saturating_sub(EVIDENCE);
+            ClaimPhase::Completed(_) | ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => {
+                let surplus = (self.evidence.len() + 1).saturating_sub(MAX_EVIDENCE_CALLS);
                 self.evidence.drain(..surplus);
                 self.evidence.push(action);
             }
-            Phase::Dispatching
-            | Phase::AwaitingInput { .. }
-            | Phase::NotSent
-            | Phase::Failed { .. } => {}
+            ClaimPhase::Dispatching
+            | ClaimPhase::AwaitingInput { .. }
+            | ClaimPhase::NotSent
+            | ClaimPhase::Failed { .. } => {}
         }
     }
 
-    fn tool(&mut self, tool: &str) -> &mut Use {
-        let known = self.tools.contains_key(tool) || self.tools.len() < TOOLS;
+    fn tool(&mut self, tool: &str) -> &mut ToolUsage {
+        let known = self.tools.contains_key(tool) || self.tools.len() < MAX_COUNTED_TOOLS;
         self.tools
-            .entry(ToolName::new(if known { tool } else { OTHERS }))
+            .entry(ToolName::new(if known { tool } else { OTHER_TOOLS_KEY }))
             .or_default()
     }
 }

@@ -24,7 +24,7 @@ pub struct Claim {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub answered: Vec<Option<Digest>>,
     /// How far it got.
-    pub phase: Phase,
+    pub phase: ClaimPhase,
     /// When its intent was decided.
     pub began: Millis,
     /// When it came to its phase.
@@ -54,7 +54,7 @@ pub struct Claim {
 /// How far a claim got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum ClaimPhase {
     /// The intent is decided; the call may be on its way.
     Dispatching,
     /// The server asks for input; the rounds so far, and what it asked. Not an end.
@@ -128,7 +128,7 @@ impl Stored {
 
 /// How a key stands for a call that names it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum ClaimStatus {
     /// It may be claimed.
     Open {
         /// Which attempt it is, from 1.
@@ -150,7 +150,7 @@ pub enum Standing {
     Expired,
 }
 
-impl Phase {
+impl ClaimPhase {
     /// The answer in it.
     pub fn stored(&self) -> Option<&Stored> {
         match self {
@@ -221,19 +221,19 @@ impl Phase {
 
 /// How the key of `claim` stands for a call with `fingerprint`; `round`: SHA-256 of what it answers
 /// a server that asked.
-pub fn standing(
+pub fn claim_status(
     claim: Option<&Claim>,
     fingerprint: &Digest,
     round: Option<&Digest>,
     now: Millis,
-) -> Standing {
+) -> ClaimStatus {
     let Some(claim) = claim else {
-        return Standing::Open {
+        return ClaimStatus::Open {
             attempt: 1,
             round: 0,
         };
     };
-    let again = Standing::Open {
+    let again = ClaimStatus::Open {
         attempt: claim.attempt + 1,
         round: 0,
     };
@@ -242,52 +242,54 @@ pub fn standing(
     if claim.is_released() {
         return match age {
             Age::Fresh | Age::Remembered if claim.answered.is_empty() => again,
-            Age::Fresh | Age::Remembered if claim.fingerprint != *fingerprint => Standing::Conflict,
+            Age::Fresh | Age::Remembered if claim.fingerprint != *fingerprint => {
+                ClaimStatus::Conflict
+            }
             // That a later round did not run says nothing of this one.
-            Age::Fresh | Age::Remembered if was_answered => Standing::Unknown(claim.action),
+            Age::Fresh | Age::Remembered if was_answered => ClaimStatus::Unknown(claim.action),
             Age::Fresh | Age::Remembered | Age::Forgotten => again,
         };
     }
     match age {
         Age::Forgotten => {
-            return Standing::Open {
+            return ClaimStatus::Open {
                 attempt: 1,
                 round: 0,
             };
         }
-        Age::Remembered => return Standing::Expired,
+        Age::Remembered => return ClaimStatus::Expired,
         Age::Fresh => {}
     }
     if claim.fingerprint != *fingerprint {
-        return Standing::Conflict;
+        return ClaimStatus::Conflict;
     }
     match &claim.phase {
-        Phase::Dispatching => Standing::InFlight(claim.action),
-        Phase::AwaitingInput { round: asked, .. }
+        ClaimPhase::Dispatching => ClaimStatus::InFlight(claim.action),
+        ClaimPhase::AwaitingInput { round: asked, .. }
             if round.is_some()
                 && round != claim.brought.as_ref()
                 && !was_answered
-                && claim.answered.len() < MOST_ROUNDS =>
+                && claim.answered.len() < MAX_ROUNDS =>
         {
-            Standing::Open {
+            ClaimStatus::Open {
                 attempt: claim.attempt,
                 round: *asked,
             }
         }
-        Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
-        Phase::Completed(stored)
-        | Phase::Failed {
+        ClaimPhase::AwaitingInput { asked, .. } => ClaimStatus::Asked(asked.clone()),
+        ClaimPhase::Completed(stored)
+        | ClaimPhase::Failed {
             answer: Some(stored),
             ..
-        } => Standing::Ended(stored.clone()),
-        Phase::NotSent | Phase::Failed { answer: None, .. } => again,
-        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
+        } => ClaimStatus::Ended(stored.clone()),
+        ClaimPhase::NotSent | ClaimPhase::Failed { answer: None, .. } => again,
+        ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => ClaimStatus::Unknown(claim.action),
     }
 }
 
 /// Rounds of input that one call may have: what each brought is remembered. After these its last
 /// question stands.
-pub const MOST_ROUNDS: usize = 256;
+pub const MAX_ROUNDS: usize = 256;
 
 /// How old a claim is, seen from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,7 +332,7 @@ impl Claim {
             answered: before
                 .map(|before| before.answered_before(intended))
                 .unwrap_or_default(),
-            phase: Phase::Dispatching,
+            phase: ClaimPhase::Dispatching,
             began: intended.at,
             changed: intended.at,
             ttl: intended.ttl,
@@ -376,7 +378,9 @@ impl Claim {
     pub fn is_released(&self) -> bool {
         matches!(
             self.phase,
-            Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. }
+            ClaimPhase::NotSent
+                | ClaimPhase::Failed { again: true, .. }
+                | ClaimPhase::Failed { answer: None, .. }
         )
     }
 
@@ -385,7 +389,10 @@ impl Claim {
     pub fn age(&self, now: Millis) -> Age {
         let replayed = self.changed.saturating_add(self.ttl);
         match now {
-            _ if !self.phase.is_final() || self.phase == Phase::Abandoned || now < replayed => {
+            _ if !self.phase.is_final()
+                || self.phase == ClaimPhase::Abandoned
+                || now < replayed =>
+            {
                 Age::Fresh
             }
             now if now < replayed.saturating_add(self.keep) => Age::Remembered,

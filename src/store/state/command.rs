@@ -1,19 +1,19 @@
 //! What a store can be asked to do. Domain commands, so that each shell makes one transaction of
 //! each.
 
-use super::Place;
-use super::budget::{Limits, Price, Seen};
-use super::claim::Phase;
+use super::StoreKeys;
+use super::budget::{BudgetLimits, Price, SeenCall};
+use super::claim::ClaimPhase;
 use super::digest::Digest;
 use super::event::{Charge, Evidence};
-use super::hold::Question;
+use super::hold::HoldQuestion;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::model::task::State;
+use crate::model::task::TaskState;
 
 /// A command.
 #[derive(Debug, Clone)]
-pub enum Command {
+pub enum StoreCommand {
     /// Step 12: claim the key, reserve, and use the token, or do nothing.
     Begin(Box<Intent>),
     /// Step 15, or what comes later: what became of a claim.
@@ -27,10 +27,10 @@ pub enum Command {
         /// The task.
         task: Digest,
         /// Where it says it is.
-        state: State,
+        state: TaskState,
     },
     /// Step 10: hold a call until operators decide.
-    Hold(Box<Ask>),
+    Hold(Box<HoldRequest>),
     /// An operator's word on a held call.
     Decide(Decide),
     /// A session begins anew: `token` and every token before it are stale.
@@ -68,7 +68,7 @@ pub struct Intent {
     /// this.
     pub hold: Option<Digest>,
     /// What the task may use.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What the call asks for.
     pub price: Price,
     /// What the ledger knows so far.
@@ -83,7 +83,7 @@ pub struct Settle {
     /// The call that holds it.
     pub action: ActionId,
     /// What it becomes.
-    pub phase: Phase,
+    pub phase: ClaimPhase,
     /// How we know.
     pub evidence: Evidence,
     /// What it really cost, in millionths; absent: what was reserved.
@@ -91,7 +91,7 @@ pub struct Settle {
     /// Does it count as a failure of its task?
     pub failed: bool,
     /// For the loop detector.
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenCall>,
 }
 
 /// A call without a claim that a budget counts.
@@ -100,7 +100,7 @@ pub struct Reserve {
     /// Who pays.
     pub task: Digest,
     /// What the task may use.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What the call asks for.
     pub price: Price,
 }
@@ -117,12 +117,12 @@ pub struct Spend {
     /// Does it count as a failure?
     pub failed: bool,
     /// For the loop detector.
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenCall>,
 }
 
 /// A call that needs a person.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct HoldRequest {
     /// A digest over what the decision is bound to.
     pub key: Digest,
     /// The call.
@@ -138,7 +138,7 @@ pub struct Ask {
     /// May an operator decide who is named like the agent?
     pub self_approval: bool,
     /// What operators are shown.
-    pub question: Question,
+    pub question: HoldQuestion,
     /// How many calls may be held at once: of all agents, and of this agent in its tenant.
     pub bounds: (usize, usize),
 }
@@ -160,41 +160,41 @@ pub struct Decide {
     pub why: String,
 }
 
-impl Command {
+impl StoreCommand {
     /// What it is about. A settlement's task and session stand in its claim.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> StoreKeys {
         match self {
             Self::Begin(intent) => {
                 let (call, task, session) =
                     (Some(intent.key), Some(intent.task), Some(intent.session));
-                Place {
+                StoreKeys {
                     call,
                     task,
                     session,
                     hold: intent.hold,
                 }
             }
-            Self::Settle(settle) => Place {
+            Self::Settle(settle) => StoreKeys {
                 call: Some(settle.key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
             Self::Reserve(Reserve { task, .. })
             | Self::Spend(Spend { task, .. })
-            | Self::Enter { task, .. } => Place {
+            | Self::Enter { task, .. } => StoreKeys {
                 task: Some(*task),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Hold(ask) => Place {
+            Self::Hold(ask) => StoreKeys {
                 hold: Some(ask.key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Decide(decide) => Place {
+            Self::Decide(decide) => StoreKeys {
                 hold: Some(decide.key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Fence { session, .. } => Place {
+            Self::Fence { session, .. } => StoreKeys {
                 session: Some(*session),
-                ..Place::default()
+                ..StoreKeys::default()
             },
         }
     }

@@ -1,16 +1,16 @@
 //! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer
 //! or of a held call's arguments, where there are any.
 
-use super::budget::{Seen, Task};
-use super::claim::{Claim, Phase};
+use super::budget::{SeenCall, TaskUsage};
+use super::claim::{Claim, ClaimPhase};
 use super::digest::Digest;
-use super::fence::Session;
-use super::hold::{self, Decision, Hold};
-use super::{Millis, Place};
-use crate::mcp::json::{FROM_SERVER, Text};
+use super::fence::SessionFence;
+use super::hold::{self, Hold, OperatorDecision};
+use super::{Millis, StoreKeys};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
-use crate::model::task::State;
+use crate::model::task::TaskState;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,21 +18,21 @@ use serde::{Deserialize, Serialize};
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum StoreEvent {
     /// A key was claimed; the call may be sent from now on.
     Intended(Box<Intended>),
     /// It is known what became of a claim.
     Settled(Settled),
     /// A call without a claim took its part of a budget.
-    Reserved(Reserved),
+    Reserved(BudgetReserved),
     /// It is known what became of a call without a claim.
-    Spent(Spent),
+    Spent(BudgetSettled),
     /// A task came to another state.
     Entered {
         /// The task.
         task: Digest,
         /// Where it is.
-        state: State,
+        state: TaskState,
         /// When.
         at: Millis,
     },
@@ -46,9 +46,9 @@ pub enum Event {
         at: Millis,
     },
     /// A call is held until operators decide.
-    Held(Box<Held>),
+    Held(Box<CallHeld>),
     /// An operator decided on a held call.
-    Decided(Decided),
+    Decided(HoldDecided),
     /// What was known when the events that made it were dropped.
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
@@ -112,9 +112,9 @@ pub enum Carried {
     /// A claim.
     Claim(Digest, Box<Claim>),
     /// A task.
-    Task(Digest, Task),
+    Task(Digest, TaskUsage),
     /// A session.
-    Session(Digest, Session),
+    Session(Digest, SessionFence),
     /// A held call.
     Hold(Digest, Box<Hold>),
 }
@@ -124,14 +124,14 @@ impl Carried {
     pub fn newest(token: u64, at: Millis) -> Self {
         Self::Session(
             Digest::of_parts("newest fencing token", &[]),
-            Session { token, at },
+            SessionFence { token, at },
         )
     }
 }
 
 /// A call is held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Held {
+pub struct CallHeld {
     /// A digest over what the decision is bound to.
     pub key: Digest,
     /// What is held.
@@ -140,15 +140,15 @@ pub struct Held {
 
 /// An operator decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct HoldDecided {
     /// The key under which the call is held.
     pub key: Digest,
     /// The hold that was meant.
     pub id: ActionId,
     /// What was said.
-    pub decision: Decision,
+    pub decision: OperatorDecision,
     /// What came of it.
-    pub phase: hold::Phase,
+    pub phase: hold::HoldPhase,
 }
 
 /// A claim begins.
@@ -207,7 +207,7 @@ pub struct Settled {
     /// When.
     pub at: Millis,
     /// What it became.
-    pub phase: Phase,
+    pub phase: ClaimPhase,
     /// How we know.
     pub evidence: Evidence,
     /// What becomes of the reservation.
@@ -216,7 +216,7 @@ pub struct Settled {
     pub failed: bool,
     /// For the loop detector.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenCall>,
 }
 
 /// How we know what became of a claim.
@@ -256,7 +256,7 @@ pub enum Charge {
 
 /// A reservation without a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reserved {
+pub struct BudgetReserved {
     /// Who pays.
     pub task: Digest,
     /// `server__tool`.
@@ -271,7 +271,7 @@ pub struct Reserved {
 
 /// The end of a call without a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct BudgetSettled {
     /// Who pays.
     pub task: Digest,
     /// `server__tool`.
@@ -283,7 +283,7 @@ pub struct Spent {
     pub failed: bool,
     /// For the loop detector.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenCall>,
     /// When.
     pub at: Millis,
 }
@@ -297,9 +297,9 @@ impl Intended {
     }
 }
 
-impl Event {
+impl StoreEvent {
     /// What it is about.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> StoreKeys {
         match self {
             Self::Intended(intended) => {
                 let (call, task, session) = (
@@ -307,42 +307,46 @@ impl Event {
                     Some(intended.task),
                     Some(intended.session),
                 );
-                Place {
+                StoreKeys {
                     call,
                     task,
                     session,
                     hold: intended.hold,
                 }
             }
-            Self::Settled(settled) => Place {
+            Self::Settled(settled) => StoreKeys {
                 call: Some(settled.key),
                 task: Some(settled.task),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Reserved(Reserved { task, .. })
-            | Self::Spent(Spent { task, .. })
+            Self::Reserved(BudgetReserved { task, .. })
+            | Self::Spent(BudgetSettled { task, .. })
             | Self::Entered { task, .. }
-            | Self::Carried(Carried::Task(task, _)) => Place {
+            | Self::Carried(Carried::Task(task, _)) => StoreKeys {
                 task: Some(*task),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => Place {
-                session: Some(*session),
-                ..Place::default()
-            },
-            Self::Carried(Carried::Claim(key, _)) => Place {
+            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => {
+                StoreKeys {
+                    session: Some(*session),
+                    ..StoreKeys::default()
+                }
+            }
+            Self::Carried(Carried::Claim(key, _)) => StoreKeys {
                 call: Some(*key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Held(held) => Place {
+            Self::Held(held) => StoreKeys {
                 hold: Some(held.key),
-                ..Place::default()
+                ..StoreKeys::default()
             },
-            Self::Decided(Decided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => Place {
-                hold: Some(*key),
-                ..Place::default()
-            },
-            Self::Noted(_) => Place::default(),
+            Self::Decided(HoldDecided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => {
+                StoreKeys {
+                    hold: Some(*key),
+                    ..StoreKeys::default()
+                }
+            }
+            Self::Noted(_) => StoreKeys::default(),
         }
     }
 
@@ -423,12 +427,13 @@ pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Byt
         .iter()
         .position(|byte| *byte == b'\n')
         .unwrap_or(record.len());
-    let head = Text::read(record.slice(..end), &FROM_SERVER).map_err(serde::de::Error::custom)?;
+    let head =
+        Text::read(record.slice(..end), &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
     Ok((head.parse()?, record.slice((end + 1).min(record.len())..)))
 }
 
 /// Puts an answer's bytes where they belong.
-pub fn fill(phase: &mut Phase, body: Bytes) {
+pub fn fill(phase: &mut ClaimPhase, body: Bytes) {
     if let Some(stored) = phase.stored_mut().filter(|stored| !stored.in_file) {
         stored.body = body;
     }

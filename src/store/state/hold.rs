@@ -1,24 +1,24 @@
 //! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or
 //! not at all.
 
-use super::command::{Ask, Decide};
-use super::event::{Decided, Held};
-use super::{Millis, Refused};
+use super::command::{Decide, HoldRequest};
+use super::event::{CallHeld, HoldDecided};
+use super::{CommandRefusal, Millis};
 use crate::mcp::json::fold::is_same_name;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
-pub const GRACE: u64 = 15_000;
+pub const EXPIRED_HOLD_GRACE_MS: u64 = 15_000;
 /// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
 /// index (SEMANTICS §8).
-pub const ARGUMENTS: usize = 16 << 10;
+pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
-pub const WHY: usize = 500;
+pub const MAX_DECISION_REASON_BYTES: usize = 500;
 
 /// A call that is held until an operator decides. Its key is a digest over what the decision is
 /// bound to, made by the gate, which holds the call.
@@ -39,17 +39,17 @@ pub struct Hold {
     /// May an operator decide who is named like the agent?
     pub self_approval: bool,
     /// What is asked.
-    pub question: Question,
+    pub question: HoldQuestion,
     /// What was said, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<OperatorDecision>,
     /// What came of it.
-    pub phase: Phase,
+    pub phase: HoldPhase,
 }
 
 /// What an operator is shown: all of it is what will run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Question {
+pub struct HoldQuestion {
     /// Who calls.
     pub agent: String,
     /// Of which tenant.
@@ -100,7 +100,7 @@ pub struct Question {
 
 /// What one operator said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct OperatorDecision {
     /// The operator.
     pub who: String,
     /// Was it allowed? Otherwise denied.
@@ -114,7 +114,7 @@ pub struct Decision {
 /// What came of a hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum HoldPhase {
     /// Too few have allowed it so far, and nobody has denied it.
     Pending,
     /// The call may run once.
@@ -132,7 +132,7 @@ pub enum Phase {
 
 /// How a hold stands for a call that asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stand {
+pub enum HoldStatus {
     /// Nothing is held, or not any more: it has to be asked.
     Absent,
     /// It waits for operators.
@@ -168,14 +168,14 @@ pub enum Undecided {
 
 /// Holds that wait for operators right now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingHolds {
     /// All of them.
     pub all: usize,
     /// Those of one agent of one tenant.
     pub agent: usize,
 }
 
-impl Phase {
+impl HoldPhase {
     /// The word for people and metrics.
     pub fn word(&self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl Phase {
     }
 }
 
-impl Question {
+impl HoldQuestion {
     /// The arguments as they stand behind a record; with more, and so that a list is nothing else,
     /// in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
@@ -200,7 +200,7 @@ impl Question {
 
     /// Reads what [`Question::body`] wrote.
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
-        let body = Text::read(body, &FROM_SERVER).map_err(serde::de::Error::custom)?;
+        let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
         let body = body.value();
         // Records of before have no third part.
         (self.arguments, self.answers, self.beside) = match body.as_array().map(Vec::len) {
@@ -217,7 +217,7 @@ impl Question {
 
 impl Hold {
     /// Takes in what an operator decided, if this hold was meant.
-    pub(super) fn take(&mut self, decided: &Decided) {
+    pub(super) fn take(&mut self, decided: &HoldDecided) {
         if self.id == decided.id {
             self.decisions.push(decided.decision.clone());
             self.phase = decided.phase.clone();
@@ -232,19 +232,19 @@ impl Hold {
     /// From then on it stands [`Stand::Absent`]: `now == end` is over.
     pub fn ends(&self) -> Millis {
         match &self.phase {
-            Phase::Pending => self.approve_by.saturating_add(GRACE),
-            Phase::Allowed => self.decided().saturating_add(self.execute_for),
+            HoldPhase::Pending => self.approve_by.saturating_add(EXPIRED_HOLD_GRACE_MS),
+            HoldPhase::Allowed => self.decided().saturating_add(self.execute_for),
             // As long as it could have waited, nobody is asked the same again.
-            Phase::Denied => self
+            HoldPhase::Denied => self
                 .decided()
                 .saturating_add(self.approve_by.saturating_sub(self.asked)),
-            Phase::Used { at, .. } => *at,
+            HoldPhase::Used { at, .. } => *at,
         }
     }
 
     /// When it last changed.
     pub fn changed(&self) -> Millis {
-        if let Phase::Used { at, .. } = &self.phase {
+        if let HoldPhase::Used { at, .. } = &self.phase {
             *at
         } else {
             self.decided()
@@ -253,57 +253,57 @@ impl Hold {
 
     /// Whether operators can still decide at `now`.
     pub fn is_waiting(&self, now: Millis) -> bool {
-        matches!(self.phase, Phase::Pending) && now < self.approve_by
+        matches!(self.phase, HoldPhase::Pending) && now < self.approve_by
     }
 
     /// Whether it is pending, or allowed and not used, and not over at `now`.
     pub fn is_open(&self, now: Millis) -> bool {
-        matches!(self.phase, Phase::Pending | Phase::Allowed) && now < self.ends()
+        matches!(self.phase, HoldPhase::Pending | HoldPhase::Allowed) && now < self.ends()
     }
 
     /// Whether it waits at `now`, and for the same agent of the same tenant as `question` is about.
-    pub fn is_alike(&self, question: &Question, now: Millis) -> bool {
+    pub fn is_alike(&self, question: &HoldQuestion, now: Millis) -> bool {
         let of = &self.question;
         self.is_waiting(now) && of.agent == question.agent && of.tenant == question.tenant
     }
 }
 
 /// How `hold` stands at `now` for a call that asks.
-pub fn stand(hold: Option<&Hold>, now: Millis) -> Stand {
+pub fn hold_status(hold: Option<&Hold>, now: Millis) -> HoldStatus {
     let Some(hold) = hold.filter(|hold| now < hold.ends()) else {
-        return Stand::Absent;
+        return HoldStatus::Absent;
     };
     match &hold.phase {
-        Phase::Pending if now < hold.approve_by => Stand::Pending,
-        Phase::Pending => Stand::TimedOut,
-        Phase::Allowed => Stand::Allowed,
-        Phase::Denied => {
+        HoldPhase::Pending if now < hold.approve_by => HoldStatus::Pending,
+        HoldPhase::Pending => HoldStatus::TimedOut,
+        HoldPhase::Allowed => HoldStatus::Allowed,
+        HoldPhase::Denied => {
             let last = hold
                 .decisions
                 .last()
                 .map(|last| (last.who.clone(), last.why.clone()));
             let (who, why) = last.unwrap_or_default();
-            Stand::Denied { who, why }
+            HoldStatus::Denied { who, why }
         }
         // Each execution is asked for on its own.
-        Phase::Used { .. } => Stand::Absent,
+        HoldPhase::Used { .. } => HoldStatus::Absent,
     }
 }
 
 /// Step 10: the call is held, unless it is held already or too many are.
-pub(super) fn held(
-    ask: &Ask,
+pub(super) fn open_hold(
+    ask: &HoldRequest,
     hold: Option<&Hold>,
-    waiting: Waiting,
+    waiting: WaitingHolds,
     now: Millis,
-) -> Result<Held, Refused> {
-    let stands = stand(hold, now);
-    if stands != Stand::Absent {
-        return Err(Refused::Held(stands));
+) -> Result<CallHeld, CommandRefusal> {
+    let stands = hold_status(hold, now);
+    if stands != HoldStatus::Absent {
+        return Err(CommandRefusal::Held(stands));
     }
     let (all, agent) = ask.bounds;
     if waiting.all >= all || waiting.agent >= agent {
-        return Err(Refused::TooManyHolds);
+        return Err(CommandRefusal::TooManyHolds);
     }
     let hold = Hold {
         id: ask.id,
@@ -315,9 +315,9 @@ pub(super) fn held(
         self_approval: ask.self_approval,
         question: ask.question.clone(),
         decisions: Vec::new(),
-        phase: Phase::Pending,
+        phase: HoldPhase::Pending,
     };
-    Ok(Held { key: ask.key, hold })
+    Ok(CallHeld { key: ask.key, hold })
 }
 
 /// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators
@@ -326,15 +326,15 @@ pub(super) fn decided(
     decide: &Decide,
     hold: Option<&Hold>,
     now: Millis,
-) -> Result<Decided, Undecided> {
+) -> Result<HoldDecided, Undecided> {
     let hold = hold
         .filter(|hold| hold.id == decide.id)
         .ok_or(Undecided::Gone)?;
-    let already = match stand(Some(hold), now) {
-        Stand::Pending => None,
-        Stand::Allowed => Some(true),
-        Stand::Denied { .. } => Some(false),
-        Stand::Absent | Stand::TimedOut => return Err(Undecided::Gone),
+    let already = match hold_status(Some(hold), now) {
+        HoldStatus::Pending => None,
+        HoldStatus::Allowed => Some(true),
+        HoldStatus::Denied { .. } => Some(false),
+        HoldStatus::Absent | HoldStatus::TimedOut => return Err(Undecided::Gone),
     };
     let is_itself = is_same_name(&decide.who, &hold.question.agent) && !hold.self_approval;
     if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
@@ -358,9 +358,9 @@ pub(super) fn decided(
     }
     let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
     let phase = match (decide.allow, is_enough) {
-        (false, _) => Phase::Denied,
-        (true, true) => Phase::Allowed,
-        (true, false) => Phase::Pending,
+        (false, _) => HoldPhase::Denied,
+        (true, true) => HoldPhase::Allowed,
+        (true, false) => HoldPhase::Pending,
     };
     let Decide {
         key,
@@ -370,10 +370,10 @@ pub(super) fn decided(
         why,
         ..
     } = decide.clone();
-    Ok(Decided {
+    Ok(HoldDecided {
         key,
         id,
-        decision: Decision {
+        decision: OperatorDecision {
             who,
             allow,
             why,

@@ -1,10 +1,10 @@
 //! The state machine as SEMANTICS §3 to §6 have it.
 
-use super::budget::{Limits, Price};
+use super::budget::{BudgetLimits, Price};
 use super::claim::Stored;
-use super::command::{Ask, Decide};
+use super::command::{Decide, HoldRequest};
 use super::event::Evidence;
-use super::hold::Question;
+use super::hold::HoldQuestion;
 use super::*;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -21,16 +21,16 @@ mod standing;
 mod tasks;
 
 /// An hour, in the store's time.
-pub(in crate::store) const HOUR: Millis = 3_600_000;
+pub(in crate::store) const HOUR_MS: Millis = 3_600_000;
 /// When scenarios begin.
-pub(in crate::store) const START: Millis = 1_785_229_200_000;
+pub(in crate::store) const START_MS: Millis = 1_785_229_200_000;
 
 /// What the ledger knows of a call of `tool`.
 pub(in crate::store) fn entry(tool: &str) -> Entry {
-    static ENTRY: LazyLock<Entry> = LazyLock::new(any_entry);
+    static ANY_ENTRY: LazyLock<Entry> = LazyLock::new(any_entry);
     Entry {
         tool: tool.to_owned(),
-        ..ENTRY.clone()
+        ..ANY_ENTRY.clone()
     }
 }
 
@@ -58,13 +58,13 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         fingerprint: named("fingerprint"),
         action: ActionId::generate(),
         round: None,
-        ttl: HOUR,
+        ttl: HOUR_MS,
         keep: 0,
         task: named("task"),
         session: named("session"),
         fence,
         hold: None,
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         price: Price {
             tool: ToolName::new("bank__pay"),
             cost: 0,
@@ -75,8 +75,8 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
 
 /// A call that needs one operator with the role `approver`, who has ten minutes; it may run for one
 /// minute after that.
-pub(in crate::store) fn ask(key: &str) -> Ask {
-    Ask {
+pub(in crate::store) fn ask(key: &str) -> HoldRequest {
+    HoldRequest {
         key: named(key),
         id: ActionId::generate(),
         approve_for: 600_000,
@@ -84,7 +84,7 @@ pub(in crate::store) fn ask(key: &str) -> Ask {
         needed: 1,
         roles: vec!["approver".to_owned()],
         self_approval: false,
-        question: Question {
+        question: HoldQuestion {
             agent: "billing-agent".to_owned(),
             tenant: Some("t_001".to_owned()),
             caller_roles: vec!["teller".to_owned()],
@@ -107,7 +107,7 @@ pub(in crate::store) fn ask(key: &str) -> Ask {
 }
 
 /// What `who`, an approver, says of the call held by `ask`.
-pub(in crate::store) fn word(ask: &Ask, who: &str, allow: bool) -> Decide {
+pub(in crate::store) fn word(ask: &HoldRequest, who: &str, allow: bool) -> Decide {
     let (key, id, roles) = (ask.key, ask.id, vec!["approver".to_owned()]);
     Decide {
         key,
@@ -120,10 +120,10 @@ pub(in crate::store) fn word(ask: &Ask, who: &str, allow: bool) -> Decide {
 }
 
 /// What became of `intent`, seen by the exchange itself.
-pub(in crate::store) fn settle(intent: &Intent, phase: Phase) -> Settle {
+pub(in crate::store) fn settle(intent: &Intent, phase: ClaimPhase) -> Settle {
     let failed = matches!(
         phase,
-        Phase::Unknown { .. } | Phase::NotSent | Phase::Failed { .. }
+        ClaimPhase::Unknown { .. } | ClaimPhase::NotSent | ClaimPhase::Failed { .. }
     );
     Settle {
         key: intent.key,
@@ -142,8 +142,8 @@ pub(in crate::store) fn result(text: &str) -> Stored {
 }
 
 /// An outcome that is not known.
-pub(in crate::store) fn unknown() -> Phase {
-    Phase::Unknown {
+pub(in crate::store) fn unknown() -> ClaimPhase {
+    ClaimPhase::Unknown {
         why: "the connection was lost".to_owned(),
     }
 }
@@ -157,27 +157,31 @@ pub(in crate::store) fn operator() -> Evidence {
 }
 
 /// Decides `command` on `view` at `now` and applies what comes of it.
-fn run(view: &mut View, command: &Command, now: Millis) -> Result<Event, Refused> {
+fn run(
+    view: &mut StoreView,
+    command: &StoreCommand,
+    now: Millis,
+) -> Result<StoreEvent, CommandRefusal> {
     let event = decide(command, view, now)?;
     apply(&event, view);
     Ok(event)
 }
 
-fn begin(view: &mut View, intent: &Intent, now: Millis) -> Result<Event, Refused> {
-    run(view, &Command::Begin(Box::new(intent.clone())), now)
+fn begin(view: &mut StoreView, intent: &Intent, now: Millis) -> Result<StoreEvent, CommandRefusal> {
+    run(view, &StoreCommand::Begin(Box::new(intent.clone())), now)
 }
 
 /// What is known after `intent` has come to `phase`; in flight when that is none.
-fn after(intent: &Intent, phase: Option<Phase>) -> View {
-    let mut view = View::default();
-    begin(&mut view, intent, START).unwrap();
+fn after(intent: &Intent, phase: Option<ClaimPhase>) -> StoreView {
+    let mut view = StoreView::default();
+    begin(&mut view, intent, START_MS).unwrap();
     if let Some(phase) = phase {
-        let operator = matches!(phase, Phase::Abandoned);
+        let operator = matches!(phase, ClaimPhase::Abandoned);
         if operator {
             run(
                 &mut view,
-                &Command::Settle(settle(intent, unknown())),
-                START,
+                &StoreCommand::Settle(settle(intent, unknown())),
+                START_MS,
             )
             .unwrap();
         }
@@ -185,26 +189,26 @@ fn after(intent: &Intent, phase: Option<Phase>) -> View {
         if operator {
             settle.evidence = self::operator();
         }
-        run(&mut view, &Command::Settle(settle), START).unwrap();
+        run(&mut view, &StoreCommand::Settle(settle), START_MS).unwrap();
     }
     view
 }
 
 /// Every phase, as a scenario brings it about; in flight is none.
-fn phases() -> Vec<Option<Phase>> {
+fn phases() -> Vec<Option<ClaimPhase>> {
     vec![
         None,
-        Some(Phase::AwaitingInput {
+        Some(ClaimPhase::AwaitingInput {
             round: 1,
             asked: result("which account?"),
         }),
-        Some(Phase::Completed(result("paid"))),
-        Some(Phase::Failed {
+        Some(ClaimPhase::Completed(result("paid"))),
+        Some(ClaimPhase::Failed {
             answer: Some(result("no such account")),
             again: false,
         }),
-        Some(Phase::NotSent),
+        Some(ClaimPhase::NotSent),
         Some(unknown()),
-        Some(Phase::Abandoned),
+        Some(ClaimPhase::Abandoned),
     ]
 }

@@ -1,67 +1,81 @@
 //! SECURITY §12, clock: wall time jumps by ten years, back, and stands still; nothing is revived,
 //! and nothing outlives its time to live by more than a second of steady time.
 
-use super::Stand;
-use crate::model::clock::hands::Hands;
+use super::TestStore;
+use crate::model::clock::hands::TestClock;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
-use crate::store::state::claim::{Phase, Standing, standing};
-use crate::store::state::command::{Ask, Command, Intent, Settle};
+use crate::store::state::claim::{ClaimPhase, ClaimStatus, claim_status};
+use crate::store::state::command::{HoldRequest, Intent, Settle, StoreCommand};
 use crate::store::state::event::Evidence;
-use crate::store::state::hold::{self, GRACE, Undecided};
-use crate::store::state::tests::{HOUR, ask, intent, named, result, settle, unknown, word};
-use crate::store::state::{Millis, Place, Refused};
+use crate::store::state::hold::{self, EXPIRED_HOLD_GRACE_MS, Undecided};
+use crate::store::state::tests::{HOUR_MS, ask, intent, named, result, settle, unknown, word};
+use crate::store::state::{CommandRefusal, Millis, StoreKeys};
 use std::sync::Arc;
 use std::time::Duration;
 
-const YEARS: i64 = 10 * 365 * 24 * 3600;
+const TEN_YEARS_SECONDS: i64 = 10 * 365 * 24 * 3600;
 /// How long a claim is replayed here, and how long its key is remembered after that.
-const TTL: u64 = 60_000;
-const KEEP: u64 = 30_000;
+const CLAIM_TTL_MS: u64 = 60_000;
+const KEY_RETENTION_MS: u64 = 30_000;
 
 /// What is done to the clock, and to the store.
 #[derive(Debug, Clone, Copy)]
-enum Turn {
+enum ClockTurn {
     Jump(i64),
     Freeze(bool),
     Reopen,
 }
 
-const TURNS: &[&[Turn]] = &[
+const CLOCK_TURNS: &[&[ClockTurn]] = &[
     &[],
-    &[Turn::Reopen],
-    &[Turn::Jump(YEARS)],
-    &[Turn::Jump(-YEARS)],
-    &[Turn::Jump(YEARS), Turn::Reopen],
-    &[Turn::Jump(-YEARS), Turn::Reopen],
+    &[ClockTurn::Reopen],
+    &[ClockTurn::Jump(TEN_YEARS_SECONDS)],
+    &[ClockTurn::Jump(-TEN_YEARS_SECONDS)],
+    &[ClockTurn::Jump(TEN_YEARS_SECONDS), ClockTurn::Reopen],
+    &[ClockTurn::Jump(-TEN_YEARS_SECONDS), ClockTurn::Reopen],
     &[
-        Turn::Jump(YEARS),
-        Turn::Reopen,
-        Turn::Jump(-YEARS),
-        Turn::Reopen,
+        ClockTurn::Jump(TEN_YEARS_SECONDS),
+        ClockTurn::Reopen,
+        ClockTurn::Jump(-TEN_YEARS_SECONDS),
+        ClockTurn::Reopen,
     ],
     &[
-        Turn::Jump(-YEARS),
-        Turn::Reopen,
-        Turn::Jump(2 * YEARS),
-        Turn::Reopen,
-        Turn::Jump(-YEARS),
+        ClockTurn::Jump(-TEN_YEARS_SECONDS),
+        ClockTurn::Reopen,
+        ClockTurn::Jump(2 * TEN_YEARS_SECONDS),
+        ClockTurn::Reopen,
+        ClockTurn::Jump(-TEN_YEARS_SECONDS),
     ],
-    &[Turn::Freeze(true)],
-    &[Turn::Freeze(true), Turn::Reopen, Turn::Freeze(false)],
-    &[Turn::Jump(1), Turn::Reopen, Turn::Jump(-1), Turn::Reopen],
+    &[ClockTurn::Freeze(true)],
+    &[
+        ClockTurn::Freeze(true),
+        ClockTurn::Reopen,
+        ClockTurn::Freeze(false),
+    ],
+    &[
+        ClockTurn::Jump(1),
+        ClockTurn::Reopen,
+        ClockTurn::Jump(-1),
+        ClockTurn::Reopen,
+    ],
 ];
 
 /// What `turn` makes of `store`.
-fn turned(stand: &Stand, hands: &Hands, turn: Turn, store: Arc<dyn Store>) -> Arc<dyn Store> {
+fn turned(
+    stand: &TestStore,
+    hands: &TestClock,
+    turn: ClockTurn,
+    store: Arc<dyn Store>,
+) -> Arc<dyn Store> {
     match turn {
-        Turn::Jump(seconds) => hands.jump(seconds),
-        Turn::Freeze(is_frozen) => hands.freeze(is_frozen),
-        Turn::Reopen if stand.lasts() => {
+        ClockTurn::Jump(seconds) => hands.jump(seconds),
+        ClockTurn::Freeze(is_frozen) => hands.freeze(is_frozen),
+        ClockTurn::Reopen if stand.lasts() => {
             drop(store);
             return stand.open();
         }
-        Turn::Reopen => {}
+        ClockTurn::Reopen => {}
     }
     store
 }
@@ -74,13 +88,13 @@ async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
         ..intent(key, store.token())
     };
     store
-        .run(Command::Begin(Box::new(call.clone())), None)
+        .run(StoreCommand::Begin(Box::new(call.clone())), None)
         .await
         .unwrap()
         .unwrap();
     store
         .run(
-            Command::Settle(settle(&call, Phase::Completed(result("paid")))),
+            StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid")))),
             None,
         )
         .await
@@ -90,38 +104,38 @@ async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
 
 async fn found(store: &dyn Store, key: &str) -> &'static str {
     let view = store
-        .look(Place {
+        .load_view(StoreKeys {
             call: Some(named(key)),
-            ..Place::default()
+            ..StoreKeys::default()
         })
         .await
         .unwrap();
-    match standing(
+    match claim_status(
         view.claim.as_ref(),
         &named("fingerprint"),
         None,
         store.now(),
     ) {
-        Standing::Ended(_) => "ended",
-        Standing::Expired => "expired",
-        Standing::Open { .. } => "open",
-        Standing::Unknown(_) => "unknown",
-        Standing::Asked(_) | Standing::InFlight(_) | Standing::Conflict => "else",
+        ClaimStatus::Ended(_) => "ended",
+        ClaimStatus::Expired => "expired",
+        ClaimStatus::Open { .. } => "open",
+        ClaimStatus::Unknown(_) => "unknown",
+        ClaimStatus::Asked(_) | ClaimStatus::InFlight(_) | ClaimStatus::Conflict => "else",
     }
 }
 
-async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]) {
+async fn lives_as_long_as_it_should(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
     let mut store = stand.open();
-    complete(&*store, "explicit", (TTL, KEEP)).await;
-    complete(&*store, "derived", (TTL, 0)).await;
+    complete(&*store, "explicit", (CLAIM_TTL_MS, KEY_RETENTION_MS)).await;
+    complete(&*store, "derived", (CLAIM_TTL_MS, 0)).await;
     let lost = intent("lost", store.token());
     store
-        .run(Command::Begin(Box::new(lost.clone())), None)
+        .run(StoreCommand::Begin(Box::new(lost.clone())), None)
         .await
         .unwrap()
         .unwrap();
     store
-        .run(Command::Settle(settle(&lost, unknown())), None)
+        .run(StoreCommand::Settle(settle(&lost, unknown())), None)
         .await
         .unwrap()
         .unwrap();
@@ -139,9 +153,9 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
             store = turned(stand, hands, *turn, store);
         }
         hands.pass(Duration::from_millis(step));
-        let explicit = if sum < TTL {
+        let explicit = if sum < CLAIM_TTL_MS {
             "ended"
-        } else if sum < TTL + KEEP {
+        } else if sum < CLAIM_TTL_MS + KEY_RETENTION_MS {
             "expired"
         } else {
             "open"
@@ -153,7 +167,7 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
         );
         assert_eq!(
             found(&*store, "derived").await,
-            if sum < TTL { "ended" } else { "open" },
+            if sum < CLAIM_TTL_MS { "ended" } else { "open" },
             "{sum} ms, {turns:?}"
         );
         assert_eq!(
@@ -163,14 +177,14 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
         );
     }
     // However long it takes, only evidence ends it.
-    hands.pass(Duration::from_millis(1000 * HOUR));
+    hands.pass(Duration::from_millis(1000 * HOUR_MS));
     assert_eq!(found(&*store, "lost").await, "unknown");
     let late = Settle {
         evidence: Evidence::Late,
-        ..settle(&lost, Phase::Completed(result("paid")))
+        ..settle(&lost, ClaimPhase::Completed(result("paid")))
     };
     store
-        .run(Command::Settle(late), None)
+        .run(StoreCommand::Settle(late), None)
         .await
         .unwrap()
         .unwrap();
@@ -179,23 +193,23 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
 
 #[tokio::test]
 async fn claims_in_memory_live_by_steady_time() {
-    for turns in TURNS {
-        let hands = Hands::new();
-        lives_as_long_as_it_should(&Stand::memory(hands.clock()), hands, turns).await;
+    for turns in CLOCK_TURNS {
+        let hands = TestClock::new();
+        lives_as_long_as_it_should(&TestStore::memory(hands.clock()), hands, turns).await;
     }
 }
 
 #[tokio::test]
 async fn claims_on_disk_live_by_steady_time() {
-    for turns in TURNS {
-        let hands = Hands::new();
-        lives_as_long_as_it_should(&Stand::embedded(hands.clock()), hands, turns).await;
+    for turns in CLOCK_TURNS {
+        let hands = TestClock::new();
+        lives_as_long_as_it_should(&TestStore::embedded(hands.clock()), hands, turns).await;
     }
 }
 
 fn hourly(key: &str, store: &dyn Store) -> Intent {
     Intent {
-        ttl: HOUR,
+        ttl: HOUR_MS,
         keep: 0,
         session: named(key),
         ..intent(key, store.token())
@@ -204,7 +218,7 @@ fn hourly(key: &str, store: &dyn Store) -> Intent {
 
 async fn began(key: &str, store: &dyn Store) -> bool {
     store
-        .run(Command::Begin(Box::new(hourly(key, store))), None)
+        .run(StoreCommand::Begin(Box::new(hourly(key, store))), None)
         .await
         .unwrap()
         .is_ok()
@@ -213,17 +227,17 @@ async fn began(key: &str, store: &dyn Store) -> bool {
 /// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever
 /// became of the first by then, and however often the store was opened in between; with a new key
 /// it is a new one (004-08).
-async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
+async fn is_the_same_within_the_retry_horizon(stand: &TestStore, hands: &TestClock) {
     let mut store = stand.open();
-    complete(&*store, "done", (HOUR, 0)).await;
+    complete(&*store, "done", (HOUR_MS, 0)).await;
     let lost = hourly("lost", &*store);
     store
-        .run(Command::Begin(Box::new(lost.clone())), None)
+        .run(StoreCommand::Begin(Box::new(lost.clone())), None)
         .await
         .unwrap()
         .unwrap();
     store
-        .run(Command::Settle(settle(&lost, unknown())), None)
+        .run(StoreCommand::Settle(settle(&lost, unknown())), None)
         .await
         .unwrap()
         .unwrap();
@@ -249,29 +263,29 @@ async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
 
 #[tokio::test]
 async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
-    let hands = Hands::new();
-    is_the_same_within_the_retry_horizon(&Stand::memory(hands.clock()), hands).await;
-    let hands = Hands::new();
-    is_the_same_within_the_retry_horizon(&Stand::embedded(hands.clock()), hands).await;
+    let hands = TestClock::new();
+    is_the_same_within_the_retry_horizon(&TestStore::memory(hands.clock()), hands).await;
+    let hands = TestClock::new();
+    is_the_same_within_the_retry_horizon(&TestStore::embedded(hands.clock()), hands).await;
 }
 
 /// SEMANTICS §7: both clocks of a held call are steady time's; a moment before its deadline it can
 /// be decided and can run, at its deadline it cannot.
-async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn]) {
+async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
     let mut store = stand.open();
-    let minute = Ask {
+    let minute = HoldRequest {
         approve_for: 60_000,
         execute_for: 30_000,
         ..ask("late")
     };
-    let asks = ["late", "decided", "allowed"].map(|key| Ask {
+    let asks = ["late", "decided", "allowed"].map(|key| HoldRequest {
         key: named(key),
         id: ActionId::generate(),
         ..minute.clone()
     });
     for ask in &asks {
         store
-            .run(Command::Hold(Box::new(ask.clone())), None)
+            .run(StoreCommand::Hold(Box::new(ask.clone())), None)
             .await
             .unwrap()
             .unwrap();
@@ -283,7 +297,7 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
         (1, 30_000),
         (29_999, 59_999),
         (1, 60_000),
-        (GRACE, 60_000 + GRACE),
+        (EXPIRED_HOLD_GRACE_MS, 60_000 + EXPIRED_HOLD_GRACE_MS),
     ] {
         if let Some(turn) = left.next() {
             store = turned(stand, hands, *turn, store);
@@ -297,24 +311,24 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
         };
         if let Some((ask, is_in_time)) = said {
             let told = store
-                .run(Command::Decide(word(ask, "ann", true)), None)
+                .run(StoreCommand::Decide(word(ask, "ann", true)), None)
                 .await
                 .unwrap();
             assert_eq!(told.is_ok(), is_in_time, "{sum} ms, {turns:?}");
-            assert!(is_in_time || told == Err(Refused::Undecided(Undecided::Gone)));
+            assert!(is_in_time || told == Err(CommandRefusal::Undecided(Undecided::Gone)));
         }
         let mut words = Vec::new();
         for ask in &asks {
             let view = store
-                .look(Place {
+                .load_view(StoreKeys {
                     hold: Some(ask.key),
-                    ..Place::default()
+                    ..StoreKeys::default()
                 })
                 .await
                 .unwrap();
             words.push(format!(
                 "{:?}",
-                hold::stand(view.hold.as_ref(), store.now())
+                hold::hold_status(view.hold.as_ref(), store.now())
             ));
         }
         let expected = match sum {
@@ -332,7 +346,7 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
         if sum == 60_000 {
             assert!(
                 store
-                    .run(Command::Begin(Box::new(runs("allowed"))), None)
+                    .run(StoreCommand::Begin(Box::new(runs("allowed"))), None)
                     .await
                     .unwrap()
                     .is_err(),
@@ -341,7 +355,7 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
         }
         if sum > 60_000 {
             store
-                .run(Command::Begin(Box::new(runs("decided"))), None)
+                .run(StoreCommand::Begin(Box::new(runs("decided"))), None)
                 .await
                 .unwrap()
                 .unwrap();
@@ -351,10 +365,10 @@ async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn
 
 #[tokio::test]
 async fn held_calls_live_by_steady_time() {
-    for turns in TURNS {
-        let hands = Hands::new();
-        is_decided_and_runs_in_time(&Stand::memory(hands.clock()), hands, turns).await;
-        let hands = Hands::new();
-        is_decided_and_runs_in_time(&Stand::embedded(hands.clock()), hands, turns).await;
+    for turns in CLOCK_TURNS {
+        let hands = TestClock::new();
+        is_decided_and_runs_in_time(&TestStore::memory(hands.clock()), hands, turns).await;
+        let hands = TestClock::new();
+        is_decided_and_runs_in_time(&TestStore::embedded(hands.clock()), hands, turns).await;
     }
 }

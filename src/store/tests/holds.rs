@@ -6,16 +6,16 @@
     reason = "a scenario is no part of toolgate's process"
 )]
 
-use super::Stand;
+use super::TestStore;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
-use crate::store::state::claim::Phase as Claimed;
-use crate::store::state::command::{Ask, Command, Decide, Intent};
-use crate::store::state::event::Event;
-use crate::store::state::hold::{self, Hold, Phase, Undecided};
+use crate::store::state::claim::ClaimPhase as Claimed;
+use crate::store::state::command::{Decide, HoldRequest, Intent, StoreCommand};
+use crate::store::state::event::StoreEvent;
+use crate::store::state::hold::{self, Hold, HoldPhase, Undecided};
 use crate::store::state::tests::{ask, intent, named, result, settle, word};
-use crate::store::state::{Place, Refused};
+use crate::store::state::{CommandRefusal, StoreKeys};
 
 /// Runs scenarios on stores of a kind.
 macro_rules! promised_by {
@@ -23,7 +23,7 @@ macro_rules! promised_by {
         mod $kind {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(&super::Stand::$kind(super::Clock)).await;
+                super::$name(&super::TestStore::$kind(super::Clock)).await;
             })*
         }
     };
@@ -44,22 +44,22 @@ promised_by!(embedded:
     what_was_decided_is_there_again,
 );
 
-type Told = Result<Event, Refused>;
+type HoldStepResult = Result<StoreEvent, CommandRefusal>;
 
-async fn hold(store: &dyn Store, ask: &Ask) -> Told {
+async fn hold(store: &dyn Store, ask: &HoldRequest) -> HoldStepResult {
     store
-        .run(Command::Hold(Box::new(ask.clone())), None)
+        .run(StoreCommand::Hold(Box::new(ask.clone())), None)
         .await
         .unwrap()
 }
 
-async fn say(store: &dyn Store, word: Decide) -> Told {
-    store.run(Command::Decide(word), None).await.unwrap()
+async fn say(store: &dyn Store, word: Decide) -> HoldStepResult {
+    store.run(StoreCommand::Decide(word), None).await.unwrap()
 }
 
-async fn begin(store: &dyn Store, intent: Intent) -> Told {
+async fn begin(store: &dyn Store, intent: Intent) -> HoldStepResult {
     store
-        .run(Command::Begin(Box::new(intent)), None)
+        .run(StoreCommand::Begin(Box::new(intent)), None)
         .await
         .unwrap()
 }
@@ -78,28 +78,28 @@ fn call(store: &dyn Store, key: &str) -> Intent {
 
 async fn look(store: &dyn Store, key: &str) -> Option<Hold> {
     store
-        .look(Place {
+        .load_view(StoreKeys {
             hold: Some(named(key)),
-            ..Place::default()
+            ..StoreKeys::default()
         })
         .await
         .unwrap()
         .hold
 }
 
-async fn phase(store: &dyn Store, key: &str) -> Phase {
+async fn phase(store: &dyn Store, key: &str) -> HoldPhase {
     look(store, key).await.unwrap().phase
 }
 
 /// SEMANTICS §1: 100 calls at once with what was allowed: exactly one begins, whatever else is true
 /// of them.
-async fn what_was_allowed_runs_once(stand: &Stand) {
+async fn what_was_allowed_runs_once(stand: &TestStore) {
     let store = stand.open();
     let ask = ask("key");
     hold(&*store, &ask).await.unwrap();
     assert_eq!(
         begin(&*store, call(&*store, "key")).await,
-        Err(Refused::Held(hold::Stand::Pending))
+        Err(CommandRefusal::Held(hold::HoldStatus::Pending))
     );
     say(&*store, word(&ask, "ann", true)).await.unwrap();
     let calls = (0..100).map(|_| {
@@ -113,24 +113,26 @@ async fn what_was_allowed_runs_once(stand: &Stand) {
     for call in calls.collect::<Vec<_>>() {
         match call.await.unwrap() {
             (action, Ok(_)) => begun.push(action),
-            (_, Err(refused)) => assert_eq!(refused, Refused::Held(hold::Stand::Absent)),
+            (_, Err(refused)) => {
+                assert_eq!(refused, CommandRefusal::Held(hold::HoldStatus::Absent))
+            }
         }
     }
     assert_eq!(begun.len(), 1);
     assert!(
-        matches!(phase(&*store, "key").await, Phase::Used { action, .. } if action == begun[0])
+        matches!(phase(&*store, "key").await, HoldPhase::Used { action, .. } if action == begun[0])
     );
     assert_eq!(store.holds(10).await.unwrap(), []);
 }
 
 /// SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed; what is
 /// decided makes room.
-async fn so_many_wait_and_no_more(stand: &Stand) {
+async fn so_many_wait_and_no_more(stand: &TestStore) {
     let store = stand.open();
     let asks = (0..120).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            let mut ask = Ask {
+            let mut ask = HoldRequest {
                 bounds: (50, 20),
                 ..ask(&format!("key {n}"))
             };
@@ -145,7 +147,7 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     for ask in asks.collect::<Vec<_>>() {
         match ask.await.unwrap() {
             (ask, Ok(_)) => waiting.push(ask),
-            (_, Err(refused)) => assert_eq!(refused, Refused::TooManyHolds),
+            (_, Err(refused)) => assert_eq!(refused, CommandRefusal::TooManyHolds),
         }
     }
     assert_eq!(waiting.len(), 50);
@@ -163,18 +165,24 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     }
     assert_eq!(store.find_hold(ActionId::generate()).await.unwrap(), None);
 
-    let more = |n: usize| Ask {
+    let more = |n: usize| HoldRequest {
         bounds: (50, 20),
         ..ask(&format!("more {n}"))
     };
-    assert_eq!(hold(&*store, &more(0)).await, Err(Refused::TooManyHolds));
+    assert_eq!(
+        hold(&*store, &more(0)).await,
+        Err(CommandRefusal::TooManyHolds)
+    );
     for (n, ask) in waiting.iter().take(2).enumerate() {
         say(&*store, word(ask, "ann", n == 0)).await.unwrap();
     }
     hold(&*store, &more(0)).await.unwrap();
     hold(&*store, &more(1)).await.unwrap();
-    assert_eq!(hold(&*store, &more(2)).await, Err(Refused::TooManyHolds));
-    let mut last = Ask {
+    assert_eq!(
+        hold(&*store, &more(2)).await,
+        Err(CommandRefusal::TooManyHolds)
+    );
+    let mut last = HoldRequest {
         bounds: (1000, 3),
         ..more(2)
     };
@@ -182,7 +190,7 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
     (last.key, last.id) = (named("more 3"), ActionId::generate());
     assert_eq!(
         hold(&*store, &last).await,
-        Err(Refused::TooManyHolds),
+        Err(CommandRefusal::TooManyHolds),
         "three of this agent"
     );
     last.question.tenant = None;
@@ -190,7 +198,7 @@ async fn so_many_wait_and_no_more(stand: &Stand) {
 }
 
 /// 001-A3: operators at once, half of them against it: one decision, and all others are told so.
-async fn the_first_decision_stands(stand: &Stand) {
+async fn the_first_decision_stands(stand: &TestStore) {
     let store = stand.open();
     for round in 0..10 {
         let ask = ask(&format!("key {round}"));
@@ -218,26 +226,26 @@ async fn the_first_decision_stands(stand: &Stand) {
             } else {
                 Undecided::Other { allowed }
             };
-            assert_eq!(why, Refused::Undecided(why_not));
+            assert_eq!(why, CommandRefusal::Undecided(why_not));
         }
         let expected = if allowed {
-            Phase::Allowed
+            HoldPhase::Allowed
         } else {
-            Phase::Denied
+            HoldPhase::Denied
         };
         assert_eq!(phase(&*store, &format!("key {round}")).await, expected);
     }
 }
 
 /// No call waits for what is decided, and one that waits hears of it.
-async fn who_waits_for_operators_is_woken(stand: &Stand) {
+async fn who_waits_for_operators_is_woken(stand: &TestStore) {
     let store = stand.open();
     store.decided(named("nothing")).await;
     for allow in [true, false] {
         let ask = ask(&format!("{allow}"));
         hold(&*store, &ask).await.unwrap();
         let waits = async || {
-            while look(&*store, &format!("{allow}")).await.unwrap().phase == Phase::Pending {
+            while look(&*store, &format!("{allow}")).await.unwrap().phase == HoldPhase::Pending {
                 store.decided(ask.key).await;
             }
         };
@@ -258,9 +266,9 @@ async fn phases(store: &dyn Store) -> Vec<String> {
 
 /// SEMANTICS §7, restart: what waits still waits, what was decided is decided, what was used is
 /// used; also after a crash right after each of them, and however often it is opened.
-async fn what_was_decided_is_there_again(stand: &Stand) {
+async fn what_was_decided_is_there_again(stand: &TestStore) {
     let mut store = stand.open();
-    let used = Ask {
+    let used = HoldRequest {
         execute_for: 600_000,
         ..ask("used")
     };
@@ -270,7 +278,7 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         ("allowed", vec!["ann"]),
         ("denied", vec![]),
     ] {
-        let ask = Ask {
+        let ask = HoldRequest {
             needed: if key == "half" { 2 } else { 1 },
             execute_for: 600_000,
             ..ask(key)
@@ -278,7 +286,7 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         hold(&*store, &ask).await.unwrap();
         assert_eq!(
             phase(&*stand.killed().open(), key).await,
-            Phase::Pending,
+            HoldPhase::Pending,
             "it was told to its agent: {key}"
         );
         for who in said {
@@ -290,7 +298,7 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         let is_decided = ["allowed", "denied"].contains(&key);
         let crashed = phase(&*stand.killed().open(), key).await;
         assert_eq!(
-            crashed != Phase::Pending,
+            crashed != HoldPhase::Pending,
             is_decided,
             "it was told to its operator: {key}, {crashed:?}"
         );
@@ -301,7 +309,7 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
     begin(&*store, begun.clone()).await.unwrap();
     let crashed = stand.killed().open();
     assert!(
-        matches!(phase(&*crashed, "used").await, Phase::Used { action, .. } if action == begun.action)
+        matches!(phase(&*crashed, "used").await, HoldPhase::Used { action, .. } if action == begun.action)
     );
     let not_sent = crashed.find(begun.action).await.unwrap().unwrap().1;
     assert_eq!(not_sent.phase, Claimed::NotSent);
@@ -312,13 +320,13 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
     };
     assert_eq!(
         begin(&*crashed, again).await,
-        Err(Refused::Held(hold::Stand::Absent)),
+        Err(CommandRefusal::Held(hold::HoldStatus::Absent)),
         "each is asked for on its own"
     );
     drop(crashed);
     let end = settle(&begun, Claimed::Completed(result("paid")));
     store
-        .run(Command::Settle(end), None)
+        .run(StoreCommand::Settle(end), None)
         .await
         .unwrap()
         .unwrap();
@@ -338,23 +346,23 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
         }
         let is_used = store.find_hold(used.id).await.unwrap().map(|(key, _)| key);
         assert_eq!(is_used, Some(used.key), "what is over is found, too");
-        let full = Ask {
+        let full = HoldRequest {
             bounds: (2, 20),
             ..ask("more")
         };
         assert_eq!(
             hold(&*store, &full).await,
-            Err(Refused::TooManyHolds),
+            Err(CommandRefusal::TooManyHolds),
             "what waits counts"
         );
     }
-    let half = Ask {
+    let half = HoldRequest {
         id: listed[1].1.id,
         ..ask("half")
     };
     assert_eq!(
         say(&*store, word(&half, "ann", true)).await,
-        Err(Refused::Undecided(Undecided::Same))
+        Err(CommandRefusal::Undecided(Undecided::Same))
     );
     say(&*store, word(&half, "bob", true)).await.unwrap();
     for key in ["half", "allowed"] {
@@ -362,6 +370,6 @@ async fn what_was_decided_is_there_again(stand: &Stand) {
     }
     assert_eq!(
         begin(&*store, call(&*store, "used")).await,
-        Err(Refused::Held(hold::Stand::Absent))
+        Err(CommandRefusal::Held(hold::HoldStatus::Absent))
     );
 }

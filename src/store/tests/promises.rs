@@ -5,17 +5,17 @@
     reason = "a scenario is no part of toolgate's process"
 )]
 
-use super::Stand;
+use super::TestStore;
 use crate::model::clock::Clock;
 use crate::model::ids::{ActionId, ToolName};
-use crate::store::claims::{INLINE, Store};
-use crate::store::state::budget::{Limits, Price};
-use crate::store::state::claim::{Claim, Phase, Standing, Stored, standing};
-use crate::store::state::command::{Command, Intent, Reserve, Settle, Spend};
+use crate::store::claims::{MAX_INLINE_RESULT_BYTES, Store};
+use crate::store::state::budget::{BudgetLimits, Price};
+use crate::store::state::claim::{Claim, ClaimPhase, ClaimStatus, Stored, claim_status};
+use crate::store::state::command::{Intent, Reserve, Settle, Spend, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Event, Evidence};
+use crate::store::state::event::{Charge, Evidence, StoreEvent};
 use crate::store::state::tests::{intent, named, operator, result, settle, unknown};
-use crate::store::state::{Place, Refused, View};
+use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ macro_rules! promised_by {
         mod $kind {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(&super::Stand::$kind(super::Clock)).await;
+                super::$name(&super::TestStore::$kind(super::Clock)).await;
             })*
         }
     };
@@ -52,18 +52,18 @@ promised_by!(embedded:
     a_killed_process_leaves_what_it_was_told,
 );
 
-type Told = Result<Event, Refused>;
+type PromiseResult = Result<StoreEvent, CommandRefusal>;
 
-async fn begin(store: &dyn Store, intent: &Intent) -> Told {
+async fn begin(store: &dyn Store, intent: &Intent) -> PromiseResult {
     let entry = intent.entry.clone();
     store
-        .run(Command::Begin(Box::new(intent.clone())), Some(entry))
+        .run(StoreCommand::Begin(Box::new(intent.clone())), Some(entry))
         .await
         .unwrap()
 }
 
-async fn end(store: &dyn Store, settle: Settle) -> Told {
-    store.run(Command::Settle(settle), None).await.unwrap()
+async fn end(store: &dyn Store, settle: Settle) -> PromiseResult {
+    store.run(StoreCommand::Settle(settle), None).await.unwrap()
 }
 
 /// A call of its own session, so that fences do not order calls.
@@ -78,17 +78,17 @@ fn call(store: &dyn Store, key: &str) -> Intent {
 
 async fn claim(store: &dyn Store, key: &str) -> Option<Claim> {
     store
-        .look(Place {
+        .load_view(StoreKeys {
             call: Some(named(key)),
-            ..Place::default()
+            ..StoreKeys::default()
         })
         .await
         .unwrap()
         .claim
 }
 
-async fn stands(store: &dyn Store, key: &str) -> Standing {
-    standing(
+async fn stands(store: &dyn Store, key: &str) -> ClaimStatus {
+    claim_status(
         claim(store, key).await.as_ref(),
         &named("fingerprint"),
         None,
@@ -101,7 +101,7 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
     let intent = call(&*store, "key");
     loop {
         let mut found = stands(&*store, "key").await;
-        if matches!(found, Standing::Open { .. }) {
+        if matches!(found, ClaimStatus::Open { .. }) {
             found = match begin(&*store, &intent).await {
                 Ok(_) => {
                     ran.fetch_add(1, Ordering::SeqCst);
@@ -111,23 +111,23 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
                         .keep(false, Bytes::from(intent.action.to_string()))
                         .await
                         .unwrap();
-                    end(&*store, settle(&intent, Phase::Completed(stored)))
+                    end(&*store, settle(&intent, ClaimPhase::Completed(stored)))
                         .await
                         .unwrap();
                     continue;
                 }
                 Err(refused) => {
-                    let Refused::Taken(found) = refused else {
+                    let CommandRefusal::Taken(found) = refused else {
                         panic!("{refused:?}")
                     };
                     found
                 }
             };
         }
-        if let Standing::InFlight(action) = found {
-            store.ended(intent.key, action).await;
+        if let ClaimStatus::InFlight(action) = found {
+            store.wait_ended(intent.key, action).await;
         } else {
-            let Standing::Ended(stored) = found else {
+            let ClaimStatus::Ended(stored) = found else {
                 panic!("{found:?}")
             };
             return store.body(&stored).await.unwrap();
@@ -136,7 +136,7 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
 }
 
 /// 004-02, 004-16, 004-28, 004-40.
-async fn a_hundred_arrivals_are_one_call(stand: &Stand) {
+async fn a_hundred_arrivals_are_one_call(stand: &TestStore) {
     let (store, ran) = (stand.open(), Arc::new(AtomicUsize::new(0)));
     let calls: Vec<_> = (0..100)
         .map(|_| tokio::spawn(arrive(store.clone(), ran.clone())))
@@ -158,17 +158,17 @@ async fn a_hundred_arrivals_are_one_call(stand: &Stand) {
 
 /// 003-27, 003-89; SECURITY §12: 1 000 calls against a budget of 10. With and without claims, of
 /// one task.
-async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
+async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
     let store = stand.open();
-    let limits = Limits {
+    let limits = BudgetLimits {
         tool_calls: Some(10),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
     let calls = (0..1000).map(|n| {
         let (store, limits) = (store.clone(), limits.clone());
         tokio::spawn(async move {
             let command = if n % 2 == 0 {
-                Command::Begin(Box::new(Intent {
+                StoreCommand::Begin(Box::new(Intent {
                     limits,
                     ..call(&*store, &format!("key {n}"))
                 }))
@@ -177,7 +177,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
                     tool: ToolName::new("bank__see"),
                     cost: 1,
                 };
-                Command::Reserve(Reserve {
+                StoreCommand::Reserve(Reserve {
                     task: named("task"),
                     limits,
                     price,
@@ -185,7 +185,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
             };
             match store.run(command, None).await.unwrap() {
                 Ok(_) => 1,
-                Err(Refused::Budget(_)) => 0,
+                Err(CommandRefusal::Budget(_)) => 0,
                 Err(other) => panic!("{other:?}"),
             }
         })
@@ -196,9 +196,9 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
     }
     assert_eq!(passed, 10);
     let task = store
-        .look(Place {
+        .load_view(StoreKeys {
             task: Some(named("task")),
-            ..Place::default()
+            ..StoreKeys::default()
         })
         .await
         .unwrap()
@@ -208,7 +208,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
 }
 
 /// 004-17, 004-25; SECURITY §12: two epochs.
-async fn a_stale_holder_begins_nothing(stand: &Stand) {
+async fn a_stale_holder_begins_nothing(stand: &TestStore) {
     let store = stand.open();
     let (old, new) = (store.token(), store.token());
     assert!(old < new);
@@ -218,7 +218,7 @@ async fn a_stale_holder_begins_nothing(stand: &Stand) {
     begin(&*store, &fast).await.unwrap();
     assert_eq!(
         begin(&*store, &slow).await,
-        Err(Refused::Fenced {
+        Err(CommandRefusal::Fenced {
             current: fast.fence
         })
     );
@@ -228,17 +228,20 @@ async fn a_stale_holder_begins_nothing(stand: &Stand) {
         "a refusal claims nothing"
     );
     // What it began while it was valid, it may finish.
-    end(&*store, settle(&first, Phase::Completed(result("paid"))))
-        .await
-        .unwrap();
-    let fence = Command::Fence {
+    end(
+        &*store,
+        settle(&first, ClaimPhase::Completed(result("paid"))),
+    )
+    .await
+    .unwrap();
+    let fence = StoreCommand::Fence {
         session: named("session"),
         token: store.token(),
     };
     store.run(fence.clone(), None).await.unwrap().unwrap();
     assert!(matches!(
         store.run(fence, None).await.unwrap(),
-        Err(Refused::Fenced { .. })
+        Err(CommandRefusal::Fenced { .. })
     ));
     begin(
         &*store,
@@ -256,7 +259,7 @@ async fn a_stale_holder_begins_nothing(stand: &Stand) {
         assert!(again.token() >= newest, "a token was given out twice");
         assert_eq!(
             begin(&*again, &intent("late", new)).await.unwrap_err(),
-            Refused::Fenced {
+            CommandRefusal::Fenced {
                 current: newest - 1
             }
         );
@@ -268,13 +271,20 @@ fn bodies() -> Vec<Bytes> {
         let bytes = (0_u32..).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0]);
         Bytes::from(bytes.take(size).collect::<Vec<u8>>())
     };
-    let sizes = [1, INLINE - 1, INLINE, INLINE + 1, 1 << 20].map(noise);
+    let sizes = [
+        1,
+        MAX_INLINE_RESULT_BYTES - 1,
+        MAX_INLINE_RESULT_BYTES,
+        MAX_INLINE_RESULT_BYTES + 1,
+        1 << 20,
+    ]
+    .map(noise);
     let texts = [&b""[..], b"\n", b"{\"a\":\n1}\n\n", &[0, 10, 255, 13]].map(Bytes::from_static);
     sizes.into_iter().chain(texts).collect()
 }
 
 /// 004-30, 004-41, 004-60; SEMANTICS §4: byte for byte.
-async fn an_answer_is_given_again_byte_for_byte(stand: &Stand) {
+async fn an_answer_is_given_again_byte_for_byte(stand: &TestStore) {
     let mut store = stand.open();
     let mut kept = Vec::new();
     for (n, body) in bodies().into_iter().enumerate() {
@@ -286,14 +296,17 @@ async fn an_answer_is_given_again_byte_for_byte(stand: &Stand) {
             (stored.size, stored.digest, stored.is_error),
             (body.len() as u64, Digest::of(&body), n % 2 == 0)
         );
-        end(&*store, settle(&call, Phase::Completed(stored.clone())))
-            .await
-            .unwrap();
+        end(
+            &*store,
+            settle(&call, ClaimPhase::Completed(stored.clone())),
+        )
+        .await
+        .unwrap();
         kept.push((key, stored, body));
     }
     for round in 0..3 {
         for (key, stored, body) in &kept {
-            let Standing::Ended(found) = stands(&*store, key).await else {
+            let ClaimStatus::Ended(found) = stands(&*store, key).await else {
                 panic!("{key} has not ended")
             };
             assert_eq!(&found, stored, "{key}, round {round}");
@@ -311,7 +324,7 @@ async fn an_answer_is_given_again_byte_for_byte(stand: &Stand) {
 }
 
 /// 004-24: SEMANTICS §4, same key, other fingerprint.
-async fn other_arguments_are_a_conflict(stand: &Stand) {
+async fn other_arguments_are_a_conflict(stand: &TestStore) {
     let store = stand.open();
     let first = call(&*store, "key");
     begin(&*store, &first).await.unwrap();
@@ -322,7 +335,7 @@ async fn other_arguments_are_a_conflict(stand: &Stand) {
     for phase in [
         None,
         Some(unknown()),
-        Some(Phase::Completed(result("paid"))),
+        Some(ClaimPhase::Completed(result("paid"))),
     ] {
         let evidence = if phase.is_none() {
             Evidence::Exchange
@@ -342,13 +355,13 @@ async fn other_arguments_are_a_conflict(stand: &Stand) {
         }
         assert_eq!(
             begin(&*store, &other).await,
-            Err(Refused::Taken(Standing::Conflict))
+            Err(CommandRefusal::Taken(ClaimStatus::Conflict))
         );
     }
 }
 
 /// SEMANTICS §4: what has not ended stays until evidence or an operator ends it; both find it.
-async fn what_has_not_ended_is_found(stand: &Stand) {
+async fn what_has_not_ended_is_found(stand: &TestStore) {
     let store = stand.open();
     let mut calls = Vec::new();
     for n in 0..8 {
@@ -356,14 +369,14 @@ async fn what_has_not_ended_is_found(stand: &Stand) {
         begin(&*store, &call).await.unwrap();
         calls.push(call);
     }
-    let asked = Phase::AwaitingInput {
+    let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
     };
     let phases = [
         unknown(),
-        Phase::NotSent,
-        Phase::Completed(result("paid")),
+        ClaimPhase::NotSent,
+        ClaimPhase::Completed(result("paid")),
         asked,
     ];
     for (call, phase) in calls.iter().zip(phases) {
@@ -391,17 +404,24 @@ async fn what_has_not_ended_is_found(stand: &Stand) {
     // 003-81: an operator ends it; then it is not found among the open ones, and says what he said.
     let decided = Settle {
         evidence: operator(),
-        ..settle(&calls[0], Phase::Completed(result("paid, says the bank")))
+        ..settle(
+            &calls[0],
+            ClaimPhase::Completed(result("paid, says the bank")),
+        )
     };
     end(&*store, decided.clone()).await.unwrap();
-    assert_eq!(end(&*store, decided).await, Err(Refused::Settled), "once");
+    assert_eq!(
+        end(&*store, decided).await,
+        Err(CommandRefusal::Settled),
+        "once"
+    );
     let hasty = Settle {
         evidence: operator(),
-        ..settle(&calls[4], Phase::NotSent)
+        ..settle(&calls[4], ClaimPhase::NotSent)
     };
     assert_eq!(
         end(&*store, hasty).await,
-        Err(Refused::Settled),
+        Err(CommandRefusal::Settled),
         "it still runs"
     );
     assert_eq!(store.unsettled(100).await.unwrap().len(), 5);
@@ -418,18 +438,18 @@ async fn what_has_not_ended_is_found(stand: &Stand) {
 /// Everything that can be known, in many states.
 async fn lived(store: &dyn Store) -> Vec<Intent> {
     let mut calls = Vec::new();
-    let asked = Phase::AwaitingInput {
+    let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
     };
-    let failed = |again| Phase::Failed {
+    let failed = |again| ClaimPhase::Failed {
         answer: Some(result("no")),
         again,
     };
     let ends = [
         unknown(),
-        Phase::NotSent,
-        Phase::Completed(result("paid")),
+        ClaimPhase::NotSent,
+        ClaimPhase::Completed(result("paid")),
         asked,
         failed(true),
         failed(false),
@@ -456,11 +476,11 @@ async fn lived(store: &dyn Store) -> Vec<Intent> {
     };
     let reserve = Reserve {
         task,
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         price,
     };
     store
-        .run(Command::Reserve(reserve), None)
+        .run(StoreCommand::Reserve(reserve), None)
         .await
         .unwrap()
         .unwrap();
@@ -472,12 +492,12 @@ async fn lived(store: &dyn Store) -> Vec<Intent> {
         seen: None,
     };
     store
-        .run(Command::Spend(spend), None)
+        .run(StoreCommand::Spend(spend), None)
         .await
         .unwrap()
         .unwrap();
     // Written behind: what is durable after them is durable with them.
-    let fence = Command::Fence {
+    let fence = StoreCommand::Fence {
         session: named("legacy"),
         token: store.token(),
     };
@@ -485,29 +505,29 @@ async fn lived(store: &dyn Store) -> Vec<Intent> {
     calls
 }
 
-async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<View> {
+async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
     let mut views = Vec::new();
     for call in calls {
         let (key, task, session) = (Some(call.key), Some(call.task), Some(call.session));
-        let place = Place {
+        let place = StoreKeys {
             call: key,
             task,
             session,
             hold: call.hold,
         };
-        views.push(store.look(place).await.unwrap());
+        views.push(store.load_view(place).await.unwrap());
     }
-    let rest = Place {
+    let rest = StoreKeys {
         task: Some(named("reader")),
         session: Some(named("legacy")),
-        ..Place::default()
+        ..StoreKeys::default()
     };
-    views.push(store.look(rest).await.unwrap());
+    views.push(store.load_view(rest).await.unwrap());
     views
 }
 
 /// SEMANTICS §8: everything acknowledged is there again, and in the same state.
-async fn nothing_acknowledged_is_lost(stand: &Stand) {
+async fn nothing_acknowledged_is_lost(stand: &TestStore) {
     let mut store = stand.open();
     let calls = lived(&*store).await;
     let before = all(&*store, &calls).await;
@@ -531,7 +551,7 @@ async fn nothing_acknowledged_is_lost(stand: &Stand) {
 }
 
 /// 004-44; SEMANTICS §4, crash while dispatching: not marked, not sent; marked, unknown.
-async fn a_killed_process_leaves_what_it_was_told(stand: &Stand) {
+async fn a_killed_process_leaves_what_it_was_told(stand: &TestStore) {
     let store = stand.open();
     let calls = lived(&*store).await;
     let (unmarked, marked) = (call(&*store, "unmarked"), call(&*store, "marked"));
@@ -556,10 +576,10 @@ async fn a_killed_process_leaves_what_it_was_told(stand: &Stand) {
         assert_eq!(after, before);
         assert!(matches!(
             stands(&*again, "unmarked").await,
-            Standing::Open { attempt: 2, .. }
+            ClaimStatus::Open { attempt: 2, .. }
         ));
         assert!(
-            matches!(stands(&*again, "marked").await, Standing::Unknown(action) if action == marked.action)
+            matches!(stands(&*again, "marked").await, ClaimStatus::Unknown(action) if action == marked.action)
         );
     }
 }

@@ -1,25 +1,27 @@
 //! Every store decides as the plainest one does: the same commands at the same times, closed and
 //! opened in between.
 
-use super::Stand;
-use crate::model::clock::hands::Hands;
+use super::TestStore;
+use crate::model::clock::hands::TestClock;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
-use crate::store::state::budget::{Limits, Price, Rate};
-use crate::store::state::claim::Phase;
-use crate::store::state::command::{Ask, Command, Decide, Intent, Reserve, Settle, Spend};
+use crate::store::state::budget::{BudgetLimits, Price, Rate};
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::command::{
+    Decide, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
+};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Charge, Evidence};
 use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
-use crate::store::state::{Place, View};
+use crate::store::state::{StoreKeys, StoreView};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Numbers that a seed decides (`SplitMix64`).
 #[derive(Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SplitMixRng(u64);
 
-impl Dice {
+impl SplitMixRng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -38,8 +40,8 @@ impl Dice {
     }
 }
 
-const KEYS: u64 = 6;
-const TOOLS: [&str; 2] = ["bank__pay", "bank__see"];
+const KEY_COUNT: u64 = 6;
+const TOOL_NAMES: [&str; 2] = ["bank__pay", "bank__see"];
 
 fn of(kind: u8, number: u64) -> Digest {
     Digest::of(&[&[kind][..], &number.to_le_bytes()].concat())
@@ -52,11 +54,11 @@ fn of_hold(key: u64) -> ActionId {
         .unwrap()
 }
 
-fn held(dice: &mut Dice, key: u64) -> Ask {
+fn held(dice: &mut SplitMixRng, key: u64) -> HoldRequest {
     let needed = u32::try_from(dice.roll(2)).unwrap() + 1;
     let (approve_for, execute_for) = (dice.roll(1000), dice.roll(1000));
     let bounds = (3, 2);
-    let mut ask = Ask {
+    let mut ask = HoldRequest {
         key: of(b'h', key),
         id: of_hold(key),
         approve_for,
@@ -69,39 +71,39 @@ fn held(dice: &mut Dice, key: u64) -> Ask {
     ask
 }
 
-fn limits(dice: &mut Dice) -> Limits {
+fn limits(dice: &mut SplitMixRng) -> BudgetLimits {
     let rate = dice.once_in(3).then_some(Rate { calls: 5, per: 100 });
-    Limits {
+    BudgetLimits {
         tool_calls: Some(60),
         cost: Some(150),
         rate,
-        ..Limits::default()
+        ..BudgetLimits::default()
     }
 }
 
-fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Command {
-    let tool = TOOLS[usize::try_from(dice.roll(2)).unwrap()];
+fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64) -> StoreCommand {
+    let tool = TOOL_NAMES[usize::try_from(dice.roll(2)).unwrap()];
     let price = Price {
         tool: ToolName::new(tool),
         cost: dice.roll(4),
     };
-    let key = dice.roll(KEYS);
+    let key = dice.roll(KEY_COUNT);
     match (dice.roll(14), last.get(&key).cloned()) {
-        (10 | 11, _) => Command::Hold(Box::new(held(dice, key))),
+        (10 | 11, _) => StoreCommand::Hold(Box::new(held(dice, key))),
         (12 | 13, _) => {
             let who = ["ann", "bob", "billing-agent"][usize::try_from(dice.roll(3)).unwrap()];
             let said = word(&ask(""), who, !dice.once_in(4));
-            Command::Decide(Decide {
+            StoreCommand::Decide(Decide {
                 key: of(b'h', key),
                 id: of_hold(key),
                 ..said
             })
         }
-        (0, _) => Command::Fence {
+        (0, _) => StoreCommand::Fence {
             session: of(b's', dice.roll(2)),
             token,
         },
-        (1, _) => Command::Reserve(Reserve {
+        (1, _) => StoreCommand::Reserve(Reserve {
             task: of(b't', dice.roll(2)),
             limits: limits(dice),
             price,
@@ -113,7 +115,7 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
                 Some((2, Charge::Settle(1))),
             ][usize::try_from(key % 3).unwrap()];
             let tool = ToolName::new(tool);
-            Command::Spend(Spend {
+            StoreCommand::Spend(Spend {
                 task: of(b't', dice.roll(2)),
                 tool,
                 charge,
@@ -122,21 +124,21 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
             })
         }
         (3..7, Some(intent)) => {
-            let asked = Phase::AwaitingInput {
+            let asked = ClaimPhase::AwaitingInput {
                 round: 1,
                 asked: result("which?"),
             };
-            let failed = Phase::Failed {
+            let failed = ClaimPhase::Failed {
                 answer: Some(result("no")),
                 again: dice.once_in(2),
             };
             let phases = [
                 unknown(),
-                Phase::Completed(result("paid")),
-                Phase::NotSent,
+                ClaimPhase::Completed(result("paid")),
+                ClaimPhase::NotSent,
                 asked,
                 failed,
-                Phase::Abandoned,
+                ClaimPhase::Abandoned,
             ];
             let phase = phases[usize::try_from(dice.roll(6)).unwrap()].clone();
             let evidence = if dice.once_in(4) {
@@ -144,7 +146,7 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
             } else {
                 Evidence::Late
             };
-            Command::Settle(Settle {
+            StoreCommand::Settle(Settle {
                 evidence,
                 ..settle(&intent, phase)
             })
@@ -162,23 +164,23 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
                 price,
                 ..intent("", 0)
             };
-            Command::Begin(Box::new(intent))
+            StoreCommand::Begin(Box::new(intent))
         }
     }
 }
 
 /// What both stores know of everything.
-async fn known(store: &dyn Store) -> Vec<View> {
+async fn known(store: &dyn Store) -> Vec<StoreView> {
     let mut views = Vec::new();
-    for key in 0..KEYS {
+    for key in 0..KEY_COUNT {
         let (task, session) = (Some(of(b't', key % 2)), Some(of(b's', key % 2)));
-        let place = Place {
+        let place = StoreKeys {
             call: Some(of(b'k', key)),
             task,
             session,
             hold: Some(of(b'h', key)),
         };
-        views.push(store.look(place).await.unwrap());
+        views.push(store.load_view(place).await.unwrap());
     }
     views
 }
@@ -186,7 +188,7 @@ async fn known(store: &dyn Store) -> Vec<View> {
 /// What a restart makes of a call in flight: nothing was marked as sent.
 async fn restarted(store: &dyn Store) {
     for (key, claim) in store.unsettled(100).await.unwrap() {
-        if matches!(claim.phase, Phase::Dispatching) {
+        if matches!(claim.phase, ClaimPhase::Dispatching) {
             let intent = Intent {
                 key,
                 action: claim.action,
@@ -195,10 +197,10 @@ async fn restarted(store: &dyn Store) {
             let settle = Settle {
                 failed: false,
                 evidence: Evidence::Restart,
-                ..settle(&intent, Phase::NotSent)
+                ..settle(&intent, ClaimPhase::NotSent)
             };
             store
-                .run(Command::Settle(settle), None)
+                .run(StoreCommand::Settle(settle), None)
                 .await
                 .unwrap()
                 .unwrap();
@@ -209,9 +211,10 @@ async fn restarted(store: &dyn Store) {
 #[tokio::test]
 async fn every_store_decides_as_the_one_in_memory_does() {
     for seed in 0..4 {
-        let (hands, mut dice, mut last) = (Hands::new(), Dice::new(seed), BTreeMap::new());
-        let stand = Stand::embedded(hands.clock());
-        let (plain, mut store) = (Stand::memory(hands.clock()).open(), stand.open());
+        let (hands, mut dice, mut last) =
+            (TestClock::new(), SplitMixRng::new(seed), BTreeMap::new());
+        let stand = TestStore::embedded(hands.clock());
+        let (plain, mut store) = (TestStore::memory(hands.clock()).open(), stand.open());
         for number in 0..250 {
             hands.pass(Duration::from_millis(dice.roll(20)));
             let command = command(&mut dice, &mut last, number + 2);
@@ -221,9 +224,11 @@ async fn every_store_decides_as_the_one_in_memory_does() {
                 expected,
                 "seed {seed}, command {number}"
             );
-            if let (Command::Begin(intent), Ok(_)) = (command, expected) {
+            if let (StoreCommand::Begin(intent), Ok(_)) = (command, expected) {
                 last.insert(
-                    (0..KEYS).find(|key| of(b'k', *key) == intent.key).unwrap(),
+                    (0..KEY_COUNT)
+                        .find(|key| of(b'k', *key) == intent.key)
+                        .unwrap(),
                     *intent,
                 );
             }

@@ -2,13 +2,13 @@
 
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::claims::{Error, Store};
+use crate::store::claims::{Store, StoreError};
 use crate::store::state::claim::{Claim, Stored};
-use crate::store::state::command::Command;
+use crate::store::state::command::StoreCommand;
 use crate::store::state::digest::Digest;
-use crate::store::state::event::Event;
+use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::Hold;
-use crate::store::state::{Millis, Place, Refused, View};
+use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::future::Future;
@@ -29,39 +29,39 @@ async fn standing_still<T>(work: impl Future<Output = T>) -> T {
 
 #[async_trait]
 impl Store for Waited {
-    async fn look(&self, place: Place) -> Result<View, Error> {
-        standing_still(self.0.look(place)).await
+    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
+        standing_still(self.0.load_view(place)).await
     }
 
     async fn run(
         &self,
-        command: Command,
+        command: StoreCommand,
         entry: Option<Entry>,
-    ) -> Result<Result<Event, Refused>, Error> {
+    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
         standing_still(self.0.run(command, entry)).await
     }
 
-    fn sent(&self, action: ActionId) -> Result<(), Error> {
+    fn sent(&self, action: ActionId) -> Result<(), StoreError> {
         self.0.sent(action)
     }
 
-    async fn ended(&self, key: Digest, action: ActionId) {
-        self.0.ended(key, action).await;
+    async fn wait_ended(&self, key: Digest, action: ActionId) {
+        self.0.wait_ended(key, action).await;
     }
 
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
         self.0.find(action).await
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         self.0.unsettled(most).await
     }
 
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         self.0.holds(most).await
     }
 
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         self.0.find_hold(id).await
     }
 
@@ -69,11 +69,11 @@ impl Store for Waited {
         self.0.decided(key).await;
     }
 
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
         standing_still(self.0.keep(is_error, body)).await
     }
 
-    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         standing_still(self.0.body(stored)).await
     }
 
@@ -81,7 +81,7 @@ impl Store for Waited {
         self.0.token()
     }
 
-    fn refuses(&self) -> Option<Error> {
+    fn refuses(&self) -> Option<StoreError> {
         self.0.refuses()
     }
 

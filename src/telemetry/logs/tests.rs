@@ -1,16 +1,16 @@
 //! Lines as an operator or a collector of logs meets them.
 
-use super::{Shape, layer, level};
-use crate::telemetry::paper::Paper;
-use crate::telemetry::traces::SPANS;
+use super::{LogFormat, layer, level};
+use crate::telemetry::captured_log::CapturedLog;
+use crate::telemetry::traces::SPAN_TARGET;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-fn written(shape: Shape, at: &str, speak: impl FnOnce()) -> String {
-    let paper = Paper::default();
+fn written(shape: LogFormat, at: &str, speak: impl FnOnce()) -> String {
+    let paper = CapturedLog::default();
     let subscriber = registry()
         .with(level(at).unwrap())
         .with(layer(shape, paper.writer()));
@@ -20,7 +20,7 @@ fn written(shape: Shape, at: &str, speak: impl FnOnce()) -> String {
 
 #[test]
 fn json_lines_are_objects_with_fields_at_the_top() {
-    let text = written(Shape::Json, "info", || {
+    let text = written(LogFormat::Json, "info", || {
         tracing::warn!(server = "billing", "the tool\nserver left");
     });
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -42,7 +42,7 @@ fn json_lines_are_objects_with_fields_at_the_top() {
 /// What a tool server writes cannot steer an operator's terminal.
 #[test]
 fn escapes_in_a_value_are_shown_not_obeyed() {
-    let text = written(Shape::Human, "info", || {
+    let text = written(LogFormat::Human, "info", || {
         let said = "\u{1b}]0;owned\u{7}";
         tracing::info!(said, "{said}");
     });
@@ -59,14 +59,14 @@ fn a_bare_level_is_for_toolgate_and_libraries_only_warn() {
         tracing::info!(target: "hyper", "chatter");
         tracing::warn!(target: "hyper", "alarm");
     };
-    let text = written(Shape::Json, "debug", speak);
+    let text = written(LogFormat::Json, "debug", speak);
     assert!(
         text.contains("ours") && text.contains("alarm") && !text.contains("chatter"),
         "{text}"
     );
-    let quiet = written(Shape::Json, "error", speak);
+    let quiet = written(LogFormat::Json, "error", speak);
     assert_eq!(quiet, "");
-    let chosen = written(Shape::Json, "hyper=info", speak);
+    let chosen = written(LogFormat::Json, "hyper=info", speak);
     assert!(
         chosen.contains("chatter") && !chosen.contains("ours"),
         "{chosen}"
@@ -75,8 +75,8 @@ fn a_bare_level_is_for_toolgate_and_libraries_only_warn() {
 
 #[test]
 fn spans_cost_nothing_without_traces() {
-    written(Shape::Json, "trace", || {
-        assert!(tracing::info_span!(target: SPANS, "tools/call").is_disabled());
+    written(LogFormat::Json, "trace", || {
+        assert!(tracing::info_span!(target: SPAN_TARGET, "tools/call").is_disabled());
     });
 }
 
@@ -103,7 +103,7 @@ fn speaks_into_a_closed_stderr() {
     );
     let subscriber = registry()
         .with(level("info").unwrap())
-        .with(layer(Shape::Json, io::stderr));
+        .with(layer(LogFormat::Json, io::stderr));
     with_default(subscriber, || tracing::error!("nobody hears this"));
 }
 

@@ -19,7 +19,7 @@ pub(super) const LATENCY_MS: &[f64] = &[
 ];
 
 /// Steps, calls, units of cost, milliseconds: what tasks use and have left.
-pub(super) const AMOUNTS: &[f64] = &[
+pub(super) const BUDGET_AMOUNTS: &[f64] = &[
     0.0,
     1.0,
     2.0,

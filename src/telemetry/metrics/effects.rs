@@ -1,7 +1,7 @@
 //! What was kept from running twice, what ran twice all the same, what nobody knows, and what tasks
 //! have used.
 
-use super::labels::Pair;
+use super::labels::LabelPair;
 use super::{Buckets, buckets};
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the same side effect in the same trace counts as the same (004-03).
-const WINDOW: Duration = Duration::from_mins(10);
+const DUPLICATE_WINDOW: Duration = Duration::from_mins(10);
 /// Side effects that are remembered for that.
-const REMEMBERED: usize = 1 << 16;
+const MAX_RECENT_EFFECTS: usize = 1 << 16;
 /// The parts of a budget that have a label.
-const DIMENSIONS: [&str; 7] = [
+const BUDGET_DIMENSIONS: [&str; 7] = [
     "steps",
     "tool_calls",
     "cost",
@@ -33,7 +33,7 @@ const DIMENSIONS: [&str; 7] = [
 
 /// What one call has to tell when it has ended.
 #[derive(Debug, Clone, Default)]
-pub struct Tally<'a> {
+pub struct CallEffects<'a> {
     /// It was one that had come before, and did not run for that.
     pub is_duplicate: bool,
     /// Its answer is an earlier call's.
@@ -49,37 +49,37 @@ pub struct Tally<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Effects {
+pub(super) struct EffectMetrics {
     suppressed: Counter,
     replays: Counter,
     failed_first: Counter,
     executed: Counter,
     executed_again: Counter,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentEffects>,
     unknown: Gauge,
     unknown_age: Gauge,
     held: Gauge,
-    decided: Family<Pair, Histogram, Buckets>,
-    remaining: Family<Pair, Histogram, Buckets>,
+    decided: Family<LabelPair, Histogram, Buckets>,
+    remaining: Family<LabelPair, Histogram, Buckets>,
     steps: Histogram,
     cost: Histogram,
     syncs: Syncs,
-    before_hooks: Family<Pair, Counter>,
-    after_hooks: Family<Pair, Counter>,
+    before_hooks: Family<LabelPair, Counter>,
+    after_hooks: Family<LabelPair, Counter>,
 }
 
 /// Side effects of the last minutes, the oldest first.
 #[derive(Debug, Default)]
-struct Recent {
+struct RecentEffects {
     order: VecDeque<(Duration, u64)>,
     known: HashSet<u64>,
 }
 
-impl Recent {
-    /// Whether the same was seen within [`WINDOW`] before `now`.
+impl RecentEffects {
+    /// Whether the same was seen within [`DUPLICATE_WINDOW`] before `now`.
     fn has_seen(&mut self, effect: u64, now: Duration) -> bool {
         while let Some((at, oldest)) = self.order.front().copied() {
-            if now.saturating_sub(at) < WINDOW && self.order.len() < REMEMBERED {
+            if now.saturating_sub(at) < DUPLICATE_WINDOW && self.order.len() < MAX_RECENT_EFFECTS {
                 break;
             }
             self.order.pop_front();
@@ -93,7 +93,7 @@ impl Recent {
     }
 }
 
-impl Effects {
+impl EffectMetrics {
     pub(super) fn new() -> Self {
         Self {
             suppressed: Counter::default(),
@@ -106,9 +106,9 @@ impl Effects {
             unknown_age: Gauge::default(),
             held: Gauge::default(),
             decided: Family::new_with_constructor(Buckets(buckets::DECISION_SECONDS)),
-            remaining: Family::new_with_constructor(Buckets(buckets::AMOUNTS)),
-            steps: Histogram::new(buckets::AMOUNTS.iter().copied()),
-            cost: Histogram::new(buckets::AMOUNTS.iter().copied()),
+            remaining: Family::new_with_constructor(Buckets(buckets::BUDGET_AMOUNTS)),
+            steps: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
+            cost: Histogram::new(buckets::BUDGET_AMOUNTS.iter().copied()),
             syncs: Syncs::default(),
             before_hooks: Family::default(),
             after_hooks: Family::default(),
@@ -203,17 +203,17 @@ impl Effects {
 
     pub(super) fn before_hook(&self, said: &'static str) {
         self.before_hooks
-            .get_or_create(&Pair("outcome", said))
+            .get_or_create(&LabelPair("outcome", said))
             .inc();
     }
 
     pub(super) fn after_hook(&self, heard: &'static str) {
         self.after_hooks
-            .get_or_create(&Pair("outcome", heard))
+            .get_or_create(&LabelPair("outcome", heard))
             .inc();
     }
 
-    pub(super) fn count(&self, tally: &Tally<'_>, now: Duration) {
+    pub(super) fn count(&self, tally: &CallEffects<'_>, now: Duration) {
         for (counter, counts) in [
             (&self.suppressed, tally.is_duplicate),
             (&self.replays, tally.is_replayed),
@@ -230,25 +230,25 @@ impl Effects {
             self.steps.observe(amount(steps));
             self.cost.observe(amount(cost) / 1e6);
         }
-        for dimension in DIMENSIONS {
+        for dimension in BUDGET_DIMENSIONS {
             let left = tally
                 .remaining
                 .and_then(|left| left.get(dimension)?.as_f64());
             if let Some(left) = left {
                 self.remaining
-                    .get_or_create(&Pair("dimension", dimension))
+                    .get_or_create(&LabelPair("dimension", dimension))
                     .observe(left);
             }
         }
     }
 
-    pub(super) fn held(&self, count: usize) {
+    pub(super) fn set_held_calls(&self, count: usize) {
         self.held.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(super) fn decided(&self, decision: &'static str, waited: Duration) {
         self.decided
-            .get_or_create(&Pair("decision", decision))
+            .get_or_create(&LabelPair("decision", decision))
             .observe(waited.as_secs_f64());
     }
 

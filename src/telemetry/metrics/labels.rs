@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// How a judged call ended; the ledger's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The tool server answered.
     Answered,
     /// Every guard would pass the call, and it was only planned.
@@ -21,7 +21,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The label's value.
     pub fn word(self) -> &'static str {
         match self {
@@ -36,14 +36,14 @@ impl Outcome {
 
 /// What became of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reload {
+pub enum ReloadLabel {
     /// The new policy is in force.
     Swapped,
     /// The new files are invalid; the last good policy stays.
     Kept,
 }
 
-impl Reload {
+impl ReloadLabel {
     /// The label's value.
     pub fn word(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl Reload {
 
 /// A refusal's code: from the closed set, or one that a contract gives.
 #[derive(Debug, Clone)]
-enum Code {
+enum CodeLabel {
     None,
     Fixed(&'static str),
     Contract(Arc<str>),
 }
 
-impl Code {
+impl CodeLabel {
     fn as_str(&self) -> &str {
         match self {
             Self::None => "",
@@ -76,19 +76,19 @@ impl Code {
 pub struct CallLabels {
     server: Option<ServerName>,
     tool: Option<ToolName>,
-    outcome: Outcome,
-    code: Code,
+    outcome: CallOutcome,
+    code: CodeLabel,
 }
 
 impl CallLabels {
     /// `server` only if it is configured, `tool` only if it is in that server's catalogue: an agent
     /// can name anything.
-    pub fn new(server: Option<&ServerName>, tool: Option<&ToolName>, outcome: Outcome) -> Self {
+    pub fn new(server: Option<&ServerName>, tool: Option<&ToolName>, outcome: CallOutcome) -> Self {
         Self {
             server: server.cloned(),
             tool: tool.cloned(),
             outcome,
-            code: Code::None,
+            code: CodeLabel::None,
         }
     }
 
@@ -96,7 +96,7 @@ impl CallLabels {
     #[must_use]
     pub fn with_code(self, code: &'static str) -> Self {
         Self {
-            code: Code::Fixed(code),
+            code: CodeLabel::Fixed(code),
             ..self
         }
     }
@@ -105,7 +105,7 @@ impl CallLabels {
     #[must_use]
     pub fn with_contract_code(self, code: &Arc<str>) -> Self {
         Self {
-            code: Code::Contract(Arc::clone(code)),
+            code: CodeLabel::Contract(Arc::clone(code)),
             ..self
         }
     }
@@ -113,8 +113,8 @@ impl CallLabels {
     /// The same without what is not bounded by the configuration at start.
     pub(super) fn folded(&self) -> Self {
         let code = match &self.code {
-            Code::Contract(_) => Code::Fixed("other"),
-            Code::None | Code::Fixed(_) => self.code.clone(),
+            CodeLabel::Contract(_) => CodeLabel::Fixed("other"),
+            CodeLabel::None | CodeLabel::Fixed(_) => self.code.clone(),
         };
         Self {
             tool: None,
@@ -168,9 +168,9 @@ impl EncodeLabelSet for CallLabels {
 
 /// The `server` label.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Server(pub(super) ServerName);
+pub(super) struct ServerLabel(pub(super) ServerName);
 
-impl EncodeLabelSet for Server {
+impl EncodeLabelSet for ServerLabel {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         ("server", self.0.as_str()).encode(encoder.encode_label())
     }
@@ -178,9 +178,9 @@ impl EncodeLabelSet for Server {
 
 /// Why tools are hidden, and in which profile only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Hidden(pub(super) &'static str, pub(super) Option<&'static str>);
+pub(super) struct HiddenLabels(pub(super) &'static str, pub(super) Option<&'static str>);
 
-impl EncodeLabelSet for Hidden {
+impl EncodeLabelSet for HiddenLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         ("reason", self.0).encode(encoder.encode_label())?;
         self.1.map_or(Ok(()), |profile| {
@@ -191,9 +191,9 @@ impl EncodeLabelSet for Hidden {
 
 /// A side door, and what became of a message through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Message(pub(super) &'static str, pub(super) &'static str);
+pub(super) struct MessageLabels(pub(super) &'static str, pub(super) &'static str);
 
-impl EncodeLabelSet for Message {
+impl EncodeLabelSet for MessageLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         ("door", self.0).encode(encoder.encode_label())?;
         ("outcome", self.1).encode(encoder.encode_label())
@@ -202,9 +202,9 @@ impl EncodeLabelSet for Message {
 
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Pair(pub(super) &'static str, pub(super) &'static str);
+pub(super) struct LabelPair(pub(super) &'static str, pub(super) &'static str);
 
-impl EncodeLabelSet for Pair {
+impl EncodeLabelSet for LabelPair {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         (self.0, self.1).encode(encoder.encode_label())
     }

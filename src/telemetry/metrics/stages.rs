@@ -1,6 +1,6 @@
 //! The stage histogram, found without a lock or a hash: a call passes a dozen stages.
 
-use super::labels::Pair;
+use super::labels::LabelPair;
 use super::{Buckets, buckets};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -8,23 +8,23 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// More stages than any call has; what comes after them is observed as `other`.
-const SLOTS: usize = 32;
+const MAX_STAGES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Stages {
-    family: Family<Pair, Histogram, Buckets>,
-    slots: [OnceLock<(&'static str, Histogram)>; SLOTS],
+    family: Family<LabelPair, Histogram, Buckets>,
+    slots: [OnceLock<(&'static str, Histogram)>; MAX_STAGES],
 }
 
 impl Stages {
     pub(super) fn new() -> Self {
         Self {
             family: Family::new_with_constructor(Buckets(buckets::STAGE_SECONDS)),
-            slots: [const { OnceLock::new() }; SLOTS],
+            slots: [const { OnceLock::new() }; MAX_STAGES],
         }
     }
 
-    pub(super) fn family(&self) -> Family<Pair, Histogram, Buckets> {
+    pub(super) fn family(&self) -> Family<LabelPair, Histogram, Buckets> {
         self.family.clone()
     }
 
@@ -41,6 +41,6 @@ impl Stages {
     }
 
     fn histogram(&self, stage: &'static str) -> Histogram {
-        self.family.get_or_create_owned(&Pair("stage", stage))
+        self.family.get_or_create_owned(&LabelPair("stage", stage))
     }
 }

@@ -1,12 +1,12 @@
 //! What a scrape shows.
 
-use super::{CALL_SERIES, CallLabels, Metrics, Outcome, Reload, Synced, Tally};
+use super::{CallEffects, CallLabels, CallOutcome, MAX_CALL_SERIES, Metrics, ReloadLabel, Synced};
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use std::sync::Arc;
 use std::time::Duration;
 
-const MS: Duration = Duration::from_millis(1);
+const ONE_MS: Duration = Duration::from_millis(1);
 
 fn billing() -> (ServerName, ToolName) {
     let server = ServerName::new("billing");
@@ -19,40 +19,40 @@ fn busy() -> Metrics {
     let metrics = Metrics::new();
     let (server, tool) = billing();
     metrics.call(
-        &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
-        MS,
+        &CallLabels::new(Some(&server), Some(&tool), CallOutcome::Answered),
+        ONE_MS,
     );
     metrics.sent();
-    metrics.stage("identity", MS);
-    metrics.upstream(&server, MS);
+    metrics.stage("identity", ONE_MS);
+    metrics.upstream(&server, ONE_MS);
     metrics.upstream_up(&server, true);
     metrics.quarantined(&server, &[("schema_too_deep", 2)]);
-    metrics.reload(Reload::Kept);
+    metrics.reload(ReloadLabel::Kept);
     metrics.dropped("unsolicited_answer");
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
     metrics.dropped_early(5);
     metrics.head_left(true);
     metrics.sessions(4);
-    metrics.held(2);
-    metrics.decided("deny", MS);
+    metrics.set_held_calls(2);
+    metrics.decided("deny", ONE_MS);
     metrics.before_hook("blocked");
     metrics.after_hook("dropped");
     let left = serde_json::json!({ "steps": 3, "cost": 0.5, "an agent's own": 1 });
-    let tally = Tally {
+    let tally = CallEffects {
         is_duplicate: true,
         is_replayed: true,
         is_failed_first: true,
         executed: Some(7),
-        ..Tally::default()
+        ..CallEffects::default()
     };
-    let used = Tally {
+    let used = CallEffects {
         used: Some((2, 1_500_000)),
         remaining: Some(&left),
         ..tally.clone()
     };
-    metrics.effects(&tally, MS);
-    metrics.effects(&used, MS * 2);
+    metrics.effects(&tally, ONE_MS);
+    metrics.effects(&used, ONE_MS * 2);
     metrics.unknown(2, Duration::from_secs(90));
     metrics.synced(Synced {
         buckets: vec![(0.001, 4), (f64::INFINITY, 1)],
@@ -197,13 +197,13 @@ fn a_refused_call_is_counted_under_its_code() {
     let metrics = Metrics::new();
     let (server, tool) = billing();
     metrics.call(
-        &CallLabels::new(None, None, Outcome::Refused).with_code("tool_not_allowlisted"),
-        MS,
+        &CallLabels::new(None, None, CallOutcome::Refused).with_code("tool_not_allowlisted"),
+        ONE_MS,
     );
     let code: Arc<str> = "amount_out_of_range".into();
     for _ in 0..2 {
-        let labels = CallLabels::new(Some(&server), Some(&tool), Outcome::Refused);
-        metrics.call(&labels.with_contract_code(&code), MS);
+        let labels = CallLabels::new(Some(&server), Some(&tool), CallOutcome::Refused);
+        metrics.call(&labels.with_contract_code(&code), ONE_MS);
     }
     let text = metrics.render();
     let unknown =
@@ -217,18 +217,18 @@ fn a_refused_call_is_counted_under_its_code() {
 fn the_number_of_series_is_bounded() {
     let metrics = Metrics::new();
     let server = ServerName::new("hostile");
-    for number in 0..CALL_SERIES + 500 {
+    for number in 0..MAX_CALL_SERIES + 500 {
         let tool = ToolName::of(&server, &number.to_string());
         let code: Arc<str> = number.to_string().into();
-        let labels = CallLabels::new(Some(&server), Some(&tool), Outcome::Refused);
-        metrics.call(&labels.with_contract_code(&code), MS);
+        let labels = CallLabels::new(Some(&server), Some(&tool), CallOutcome::Refused);
+        metrics.call(&labels.with_contract_code(&code), ONE_MS);
     }
     let text = metrics.render();
     let series = text
         .lines()
         .filter(|line| line.starts_with("toolgate_calls_total{"))
         .count();
-    assert_eq!(series, CALL_SERIES + 1);
+    assert_eq!(series, MAX_CALL_SERIES + 1);
     assert!(
         text.contains(r#"{server="hostile",tool="unknown",outcome="refused",code="other"} 500"#)
     );
@@ -241,9 +241,9 @@ fn what_runs_twice_is_counted_for_a_while() {
     let metrics = Metrics::new();
     let run = |effect, at| {
         metrics.effects(
-            &Tally {
+            &CallEffects {
                 executed: Some(effect),
-                ..Tally::default()
+                ..CallEffects::default()
             },
             Duration::from_secs(at),
         );
@@ -277,8 +277,8 @@ fn a_name_with_quotes_does_not_break_the_scrape() {
     let (server, _) = billing();
     let tool = ToolName::of(&server, "a\"} 9\nb\\");
     metrics.call(
-        &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
-        MS,
+        &CallLabels::new(Some(&server), Some(&tool), CallOutcome::Answered),
+        ONE_MS,
     );
     assert!(metrics.render().contains(r#"tool="billing__a\"} 9\nb\\","#));
 }
@@ -302,7 +302,7 @@ fn quarantine_sums_over_servers_and_forgets() {
 #[test]
 fn a_good_reload_ends_staleness() {
     let metrics = busy();
-    metrics.reload(Reload::Swapped);
+    metrics.reload(ReloadLabel::Swapped);
     assert!(metrics.render().contains("\ntoolgate_policy_stale 0\n"));
 }
 
@@ -313,9 +313,9 @@ fn stages_beyond_the_slots_are_counted_as_other() {
         .map(|number| &*Box::leak(format!("stage{number}").into_boxed_str()))
         .collect();
     for name in &names {
-        metrics.stage(name, MS);
+        metrics.stage(name, ONE_MS);
     }
-    metrics.stage(names[0], MS);
+    metrics.stage(names[0], ONE_MS);
     let text = metrics.render();
     assert!(
         text.contains(r#"toolgate_stage_seconds_count{stage="stage0"} 2"#),
@@ -332,7 +332,7 @@ fn stages_beyond_the_slots_are_counted_as_other() {
 #[ignore = "a measurement, only meaningful in a release build"]
 #[expect(clippy::print_stdout, reason = "a measurement is for reading")]
 fn one_call_costs_little() {
-    const CALLS: u32 = 1_000_000;
+    const CALLS_MEASURED: u32 = 1_000_000;
     let metrics = Metrics::new();
     let (server, tool) = billing();
     let stages = [
@@ -344,16 +344,16 @@ fn one_call_costs_little() {
         "send",
     ];
     let start = Clock.steady();
-    for _ in 0..CALLS {
+    for _ in 0..CALLS_MEASURED {
         for stage in stages {
-            metrics.stage(stage, MS);
+            metrics.stage(stage, ONE_MS);
         }
         metrics.call(
-            &CallLabels::new(Some(&server), Some(&tool), Outcome::Answered),
-            MS,
+            &CallLabels::new(Some(&server), Some(&tool), CallOutcome::Answered),
+            ONE_MS,
         );
     }
-    let each = Clock.steady().saturating_sub(start).as_nanos() / u128::from(CALLS);
+    let each = Clock.steady().saturating_sub(start).as_nanos() / u128::from(CALLS_MEASURED);
     println!("{each} ns for one call with {} stages", stages.len());
     assert!(each < 1_000, "{each} ns");
 }

@@ -6,8 +6,8 @@
 //! [`work::HEAVY`], so its threads come back.
 
 use crate::model::ids::AgentId;
-use crate::model::work::{self, Spent};
-use queue::Place;
+use crate::model::work::{self, WorkExceeded};
+use queue::HeavySlot;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -16,14 +16,14 @@ use tracing::Span;
 mod queue;
 
 /// How long is waited for an end, with the time in the queue. The thread ends by itself after that.
-const DEADLINE: Duration = Duration::from_secs(5);
+const HEAVY_WORK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of a message that is read where it is at most.
-const LONG: usize = 512 << 10;
+const MAX_INLINE_BYTES: usize = 512 << 10;
 
 /// Why there is no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum HeavyWorkError {
     /// It takes more than [`work::HEAVY`].
     TooHeavy,
     /// It was not done within 5 s, because other heavy work is.
@@ -34,7 +34,7 @@ pub enum Unfinished {
 
 /// How much heavy work ended how, since the process started.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct HeavyWorkCounts {
     /// Done on the pool.
     pub done: AtomicU64,
     /// Given up because it takes too much.
@@ -45,7 +45,7 @@ pub struct Tally {
     pub full: AtomicU64,
 }
 
-impl Tally {
+impl HeavyWorkCounts {
     /// Each number with its word.
     pub fn read(&self) -> [(&'static str, u64); 4] {
         let Self {
@@ -65,7 +65,7 @@ impl Tally {
 }
 
 /// What this process did on its pool.
-pub static TALLY: Tally = Tally {
+pub static HEAVY_WORK_COUNTS: HeavyWorkCounts = HeavyWorkCounts {
     done: AtomicU64::new(0),
     too_heavy: AtomicU64::new(0),
     too_late: AtomicU64::new(0),
@@ -79,14 +79,14 @@ pub async fn done<T, W>(
     agent: &AgentId,
     here: impl FnOnce() -> T,
     there: impl FnOnce() -> W,
-) -> Result<T, Unfinished>
+) -> Result<T, HeavyWorkError>
 where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
-    match work::within(work::INLINE, here) {
+    match work::within(work::INLINE_WORK_UNITS, here) {
         Ok(done) => Ok(done),
-        Err(Spent) => Box::pin(on_pool(agent, there())).await,
+        Err(WorkExceeded) => Box::pin(on_pool(agent, there())).await,
     }
 }
 
@@ -94,13 +94,13 @@ where
 pub async fn on_pool<T: Send + 'static>(
     agent: &AgentId,
     heavy: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unfinished> {
+) -> Result<T, HeavyWorkError> {
     let ended = pooled(agent, heavy).await;
     let count = match &ended {
-        Ok(_) => &TALLY.done,
-        Err(Unfinished::TooHeavy) => &TALLY.too_heavy,
-        Err(Unfinished::TooLate) => &TALLY.too_late,
-        Err(Unfinished::Full) => &TALLY.full,
+        Ok(_) => &HEAVY_WORK_COUNTS.done,
+        Err(HeavyWorkError::TooHeavy) => &HEAVY_WORK_COUNTS.too_heavy,
+        Err(HeavyWorkError::TooLate) => &HEAVY_WORK_COUNTS.too_late,
+        Err(HeavyWorkError::Full) => &HEAVY_WORK_COUNTS.full,
     };
     count.fetch_add(1, Ordering::Relaxed);
     ended
@@ -109,24 +109,24 @@ pub async fn on_pool<T: Send + 'static>(
 async fn pooled<T: Send + 'static>(
     agent: &AgentId,
     heavy: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unfinished> {
-    let place = Place::take(agent).ok_or(Unfinished::Full)?;
+) -> Result<T, HeavyWorkError> {
+    let place = HeavySlot::take(agent).ok_or(HeavyWorkError::Full)?;
     let span = Span::current();
     let run = async {
         let thread = place.thread().await;
         let done = tokio::task::spawn_blocking(move || {
             let _thread = thread;
-            span.in_scope(|| work::within(work::HEAVY, heavy))
+            span.in_scope(|| work::within(work::HEAVY_WORK_UNITS, heavy))
         });
         match done.await {
-            Ok(done) => done.map_err(|Spent| Unfinished::TooHeavy),
+            Ok(done) => done.map_err(|WorkExceeded| HeavyWorkError::TooHeavy),
             Err(broken) if broken.is_panic() => std::panic::resume_unwind(broken.into_panic()),
-            Err(_) => Err(Unfinished::TooLate),
+            Err(_) => Err(HeavyWorkError::TooLate),
         }
     };
-    tokio::time::timeout(DEADLINE, run)
+    tokio::time::timeout(HEAVY_WORK_TIMEOUT, run)
         .await
-        .unwrap_or(Err(Unfinished::TooLate))
+        .unwrap_or(Err(HeavyWorkError::TooLate))
 }
 
 /// Does `work` on a message of so many bytes where it is. When these are many, another thread takes
@@ -137,7 +137,7 @@ pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
         Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
     };
-    if bytes > LONG && has_others() {
+    if bytes > MAX_INLINE_BYTES && has_others() {
         tokio::task::block_in_place(work)
     } else {
         work()
@@ -146,7 +146,7 @@ pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::queue::{PLACES, PLACES_OF_ONE, THREADS};
+    use super::queue::{MAX_QUEUED_PER_AGENT, MAX_QUEUED_WORK, THREAD_PERMITS};
     use super::*;
     use std::thread;
 
@@ -155,10 +155,10 @@ mod tests {
     #[tokio::test]
     async fn heavy_work_is_done_elsewhere() {
         for (units, ended) in [
-            (work::INLINE, Ok(true)),
-            (work::INLINE + 1, Ok(false)),
-            (work::HEAVY, Ok(false)),
-            (work::HEAVY + 1, Err(Unfinished::TooHeavy)),
+            (work::INLINE_WORK_UNITS, Ok(true)),
+            (work::INLINE_WORK_UNITS + 1, Ok(false)),
+            (work::HEAVY_WORK_UNITS, Ok(false)),
+            (work::HEAVY_WORK_UNITS + 1, Err(HeavyWorkError::TooHeavy)),
         ] {
             let home = thread::current().id();
             let work = move || {
@@ -175,14 +175,17 @@ mod tests {
         let (said, heard) = std::sync::mpsc::channel();
         let reader = crate::telemetry::tasks::spawn("reader", async move {
             let waits = || heard.recv_timeout(Duration::from_secs(40)).is_ok();
-            aside(LONG + 1, waits)
+            aside(MAX_INLINE_BYTES + 1, waits)
         });
         crate::telemetry::tasks::spawn("other", async move { said.send(()) })
             .await
             .unwrap()
             .unwrap();
         assert!(reader.await.unwrap());
-        assert!(aside(LONG, || true), "short ones are read where they are");
+        assert!(
+            aside(MAX_INLINE_BYTES, || true),
+            "short ones are read where they are"
+        );
     }
 
     /// What waits is bounded, in all and of one agent, and nobody waits for ever: the pool is held
@@ -191,15 +194,15 @@ mod tests {
     async fn the_queue_is_bounded() {
         let held = hold().await;
         let heavy = async |name: &str| done(&agent(name), || work::spend(u64::MAX), || || ()).await;
-        let names = ["a"; PLACES_OF_ONE + 1]
+        let names = ["a"; MAX_QUEUED_PER_AGENT + 1]
             .into_iter()
-            .chain(["b"; PLACES_OF_ONE])
+            .chain(["b"; MAX_QUEUED_PER_AGENT])
             .chain(["c"]);
         let all: Vec<_> = futures_util::future::join_all(names.map(heavy)).await;
         let count = |wanted| all.iter().filter(|ended| **ended == Err(wanted)).count();
         assert_eq!(
-            (count(Unfinished::Full), count(Unfinished::TooLate)),
-            (2, PLACES)
+            (count(HeavyWorkError::Full), count(HeavyWorkError::TooLate)),
+            (2, MAX_QUEUED_WORK)
         );
         drop(held);
         assert_eq!(heavy("a").await, Ok(()), "the places are free again");
@@ -217,7 +220,7 @@ mod tests {
                 done(&agent(name), || work::spend(u64::MAX), || there).await
             }
         };
-        let many = futures_util::future::join_all(["greedy"; PLACES_OF_ONE].map(heavy));
+        let many = futures_util::future::join_all(["greedy"; MAX_QUEUED_PER_AGENT].map(heavy));
         let all = async { tokio::join!(many, heavy("modest"), async { drop(held) }) };
         let (many, modest, ()) = all.await;
         assert!(modest.is_ok() && many.iter().all(Result::is_ok));
@@ -227,7 +230,7 @@ mod tests {
             .position(|name| *name == "modest")
             .unwrap();
         let most = 2 * std::thread::available_parallelism().unwrap().get();
-        assert!(place <= most, "after {place} of {PLACES_OF_ONE}");
+        assert!(place <= most, "after {place} of {MAX_QUEUED_PER_AGENT}");
     }
 
     fn agent(name: &str) -> AgentId {
@@ -235,9 +238,9 @@ mod tests {
     }
 
     async fn hold() -> tokio::sync::OwnedSemaphorePermit {
-        THREADS
+        THREAD_PERMITS
             .clone()
-            .acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap())
+            .acquire_many_owned(u32::try_from(THREAD_PERMITS.available_permits()).unwrap())
             .await
             .unwrap()
     }

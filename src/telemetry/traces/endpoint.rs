@@ -5,11 +5,11 @@ use http::Uri;
 
 /// A collector's address for traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint(Uri);
+pub struct TracesEndpoint(Uri);
 
 /// Why the environment does not name a collector that toolgate can use.
 #[derive(Debug, thiserror::Error)]
-pub enum BadEndpoint {
+pub enum BadTracesEndpoint {
     /// The address is no http or https URL.
     #[error(
         "{variable} is not an http:// or https:// URL; write for example http://127.0.0.1:4318"
@@ -30,13 +30,15 @@ pub enum BadEndpoint {
     },
 }
 
-impl Endpoint {
+impl TracesEndpoint {
     /// The endpoint that `variables` names, if traces are asked for. An empty variable counts as
     /// unset.
     ///
     /// # Errors
     /// When a variable has a value that cannot be kept.
-    pub fn read(variables: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, BadEndpoint> {
+    pub fn read(
+        variables: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, BadTracesEndpoint> {
         let set = |variable: &str| {
             variables(variable)
                 .map(|value| value.trim().to_owned())
@@ -61,19 +63,21 @@ impl Endpoint {
         ] {
             match set(variable) {
                 Some(written) if written != "http/protobuf" => {
-                    return Err(BadEndpoint::Protocol { variable, written });
+                    return Err(BadTracesEndpoint::Protocol { variable, written });
                 }
                 Some(_) => break,
                 None => {}
             }
         }
-        let url: Uri = url.parse().map_err(|_| BadEndpoint::Url { variable })?;
+        let url: Uri = url
+            .parse()
+            .map_err(|_| BadTracesEndpoint::Url { variable })?;
         let usable = matches!(url.scheme_str(), Some("http" | "https"))
             && url.host().is_some_and(|host| !host.is_empty());
         if usable {
             Ok(Some(Self(url)))
         } else {
-            Err(BadEndpoint::Url { variable })
+            Err(BadTracesEndpoint::Url { variable })
         }
     }
 

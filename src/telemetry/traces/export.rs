@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::endpoint::Endpoint;
+use super::endpoint::TracesEndpoint;
 use crate::telemetry::tasks;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// One request to the collector, from connecting to the end of its answer.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why no traces can be exported.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum NotStarted {
 
 /// Starts to export to `endpoint`, with requests on `runtime`.
 pub(crate) fn provider(
-    endpoint: &Endpoint,
+    endpoint: &TracesEndpoint,
     runtime: Handle,
 ) -> Result<SdkTracerProvider, NotStarted> {
     let client = OnRuntime {
@@ -56,11 +56,11 @@ pub(crate) fn provider(
         .build())
 }
 
-fn client(endpoint: &Endpoint) -> std::io::Result<Arc<dyn HttpClient>> {
+fn client(endpoint: &TracesEndpoint) -> std::io::Result<Arc<dyn HttpClient>> {
     if !endpoint.is_encrypted() {
         return Ok(Arc::new(HyperClient::new(
             HttpConnector::new(),
-            TIMEOUT,
+            EXPORT_TIMEOUT,
             None,
         )));
     }
@@ -71,16 +71,16 @@ fn client(endpoint: &Endpoint) -> std::io::Result<Arc<dyn HttpClient>> {
         .https_only()
         .enable_all_versions()
         .build();
-    Ok(Arc::new(HyperClient::new(connector, TIMEOUT, None)))
+    Ok(Arc::new(HyperClient::new(connector, EXPORT_TIMEOUT, None)))
 }
 
 /// What the spans say of the process: what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say,
 /// else `toolgate`.
 fn resource() -> Resource {
-    const NAME: Key = Key::from_static_str("service.name");
+    const SERVICE_NAME_KEY: Key = Key::from_static_str("service.name");
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let said = Resource::builder().with_attribute(version).build();
-    match said.get(&NAME) {
+    match said.get(&SERVICE_NAME_KEY) {
         Some(name) if !name.as_str().starts_with("unknown_service") => said,
         _ => Resource::builder_empty()
             .with_attributes(

@@ -1,8 +1,8 @@
 //! Trace context as agents send it, and spans as a collector receives them.
 
-use super::endpoint::Endpoint;
+use super::endpoint::TracesEndpoint;
 use super::{CallStart, Trace, call_span, failed, traceparent};
-use crate::telemetry::{Settings, assemble, logs, tasks};
+use crate::telemetry::{TelemetrySettings, assemble, logs, tasks};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
@@ -13,9 +13,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::dispatcher::with_default;
 
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT: &str = "00f067aa0ba902b7";
-const CALL: CallStart<'static> = CallStart {
+const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT_SPAN_ID: &str = "00f067aa0ba902b7";
+const CALL_START: CallStart<'static> = CallStart {
     tool: Some("billing__create_invoice"),
     revision: "2025-11-25",
     request_id: "7",
@@ -25,14 +25,17 @@ const CALL: CallStart<'static> = CallStart {
 #[test]
 fn a_well_formed_traceparent_is_kept() {
     for flags in ["00", "01", "03", "ff"] {
-        let context = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-{flags}")), None);
-        assert_eq!(context.trace_id(), TRACE);
+        let context = Trace::of(
+            Some(&format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-{flags}")),
+            None,
+        );
+        assert_eq!(context.trace_id(), TRACE_ID);
     }
     for later in [
-        format!("01-{TRACE}-{PARENT}-01"),
-        format!("cc-{TRACE}-{PARENT}-01-what-the-future-brings"),
+        format!("01-{TRACE_ID}-{PARENT_SPAN_ID}-01"),
+        format!("cc-{TRACE_ID}-{PARENT_SPAN_ID}-01-what-the-future-brings"),
     ] {
-        assert_eq!(Trace::of(Some(&later), None).trace_id(), TRACE);
+        assert_eq!(Trace::of(Some(&later), None).trace_id(), TRACE_ID);
     }
 }
 
@@ -42,31 +45,33 @@ fn a_malformed_traceparent_starts_a_new_trace() {
     let zeros = "0".repeat(32);
     for bad in [
         String::new(),
-        format!("00-{TRACE}-{PARENT}"),
-        format!("00-{TRACE}-{PARENT}-1"),
-        format!("00-{TRACE}-{PARENT}-001"),
-        format!("00-{TRACE}-{PARENT}-01-"),
-        format!("00-{TRACE}-{PARENT}-01 "),
-        format!(" 00-{TRACE}-{PARENT}-01"),
-        format!("ff-{TRACE}-{PARENT}-01"),
-        format!("01-{TRACE}-{PARENT}-01x"),
-        format!("0g-{TRACE}-{PARENT}-01"),
-        format!("00-{zeros}-{PARENT}-01"),
-        format!("00-{TRACE}-{}-01", &zeros[..16]),
-        format!("00-{}-{PARENT}-01", TRACE.to_uppercase()),
-        format!("00_{TRACE}_{PARENT}_01"),
-        format!("00-{}é-{PARENT}-01", &TRACE[..30]),
+        format!("00-{TRACE_ID}-{PARENT_SPAN_ID}"),
+        format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-1"),
+        format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-001"),
+        format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-01-"),
+        format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-01 "),
+        format!(" 00-{TRACE_ID}-{PARENT_SPAN_ID}-01"),
+        format!("ff-{TRACE_ID}-{PARENT_SPAN_ID}-01"),
+        format!("01-{TRACE_ID}-{PARENT_SPAN_ID}-01x"),
+        format!("0g-{TRACE_ID}-{PARENT_SPAN_ID}-01"),
+        format!("00-{zeros}-{PARENT_SPAN_ID}-01"),
+        format!("00-{TRACE_ID}-{}-01", &zeros[..16]),
+        format!("00-{}-{PARENT_SPAN_ID}-01", TRACE_ID.to_uppercase()),
+        format!("00_{TRACE_ID}_{PARENT_SPAN_ID}_01"),
+        format!("00-{}é-{PARENT_SPAN_ID}-01", &TRACE_ID[..30]),
     ] {
         assert_eq!(Trace::parse(&bad), None, "{bad:?}");
         let (one, two) = (Trace::of(Some(&bad), None), Trace::of(None, None));
         assert_ne!(one.trace_id(), two.trace_id());
-        assert!(one.trace_id().len() == 32 && one.trace_id() != TRACE && one.trace_id() != zeros);
+        assert!(
+            one.trace_id().len() == 32 && one.trace_id() != TRACE_ID && one.trace_id() != zeros
+        );
     }
 }
 
 #[test]
 fn a_bad_tracestate_is_left_out_and_the_trace_kept() {
-    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let parent = format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-01");
     let long = format!("a={}", "x".repeat(600));
     for (state, kept) in [
         ("vendor=1,other=2", "vendor=1,other=2"),
@@ -74,7 +79,7 @@ fn a_bad_tracestate_is_left_out_and_the_trace_kept() {
         (long.as_str(), ""),
     ] {
         let context = Trace::of(Some(&parent), Some(state));
-        assert_eq!(context.trace_id(), TRACE);
+        assert_eq!(context.trace_id(), TRACE_ID);
         assert_eq!(context.state.header(), kept);
     }
 }
@@ -86,7 +91,7 @@ fn the_environment_names_the_collector() {
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()))
             .collect();
-        let found = Endpoint::read(|name| {
+        let found = TracesEndpoint::read(|name| {
             set.iter()
                 .find(|(key, _)| key == name)
                 .map(|(_, value)| value.clone())
@@ -138,7 +143,7 @@ fn the_environment_names_the_collector() {
 }
 
 /// A collector that keeps what it is sent.
-async fn collector() -> (Endpoint, mpsc::UnboundedReceiver<Bytes>) {
+async fn collector() -> (TracesEndpoint, mpsc::UnboundedReceiver<Bytes>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .unwrap();
@@ -151,14 +156,14 @@ async fn collector() -> (Endpoint, mpsc::UnboundedReceiver<Bytes>) {
         async move { axum::serve(listener, router).await },
     );
     let endpoint =
-        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()));
+        TracesEndpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()));
     (endpoint.unwrap().unwrap(), kept)
 }
 
-fn settings(traces: Option<Endpoint>) -> Settings {
-    Settings {
+fn settings(traces: Option<TracesEndpoint>) -> TelemetrySettings {
+    TelemetrySettings {
         log: "info".into(),
-        shape: logs::Shape::Json,
+        shape: logs::LogFormat::Json,
         traces,
     }
 }
@@ -195,20 +200,23 @@ fn holds(message: &[u8], field: u8, value: &[u8]) -> bool {
 async fn a_call_reaches_the_collector_under_the_agents_span() {
     let mut sent_on = None;
     let body = exported(|| {
-        let mut trace = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-01")), Some("vendor=1"));
-        let span = call_span(&CALL, &mut trace);
+        let mut trace = Trace::of(
+            Some(&format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-01")),
+            Some("vendor=1"),
+        );
+        let span = call_span(&CALL_START, &mut trace);
         failed(&span, "tenant_mismatch");
         sent_on = traceparent(&span);
         tracing::info!(secret = "in a log line", "not for the collector");
         drop(tracing::info_span!("a span of another target"));
-        assert_eq!(trace.trace_id(), TRACE);
+        assert_eq!(trace.trace_id(), TRACE_ID);
     })
     .await;
     // Span: trace_id = 1, trace_state = 3, parent_span_id = 4, name = 5, kind = 6 (server = 2);
     // Status: code = 3 (error = 2).
-    assert!(holds(&body, 1, &bytes(TRACE)), "trace id");
+    assert!(holds(&body, 1, &bytes(TRACE_ID)), "trace id");
     assert!(holds(&body, 3, b"vendor=1"), "trace state");
-    assert!(holds(&body, 4, &bytes(PARENT)), "parent");
+    assert!(holds(&body, 4, &bytes(PARENT_SPAN_ID)), "parent");
     assert!(
         holds(&body, 5, b"tools/call billing__create_invoice"),
         "name"
@@ -236,7 +244,7 @@ async fn a_call_reaches_the_collector_under_the_agents_span() {
     );
     let sent_on = sent_on.unwrap();
     let (own_id, start) = (&sent_on[36..52], &sent_on[..36]);
-    assert_eq!(start, format!("00-{TRACE}-"));
+    assert_eq!(start, format!("00-{TRACE_ID}-"));
     assert!(
         holds(&body, 2, &bytes(own_id)),
         "what a tool server does hangs under our span"
@@ -248,7 +256,13 @@ async fn without_a_parent_ledger_and_collector_name_the_same_trace() {
     let mut in_ledger = String::new();
     let body = exported(|| {
         let mut trace = Trace::new();
-        drop(call_span(&CallStart { tool: None, ..CALL }, &mut trace));
+        drop(call_span(
+            &CallStart {
+                tool: None,
+                ..CALL_START
+            },
+            &mut trace,
+        ));
         in_ledger = trace.trace_id();
     })
     .await;
@@ -264,10 +278,10 @@ async fn without_a_collector_there_are_no_spans() {
     let (dispatch, telemetry) =
         assemble(&settings(None), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || {
-        let mut trace = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-01")), None);
-        let span = call_span(&CALL, &mut trace);
+        let mut trace = Trace::of(Some(&format!("00-{TRACE_ID}-{PARENT_SPAN_ID}-01")), None);
+        let span = call_span(&CALL_START, &mut trace);
         assert!(span.is_disabled() && traceparent(&span).is_none());
-        assert_eq!(trace.trace_id(), TRACE);
+        assert_eq!(trace.trace_id(), TRACE_ID);
     });
     telemetry.stop().await;
 }
@@ -278,11 +292,13 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
     let endpoint =
-        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()))
+        TracesEndpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone()))
             .unwrap();
     let (dispatch, telemetry) =
         assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
-    with_default(&dispatch, || drop(call_span(&CALL, &mut Trace::new())));
+    with_default(&dispatch, || {
+        drop(call_span(&CALL_START, &mut Trace::new()))
+    });
     tokio::time::timeout(Duration::from_secs(8), telemetry.stop())
         .await
         .unwrap();

@@ -1,15 +1,15 @@
 //! Finds the program before anything is started, so that a mistake is told in words and not by an
 //! exit status.
 
-use super::Command;
+use super::ChildCommand;
 use crate::model::reply::Fault;
 use rustix::fs::{Access, access};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The path of the program to start.
-pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
-    let Command { program, name, .. } = command;
+pub(super) fn find(command: &ChildCommand) -> Result<PathBuf, Fault> {
+    let ChildCommand { program, name, .. } = command;
     if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(Fault::unsent(format!(
             "server `{name}` cannot be started: its directory {} does not exist; create it or correct `cwd`",
@@ -84,7 +84,7 @@ fn meant(program: &str, cwd: Option<&Path>) -> PathBuf {
     std::path::absolute(&relative).unwrap_or(relative)
 }
 
-fn by_path(command: &Command) -> Result<PathBuf, Fault> {
+fn by_path(command: &ChildCommand) -> Result<PathBuf, Fault> {
     let path = meant(&command.program, command.cwd.as_deref());
     if !path.exists() {
         return Err(Fault::unsent(format!(
@@ -100,7 +100,7 @@ fn by_path(command: &Command) -> Result<PathBuf, Fault> {
     }
 }
 
-fn not_executable(command: &Command, path: &Path) -> Fault {
+fn not_executable(command: &ChildCommand, path: &Path) -> Fault {
     let (name, path) = (&command.name, path.display());
     Fault::unsent(format!(
         "server `{name}` cannot be started: {path} may not be executed; set its permissions (chmod +x)"

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The hidden verb that makes toolgate what lays it on.
-pub const VERB: &str = "__confine";
+pub const CONFINE_VERB: &str = "__confine";
 /// What every program needs to read to start at all, where there is such a thing: its libraries,
 /// names of hosts and people, the time, certificates, and what the kernel says. None of it is
 /// anybody's own.
-const SYSTEM: &[&str] = &[
+const SYSTEM_READ_PATHS: &[&str] = &[
     "/bin",
     "/dev/full",
     "/dev/null",
@@ -58,14 +58,14 @@ const SYSTEM: &[&str] = &[
 ];
 /// With these, who is root reads the memory and the environment of others in `/proc`, whatever
 /// Landlock says.
-const PRYING: [CapabilitySet; 3] = [
+const PRYING_CAPABILITIES: [CapabilitySet; 3] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::PERFMON,
     CapabilitySet::SYS_PTRACE,
 ];
 /// With these, who is root makes devices that are disks, loads programs into the kernel or takes
 /// its place, and so passes by what keeps it to its files; and raises its limits again.
-const DEFEATING: [CapabilitySet; 6] = [
+const ESCAPE_CAPABILITIES: [CapabilitySet; 6] = [
     CapabilitySet::MKNOD,
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::SYS_BOOT,
@@ -74,27 +74,27 @@ const DEFEATING: [CapabilitySet; 6] = [
     CapabilitySet::SYS_RESOURCE,
 ];
 /// What everybody writes to.
-const SINKS: &[&str] = &["/dev/full", "/dev/null", "/dev/zero"];
+const SINK_DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/zero"];
 /// The oldest Landlock that keeps files from being cut to nothing, too; what later ones add is
 /// taken where it is there.
-const SOUND: ABI = ABI::V3;
-const NEWEST: ABI = ABI::V6;
+const MIN_LANDLOCK_ABI: ABI = ABI::V3;
+const MAX_LANDLOCK_ABI: ABI = ABI::V6;
 
 /// How a tool server is confined.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     /// The files it may reach; none: all that toolgate may.
-    pub files: Option<Files>,
+    pub files: Option<FileAccess>,
     /// Whether programs that give rights to who starts them (`sudo`) give it none. With `files`
     /// they never do.
     pub no_new_privs: bool,
     /// How much it may take.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
 }
 
 /// The files a tool server may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Files {
+pub struct FileAccess {
     /// It may read these, with everything below, what it may write, and what every program needs;
     /// none: all files.
     pub read: Option<Vec<PathBuf>>,
@@ -107,7 +107,7 @@ pub struct Files {
 /// How much a tool server may take: each of its processes, but `nproc`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Open files.
     pub nofile: Option<u64>,
     /// Bytes of address space.
@@ -186,7 +186,7 @@ impl Sandbox {
         if self.no_new_privs || self.files.is_some() {
             words.push("gains no rights".to_owned());
         }
-        let Limits {
+        let ProcessLimits {
             nofile,
             address_space,
             nproc,
@@ -230,26 +230,26 @@ impl Sandbox {
             rustix::thread::set_no_new_privs(true).map_err(error)?;
         }
         if let Some(files) = &self.files {
-            give_up(&DEFEATING)?;
+            give_up(&ESCAPE_CAPABILITIES)?;
             if !files.keep_to(program)? {
                 say("toolgate: this kernel has no Landlock: the program is not kept to its files");
             }
         }
-        if self.limits != Limits::default() {
+        if self.limits != ProcessLimits::default() {
             give_up(&[CapabilitySet::SYS_RESOURCE])?;
         }
         self.limits.set()
     }
 }
 
-impl Files {
+impl FileAccess {
     /// Keeps this process to its files; false where the kernel can't.
     fn keep_to(&self, program: &Path) -> Result<bool, Unconfined> {
-        let reading = AccessFs::from_read(NEWEST);
+        let reading = AccessFs::from_read(MAX_LANDLOCK_ABI);
         let handled = if self.read.is_some() {
-            AccessFs::from_all(SOUND)
+            AccessFs::from_all(MIN_LANDLOCK_ABI)
         } else {
-            AccessFs::from_write(SOUND)
+            AccessFs::from_write(MIN_LANDLOCK_ABI)
         };
         let need = if self.required {
             CompatLevel::HardRequirement
@@ -269,26 +269,26 @@ impl Files {
             .map_err(unable)?
             .set_compatibility(CompatLevel::BestEffort)
             // Later kernels: devices, and signals to processes outside.
-            .handle_access(AccessFs::from_write(NEWEST))?
+            .handle_access(AccessFs::from_write(MAX_LANDLOCK_ABI))?
             .scope(Scope::Signal)?
             .create()
             .map_err(unable)?
             .set_compatibility(CompatLevel::BestEffort);
         // A device leads to any disk, wherever it stands.
         let mut writing =
-            AccessFs::from_write(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+            AccessFs::from_write(MAX_LANDLOCK_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
         if let Some(read) = &self.read {
             writing |= reading;
-            give_up(&PRYING)?;
+            give_up(&PRYING_CAPABILITIES)?;
             rules = rules
-                .add_rules(path_beneath_rules(SYSTEM, reading))?
+                .add_rules(path_beneath_rules(SYSTEM_READ_PATHS, reading))?
                 .add_rules(path_beneath_rules([program], reading))?;
             for path in read {
                 PathFd::new(path)?;
                 rules = rules.add_rules(path_beneath_rules([path], reading))?;
             }
         }
-        rules = rules.add_rules(path_beneath_rules(SINKS, writing))?;
+        rules = rules.add_rules(path_beneath_rules(SINK_DEVICES, writing))?;
         for path in &self.write {
             PathFd::new(path)?;
             rules = rules.add_rules(path_beneath_rules([path], writing))?;
@@ -303,7 +303,7 @@ impl Files {
     }
 }
 
-impl Limits {
+impl ProcessLimits {
     /// Sets them for this process and what it starts; none is raised above what it is.
     fn set(self) -> Result<(), Unconfined> {
         let Self {
@@ -373,7 +373,7 @@ fn set(resource: Resource, limit: u64) -> Result<(), Unconfined> {
 pub fn keeps_to_files() -> bool {
     let needed = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     needed
-        .handle_access(AccessFs::from_all(SOUND))
+        .handle_access(AccessFs::from_all(MIN_LANDLOCK_ABI))
         .and_then(Ruleset::create)
         .is_ok()
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const HOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -31,7 +31,7 @@ fn hook(address: SocketAddr, path: &str, timeout: Duration) -> Arc<Hook> {
         Hook::new(
             "it".to_owned(),
             &url,
-            Secret::new(SECRET.to_owned()),
+            Secret::new(HOOK_SECRET.to_owned()),
             timeout,
         )
         .unwrap(),
@@ -42,7 +42,7 @@ fn hook(address: SocketAddr, path: &str, timeout: Duration) -> Arc<Hook> {
 /// are sent.
 #[test]
 fn requests_are_signed_as_standard_webhooks_are() {
-    let key = key_of(&Secret::new(SECRET.to_owned())).unwrap();
+    let key = key_of(&Secret::new(HOOK_SECRET.to_owned())).unwrap();
     let of = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
     let signature = sign(&key, of, br#"{"test": 2432232314}"#).unwrap();
     assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
@@ -86,21 +86,21 @@ async fn only_an_answer_is_an_answer() {
     let usual = Duration::from_secs(30);
     let arguments = json!({ "a": 1 }).as_object().cloned();
     for (path, expected) in [
-        ("/nothing", Answer::default()),
-        ("/pass", Answer::default()),
+        ("/nothing", HookAnswer::default()),
+        ("/pass", HookAnswer::default()),
         (
             "/change",
-            Answer {
+            HookAnswer {
                 arguments,
-                ..Answer::default()
+                ..HookAnswer::default()
             },
         ),
         (
             "/block",
-            Answer {
+            HookAnswer {
                 block: true,
                 reason: Some("no".to_owned()),
-                ..Answer::default()
+                ..HookAnswer::default()
             },
         ),
     ] {
@@ -110,18 +110,24 @@ async fn only_an_answer_is_an_answer() {
         "/empty", "/other", "/list", "/garbage", "/twice", "/number", "/text", "/long",
     ] {
         let failed = ask(path, usual).await.unwrap_err();
-        assert!(matches!(failed, Failed::Unreadable(_)), "{path}: {failed}");
+        assert!(
+            matches!(failed, HookError::Unreadable(_)),
+            "{path}: {failed}"
+        );
     }
     assert_eq!(
         ask("/broken", usual).await.unwrap_err(),
-        Failed::Status(500)
+        HookError::Status(500)
     );
     assert_eq!(
         ask("/elsewhere", usual).await.unwrap_err(),
-        Failed::Status(307)
+        HookError::Status(307)
     );
     let short = Duration::from_millis(50);
-    assert_eq!(ask("/never", short).await.unwrap_err(), Failed::Late(short));
+    assert_eq!(
+        ask("/never", short).await.unwrap_err(),
+        HookError::Late(short)
+    );
     let nowhere = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
@@ -131,17 +137,17 @@ async fn only_an_answer_is_an_answer() {
         .ask(&connections, "id", Bytes::new())
         .await
         .unwrap_err();
-    assert!(matches!(failed, Failed::Unreachable(_)), "{failed}");
+    assert!(matches!(failed, HookError::Unreachable(_)), "{failed}");
 }
 
 /// How many requests are there now, and how many were at most.
 #[derive(Default)]
-struct Crowd {
+struct RequestGauge {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-async fn echo(State(crowd): State<Arc<Crowd>>, headers: Headers, body: String) -> Response {
+async fn echo(State(crowd): State<Arc<RequestGauge>>, headers: Headers, body: String) -> Response {
     crowd.most.fetch_max(
         crowd.now.fetch_add(1, Ordering::SeqCst) + 1,
         Ordering::SeqCst,
@@ -158,7 +164,7 @@ async fn echo(State(crowd): State<Arc<Crowd>>, headers: Headers, body: String) -
 /// each call has its own answer, under ids that other calls have, too.
 #[tokio::test]
 async fn ten_thousand_calls_do_not_mix() {
-    let crowd = Arc::new(Crowd::default());
+    let crowd = Arc::new(RequestGauge::default());
     let address = serve(
         Router::new()
             .route("/", post(echo))
@@ -183,10 +189,10 @@ async fn ten_thousand_calls_do_not_mix() {
     });
     join_all(asked).await;
     let most = crowd.most.load(Ordering::SeqCst);
-    assert!((2..=AT_ONCE).contains(&most), "{most}");
+    assert!((2..=MAX_CONCURRENT_HOOK_REQUESTS).contains(&most), "{most}");
     assert_eq!(
         hook.room.available_permits(),
-        AT_ONCE,
+        MAX_CONCURRENT_HOOK_REQUESTS,
         "all of the room is given back"
     );
 }
@@ -220,12 +226,12 @@ async fn those_who_wait_are_bounded() {
         );
         waiting += 1;
     }
-    assert_eq!(waiting, WAITING);
+    assert_eq!(waiting, MAX_QUEUED_HOOK_EVENTS);
     open.send(true).unwrap();
-    for _ in 0..WAITING {
-        assert_eq!(heard.recv().await.unwrap(), Err(Failed::Status(500)));
+    for _ in 0..MAX_QUEUED_HOOK_EVENTS {
+        assert_eq!(heard.recv().await.unwrap(), Err(HookError::Status(500)));
     }
     drop(told);
     assert!(heard.recv().await.is_none(), "each was told once");
-    assert_eq!(hook.waiting.available_permits(), WAITING);
+    assert_eq!(hook.waiting.available_permits(), MAX_QUEUED_HOOK_EVENTS);
 }

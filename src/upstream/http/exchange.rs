@@ -1,15 +1,15 @@
 //! One POST and what answers it: JSON, or an event stream, that a legacy server may take up again.
 
 use super::super::Inbound;
-use super::{Arriving, Endpoint, Wire};
+use super::{Arriving, ServerEndpoint, Wire};
 use crate::failpoint;
 use crate::mcp::envelope::answered;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::members::of_server;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::Era;
 use crate::mcp::scrub;
-use crate::mcp::sse::{Block, Framer};
+use crate::mcp::sse::{Framer, SseBlock};
 use crate::model::reply::Fault;
 use crate::telemetry::tasks::heavy;
 use crate::upstream::departure::Departure;
@@ -21,22 +21,22 @@ use hyper::body::Body as _;
 
 /// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
 const DEFAULT_RETRY_MS: u64 = 500;
-const LONGEST_RETRY_MS: u64 = 30_000;
+const MAX_RETRY_MS: u64 = 30_000;
 /// Longest part of an answer that is copied for being short, in bytes.
-const SHORT: usize = 4 << 10;
+const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 /// Room that is made for the rest of an answer before it is there, in bytes: a server's word for
 /// its length is only a word.
-const AT_ONCE: usize = 1 << 20;
+const PREALLOCATED_BYTES_MAX: usize = 1 << 20;
 /// How often one exchange is taken up again.
-const RESUMPTIONS: u32 = 20;
+const MAX_RESUMPTIONS: u32 = 20;
 
 /// One request on HTTP, until its answer.
 #[derive(Debug)]
 pub struct HttpExchange {
     id: Text,
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     wire: Wire,
-    source: Source,
+    source: ReplySource,
     /// The status that it was answered with, if that is one of an error.
     status: Option<u16>,
     last_event: Option<String>,
@@ -45,7 +45,7 @@ pub struct HttpExchange {
 }
 
 #[derive(Debug)]
-enum Source {
+enum ReplySource {
     /// Nothing of it has left.
     Ready(Message),
     Json(Arriving),
@@ -56,9 +56,9 @@ enum Source {
 
 impl HttpExchange {
     /// An exchange that has not begun; the id of its request must be ours.
-    pub fn ready(endpoint: &Endpoint, wire: Wire, message: Message) -> Self {
+    pub fn ready(endpoint: &ServerEndpoint, wire: Wire, message: Message) -> Self {
         let id = message.id.clone().unwrap_or_else(|| Text::string(""));
-        let (endpoint, source) = (endpoint.clone(), Source::Ready(message));
+        let (endpoint, source) = (endpoint.clone(), ReplySource::Ready(message));
         let (last_event, retry_ms) = (None, DEFAULT_RETRY_MS);
         Self {
             id,
@@ -75,11 +75,11 @@ impl HttpExchange {
     /// The exchange that `response` begins, for `message`.
     pub fn of(
         response: Response<Arriving>,
-        endpoint: &Endpoint,
+        endpoint: &ServerEndpoint,
         message: Message,
     ) -> Result<Self, Fault> {
         let mut exchange = Self {
-            source: Source::Done,
+            source: ReplySource::Done,
             ..Self::ready(endpoint, Wire::default(), message)
         };
         exchange.answered(response)?;
@@ -94,10 +94,11 @@ impl HttpExchange {
     /// Sends the request, once, and waits for the head of the answer. If this future is dropped
     /// before it completes, a byte may have left, and nothing more arrives.
     pub async fn begin(&mut self) -> Result<(), Fault> {
-        if !matches!(self.source, Source::Ready(_)) {
+        if !matches!(self.source, ReplySource::Ready(_)) {
             return Ok(());
         }
-        let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else {
+        let ReplySource::Ready(message) = std::mem::replace(&mut self.source, ReplySource::Done)
+        else {
             return Ok(());
         };
         let response = self.endpoint.post(&message, &self.wire).await?;
@@ -109,7 +110,7 @@ impl HttpExchange {
         let status = response.status();
         self.status =
             (status.is_client_error() || status.is_server_error()).then(|| status.as_u16());
-        self.source = Source::of(response).map_err(|fault| self.under_status(fault))?;
+        self.source = ReplySource::of(response).map_err(|fault| self.under_status(fault))?;
         Ok(())
     }
 
@@ -122,7 +123,8 @@ impl HttpExchange {
     /// Whether the server has begun to answer as it does in the session: what says an error may be
     /// a proxy's word.
     pub fn is_heard(&self) -> bool {
-        self.status.is_none() && matches!(self.source, Source::Json(_) | Source::Events(..))
+        self.status.is_none()
+            && matches!(self.source, ReplySource::Json(_) | ReplySource::Events(..))
     }
 
     /// Whether it was answered with this status.
@@ -148,11 +150,11 @@ impl HttpExchange {
 
     async fn arrives(&mut self) -> Result<Option<Inbound>, Fault> {
         loop {
-            match std::mem::replace(&mut self.source, Source::Done) {
-                Source::Done | Source::Ready(_) => return Ok(None),
-                Source::Json(body) => return self.whole(body).await.map(Some),
-                Source::Interrupted => self.resume().await?,
-                Source::Events(body, framer) => {
+            match std::mem::replace(&mut self.source, ReplySource::Done) {
+                ReplySource::Done | ReplySource::Ready(_) => return Ok(None),
+                ReplySource::Json(body) => return self.whole(body).await.map(Some),
+                ReplySource::Interrupted => self.resume().await?,
+                ReplySource::Events(body, framer) => {
                     if let Some(inbound) = self.event(body, framer).await? {
                         return Ok(Some(inbound));
                     }
@@ -163,7 +165,7 @@ impl HttpExchange {
 
     async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
         failpoint::reached("mid-response");
-        let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
+        let bytes = gather(Limited::new(body, SERVER_JSON_LIMITS.bytes)).await;
         let bytes = bytes.map_err(|error| {
             Fault::after_sending(format!("the answer was cut off or too long: {error}"))
         })?;
@@ -181,7 +183,7 @@ impl HttpExchange {
     }
 
     fn own(&self, message: Message) -> Result<Inbound, Fault> {
-        if message.kind == Kind::Response
+        if message.kind == MessageKind::Response
             && message.id.as_ref() != Some(&self.id)
             && !(message.is_error && message.id.is_none())
         {
@@ -199,25 +201,25 @@ impl HttpExchange {
         mut framer: Framer,
     ) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
-            Some(Block::Comment(comment)) => {
-                self.source = Source::Events(body, framer);
+            Some(SseBlock::Comment(comment)) => {
+                self.source = ReplySource::Events(body, framer);
                 Ok(Some(Inbound::Comment(comment)))
             }
-            Some(Block::Event(event)) => {
+            Some(SseBlock::Event(event)) => {
                 self.retry_ms = event
                     .retry
-                    .map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));
+                    .map_or(self.retry_ms, |retry| retry.min(MAX_RETRY_MS));
                 if event.id.is_some() {
                     self.last_event = event.id;
                 }
                 if event.data.is_empty() || !matches!(event.name.as_str(), "" | "message") {
-                    self.source = Source::Events(body, framer);
+                    self.source = ReplySource::Events(body, framer);
                     return Ok(None);
                 }
                 let inbound = self.own(self.understood(event.data)?)?;
-                if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response)
+                if !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response)
                 {
-                    self.source = Source::Events(body, framer);
+                    self.source = ReplySource::Events(body, framer);
                 }
                 Ok(Some(inbound))
             }
@@ -230,7 +232,7 @@ impl HttpExchange {
                                 .push(bytes)
                                 .map_err(|error| Fault::after_sending(error.to_string()))?;
                         }
-                        self.source = Source::Events(body, framer);
+                        self.source = ReplySource::Events(body, framer);
                     }
                     Some(Err(_)) | None => return self.interrupted().map(Some),
                 }
@@ -249,13 +251,13 @@ impl HttpExchange {
         if !legacy
             || self.status.is_some()
             || self.last_event.is_none()
-            || self.resumptions >= RESUMPTIONS
+            || self.resumptions >= MAX_RESUMPTIONS
         {
             return Err(Fault::after_sending(
                 "the event stream ended without an answer",
             ));
         }
-        self.source = Source::Interrupted;
+        self.source = ReplySource::Interrupted;
         Ok(Inbound::Interrupted(self.retry_ms))
     }
 
@@ -265,9 +267,10 @@ impl HttpExchange {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
         let response = self.endpoint.get(&self.wire, Some(&after)).await;
-        let found = response.and_then(|response| Ok((response.status(), Source::of(response)?)));
+        let found =
+            response.and_then(|response| Ok((response.status(), ReplySource::of(response)?)));
         match found {
-            Ok((StatusCode::OK, source @ Source::Events(..))) => self.source = source,
+            Ok((StatusCode::OK, source @ ReplySource::Events(..))) => self.source = source,
             Ok(_) => {
                 return Err(Fault::after_sending(
                     "the tool server did not take its event stream up again",
@@ -279,7 +282,7 @@ impl HttpExchange {
     }
 }
 
-impl Source {
+impl ReplySource {
     fn of(response: Response<Arriving>) -> Result<Self, Fault> {
         let status = response.status();
         let kind = response
@@ -326,14 +329,14 @@ async fn gather(
         let Ok(part) = frame?.into_data() else {
             continue;
         };
-        if first.is_empty() && rest.is_empty() && part.len() > SHORT {
+        if first.is_empty() && rest.is_empty() && part.len() > COPIED_PART_BYTES_MAX {
             first = part;
             continue;
         }
         if rest.is_empty() {
             let more = usize::try_from(body.size_hint().lower())
                 .unwrap_or(0)
-                .min(AT_ONCE);
+                .min(PREALLOCATED_BYTES_MAX);
             rest.reserve(first.len() + part.len() + more);
             rest.extend_from_slice(&std::mem::take(&mut first));
         }

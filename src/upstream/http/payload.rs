@@ -8,16 +8,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 #[cfg(not(feature = "failpoints"))]
-type Inside = http_body_util::Full<Bytes>;
+type PayloadBody = http_body_util::Full<Bytes>;
 
 #[cfg(feature = "failpoints")]
-type Inside = halves::Halves;
+type PayloadBody = halves::Halves;
 
 /// The body of a request, which is the message. A connection asks for it before it writes anything,
 /// over HTTP/2 at times right after the head; a request that has a head only is none.
 #[derive(Debug)]
 pub struct Payload {
-    inside: Inside,
+    inside: PayloadBody,
     /// None when nobody takes it back.
     departure: Option<Departure>,
 }
@@ -25,7 +25,7 @@ pub struct Payload {
 /// The body that consists of `bytes`.
 pub(super) fn payload(bytes: Bytes, departure: Option<Departure>) -> Payload {
     Payload {
-        inside: Inside::new(bytes),
+        inside: PayloadBody::new(bytes),
         departure,
     }
 }
@@ -67,7 +67,7 @@ mod halves {
     use std::time::Duration;
 
     /// The last half has left by then, and no server that a test makes slow has answered.
-    const GONE: Duration = Duration::from_millis(20);
+    const SECOND_HALF_DELAY: Duration = Duration::from_millis(20);
 
     /// Bytes in two halves; the first is on its way before the second is given out.
     #[derive(Debug)]
@@ -110,7 +110,7 @@ mod halves {
             }
             failpoint::reached("mid-send");
             tasks::spawn("failpoint", async {
-                tokio::time::sleep(GONE).await;
+                tokio::time::sleep(SECOND_HALF_DELAY).await;
                 failpoint::reached("after-send");
             });
             Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.rest)))))

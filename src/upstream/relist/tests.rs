@@ -2,17 +2,17 @@
 //! line (FINDINGS L7).
 
 use super::*;
-use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::ServerName;
 use crate::upstream::lines::Lines;
-use crate::upstream::server::{Settings, Surroundings, Transport};
+use crate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 
-const REFRESH: Duration = Duration::from_mins(1);
+const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The server's side.
 struct Played {
@@ -25,7 +25,7 @@ impl Played {
     /// The question for its tools.
     async fn asked(&mut self) -> Value {
         let line = self.heard.next().await.unwrap().unwrap();
-        let asked = Text::read(line, &FROM_SERVER).unwrap().value();
+        let asked = Text::read(line, &SERVER_JSON_LIMITS).unwrap().value();
         assert_eq!(asked["method"], "tools/list");
         asked["id"].clone()
     }
@@ -59,16 +59,16 @@ impl Played {
 }
 
 /// A connected server that announces changes or not, and whose tools count for `ttl`.
-fn connected(announces: bool, ttl: Option<Duration>) -> (Server, Arc<Link>, Played) {
-    let transport = Transport::Http {
+fn connected(announces: bool, ttl: Option<Duration>) -> (UpstreamServer, Arc<Link>, Played) {
+    let transport = ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
     };
     let name = ServerName::new("billing");
     let timeout = Duration::from_secs(20);
     let (start_timeout, ping_after, not_executed) = (timeout, timeout, Arc::default());
-    let (own, refresh) = (name.clone(), REFRESH);
-    let settings = Settings {
+    let (own, refresh) = (name.clone(), REFRESH_INTERVAL);
+    let settings = UpstreamServerSettings {
         name: own,
         transport,
         timeout,
@@ -78,7 +78,7 @@ fn connected(announces: bool, ttl: Option<Duration>) -> (Server, Arc<Link>, Play
         not_executed,
     };
     let connections = crate::upstream::http::connections().unwrap();
-    let server = Server::new(
+    let server = UpstreamServer::new(
         settings,
         Surroundings {
             connections,
@@ -106,7 +106,7 @@ fn connected(announces: bool, ttl: Option<Duration>) -> (Server, Arc<Link>, Play
     )
 }
 
-fn names(server: &Server) -> Vec<String> {
+fn names(server: &UpstreamServer) -> Vec<String> {
     server
         .up()
         .unwrap()
@@ -124,12 +124,12 @@ fn names(server: &Server) -> Vec<String> {
 async fn l7_tools_are_asked_for_again_in_bounded_time() {
     let seconds = Duration::from_secs;
     for (announces, ttl, age) in [
-        (false, None, REFRESH),
+        (false, None, REFRESH_INTERVAL),
         (false, Some(Duration::ZERO), seconds(5)),
         (false, Some(seconds(20)), seconds(20)),
-        (false, Some(Duration::from_hours(24)), REFRESH),
-        (true, Some(Duration::ZERO), REFRESH),
-        (true, None, REFRESH),
+        (false, Some(Duration::from_hours(24)), REFRESH_INTERVAL),
+        (true, Some(Duration::ZERO), REFRESH_INTERVAL),
+        (true, None, REFRESH_INTERVAL),
     ] {
         let (server, link, mut played) = connected(announces, ttl);
         let mut relist = Relist::new(&server, &link);
@@ -205,14 +205,14 @@ async fn l7_a_busy_server_is_asked_three_times() {
             }
         };
         let (taken, ()) = tokio::join!(relist.next(), answered);
-        let last = relist.failures == PATIENCE;
+        let last = relist.failures == MAX_FAILED_REFRESHES;
         assert_eq!(
             (taken.is_err(), names(&server)),
             (last, vec!["a".to_owned()]),
             "{answer}"
         );
     }
-    assert_eq!(relist.failures, PATIENCE);
+    assert_eq!(relist.failures, MAX_FAILED_REFRESHES);
     let mut relist = Relist::new(&server, &link);
     relist.suspect();
     let begun = Instant::now();
@@ -251,6 +251,6 @@ async fn c10_one_question_at_a_time() {
     taken.unwrap();
     assert_eq!(
         (names(&server), begun.elapsed()),
-        (vec!["b".to_owned()], BETWEEN_LISTINGS)
+        (vec!["b".to_owned()], MIN_ANNOUNCED_INTERVAL)
     );
 }

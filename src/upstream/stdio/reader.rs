@@ -1,15 +1,15 @@
 //! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that
 //! is no message.
 
-use super::{AFTERMATH, Line, Shared};
+use super::{AFTERMATH_TIMEOUT, ConversationShared, StdinLine};
 use crate::failpoint;
-use crate::mcp::answer::INTERNAL;
+use crate::mcp::answer::INTERNAL_ERROR;
 use crate::mcp::members::of_server;
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::scrub;
 use crate::telemetry::tasks::heavy;
 use crate::upstream::Inbound;
-use crate::upstream::lines::{Broken, Lines};
+use crate::upstream::lines::{LineError, Lines};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 /// Lines in a row that are no message before the conversation ends.
-const MOST_GARBAGE: u32 = 100;
+const MAX_GARBAGE_LINES: u32 = 100;
 /// Framing with headers is another protocol's; it would leave the reader waiting for a line end
 /// (SECURITY §3A A14).
-const HEADER: &[u8] = b"content-length:";
+const CONTENT_LENGTH_HEADER: &[u8] = b"content-length:";
 
 /// Where messages go that belong to no request.
-pub(super) struct Out {
+pub(super) struct StrayOutput {
     pub(super) unsolicited: mpsc::Sender<Inbound>,
     /// Weak, so that the server's input closes when the conversation is dropped.
-    pub(super) queue: mpsc::WeakSender<Line>,
+    pub(super) queue: mpsc::WeakSender<StdinLine>,
 }
 
 /// Why reading stopped.
-enum Over {
+enum ReadEnd {
     /// The output ended.
     Output,
     /// Something worth saying.
     Because(String),
 }
 
-impl Shared {
-    pub(super) async fn read<R, E>(self: Arc<Self>, input: R, out: Out, ending: E)
+impl ConversationShared {
+    pub(super) async fn read<R, E>(self: Arc<Self>, input: R, out: StrayOutput, ending: E)
     where
         R: AsyncRead + Unpin,
         E: Future<Output = String>,
@@ -50,9 +50,9 @@ impl Shared {
             over = self.aftermath(ending.clone()) => over,
         };
         let why = match over {
-            Over::Because(why) => why,
-            Over::Output => {
-                let ended = tokio::time::timeout(AFTERMATH, ending).await;
+            ReadEnd::Because(why) => why,
+            ReadEnd::Output => {
+                let ended = tokio::time::timeout(AFTERMATH_TIMEOUT, ending).await;
                 ended.unwrap_or_else(|_| "it closed its output".to_owned())
             }
         };
@@ -63,35 +63,35 @@ impl Shared {
     }
 
     /// The process ended or its input broke: what it already said is still read, but not for ever.
-    async fn aftermath(&self, ending: impl Future<Output = String>) -> Over {
+    async fn aftermath(&self, ending: impl Future<Output = String>) -> ReadEnd {
         let why = tokio::select! {
             biased;
             why = ending => why,
-            () = self.deaf.cancelled() => super::DEAF.to_owned(),
+            () = self.deaf.cancelled() => super::INPUT_BROKEN_MESSAGE.to_owned(),
         };
-        tokio::time::sleep(AFTERMATH).await;
-        Over::Because(why)
+        tokio::time::sleep(AFTERMATH_TIMEOUT).await;
+        ReadEnd::Because(why)
     }
 
-    async fn converse(&self, input: impl AsyncRead + Unpin, out: &Out) -> Over {
+    async fn converse(&self, input: impl AsyncRead + Unpin, out: &StrayOutput) -> ReadEnd {
         let (mut lines, mut garbage) = (Lines::new(input), 0);
         loop {
             let line = match lines.next().await {
                 Ok(Some(line)) => line,
-                Ok(None) => return Over::Output,
-                Err(Broken::TooLong) => {
-                    return Over::Because("it sent a line longer than 4 MiB".to_owned());
+                Ok(None) => return ReadEnd::Output,
+                Err(LineError::TooLong) => {
+                    return ReadEnd::Because("it sent a line longer than 4 MiB".to_owned());
                 }
-                Err(Broken::Read(error)) => {
-                    return Over::Because(format!("reading from it failed: {error}"));
+                Err(LineError::Read(error)) => {
+                    return ReadEnd::Because(format!("reading from it failed: {error}"));
                 }
             };
             failpoint::reached("first-response-byte");
             let framed = line
-                .get(..HEADER.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
+                .get(..CONTENT_LENGTH_HEADER.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_LENGTH_HEADER));
             if framed {
-                return Over::Because(
+                return ReadEnd::Because(
                     "it frames its messages with headers, which is not MCP's one message per line"
                         .to_owned(),
                 );
@@ -107,7 +107,7 @@ impl Shared {
                 self.routes.unreadable(&line);
             }
             if garbage > 0 && self.too_much(garbage) {
-                return Over::Because(format!(
+                return ReadEnd::Because(format!(
                     "it sent {garbage} lines in a row that are not JSON-RPC messages"
                 ));
             }
@@ -120,10 +120,10 @@ impl Shared {
         if all.is_power_of_two() {
             tracing::warn!(server = %self.server, so_far = all, "skipped a line that is not a JSON-RPC message");
         }
-        in_a_row >= MOST_GARBAGE
+        in_a_row >= MAX_GARBAGE_LINES
     }
 
-    fn deliver(&self, message: Message, out: &Out) {
+    fn deliver(&self, message: Message, out: &StrayOutput) {
         let Some(message) = self.routes.route(message) else {
             return;
         };
@@ -135,16 +135,16 @@ impl Shared {
             return;
         };
         // A server that waits for an answer must get one.
-        if message.kind == Kind::Request
+        if message.kind == MessageKind::Request
             && let Some(queue) = out.queue.upgrade()
         {
             let busy = Message::error(
                 message.id,
-                INTERNAL,
+                INTERNAL_ERROR,
                 "too many requests wait for an answer; try again later",
                 None,
             );
-            let _ = queue.try_send(Line::of(None, &busy));
+            let _ = queue.try_send(StdinLine::of(None, &busy));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Which message belongs to which request: pure, behind one lock that is never held while waiting.
 
-use super::super::{Inbound, Inbox, QUEUE};
+use super::super::{INBOX_MESSAGES_MAX, Inbound, Inbox};
 use crate::mcp::envelope::answered;
 use crate::mcp::json::Text;
-use crate::mcp::message::{Kind, Message, number};
+use crate::mcp::message::{Message, MessageKind, number};
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use parking_lot::Mutex;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 /// Most requests in flight on one conversation.
-const MOST: usize = 1024;
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const MAX_REQUESTS_IN_FLIGHT: usize = 1024;
+const SUBSCRIPTION_ID_META: &str = "io.modelcontextprotocol/subscriptionId";
+const LOG_LEVEL_META: &str = "io.modelcontextprotocol/logLevel";
 
 /// What a conversation dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DropCounts {
     /// Answers, progress and subscription notes for requests that are unknown, answered or given
     /// up (SECURITY §3A A12).
     pub stray: u64,
@@ -32,23 +32,23 @@ pub struct Counts {
 #[derive(Debug)]
 pub(super) struct Routes {
     server: ServerName,
-    table: Mutex<Table>,
+    table: Mutex<RouteTable>,
     stray: AtomicU64,
     dropped: AtomicU64,
     garbage: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Table {
+struct RouteTable {
     next: u64,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenRequest>,
     /// Why nothing can be sent any more.
     hushed: Option<String>,
 }
 
 /// One request in flight.
 #[derive(Debug)]
-struct Open {
+struct OpenRequest {
     /// The progress token as the agent wrote it.
     token: Option<Text>,
     /// Whether it asked for log messages.
@@ -63,9 +63,9 @@ struct Open {
 }
 
 /// To whom a notification belongs.
-enum Owner<'a> {
+enum NotificationOwner<'a> {
     /// To this request.
-    One(&'a Open),
+    One(&'a OpenRequest),
     /// To one of several, and nothing says to which.
     Several,
     /// To a request that is over.
@@ -74,35 +74,35 @@ enum Owner<'a> {
     Nobody,
 }
 
-impl Table {
+impl RouteTable {
     /// The request that `id` means, if bytes of it have left.
-    fn find(&self, id: Option<Text>) -> Option<&Open> {
+    fn find(&self, id: Option<Text>) -> Option<&OpenRequest> {
         self.open.get(&own_id(&id?)?).filter(|open| open.begun)
     }
 
     /// Log messages name no request. If several asked for them, what one agent caused must not be
     /// shown to another (SECURITY §3C C9).
-    fn asker_for_logs(&self) -> Owner<'_> {
+    fn asker_for_logs(&self) -> NotificationOwner<'_> {
         let mut askers = self.open.values().filter(|open| open.logs && open.begun);
         match (askers.next(), askers.next()) {
-            (None, _) => Owner::Nobody,
-            (Some(open), None) => Owner::One(open),
-            (Some(_), Some(_)) => Owner::Several,
+            (None, _) => NotificationOwner::Nobody,
+            (Some(open), None) => NotificationOwner::One(open),
+            (Some(_), Some(_)) => NotificationOwner::Several,
         }
     }
 }
 
-impl Open {
+impl OpenRequest {
     /// Puts the agent's own progress token back.
-    fn with_own_token(&self, message: &mut Message) -> Owner<'_> {
+    fn with_own_token(&self, message: &mut Message) -> NotificationOwner<'_> {
         let Some(token) = self.token.clone() else {
-            return Owner::Stray;
+            return NotificationOwner::Stray;
         };
         if let Some(mut params) = message.body.as_ref().and_then(Text::object) {
             params.set("progressToken", token);
             message.body = Some(params.text());
         }
-        Owner::One(self)
+        NotificationOwner::One(self)
     }
 }
 
@@ -113,7 +113,7 @@ impl Routes {
         // against the table.
         let _ = getrandom::fill(&mut seed);
         let next = u64::from(u32::from_le_bytes(seed) >> 1) + 1;
-        let table = Mutex::new(Table {
+        let table = Mutex::new(RouteTable {
             next,
             open: HashMap::new(),
             hushed: None,
@@ -130,21 +130,21 @@ impl Routes {
 
     /// Gives a request its id and its progress token, and opens its inbox.
     pub(super) fn register(&self, message: Message) -> Result<(u64, Message, Inbox), Fault> {
-        let logs = message.meta(LOG_LEVEL).is_some();
+        let logs = message.meta(LOG_LEVEL_META).is_some();
         let listens = message.method == "subscriptions/listen";
-        let (inbox, receiver) = mpsc::channel(QUEUE + 1);
+        let (inbox, receiver) = mpsc::channel(INBOX_MESSAGES_MAX + 1);
         let mut table = self.table.lock();
         if let Some(why) = &table.hushed {
             return Err(self.fault(why, Sent::Nothing));
         }
-        if table.open.len() >= MOST {
+        if table.open.len() >= MAX_REQUESTS_IN_FLIGHT {
             table.open.retain(|_, open| !open.inbox.is_closed());
         }
         let last = inbox
             .clone()
             .try_reserve_owned()
             .ok()
-            .filter(|_| table.open.len() < MOST);
+            .filter(|_| table.open.len() < MAX_REQUESTS_IN_FLIGHT);
         let Some(last) = last else {
             return Err(self.fault("too many requests wait for their answers", Sent::Nothing));
         };
@@ -153,7 +153,7 @@ impl Routes {
         let (message, token) = with_token(message.with_id(number(id)), id);
         table.open.insert(
             id,
-            Open {
+            OpenRequest {
                 token,
                 logs,
                 listens,
@@ -205,8 +205,8 @@ impl Routes {
         self.end_those(why, |_| true);
     }
 
-    fn end_those(&self, why: &str, which: impl Fn(&Open) -> bool) {
-        let ended: Vec<Open> = {
+    fn end_those(&self, why: &str, which: impl Fn(&OpenRequest) -> bool) {
+        let ended: Vec<OpenRequest> = {
             let mut table = self.table.lock();
             table.hushed.get_or_insert_with(|| why.to_owned());
             table
@@ -245,12 +245,12 @@ impl Routes {
     /// Gives a message to its owner, or back if it belongs to no request.
     pub(super) fn route(&self, message: Message) -> Option<Message> {
         match message.kind {
-            Kind::Request => Some(message),
-            Kind::Response => {
+            MessageKind::Request => Some(message),
+            MessageKind::Response => {
                 self.answer(message);
                 None
             }
-            Kind::Notification => self.notification(message),
+            MessageKind::Notification => self.notification(message),
         }
     }
 
@@ -289,27 +289,31 @@ impl Routes {
         let owner = match message.method.as_str() {
             "notifications/progress" => {
                 let open = table.find(param(&message, "progressToken"));
-                open.map_or(Owner::Stray, |open| open.with_own_token(&mut message))
+                open.map_or(NotificationOwner::Stray, |open| {
+                    open.with_own_token(&mut message)
+                })
             }
             // A server may end a subscription so on stdio (PROTOCOL §1.7); any other is about a
             // request of the server.
             "notifications/cancelled" => match table.find(param(&message, "requestId")) {
-                Some(open) if open.listens => Owner::One(open),
-                _ => Owner::Nobody,
+                Some(open) if open.listens => NotificationOwner::One(open),
+                _ => NotificationOwner::Nobody,
             },
-            _ => match (message.meta(SUBSCRIPTION), message.method.as_str()) {
-                (Some(id), _) => table.find(Some(id)).map_or(Owner::Stray, Owner::One),
+            _ => match (message.meta(SUBSCRIPTION_ID_META), message.method.as_str()) {
+                (Some(id), _) => table
+                    .find(Some(id))
+                    .map_or(NotificationOwner::Stray, NotificationOwner::One),
                 (None, "notifications/message") => table.asker_for_logs(),
-                (None, _) => Owner::Nobody,
+                (None, _) => NotificationOwner::Nobody,
             },
         };
         match owner {
-            Owner::Nobody => return Some(message),
-            Owner::Stray => add(&self.stray),
-            Owner::Several => add(&self.dropped),
-            Owner::One(open) if open.inbox.is_closed() => add(&self.stray),
+            NotificationOwner::Nobody => return Some(message),
+            NotificationOwner::Stray => add(&self.stray),
+            NotificationOwner::Several => add(&self.dropped),
+            NotificationOwner::One(open) if open.inbox.is_closed() => add(&self.stray),
             // The last place is the answer's, so a full inbox has no room for this.
-            Owner::One(open) => {
+            NotificationOwner::One(open) => {
                 if open.inbox.try_send(Ok(Inbound::Message(message))).is_err() {
                     add(&self.dropped);
                 }
@@ -328,9 +332,9 @@ impl Routes {
         self.garbage.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> DropCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        DropCounts {
             stray: read(&self.stray),
             dropped: read(&self.dropped),
             garbage: read(&self.garbage),

@@ -1,24 +1,24 @@
 //! Both sides of a conversation in memory; the server is played line by line.
 
 use super::*;
-use crate::mcp::json::{FROM_AGENT, FROM_SERVER, Text};
-use crate::mcp::message::Kind;
-use crate::upstream::lines::{LONGEST_LINE, Lines};
-use crate::upstream::{Inbound, QUEUE};
+use crate::mcp::json::{AGENT_JSON_LIMITS, SERVER_JSON_LIMITS, Text};
+use crate::mcp::message::MessageKind;
+use crate::upstream::lines::{LINE_BYTES_MAX, Lines};
+use crate::upstream::{INBOX_MESSAGES_MAX, Inbound};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
 
 /// The server's side.
-struct Server {
+struct PlayedServer {
     heard: Lines<DuplexStream>,
     says: DuplexStream,
-    unsolicited: Unsolicited,
+    unsolicited: UnsolicitedReceiver,
     exit: Option<oneshot::Sender<String>>,
 }
 
-impl Server {
+impl PlayedServer {
     /// With pipes that hold `room` bytes.
     fn with_room(room: usize) -> (Conversation, Self) {
         let ((output, heard), (says, input)) = (duplex(room), duplex(room));
@@ -47,7 +47,7 @@ impl Server {
 
     async fn hears(&mut self) -> Value {
         let line = self.heard.next().await.unwrap().unwrap();
-        Text::read(line, &FROM_SERVER).unwrap().value()
+        Text::read(line, &SERVER_JSON_LIMITS).unwrap().value()
     }
 
     /// Waits until part of a line arrived.
@@ -82,7 +82,8 @@ impl Server {
 }
 
 fn parse(value: &Value) -> Message {
-    Message::parse(&Text::read(Bytes::from(value.to_string()), &FROM_AGENT).unwrap()).unwrap()
+    Message::parse(&Text::read(Bytes::from(value.to_string()), &AGENT_JSON_LIMITS).unwrap())
+        .unwrap()
 }
 
 fn call(params: &Value) -> Message {
@@ -99,7 +100,7 @@ async fn next(inbox: &mut Inbox) -> Message {
 /// The answer, which ends the inbox.
 async fn answer(inbox: &mut Inbox) -> Value {
     let message = next(inbox).await;
-    assert_eq!(message.kind, Kind::Response);
+    assert_eq!(message.kind, MessageKind::Response);
     assert!(inbox.recv().await.is_none());
     message.body.unwrap().value()
 }
@@ -113,7 +114,7 @@ async fn fault(inbox: &mut Inbox) -> Fault {
 /// SECURITY §3A A10: ids are ours; answers find their owners in any order.
 #[tokio::test]
 async fn each_answer_finds_its_request() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let (first, mut one) = conversation
         .request(call(&json!({ "name": "a" })))
         .await
@@ -136,7 +137,7 @@ async fn each_answer_finds_its_request() {
 /// SECURITY §3A A12.
 #[tokio::test]
 async fn answers_nobody_waits_for_are_dropped_and_counted() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let (id, mut inbox) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
     server.answers(id + 1, json!("another's")).await;
@@ -154,9 +155,9 @@ async fn answers_nobody_waits_for_are_dropped_and_counted() {
     server.settle(&conversation).await;
     assert_eq!(
         conversation.counts(),
-        Counts {
+        DropCounts {
             stray: 4,
-            ..Counts::default()
+            ..DropCounts::default()
         }
     );
 }
@@ -164,7 +165,7 @@ async fn answers_nobody_waits_for_are_dropped_and_counted() {
 /// PROTOCOL §1.3: a progress token is a string or a number, and comes back as it was.
 #[tokio::test]
 async fn progress_comes_back_under_the_agents_own_token() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     for token in [json!("7"), json!(7)] {
         let (id, mut inbox) = conversation
             .request(call(
@@ -212,7 +213,7 @@ async fn progress_comes_back_under_the_agents_own_token() {
 /// PROTOCOL §2: subscriptions are told apart by the id of their listen request.
 #[tokio::test]
 async fn subscription_notes_go_to_their_listen_request() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let listen = parse(
         &json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {} }),
     );
@@ -239,7 +240,7 @@ async fn subscription_notes_go_to_their_listen_request() {
 }
 
 /// What the server said outside any request.
-async fn apart(server: &mut Server) -> Message {
+async fn apart(server: &mut PlayedServer) -> Message {
     let Some(Inbound::Message(message)) = server.unsolicited.recv().await else {
         panic!("nothing was said")
     };
@@ -250,7 +251,7 @@ async fn apart(server: &mut Server) -> Message {
 /// did.
 #[tokio::test]
 async fn log_messages_go_to_the_one_that_asked() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let asking = call(&json!({ "_meta": { "io.modelcontextprotocol/logLevel": "info" } }));
     let (_, _quiet) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
@@ -282,7 +283,7 @@ async fn log_messages_go_to_the_one_that_asked() {
 
 #[tokio::test]
 async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     server
         .says(r#"{"jsonrpc":"2.0","id":"r-1","method":"roots/list"}"#)
         .await;
@@ -306,8 +307,8 @@ async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
 /// SECURITY §3I I3: nobody reads the unsolicited messages, and calls go on.
 #[tokio::test]
 async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
-    let (conversation, mut server) = Server::new();
-    for number in 0..=QUEUE {
+    let (conversation, mut server) = PlayedServer::new();
+    for number in 0..=INBOX_MESSAGES_MAX {
         server
             .says(&format!(
                 r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#
@@ -317,7 +318,7 @@ async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
     let busy = server.hears().await;
     assert_eq!(
         (&busy["id"], &busy["error"]["code"]),
-        (&json!(QUEUE), &json!(-32603))
+        (&json!(INBOX_MESSAGES_MAX), &json!(-32603))
     );
     server.settle(&conversation).await;
     assert_eq!(conversation.counts().dropped, 1);
@@ -325,13 +326,13 @@ async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
 
 #[tokio::test]
 async fn a_full_inbox_loses_notifications_and_never_the_answer() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let (id, mut inbox) = conversation
         .request(call(&json!({ "_meta": { "progressToken": 1 } })))
         .await
         .unwrap();
     server.hears().await;
-    for step in 0..QUEUE + 10 {
+    for step in 0..INBOX_MESSAGES_MAX + 10 {
         server
             .notes(
                 "notifications/progress",
@@ -341,8 +342,8 @@ async fn a_full_inbox_loses_notifications_and_never_the_answer() {
     }
     server.answers(id, json!("done")).await;
     server.settle(&conversation).await;
-    for _ in 0..QUEUE {
-        assert_eq!(next(&mut inbox).await.kind, Kind::Notification);
+    for _ in 0..INBOX_MESSAGES_MAX {
+        assert_eq!(next(&mut inbox).await.kind, MessageKind::Notification);
     }
     assert_eq!(answer(&mut inbox).await, json!("done"));
     assert_eq!(conversation.counts().dropped, 10);
@@ -350,7 +351,7 @@ async fn a_full_inbox_loses_notifications_and_never_the_answer() {
 
 #[tokio::test]
 async fn lines_that_are_no_messages_are_skipped() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let garbage = [
         "Server listening!",
         "",
@@ -364,9 +365,9 @@ async fn lines_that_are_no_messages_are_skipped() {
     server.settle(&conversation).await;
     assert_eq!(
         conversation.counts(),
-        Counts {
+        DropCounts {
             garbage: 4,
-            ..Counts::default()
+            ..DropCounts::default()
         }
     );
 }
@@ -377,10 +378,10 @@ async fn a_server_that_breaks_the_framing_is_given_up() {
     let cases = [
         ("text\n".repeat(100), "100 lines in a row"),
         ("Content-Length: 20\r\n\r\n{}".to_owned(), "headers"),
-        ("x".repeat(LONGEST_LINE + 2), "longer than 4 MiB"),
+        ("x".repeat(LINE_BYTES_MAX + 2), "longer than 4 MiB"),
     ];
     for (said, why) in cases {
-        let (conversation, mut server) = Server::new();
+        let (conversation, mut server) = PlayedServer::new();
         let (_, mut inbox) = conversation.request(call(&json!({}))).await.unwrap();
         server.hears().await;
         let _ = server.says.write_all(said.as_bytes()).await;
@@ -396,7 +397,7 @@ async fn a_server_that_breaks_the_framing_is_given_up() {
 /// SEMANTICS §4: what broke after a byte left is unknown, what broke before is not.
 #[tokio::test]
 async fn the_end_of_a_server_tells_what_may_have_left() {
-    let (conversation, mut server) = Server::with_room(64);
+    let (conversation, mut server) = PlayedServer::with_room(64);
     let long = call(&json!({ "text": "x".repeat(1000) }));
     let (_, mut begun) = conversation.request(long).await.unwrap();
     let (_, mut waiting) = conversation.request(call(&json!({}))).await.unwrap();
@@ -425,7 +426,7 @@ async fn the_end_of_a_server_tells_what_may_have_left() {
 /// The output stays open, as when a daemon holds it: the process that ended ends the conversation.
 #[tokio::test]
 async fn a_process_that_ends_ends_the_conversation() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let (id, mut answered) = conversation.request(call(&json!({}))).await.unwrap();
     let (_, mut lost) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
@@ -447,7 +448,7 @@ async fn a_process_that_ends_ends_the_conversation() {
 
 #[tokio::test]
 async fn a_request_that_was_given_up_is_not_written_or_its_answer_dropped() {
-    let (conversation, mut server) = Server::with_room(64);
+    let (conversation, mut server) = PlayedServer::with_room(64);
     let (id, _inbox) = conversation
         .request(call(&json!({ "text": "x".repeat(1000) })))
         .await
@@ -479,7 +480,7 @@ async fn a_request_that_was_given_up_is_not_written_or_its_answer_dropped() {
 
 #[tokio::test]
 async fn closing_ends_the_servers_input_and_still_takes_answers() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let (id, mut inbox) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
     conversation.close();
@@ -499,9 +500,10 @@ async fn closing_ends_the_servers_input_and_still_takes_answers() {
 /// SECURITY §3A A13: whatever is in a message, it is one line.
 #[tokio::test]
 async fn a_message_is_one_line() {
-    let (conversation, mut server) = Server::new();
+    let (conversation, mut server) = PlayedServer::new();
     let text = "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\"method\":\"tools/call\",\"params\":{\n\"a\"\r:\"\\n\\r\\u2028\u{2028}\"}}";
-    let message = Message::parse(&Text::read(Bytes::from(text), &FROM_AGENT).unwrap()).unwrap();
+    let message =
+        Message::parse(&Text::read(Bytes::from(text), &AGENT_JSON_LIMITS).unwrap()).unwrap();
     let _waits = conversation.request(message).await.unwrap();
     assert_eq!(
         server.hears().await["params"],

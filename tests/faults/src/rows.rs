@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use std::path::Path;
 use toolgate::gate::record::params_hash;
-use toolgate::store::journal::Reader;
+use toolgate::store::journal::JournalReader;
 
 /// A record that matters to the invariants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum Row {
 /// When the journal cannot be read: it is damaged, or there is none.
 pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for record in Reader::open(data)? {
+    for record in JournalReader::open(data)? {
         let record = record?;
         // Whatever else stands in a record stands behind the first line.
         let mut parts = record.bytes.splitn(2, |byte| *byte == b'\n');

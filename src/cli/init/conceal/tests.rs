@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn place<'a>(section: &'static str, key: &'a str) -> Place<'a> {
-    Place {
+fn place<'a>(section: &'static str, key: &'a str) -> ConfigLocation<'a> {
+    ConfigLocation {
         server: "my-hub",
         section,
         key,

@@ -3,12 +3,12 @@
 
 use super::*;
 use crate::store::journal::Item;
-use crate::store::state::event::Event;
+use crate::store::state::event::StoreEvent;
 use bytes::Bytes;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-const KEY: &str = "aa";
+const HASHED_KEY: &str = "aa";
 
 fn id(n: u64) -> String {
     format!("0198f1a2-{n:04x}-7000-8000-00000000000a")
@@ -21,7 +21,7 @@ fn digest(pair: &str) -> String {
 /// An event as the journal keeps it; read and written again, so that it is one.
 fn event(value: &Value, body: &str) -> Item {
     let text = Bytes::from(format!("{value}\n{body}"));
-    Item::Event(Event::decode(&text).unwrap().encode().unwrap())
+    Item::Event(StoreEvent::decode(&text).unwrap().encode().unwrap())
 }
 
 fn intended(n: u64, key: &str) -> Item {
@@ -57,7 +57,7 @@ fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -
 /// way.
 async fn stories() -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
     let unknown = json!({ "unknown": { "why": "the connection was lost\u{1b}[2J" } });
     let failed = json!({"outcome": "unknown", "event": "fail", "aborted_reason": "outcome_unknown",
                         "fault": "the connection was lost"});
@@ -66,9 +66,9 @@ async fn stories() -> tempfile::TempDir {
     let answer = json!({ "completed": { "size": 24, "digest": digest("ee") } });
     let said = json!({ "operator": { "who": "ann", "why": "looked at the bank's page" } });
     let groups = [
-        vec![intended(1, KEY)],
+        vec![intended(1, HASHED_KEY)],
         vec![
-            settled(1, KEY, &unknown, &json!("exchange"), &json!("hold")),
+            settled(1, HASHED_KEY, &unknown, &json!("exchange"), &json!("hold")),
             entry(1, &failed).into(),
         ],
         vec![entry(4, &again).into()],
@@ -82,7 +82,7 @@ async fn stories() -> tempfile::TempDir {
         )],
         vec![settled(
             1,
-            KEY,
+            HASHED_KEY,
             &answer,
             &said,
             &json!({ "settle": 500_000 }),
@@ -124,7 +124,7 @@ async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
 #[tokio::test]
 async fn a_held_call_is_told_with_who_decided() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
     let at = 1_785_229_200_000_u64;
     let held = json!({ "held": { "key": digest("dd"), "hold": {
         "id": id(5), "asked": at, "approve_by": at + 600_000, "execute_for": 60_000, "needed": 2, "roles": ["lead", "owner"],

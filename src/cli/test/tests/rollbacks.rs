@@ -19,25 +19,25 @@ contracts:
         write: { actions: [write], side_effect: { writes: notes, rollback: { tool: bank__return, arguments: { to: notes } } } }
   bank__tell: { purpose: p, actions: [notify], secrets: [], irreversible: true }
 ";
-const HEAD: &str =
+const PACK_HEAD: &str =
     "pack: bank\npolicies: [../policy.yaml]\ncallers: { clerk: { agent: clerk } }\nsamples:\n";
 
 /// The samples' tools, arguments and what is expected of them.
-type Sample = (&'static str, &'static str, &'static str);
+type SampleRow = (&'static str, &'static str, &'static str);
 
-const MOVE: Sample = ("move", "to: ann, amount: 7", "allow");
-const RETURN: Sample = ("return", "to: ann, move: 17, why: 0190", "allow");
-const WRITE: Sample = ("note", "do: write", "allow");
-const OFF: Sample = ("return", "to: notes", "allow");
+const MOVE_SAMPLE: SampleRow = ("move", "to: ann, amount: 7", "allow");
+const RETURN_SAMPLE: SampleRow = ("return", "to: ann, move: 17, why: 0190", "allow");
+const WRITE_SAMPLE: SampleRow = ("note", "do: write", "allow");
+const OFF_SAMPLE: SampleRow = ("return", "to: notes", "allow");
 
-fn staged(samples: &[Sample]) -> tempfile::TempDir {
-    let sample = |(index, (tool, arguments, expect)): (usize, &Sample)| {
+fn staged(samples: &[SampleRow]) -> tempfile::TempDir {
+    let sample = |(index, (tool, arguments, expect)): (usize, &SampleRow)| {
         format!(
             "  - {{ name: s{index}, caller: clerk, tool: bank__{tool}, arguments: {{ {arguments} }}, expect: {expect} }}\n"
         )
     };
     let samples: String = samples.iter().enumerate().map(sample).collect();
-    let directory = stage(&format!("{HEAD}{samples}").replace("why: 0190", "why: \"0190\""));
+    let directory = stage(&format!("{PACK_HEAD}{samples}").replace("why: 0190", "why: \"0190\""));
     fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
     directory
 }
@@ -61,21 +61,30 @@ fn tested(directory: &Path) -> Vec<String> {
 #[test]
 fn only_a_sample_of_the_way_back_counts() {
     for (samples, expected) in [
-        (vec![MOVE], vec![]),
-        (vec![RETURN], vec![]),
-        (vec![MOVE, RETURN], vec!["bank__move"]),
+        (vec![MOVE_SAMPLE], vec![]),
+        (vec![RETURN_SAMPLE], vec![]),
+        (vec![MOVE_SAMPLE, RETURN_SAMPLE], vec!["bank__move"]),
         (
-            vec![MOVE, ("return", "to: bob, move: 17, why: 0190", "allow")],
+            vec![
+                MOVE_SAMPLE,
+                ("return", "to: bob, move: 17, why: 0190", "allow"),
+            ],
             vec![],
         ),
-        (vec![MOVE, ("return", "to: ann, move: 17", "allow")], vec![]),
         (
-            vec![MOVE, ("return", "to: ann, move: 17, why: 7", "allow")],
+            vec![MOVE_SAMPLE, ("return", "to: ann, move: 17", "allow")],
             vec![],
         ),
         (
             vec![
-                MOVE,
+                MOVE_SAMPLE,
+                ("return", "to: ann, move: 17, why: 7", "allow"),
+            ],
+            vec![],
+        ),
+        (
+            vec![
+                MOVE_SAMPLE,
                 (
                     "return",
                     "to: ann, move: 17, why: 0190, more: 1",
@@ -87,19 +96,22 @@ fn only_a_sample_of_the_way_back_counts() {
         // It is expected to be refused, or expected to pass and does not.
         (
             vec![
-                MOVE,
+                MOVE_SAMPLE,
                 ("return", "to: ann, move: 17, why: 0190", "schema_invalid"),
             ],
             vec![],
         ),
-        (vec![("move", "to: ann, more: 1", "allow"), RETURN], vec![]),
+        (
+            vec![("move", "to: ann, more: 1", "allow"), RETURN_SAMPLE],
+            vec![],
+        ),
         // The way back has one of its own.
         (
-            vec![("move", "to: ann", "allow"), RETURN],
+            vec![("move", "to: ann", "allow"), RETURN_SAMPLE],
             vec!["bank__move", "bank__return"],
         ),
-        (vec![WRITE, OFF], vec!["bank__note#write"]),
-        (vec![("note", "do: show", "allow"), OFF], vec![]),
+        (vec![WRITE_SAMPLE, OFF_SAMPLE], vec!["bank__note#write"]),
+        (vec![("note", "do: show", "allow"), OFF_SAMPLE], vec![]),
     ] {
         assert_eq!(tested(staged(&samples).path()), expected, "{samples:?}");
     }
@@ -108,12 +120,15 @@ fn only_a_sample_of_the_way_back_counts() {
 /// 003-106: the report gives the share, and names what no sample tries and what nothing takes back.
 #[test]
 fn the_report_names_what_is_not_tested() {
-    let (out, _) = test(staged(&[MOVE, RETURN]).path(), &["--coverage"]);
+    let (out, _) = test(
+        staged(&[MOVE_SAMPLE, RETURN_SAMPLE]).path(),
+        &["--coverage"],
+    );
     let report = out
         .split_once("rollbacks tested")
         .map(|(_, rest)| rest.split_once("\n\n").unwrap().0);
     insta::assert_snapshot!(report.unwrap());
-    let (out, _) = test(staged(&[MOVE, RETURN]).path(), &[]);
+    let (out, _) = test(staged(&[MOVE_SAMPLE, RETURN_SAMPLE]).path(), &[]);
     assert!(
         !out.contains("rollbacks tested"),
         "only with --coverage: {out}"

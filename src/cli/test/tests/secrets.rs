@@ -16,7 +16,7 @@ const CALLERS: &str = "callers: { clerk: { agent: clerk, tenant: t_001 } }\n";
 
 /// What a call says besides its tenant, and what is expected; the pack's and the configuration's
 /// bindings say the same.
-const ROWS: &[(&str, &str)] = &[
+const BINDING_ROWS: &[(&str, &str)] = &[
     ("tenant: t_001, token: plain", "allow"),
     ("tenant: t_001, token: '<secret_ref:bank>'", "allow"),
     ("tenant: t_001, auth: { key: '<secret_ref:bank>' }", "allow"),
@@ -73,8 +73,8 @@ fn lines<'o>(out: &'o str, start: &str) -> Vec<&'o str> {
 #[test]
 fn a_pack_names_the_secrets_that_are_bound() {
     let own = format!("policies: [../policy.yaml]\nsecrets: [bank]\n{CALLERS}");
-    let (out, _) = test(stage(&pack(&own, ROWS)).path(), &["--coverage"]);
-    assert_eq!(lines(&out, "ok ").len(), ROWS.len(), "{out}");
+    let (out, _) = test(stage(&pack(&own, BINDING_ROWS)).path(), &["--coverage"]);
+    assert_eq!(lines(&out, "ok ").len(), BINDING_ROWS.len(), "{out}");
     assert_eq!(lines(&out, "FAIL  "), [""; 0], "{out}");
     assert!(
         !out.contains("bank__pay                             secret_denied"),
@@ -87,7 +87,7 @@ fn a_pack_names_the_secrets_that_are_bound() {
     );
 
     let (out, code) = test(
-        stage(&pack(&own.replace("[bank]", "[Bank]"), ROWS)).path(),
+        stage(&pack(&own.replace("[bank]", "[Bank]"), BINDING_ROWS)).path(),
         &[],
     );
     assert!(
@@ -99,7 +99,7 @@ fn a_pack_names_the_secrets_that_are_bound() {
 
     // The same pack without the name: nothing is bound.
     let (out, code) = test(
-        stage(&pack(&own.replace("secrets: [bank]\n", ""), ROWS)).path(),
+        stage(&pack(&own.replace("secrets: [bank]\n", ""), BINDING_ROWS)).path(),
         &[],
     );
     assert_eq!(code, 1);
@@ -122,7 +122,7 @@ fn a_pack_names_the_secrets_that_are_bound() {
 /// 003-35: a pack that expects otherwise is told so, in both directions.
 #[test]
 fn a_pack_that_is_wrong_about_secrets_fails() {
-    let turned: Vec<(&str, &str)> = ROWS
+    let turned: Vec<(&str, &str)> = BINDING_ROWS
         .iter()
         .filter(|(_, expect)| *expect != "tenant_mismatch")
         .map(|(arguments, expect)| {
@@ -178,7 +178,7 @@ fn a_pack_that_is_wrong_about_secrets_fails() {
 /// them.
 #[test]
 fn the_configuration_says_where_its_secrets_go() {
-    let directory = stage(&pack("", ROWS));
+    let directory = stage(&pack("", BINDING_ROWS));
     let config = |pointer: &str| {
         format!(
             "listen: 127.0.0.1:7777\nservers: {{ bank: {{ url: \"http://127.0.0.1:9/mcp\" }} }}\npolicies: [policy.yaml]\n\
@@ -192,7 +192,7 @@ fn the_configuration_says_where_its_secrets_go() {
     let run = |path: &Path| test(path, &[]).0;
     write("/auth/key");
     let out = run(directory.path());
-    assert_eq!(lines(&out, "ok ").len(), ROWS.len(), "{out}");
+    assert_eq!(lines(&out, "ok ").len(), BINDING_ROWS.len(), "{out}");
     write("/auth/other");
     let out = run(directory.path());
     assert!(
@@ -201,7 +201,7 @@ fn the_configuration_says_where_its_secrets_go() {
     );
     fs::write(
         directory.path().join("tests/secrets.yaml"),
-        pack("secrets: [bank]\n", ROWS),
+        pack("secrets: [bank]\n", BINDING_ROWS),
     )
     .unwrap();
     let out = run(directory.path());
@@ -212,7 +212,7 @@ fn the_configuration_says_where_its_secrets_go() {
     let own = format!("policies: [../policy.yaml]\nsecrets: [Bank, '']\n{CALLERS}");
     fs::write(
         directory.path().join("tests/secrets.yaml"),
-        pack(&own, ROWS),
+        pack(&own, BINDING_ROWS),
     )
     .unwrap();
     assert_eq!(

@@ -3,9 +3,9 @@
 use super::bank::receipt_of;
 use super::{Kind, OUTSIDE, SETTLED, World};
 use crate::mcp::json::Text;
-use crate::store::operator::{Resolution, Unresolved, Verdict, resolve};
-use crate::store::state::claim::{Claim, Phase};
-use crate::store::tests::paper::Room;
+use crate::store::operator::{OperatorFinding, Resolution, Unresolved, resolve};
+use crate::store::state::claim::{Claim, ClaimPhase};
+use crate::store::tests::simulated_store::SimulatedSpace;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -39,9 +39,9 @@ impl World {
             open.sort_by_key(|(key, _)| *key);
             if let Some((_, claim)) = open
                 .iter()
-                .find(|(_, claim)| matches!(claim.phase, Phase::Dispatching))
+                .find(|(_, claim)| matches!(claim.phase, ClaimPhase::Dispatching))
             {
-                let hasty = resolve(store, claim.action, says(Verdict::NotApplied)).await;
+                let hasty = resolve(store, claim.action, says(OperatorFinding::NotApplied)).await;
                 let stopped = matches!(
                     hasty,
                     Err(Unresolved::InFlight | Unresolved::Ended(_) | Unresolved::Store(_))
@@ -54,7 +54,7 @@ impl World {
             for (_, claim) in open {
                 let is_old = store.now().saturating_sub(claim.changed) > SETTLED;
                 if is_old
-                    && matches!(claim.phase, Phase::Unknown { .. })
+                    && matches!(claim.phase, ClaimPhase::Unknown { .. })
                     && !self.is_on_its_way(&claim)
                 {
                     let verdict = self.verdict(&claim);
@@ -76,13 +76,13 @@ impl World {
             .is_some_and(|calls| *calls > 0)
     }
 
-    fn verdict(&self, claim: &Claim) -> Verdict {
+    fn verdict(&self, claim: &Claim) -> OperatorFinding {
         let receipt = self.book.borrow().done.get(&claim.action).cloned();
         match receipt {
-            _ if self.once_in(6) => Verdict::Abandon,
-            Some(_) if self.once_in(3) => Verdict::Applied(None),
-            Some(receipt) => Verdict::Applied(Some(Text::of(&receipt_of(&receipt)))),
-            None => Verdict::NotApplied,
+            _ if self.once_in(6) => OperatorFinding::Abandon,
+            Some(_) if self.once_in(3) => OperatorFinding::Applied(None),
+            Some(receipt) => OperatorFinding::Applied(Some(Text::of(&receipt_of(&receipt)))),
+            None => OperatorFinding::NotApplied,
         }
     }
 
@@ -137,16 +137,16 @@ impl World {
                 (2, Kind::Paper(disk)) => {
                     self.count("disks full");
                     disk.set_room(if self.once_in(2) {
-                        Room::Reserve
+                        SimulatedSpace::Reserve
                     } else {
-                        Room::None
+                        SimulatedSpace::None
                     });
                     self.some(25_000).await;
                     if crashes < 6 && self.once_in(2) {
                         crashes += 1;
                         self.crash(false).await;
                     }
-                    disk.set_room(Room::Enough);
+                    disk.set_room(SimulatedSpace::Enough);
                 }
                 (3, _) => {
                     let seconds = if jumped == 0 && self.once_in(2) {
@@ -172,7 +172,7 @@ impl World {
     }
 }
 
-fn says(verdict: Verdict) -> Resolution {
+fn says(verdict: OperatorFinding) -> Resolution {
     Resolution {
         verdict,
         who: "ops".to_owned(),

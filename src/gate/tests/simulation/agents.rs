@@ -5,17 +5,17 @@ use super::process::{TOOLS, bank};
 use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
 use crate::gate::call::Call;
 use crate::gate::shown::Reading;
-use crate::guards::idempotency::META;
-use crate::guards::task::{Belonging, SESSION};
-use crate::mcp::answer::DECISION;
+use crate::guards::idempotency::KEY_META_NAME;
+use crate::guards::task::{Belonging, SESSION_META};
+use crate::mcp::answer::DECISION_META_KEY;
 use crate::mcp::headers::arguments_of;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
-use crate::model::call::{Said, ToolCall};
+use crate::model::call::{CallMeta, ToolCall};
 use crate::model::ids::{ActionId, ToolName};
 use crate::outlet::Outgoing;
-use crate::upstream::QUEUE;
+use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::Links;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -218,7 +218,7 @@ impl World {
     /// Sends a request, if there is anybody to send it to.
     pub(super) fn ask(self: &Rc<Self>, asked: &Asked) -> Option<Request> {
         let process = self.process.borrow().clone()?;
-        let (outlet, inlet) = mpsc::channel(QUEUE);
+        let (outlet, inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
         let links = Arc::new(Links::shared(self.ground.servers.clone()));
         let action = self.action(asked.deed);
         let message = self.message(asked);
@@ -274,9 +274,9 @@ impl World {
             reply,
             token,
         } = asked;
-        let mut meta = json!({ SESSION: format!("session {}", deed % TASKS) });
+        let mut meta = json!({ SESSION_META: format!("session {}", deed % TASKS) });
         if tool(*deed) == "pay" {
-            meta[META] = json!(format!("key of {deed}"));
+            meta[KEY_META_NAME] = json!(format!("key of {deed}"));
         }
         if let Some(token) = token {
             meta["dev.toolgate/fence"] = json!({ "token": token });
@@ -309,10 +309,10 @@ impl World {
             key_taken: false,
             rewritten: None,
             arrived: self.hands.clock().steady(),
-            said: Said {
-                key: meta(META),
-                session: meta(SESSION),
-                ..Said::default()
+            said: CallMeta {
+                key: meta(KEY_META_NAME),
+                session: meta(SESSION_META),
+                ..CallMeta::default()
             },
         }
     }
@@ -328,7 +328,7 @@ impl World {
             }
             return Told::Error(code);
         }
-        let decision = &body["_meta"][DECISION];
+        let decision = &body["_meta"][DECISION_META_KEY];
         if let Some(code) = decision["code"].as_str() {
             if !PERHAPS.contains(&code) {
                 self.book.borrow_mut().refused.insert(action);

@@ -3,7 +3,7 @@
 
 use super::process::TIMEOUT;
 use super::{SERVER, TASKS, World};
-use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::upstream::lines::Lines;
 use bytes::Bytes;
@@ -121,7 +121,7 @@ impl World {
     }
 
     fn hear(self: &Rc<Self>, line: &Rc<Line>, text: Bytes) {
-        let message = Text::read(text, &FROM_AGENT).unwrap().value();
+        let message = Text::read(text, &AGENT_JSON_LIMITS).unwrap().value();
         let params = &message["params"];
         if message["method"] == "notifications/cancelled" {
             self.count("cancellations");

@@ -14,24 +14,24 @@ use crate::gate::telling::Hooks;
 use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
-use crate::mcp::round::{KEY, Seal};
+use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use crate::mcp::tools::Definition;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::schema::validate::Schema;
-use crate::side::{Sides, sums::Sums};
+use crate::side::{Sides, sums::LedgerSums};
 use crate::store::claims::Store;
-use crate::store::journal::{Journal, Options};
-use crate::store::memory::Memory;
-use crate::store::tests::paper::Paper;
+use crate::store::journal::{Journal, JournalOptions};
+use crate::store::memory::MemoryStore;
+use crate::store::tests::simulated_store::SimulatedStore;
 use crate::store::tests::waited::Waited;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::http::{Connections, connections};
 use crate::upstream::link::Link;
-use crate::upstream::server::{Settings, Surroundings, Transport};
+use crate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::upstream::servers::Servers;
 use crate::upstream::stdio::Conversation;
 use serde_json::json;
@@ -78,7 +78,7 @@ pub(super) const TOOLS: [&str; 4] = ["pay", "transfer", "order", "look"];
 
 /// What stands in files, and what no process changes.
 pub(super) struct Ground {
-    policy: Arc<Live>,
+    policy: Arc<LivePolicy>,
     tools: Arc<Toolbox>,
     journal: Arc<Journal>,
     metrics: Arc<Metrics>,
@@ -92,7 +92,7 @@ pub(super) struct Ground {
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) gate: Arc<Gate>,
-    pub(super) paper: Option<Arc<Paper>>,
+    pub(super) paper: Option<Arc<SimulatedStore>>,
     pub(super) group: u64,
 }
 
@@ -104,13 +104,13 @@ impl Ground {
         std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
         let loaded = config::load(&file).reading;
         let said = format!("{:?}", loaded.diagnostics);
-        let policy = Live::start(loaded, move || config::load(&file).reading).expect(&said);
+        let policy = LivePolicy::start(loaded, move || config::load(&file).reading).expect(&said);
         let token = Some("a-token-for-the-simulation");
         let caller = policy.current().identity.identify(token, |_| None).unwrap();
         let connections = connections().unwrap();
         let servers = servers(&connections);
         // What is written behind, nobody here reads.
-        let journal = Journal::open(directory.path(), Options::default()).unwrap();
+        let journal = Journal::open(directory.path(), JournalOptions::default()).unwrap();
         futures_util::FutureExt::now_or_never(journal.close());
         Self {
             policy,
@@ -126,13 +126,13 @@ impl Ground {
 }
 
 fn servers(connections: &Connections) -> Arc<Servers> {
-    let transport = Transport::Http {
+    let transport = ServerTransport::Http {
         uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
         headers: http::HeaderMap::new(),
     };
     let (timeout, start_timeout, refresh, ping_after) = (LONGEST, TIMEOUT, TIMEOUT, LONGEST);
     let not_executed = Arc::default();
-    let settings = Settings {
+    let settings = UpstreamServerSettings {
         name: bank(),
         transport,
         timeout,
@@ -178,13 +178,13 @@ impl World {
     pub(super) fn start(self: &Rc<Self>) {
         let clock = self.hands.clock();
         let paper = match &self.kind {
-            Kind::Paper(disk) => Some(Arc::new(Paper::open(disk.clone(), clock))),
+            Kind::Paper(disk) => Some(Arc::new(SimulatedStore::open(disk.clone(), clock))),
             Kind::Memory | Kind::Embedded(_) => None,
         };
         let store: Arc<dyn Store> = match (&self.kind, &paper) {
             (Kind::Embedded(stand), _) => Arc::new(Waited(stand.borrow().open())),
             (_, Some(paper)) => paper.clone(),
-            (_, None) => Arc::new(Memory::new(clock)),
+            (_, None) => Arc::new(MemoryStore::new(clock)),
         };
         let Ground {
             policy,
@@ -194,7 +194,7 @@ impl World {
             connections,
             ..
         } = &*self.ground;
-        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
+        let sums = Arc::new(LedgerSums::new(journal.clone(), metrics.clone()));
         let gate = Gate {
             sums: sums.clone(),
             policy: policy.clone(),
@@ -209,7 +209,7 @@ impl World {
             rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
             approvers: Approvers::default(),
-            seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
+            seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
             slots: Slots::default(),
         };
         self.group.set(self.group.get() + 1);

@@ -2,8 +2,8 @@
 
 use super::agents::{Asked, Told};
 use super::bank::Fate;
-use super::{Disk, Hands, Kind, OUTSIDE, TASKS, World, on_stage};
-use crate::store::tests::paper::Room;
+use super::{Kind, OUTSIDE, SimulatedDisk, TASKS, TestClock, World, on_stage};
+use crate::store::tests::simulated_store::SimulatedSpace;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,14 +19,17 @@ const ORDER: Asked = Asked::of(2 * TASKS);
 /// Plays `scene`, with these fates of the calls that reach the bank.
 fn play(fates: &[Fate], scene: impl AsyncFnOnce(&Rc<World>) + 'static) {
     let script: VecDeque<Fate> = fates.iter().copied().collect();
-    on_stage((0, Hands::new(), Kind::Paper(Disk::new(0))), move |world| {
-        world.script.replace(script);
-        let world = world.clone();
-        world.schedule.clone().spawn(OUTSIDE, async move {
-            scene(&world).await;
-            world.schedule.kill(world.group.get());
-        });
-    });
+    on_stage(
+        (0, TestClock::new(), Kind::Paper(SimulatedDisk::new(0))),
+        move |world| {
+            world.script.replace(script);
+            let world = world.clone();
+            world.schedule.clone().spawn(OUTSIDE, async move {
+                scene(&world).await;
+                world.schedule.kill(world.group.get());
+            });
+        },
+    );
 }
 
 async fn told(world: &Rc<World>, asked: &Asked) -> Told {
@@ -104,13 +107,13 @@ fn a_full_disk_is_no_reason_to_run_twice() {
         };
         let mut request = world.ask(&PAY).unwrap();
         until_held(world, PAY.deed).await;
-        disk.set_room(Room::None);
+        disk.set_room(SimulatedSpace::None);
         assert_eq!(
             world.hear_of(&mut request, LONG).await,
             Some(refused("executed_but_not_recorded"))
         );
         assert_eq!(told(world, &TRANSFER).await, refused("store_unavailable"));
-        disk.set_room(Room::Enough);
+        disk.set_room(SimulatedSpace::Enough);
         assert_eq!(told(world, &PAY).await, done(true));
     });
 }

@@ -1,8 +1,8 @@
 //! Who goes on next is decided by a seed. Runs on tokio's paused time: it passes when nobody can go
 //! on.
 
-use crate::model::clock::hands::Hands;
-use crate::store::tests::same::Dice;
+use crate::model::clock::hands::TestClock;
+use crate::store::tests::same::SplitMixRng;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -21,9 +21,9 @@ pub(super) struct Schedule(Rc<RefCell<Tasks>>);
 
 struct Tasks {
     all: Vec<Task>,
-    dice: Dice,
+    dice: SplitMixRng,
     parent: Arc<Mutex<Option<Waker>>>,
-    hands: &'static Hands,
+    hands: &'static TestClock,
     time: Instant,
     /// What was chosen so far, in one number.
     trace: u64,
@@ -54,11 +54,11 @@ impl Wake for Flag {
 
 impl Schedule {
     /// Nothing to do yet. `hands` go with tokio's time.
-    pub(super) fn new(seed: u64, hands: &'static Hands) -> Self {
+    pub(super) fn new(seed: u64, hands: &'static TestClock) -> Self {
         let (parent, time) = (Arc::default(), Instant::now());
         Self(Rc::new(RefCell::new(Tasks {
             all: Vec::new(),
-            dice: Dice::new(seed),
+            dice: SplitMixRng::new(seed),
             parent,
             hands,
             time,

@@ -27,7 +27,7 @@ fn at(path: &[&str], layer: Value) -> Value {
         .fold(layer, |below, step| json!({ *step: below }))
 }
 
-const PLACES: &[(&[&str], &str)] = &[
+const LAYER_PATHS: &[(&[&str], &str)] = &[
     (&["profile", "coding"], "profile coding"),
     (
         &["profile", "coding", "by_model_provider", "openai/gpt-5"],
@@ -54,7 +54,7 @@ const PLACES: &[(&[&str], &str)] = &[
 /// tools, under its own name.
 #[test]
 fn every_layer_removes_under_its_name() {
-    for (path, label) in PLACES {
+    for (path, label) in LAYER_PATHS {
         for (layer, why) in [
             (json!({ "deny": ["fs__*"] }), "denied by `fs__*`"),
             (
@@ -106,7 +106,7 @@ fn the_order_is_one_and_documented() {
     ];
     let every = |backwards: bool| {
         let mut all = Layers::default();
-        let mut places = PLACES.to_vec();
+        let mut places = LAYER_PATHS.to_vec();
         if backwards {
             places.reverse();
         }
@@ -264,9 +264,9 @@ fn a_group_stands_for_its_patterns() {
             patterns.iter().map(ToString::to_string).collect(),
         )
     });
-    let around = Around {
+    let around = LayerEnvironment {
         groups: groups.into(),
-        ..Around::default()
+        ..LayerEnvironment::default()
     };
     let written =
         json!({ "global": { "deny": ["group:files"], "allow": ["group:all", "group:none"] } });

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 /// Policies that each property is held against.
-const POLICIES: u64 = 10_000;
+const POLICIES_TRIED: u64 = 10_000;
 const TOOLS: &[&str] = &[
     "fs__read",
     "fs__write",
@@ -33,9 +33,9 @@ fn passes(layer: &LayerSettings, tool: &str) -> bool {
 }
 
 /// Chance that can be repeated, cheap enough for so many policies.
-struct Dice(u64);
+struct PolicyRng(u64);
 
-impl Dice {
+impl PolicyRng {
     /// Below `sides`.
     fn roll(&mut self, sides: usize) -> usize {
         // SplitMix64 (Steele, Lea, Flood 2014).
@@ -71,7 +71,7 @@ impl Dice {
     }
 
     fn placed(&mut self) -> Vec<Option<LayerSettings>> {
-        (0..PLACES)
+        (0..LAYERS_HELD)
             .map(|_| (self.roll(5) < 2).then(|| self.layer()))
             .collect()
     }
@@ -84,16 +84,17 @@ impl Dice {
 }
 
 /// Holds `property` against so many random policies; a failure names the one to look at.
-fn every(property: impl Fn(&mut Dice)) {
-    for seed in 0..POLICIES {
-        let held =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| property(&mut Dice(seed))));
+fn every(property: impl Fn(&mut PolicyRng)) {
+    for seed in 0..POLICIES_TRIED {
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            property(&mut PolicyRng(seed))
+        }));
         assert!(held.is_ok(), "the policy of seed {seed}");
     }
 }
 
 /// One layer in each of the places that hold for [`bot`], or none.
-const PLACES: usize = 9;
+const LAYERS_HELD: usize = 9;
 
 fn file(placed: &[Option<LayerSettings>]) -> Settings {
     let mut settings = Settings::default();
@@ -161,7 +162,7 @@ fn bot() -> Caller {
 fn rule(files: &[Settings]) -> Rule {
     let mut all = Layers::default();
     for file in files {
-        all.extend(file.compile(&Around::default(), &mut Problems::default()));
+        all.extend(file.compile(&LayerEnvironment::default(), &mut Problems::default()));
     }
     Rule::new(Mode::Enforce, all, contracts(TOOLS, false))
 }
@@ -196,11 +197,11 @@ fn the_order_of_layers_does_not_matter() {
         dice.shuffle(&mut other);
         assert_eq!(seen, visible(&rule(&[file(&other)]), &bot()));
         let alone = |index: usize| {
-            let mut alone = vec![None; PLACES];
+            let mut alone = vec![None; LAYERS_HELD];
             alone[index].clone_from(&placed[index]);
             file(&alone)
         };
-        let mut files: Vec<Settings> = (0..PLACES).map(alone).collect();
+        let mut files: Vec<Settings> = (0..LAYERS_HELD).map(alone).collect();
         dice.shuffle(&mut files);
         assert_eq!(seen, visible(&rule(&files), &bot()));
     });
@@ -212,12 +213,12 @@ fn what_is_added_never_shows_more() {
     every(|dice| {
         let placed = dice.placed();
         let before = visible(&rule(&[file(&placed)]), &bot());
-        let (mut denied, mut added) = (placed.clone(), vec![None; PLACES]);
-        denied[dice.roll(PLACES)]
+        let (mut denied, mut added) = (placed.clone(), vec![None; LAYERS_HELD]);
+        denied[dice.roll(LAYERS_HELD)]
             .get_or_insert_default()
             .deny
             .push(dice.pattern());
-        added[dice.roll(PLACES)] = Some(dice.layer());
+        added[dice.roll(LAYERS_HELD)] = Some(dice.layer());
         for files in [
             vec![file(&denied)],
             vec![file(&placed), file(&added)],
@@ -233,7 +234,7 @@ fn what_is_added_never_shows_more() {
 }
 
 /// What the layers of [`file`] are called.
-const LABELS: [&str; PLACES] = [
+const LAYER_LABELS: [&str; LAYERS_HELD] = [
     "profile p",
     "profile.by_model_provider p openai/gpt-5",
     "group g",
@@ -258,7 +259,7 @@ fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {
         let found = steps.iter().find(|step| step.verdict.refuses());
         assert_eq!(found.is_none(), rule.admit(&bot(), &name).is_ok());
         let Some(found) = found else { return };
-        let place = LABELS
+        let place = LAYER_LABELS
             .iter()
             .position(|label| *label == found.layer)
             .expect("a layer of the policy");
@@ -270,7 +271,7 @@ fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {
                 .all(|layer| passes(layer, tool)),
             "an earlier layer removed it"
         );
-        if let Verdict::Denied(pattern) = found.verdict {
+        if let LayerVerdict::Denied(pattern) = found.verdict {
             assert!(layer.deny.iter().any(|denied| denied == pattern));
             assert!(matches(pattern.as_bytes(), tool.as_bytes()));
         } else {
@@ -279,7 +280,7 @@ fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {
                 ..layer.clone()
             };
             assert!(
-                found.verdict == Verdict::NotAllowed && !passes(&allowed, tool),
+                found.verdict == LayerVerdict::NotAllowed && !passes(&allowed, tool),
                 "{found}"
             );
         }
@@ -292,7 +293,8 @@ fn a_child_sees_no_more_than_its_parent() {
     let mut tools = contracts(&TOOLS[..4], false);
     tools.extend(contracts(&TOOLS[4..], true));
     every(|dice| {
-        let layers = file(&dice.placed()).compile(&Around::default(), &mut Problems::default());
+        let layers =
+            file(&dice.placed()).compile(&LayerEnvironment::default(), &mut Problems::default());
         let rule = Rule::new(Mode::Enforce, layers, tools.clone());
         let parent = Caller {
             owner: dice.roll(2) == 0,
@@ -319,7 +321,7 @@ fn a_child_sees_no_more_than_its_parent() {
 proptest! {
     #[test]
     fn a_pattern_matches_what_its_plain_reading_matches(text in "[aB*]{1,7}", name in "[ab]{0,8}") {
-        let pattern = Pattern::compile(&text, &mut Problems::default()).unwrap();
+        let pattern = ToolPattern::compile(&text, &mut Problems::default()).unwrap();
         prop_assert_eq!(pattern.matches(&name), matches(text.as_bytes(), name.as_bytes()));
         let lower = text.to_lowercase();
         prop_assert_eq!(pattern.in_any_case(true).matches(&name), matches(lower.as_bytes(), name.as_bytes()));

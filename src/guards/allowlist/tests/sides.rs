@@ -2,19 +2,19 @@
 //! (SECURITY §5, §3C C3).
 
 use super::*;
-use crate::guards::allowlist::side::Wanted;
+use crate::guards::allowlist::side::SideTarget;
 use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use serde_json::Value;
 
 /// What is asked for in each door, in words that patterns of all doors can be made of.
-fn wanted(door: SideDoor) -> Wanted {
+fn wanted(door: SideDoor) -> SideTarget {
     let server = ServerName::new("docs");
     match door {
-        SideDoor::Resources => Wanted::resource(door, &server, "file:///srv/docs/a.md"),
-        SideDoor::Prompts | SideDoor::Completions => Wanted::prompt(door, &server, "greet"),
+        SideDoor::Resources => SideTarget::resource(door, &server, "file:///srv/docs/a.md"),
+        SideDoor::Prompts | SideDoor::Completions => SideTarget::prompt(door, &server, "greet"),
         SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => {
-            Wanted::server(door, &server)
+            SideTarget::server(door, &server)
         }
     }
 }
@@ -132,7 +132,7 @@ fn c3_a_deny_holds_however_it_is_written() {
         let refused = rule
             .side(
                 &Caller::named("a"),
-                &Wanted::resource(SideDoor::Resources, &server, uri),
+                &SideTarget::resource(SideDoor::Resources, &server, uri),
             )
             .refuses();
         assert_eq!(!refused, passes, "{uri}");
@@ -160,12 +160,16 @@ fn c3_templates_tell_nothing_that_is_closed() {
     ] {
         let refused = |wanted| rule.side(&Caller::named("a"), &wanted).refuses();
         assert_eq!(
-            !refused(Wanted::listed(&server, template)),
+            !refused(SideTarget::listed(&server, template)),
             listed,
             "{template}"
         );
         assert_eq!(
-            !refused(Wanted::completed(SideDoor::Resources, &server, template)),
+            !refused(SideTarget::completed(
+                SideDoor::Resources,
+                &server,
+                template
+            )),
             completed,
             "{template}"
         );
@@ -199,7 +203,7 @@ fn patterns_are_in_the_form_that_is_compared() {
     ] {
         let written = json!({ "global": { (door): { "allow": [pattern] } } });
         let mut problems = Problems::default();
-        drop(settings(written).compile(&Around::default(), &mut problems));
+        drop(settings(written).compile(&LayerEnvironment::default(), &mut problems));
         let found = problems.into_found();
         assert_eq!(found.is_empty(), passes, "{door} {pattern}: {found:?}");
     }

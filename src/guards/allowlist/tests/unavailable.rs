@@ -3,8 +3,8 @@
 use super::super::written::Unavailable;
 use super::*;
 
-fn around() -> Around {
-    Around {
+fn around() -> LayerEnvironment {
+    LayerEnvironment {
         groups: [("gone".to_owned(), vec!["off__*".to_owned()])].into(),
         servers: [("off", true), ("gone", true), ("on", false)]
             .map(|(name, off)| (ServerName::new(name), off))
@@ -23,7 +23,10 @@ fn rule(layer: &Value) -> (Rule, Vec<Option<Unavailable>>) {
     let contracts = contracts(&["off__read", "off__drop", "gone__x", "on__read"], false);
     let rule =
         Rule::new(Mode::Enforce, layers, contracts).without_servers(vec![ServerName::new("off")]);
-    let said = rule.unavailable().map(Layer::unavailable).collect();
+    let said = rule
+        .unavailable()
+        .map(AllowlistLayer::unavailable)
+        .collect();
     (rule, said)
 }
 

@@ -8,9 +8,9 @@
 use serde_json::{Map, Value, json};
 
 /// Numbers by a seed.
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct HostileRng(pub(super) u64);
 
-impl Dice {
+impl HostileRng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self
             .0
@@ -128,7 +128,7 @@ fn alternatives(keyword: &str, many: usize) -> Value {
 }
 
 /// All families, each in several sizes.
-pub(super) fn schemas(dice: &mut Dice) -> Vec<(String, Value)> {
+pub(super) fn schemas(dice: &mut HostileRng) -> Vec<(String, Value)> {
     let mut all = vec![
         ("F3".to_owned(), of_finding(11, 100, 120)),
         ("F3, lighter".to_owned(), of_finding(6, 40, 60)),
@@ -176,7 +176,7 @@ pub(super) fn schemas(dice: &mut Dice) -> Vec<(String, Value)> {
     all
 }
 
-fn of_one_keyword(dice: &mut Dice) -> Vec<(String, Value)> {
+fn of_one_keyword(dice: &mut HostileRng) -> Vec<(String, Value)> {
     let long = dice.between(300, 900);
     let steps = dice.between(8, 11);
     let twice = |next: Value| json!({ "if": next, "then": next });
@@ -241,7 +241,7 @@ fn of_one_keyword(dice: &mut Dice) -> Vec<(String, Value)> {
 }
 
 /// Arguments of every shape, `v` being what is judged; none is short of values.
-pub(super) fn arguments(dice: &mut Dice) -> Vec<(String, Value)> {
+pub(super) fn arguments(dice: &mut HostileRng) -> Vec<(String, Value)> {
     let many = dice.between(2_000, 20_000);
     let deep = dice.between(20, 60);
     let tree = (0..deep).fold(

@@ -1,7 +1,7 @@
 //! What the ledger keeps of a call (003-53, 003-65 … 003-72).
 
 use crate::model::diagnostic::Problems;
-use crate::model::entry::{FIELDS, MANDATORY};
+use crate::model::entry::{MANDATORY_FIELDS, OPTIONAL_FIELDS};
 use crate::policy::shape::suggest;
 
 /// `audit` names arguments; `audit_fields`, where it is written, has everything that every entry
@@ -10,7 +10,7 @@ pub(super) fn judge(audit: &[String], fields: Option<&[String]>, problems: &mut 
     problems.under("audit", |problems| judge_arguments(audit, problems));
     let Some(fields) = fields else { return };
     problems.under("audit_fields", |problems| {
-        let missing: Vec<&str> = MANDATORY
+        let missing: Vec<&str> = MANDATORY_FIELDS
             .into_iter()
             .filter(|field| !fields.iter().any(|one| one == field))
             .collect();
@@ -18,9 +18,9 @@ pub(super) fn judge(audit: &[String], fields: Option<&[String]>, problems: &mut 
             let hint = "add them: every entry has them; or take `audit_fields` away";
             problems.error(format!("missing {}", missing.join(", ")), hint);
         }
-        let known: Vec<String> = MANDATORY
+        let known: Vec<String> = MANDATORY_FIELDS
             .iter()
-            .chain(FIELDS)
+            .chain(OPTIONAL_FIELDS)
             .map(|field| (*field).to_owned())
             .collect();
         for (index, field) in fields.iter().enumerate() {

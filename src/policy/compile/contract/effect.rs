@@ -2,17 +2,17 @@
 //! 003-64).
 
 use super::server_of;
-use crate::guards::rollback::{self, ACTION, ARGUMENTS, RESULT};
+use crate::guards::rollback::{self, ACTION_PLACEHOLDER, ARGUMENTS_PREFIX, RESULT_PREFIX};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::pointer::is_pointer;
-use crate::policy::file::{Contract, Rollback, SideEffect};
+use crate::policy::file::{Contract, RollbackSettings, SideEffect};
 use serde_json::Value;
 
 /// What stands for a part of the call that is taken back, in front of a pointer.
-const PARTS: [&str; 2] = [RESULT, ARGUMENTS];
+const PLACEHOLDER_PREFIXES: [&str; 2] = [RESULT_PREFIX, ARGUMENTS_PREFIX];
 /// Values in the arguments of a rollback.
-const MAX_VALUES: usize = 256;
+const MAX_ROLLBACK_VALUES: usize = 256;
 
 /// Is there an action besides reading?
 pub(super) fn changes(actions: &[String]) -> bool {
@@ -21,7 +21,7 @@ pub(super) fn changes(actions: &[String]) -> bool {
 
 /// The call that takes the effect back.
 pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<rollback::Rollback> {
-    let Rollback { tool, arguments } = side_effect?.rollback.as_ref()?;
+    let RollbackSettings { tool, arguments } = side_effect?.rollback.as_ref()?;
     Some(rollback::Rollback {
         tool: ToolName::new(tool),
         arguments: arguments.clone(),
@@ -79,8 +79,8 @@ pub(super) fn judge_told(contract: &Contract, problems: &mut Problems) {
     }
 }
 
-fn judge_rollback(rollback: &Rollback, servers: &[ServerName], problems: &mut Problems) {
-    let Rollback { tool, arguments } = rollback;
+fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems: &mut Problems) {
+    let RollbackSettings { tool, arguments } = rollback;
     if server_of(tool, servers).is_none() {
         problems.under("tool", |problems| {
             problems.error(
@@ -90,14 +90,17 @@ fn judge_rollback(rollback: &Rollback, servers: &[ServerName], problems: &mut Pr
         });
     }
     problems.under("arguments", |problems| {
-        let mut left = MAX_VALUES;
+        let mut left = MAX_ROLLBACK_VALUES;
         for (name, value) in arguments {
             problems.under(name.clone(), |problems| {
                 judge_value(value, &mut left, problems);
             });
         }
         if left == 0 {
-            problems.error(format!("more than {MAX_VALUES} values"), "take some away");
+            problems.error(
+                format!("more than {MAX_ROLLBACK_VALUES} values"),
+                "take some away",
+            );
         }
     });
 }
@@ -130,11 +133,11 @@ fn judge_text(text: &str, problems: &mut Problems) {
         return;
     };
     let (stand, is_bare) = (format!("{word}#"), pointer.is_empty());
-    let is_part = PARTS.contains(&stand.as_str());
-    if (is_part && !is_bare && !is_pointer(pointer)) || (stand == ACTION && !is_bare) {
+    let is_part = PLACEHOLDER_PREFIXES.contains(&stand.as_str());
+    if (is_part && !is_bare && !is_pointer(pointer)) || (stand == ACTION_PLACEHOLDER && !is_bare) {
         let hint = "write `result#/id`, `arguments#/id` or `action#`";
         problems.error(format!("`{stand}` is followed by no JSON pointer"), hint);
-    } else if !is_part && stand != ACTION && pointer.starts_with('/') {
+    } else if !is_part && stand != ACTION_PLACEHOLDER && pointer.starts_with('/') {
         problems.warning(
             format!("`{stand}` stands for nothing, so the text is sent as it is"),
             "known here: `result#`, `arguments#`, `action#`",

@@ -7,7 +7,7 @@ use crate::policy::file::Contract;
 use crate::schema::flags;
 
 /// Actions after which a mistake is dear (003-97).
-const DEAR: [&str; 3] = ["delete", "pay", "grant"];
+const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
 
 /// Judges the contract as a whole.
 pub(super) fn judge(contract: &Contract, problems: &mut Problems) {
@@ -41,7 +41,7 @@ pub(super) fn judge(contract: &Contract, problems: &mut Problems) {
     }
     let dear = actions
         .iter()
-        .find(|action| DEAR.contains(&action.as_str()));
+        .find(|action| HIGH_RISK_ACTIONS.contains(&action.as_str()));
     let is_open = *permission == permission::Settings::default() && !owner_only;
     let in_cases = variants.iter().flat_map(|variants| variants.cases.values());
     let is_guarded = in_cases.clone().count() > 0

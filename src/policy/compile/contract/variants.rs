@@ -2,20 +2,20 @@
 //! contract asks of everybody, it asks of the caller that chooses the case.
 
 use super::{effect, keys, section_by_section};
-use crate::guards::{Needed, ToolRules, arguments, idempotency, rules, variants};
+use crate::guards::{RequiredArgument, ToolRules, arguments, idempotency, rules, variants};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ServerName;
 use crate::model::pointer::is_pointer;
-use crate::policy::file::{Case, Contract, Variants};
+use crate::policy::file::{Contract, ContractVariants, VariantCase};
 use crate::policy::shape::suggest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Cases of one contract.
-const MAX_CASES: usize = 64;
+const MAX_VARIANT_CASES: usize = 64;
 /// Characters of a case's name: it stands in ledger entries.
-const MAX_NAME: usize = 64;
+const CASE_NAME_CHARS_MAX: usize = 64;
 
 /// `whole`, the contract as such, with its cases: what a call is judged by that chooses none of
 /// them is refused.
@@ -25,12 +25,12 @@ pub(super) fn compile(
     (servers, timeout): (&[ServerName], Duration),
     problems: &mut Problems,
 ) -> ToolRules {
-    let Some(Variants { by, absent, cases }) = &contract.variants else {
+    let Some(ContractVariants { by, absent, cases }) = &contract.variants else {
         return whole;
     };
     problems.under("variants", |problems| {
         judge(contract, problems);
-        let one = |(name, case): (&String, &Case)| {
+        let one = |(name, case): (&String, &VariantCase)| {
             let rules = problems.under("cases", |problems| {
                 problems.under(name.clone(), |problems| {
                     compile_case((contract, name, case), (servers, timeout), problems)
@@ -51,13 +51,13 @@ pub(super) fn compile(
 }
 
 /// What the contract needs, and what its cases need besides.
-fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Needed> {
+fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<RequiredArgument> {
     let mut all = whole.needs.clone();
     for (name, rules) in cases {
         for needed in &rules.needs {
             if !all.iter().any(|known| known.path == needed.path) {
                 let around = ["variants", "cases", name].map(str::to_owned);
-                all.push(Needed {
+                all.push(RequiredArgument {
                     key: [&around[..], &needed.key[..]].concat(),
                     path: needed.path.clone(),
                 });
@@ -68,7 +68,7 @@ fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Nee
 }
 
 fn judge(contract: &Contract, problems: &mut Problems) {
-    let Some(Variants { by, absent, cases }) = &contract.variants else {
+    let Some(ContractVariants { by, absent, cases }) = &contract.variants else {
         return;
     };
     if !is_pointer(by) {
@@ -87,9 +87,9 @@ fn judge(contract: &Contract, problems: &mut Problems) {
         });
     }
     problems.under("cases", |problems| {
-        if names.is_empty() || names.len() > MAX_CASES {
+        if names.is_empty() || names.len() > MAX_VARIANT_CASES {
             problems.error(
-                format!("not between 1 and {MAX_CASES} cases"),
+                format!("not between 1 and {MAX_VARIANT_CASES} cases"),
                 "name the values of the argument",
             );
         }
@@ -101,8 +101,11 @@ fn judge(contract: &Contract, problems: &mut Problems) {
     });
 }
 
-fn judge_case(contract: &Contract, (name, case): (&str, &Case), problems: &mut Problems) {
-    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+fn judge_case(contract: &Contract, (name, case): (&str, &VariantCase), problems: &mut Problems) {
+    if name.is_empty()
+        || name.chars().count() > CASE_NAME_CHARS_MAX
+        || name.chars().any(char::is_control)
+    {
         problems.error(
             "is no value of an argument that can be named",
             "1 to 64 characters that can be seen",
@@ -133,7 +136,7 @@ fn judge_case(contract: &Contract, (name, case): (&str, &Case), problems: &mut P
 }
 
 fn compile_case(
-    (contract, name, case): (&Contract, &str, &Case),
+    (contract, name, case): (&Contract, &str, &VariantCase),
     (servers, timeout): (&[ServerName], Duration),
     problems: &mut Problems,
 ) -> ToolRules {
@@ -155,8 +158,8 @@ fn compile_case(
 }
 
 /// The contract that a call is judged by which chooses `case`.
-fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
-    let Case {
+fn merge(contract: &Contract, case: &VariantCase, name: &str) -> Contract {
+    let VariantCase {
         actions,
         permission,
         arguments,
@@ -208,8 +211,8 @@ fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
 }
 
 /// What `case` says itself, with what its times are judged by.
-fn alone(case: &Case, merged: &Contract) -> Contract {
-    let Case {
+fn alone(case: &VariantCase, merged: &Contract) -> Contract {
+    let VariantCase {
         actions,
         permission,
         arguments,

@@ -70,13 +70,14 @@ fn a_contract_with_a_missing_part_does_not_load() {
     );
 }
 
-const READ: &str = "purpose: p, actions: [read], secrets: []";
-const WRITE: &str = "purpose: p, actions: [write], irreversible: true, secrets: []";
+const READ_CONTRACT: &str = "purpose: p, actions: [read], secrets: []";
+const WRITE_CONTRACT: &str = "purpose: p, actions: [write], irreversible: true, secrets: []";
 
 /// Each contract, beside others that it may name: what is said of it, and what to do.
 fn do_not_load(cases: &[(String, &str, &str)]) {
-    let others =
-        format!("  fs__b: {{ {WRITE} }}\n  fs__look: {{ {READ} }}\n  billing__b: {{ {WRITE} }}");
+    let others = format!(
+        "  fs__b: {{ {WRITE_CONTRACT} }}\n  fs__look: {{ {READ_CONTRACT} }}\n  billing__b: {{ {WRITE_CONTRACT} }}"
+    );
     for (contract, message, hint) in cases {
         let shown = said(&format!("  {contract}\n{others}"));
         let errors = shown
@@ -105,8 +106,9 @@ fn a_way_back_that_leads_nowhere_does_not_load() {
             "writes: x, rollback: {{ tool: fs__b, arguments: {{ id: {id} }} }}"
         ))
     };
-    let both =
-        format!("fs__a: {{ {WRITE}, side_effect: {{ writes: x, rollback: {{ tool: fs__b }} }} }}");
+    let both = format!(
+        "fs__a: {{ {WRITE_CONTRACT}, side_effect: {{ writes: x, rollback: {{ tool: fs__b }} }} }}"
+    );
     do_not_load(&[
         (both, "yet there is a call that takes it back", ""),
         (
@@ -136,7 +138,7 @@ fn a_way_back_that_leads_nowhere_does_not_load() {
     ]);
     assert_eq!(
         said(&format!(
-            "  {}\n  fs__b: {{ {WRITE} }}",
+            "  {}\n  fs__b: {{ {WRITE_CONTRACT} }}",
             with("[result#/id, arguments#/a/b, action#, c#]")
         )),
         ""
@@ -150,59 +152,59 @@ fn a_field_that_cannot_be_kept_does_not_load() {
     let whole = "action_id, request_id, user_id, tenant_id, tool, params_hash, result, latency_ms, id, trace_id";
     do_not_load(&[
         (
-            format!("fs__a: {{ {READ}, not_for: {long} }}"),
+            format!("fs__a: {{ {READ_CONTRACT}, not_for: {long} }}"),
             "longer than 200 characters",
             "shorten",
         ),
         (
-            format!("FS__b: {{ {WRITE} }}"),
+            format!("FS__b: {{ {WRITE_CONTRACT} }}"),
             "the server `FS` is not declared",
             "known here: billing, fs",
         ),
         (
-            format!("fs__B: {{ {WRITE} }}"),
+            format!("fs__B: {{ {WRITE_CONTRACT} }}"),
             "`fs__b` and `fs__B` differ in case only",
             "the tool server lists",
         ),
         (
-            format!("fs__a: {{ {READ}, audit_fields: [action_id] }}"),
+            format!("fs__a: {{ {READ_CONTRACT}, audit_fields: [action_id] }}"),
             "missing request_id, user_id, tenant_id, tool, params_hash, result, latency_ms",
             "",
         ),
         (
-            format!("fs__a: {{ {READ}, audit: [id], audit_fields: [{whole}, nmae] }}"),
+            format!("fs__a: {{ {READ_CONTRACT}, audit: [id], audit_fields: [{whole}, nmae] }}"),
             "no entry has `nmae`",
             "named in `audit`, too",
         ),
         (
-            format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__look, draft: /id }} }}"),
+            format!("fs__a: {{ {WRITE_CONTRACT}, confirms: {{ tool: fs__look, draft: /id }} }}"),
             "`fs__look` changes nothing",
             "makes the draft",
         ),
         (
-            format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__no, draft: /id }} }}"),
+            format!("fs__a: {{ {WRITE_CONTRACT}, confirms: {{ tool: fs__no, draft: /id }} }}"),
             "`fs__no` has no contract",
             "",
         ),
         (
-            format!("fs__a: {{ {WRITE}, confirms: {{ tool: fs__b, draft: id }} }}"),
+            format!("fs__a: {{ {WRITE_CONTRACT}, confirms: {{ tool: fs__b, draft: id }} }}"),
             "not a JSON pointer",
             "/id",
         ),
         (
             format!(
-                "fs__a: {{ {WRITE}, idempotency: {{ probe: {{ tool: fs__b, found: /id }} }} }}"
+                "fs__a: {{ {WRITE_CONTRACT}, idempotency: {{ probe: {{ tool: fs__b, found: /id }} }} }}"
             ),
             "`fs__b` changes something",
             "",
         ),
         (
-            format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: retry }}] }} }}"),
+            format!("fs__a: {{ {WRITE_CONTRACT}, output: {{ errors: [{{ means: retry }}] }} }}"),
             "expected one of",
             "",
         ),
         (
-            format!("fs__a: {{ {WRITE}, output: {{ errors: [{{ means: unknown }}] }} }}"),
+            format!("fs__a: {{ {WRITE_CONTRACT}, output: {{ errors: [{{ means: unknown }}] }} }}"),
             "fits every error",
             "",
         ),
@@ -224,22 +226,22 @@ fn a_pattern_that_leaves_something_open_does_not_load() {
             "",
         ),
         (
-            format!("\"*__get\": {{ {READ} }}"),
+            format!("\"*__get\": {{ {READ_CONTRACT} }}"),
             "a contract is for the tools of one server",
             "server__get_*",
         ),
         (
-            format!("fs__[a-z]*: {{ {READ} }}"),
+            format!("fs__[a-z]*: {{ {READ_CONTRACT} }}"),
             "`[` has no meaning in a pattern",
             "only `*`",
         ),
         (
-            format!("fs__get_*: {{ {READ} }}\n  fs__*_all: {{ {READ} }}"),
+            format!("fs__get_*: {{ {READ_CONTRACT} }}\n  fs__*_all: {{ {READ_CONTRACT} }}"),
             "`fs__get_*` and `fs__*_all` can match the same tool",
             "narrow",
         ),
         (
-            format!("fs__g**: {{ {READ} }}\n  fs__g*: {{ {READ} }}"),
+            format!("fs__g**: {{ {READ_CONTRACT} }}\n  fs__g*: {{ {READ_CONTRACT} }}"),
             "neither is narrower",
             "",
         ),
@@ -283,7 +285,7 @@ fn the_narrowest_contract_counts() {
     }
 }
 
-const VARIED: &str = r#"
+const VARIANTS_CONTRACT: &str = r#"
   fs__file:
     purpose: Works on one file.
     actions: [read, write, delete]
@@ -317,8 +319,8 @@ const VARIED: &str = r#"
 /// cannot be both.
 #[test]
 fn a_variant_narrows_its_contract() {
-    assert_eq!(said(VARIED), "");
-    let policy = policy(VARIED);
+    assert_eq!(said(VARIANTS_CONTRACT), "");
+    let policy = policy(VARIANTS_CONTRACT);
     let tool = ToolName::new("fs__file");
     let rules = |arguments: Value| {
         let admitted = policy
@@ -380,7 +382,7 @@ fn a_variant_narrows_its_contract() {
         delete.writes.is_none() && delete.rollback.is_none(),
         "the case says itself that it is irreversible"
     );
-    let busy = crate::guards::output::Said {
+    let busy = crate::guards::output::UpstreamError {
         text: Some("busy"),
         ..Default::default()
     };
@@ -419,7 +421,7 @@ fn a_variant_narrows_its_contract() {
 /// tool cannot be mixed.
 #[test]
 fn each_variant_is_judged_by_its_own_conditions() {
-    let policy = policy(VARIED);
+    let policy = policy(VARIANTS_CONTRACT);
     let schema = Schema::compile(&json!({ "type": "object", "properties": {
         "action": { "type": "string" }, "path": { "type": "string" }, "text": { "type": "string" },
         "reason": { "type": "string" } }, "required": ["path"] }))
@@ -626,7 +628,7 @@ fn a_contract_is_compared_with_the_schema_of_its_tool() {
                 problem.message
             )
         };
-        let told: Vec<String> = crate::policy::fit::problems("fs__a", rules, &schema)
+        let told: Vec<String> = crate::policy::contract_lint::problems("fs__a", rules, &schema)
             .into_iter()
             .map(told)
             .collect();
@@ -656,7 +658,7 @@ fn a_tool_with_several_uses_asks_for_variants() {
     let schema = Schema::compile(&schema).unwrap();
     let told = |name: &str| {
         let rules = policy.allowlist.contract_of(&ToolName::new(name)).unwrap();
-        let told = crate::policy::fit::problems(name, rules, &schema).into_iter();
+        let told = crate::policy::contract_lint::problems(name, rules, &schema).into_iter();
         told.map(|problem| problem.message).collect::<Vec<_>>()
     };
     insta::assert_snapshot!("several_uses", told("fs__a").join("\n"));
@@ -707,7 +709,7 @@ fn steps_are_compared_with_the_schema_of_their_tool() {
             .allowlist
             .contract_of(&ToolName::new("fs__a"))
             .unwrap();
-        let found = crate::policy::fit::problems("fs__a", rules, &schema);
+        let found = crate::policy::contract_lint::problems("fs__a", rules, &schema);
         let places: Vec<String> = found
             .iter()
             .map(|problem| problem.path[2..].join("/"))

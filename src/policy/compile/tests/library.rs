@@ -7,7 +7,7 @@ fn read(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("policies/library")
         .join(name);
-    Document::read(&path)
+    YamlDocument::read(&path)
         .unwrap_or_else(|problem| panic!("{problem}"))
         .tree()
         .clone()
@@ -22,7 +22,7 @@ fn library() -> Policy {
         .collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/library");
     let compiled = compile(
-        Basis {
+        CompileInput {
             servers: servers.to_vec(),
             timeouts,
             ..basis(&path, Mode::Enforce)
@@ -89,7 +89,7 @@ fn the_example_contract_is_the_documents() {
     }
     let fields = texts(&written["audit_fields"]);
     assert!(
-        crate::model::entry::MANDATORY
+        crate::model::entry::MANDATORY_FIELDS
             .iter()
             .all(|field| fields.iter().any(|one| one == field))
     );

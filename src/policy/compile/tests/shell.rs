@@ -6,7 +6,7 @@ use crate::schema::Schema;
 use serde_json::json;
 
 /// Its two uses have no argument that names them: each is what comes with it.
-const OVERLOADED: &str = r"
+const OVERLOADED_TOOL_POLICY: &str = r"
 contracts:
   fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
   fs__bash:
@@ -27,7 +27,7 @@ contracts:
 ";
 
 /// The same server, with a tool for each use.
-const SPLIT: &str = r"
+const SPLIT_TOOLS_POLICY: &str = r"
 contracts:
   fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
   fs__bash:
@@ -78,7 +78,7 @@ fn verdict(policy: &Policy, tool: &str, arguments: &Value) -> String {
 /// command may hold a secret, and what controls it may not.
 #[test]
 fn halves_of_an_overloaded_tool_are_refused_together() {
-    let [overloaded, split] = [OVERLOADED, SPLIT].map(|text| {
+    let [overloaded, split] = [OVERLOADED_TOOL_POLICY, SPLIT_TOOLS_POLICY].map(|text| {
         let (compiled, said) = compile_files(&[("shell.yaml", text)], Mode::Enforce);
         assert!(!said.contains("error:"), "{said}");
         compiled.policy.unwrap()

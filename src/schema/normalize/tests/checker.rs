@@ -10,7 +10,7 @@ use crate::model::reads::Profile;
 use serde_json::Value;
 
 /// Keywords of strict modes and of Gemini's two forms.
-const OPENAI_STRICT: &[&str] = &[
+const OPENAI_STRICT_KEYWORDS: &[&str] = &[
     "type",
     "description",
     "enum",
@@ -29,7 +29,7 @@ const OPENAI_STRICT: &[&str] = &[
     "maxItems",
     "format",
 ];
-const ANTHROPIC_STRICT: &[&str] = &[
+const ANTHROPIC_STRICT_KEYWORDS: &[&str] = &[
     "type",
     "description",
     "enum",
@@ -42,7 +42,7 @@ const ANTHROPIC_STRICT: &[&str] = &[
     "format",
     "default",
 ];
-const GEMINI: &[&str] = &[
+const GEMINI_KEYWORDS: &[&str] = &[
     "type",
     "description",
     "enum",
@@ -53,7 +53,7 @@ const GEMINI: &[&str] = &[
     "nullable",
     "default",
 ];
-const GEMINI_JSON: &[&str] = &[
+const GEMINI_JSON_KEYWORDS: &[&str] = &[
     "type",
     "description",
     "enum",
@@ -70,7 +70,7 @@ const GEMINI_JSON: &[&str] = &[
     "maximum",
 ];
 /// Keywords that a schema without references has as they were written, with schemas in them.
-const ASIDES: &[&str] = &[
+const ASIDE_KEYWORDS: &[&str] = &[
     "not",
     "if",
     "then",
@@ -79,7 +79,7 @@ const ASIDES: &[&str] = &[
     "propertyNames",
     "dependentSchemas",
 ];
-const FORMATS: &[&str] = &[
+const KNOWN_FORMATS: &[&str] = &[
     "date-time",
     "time",
     "date",
@@ -90,7 +90,7 @@ const FORMATS: &[&str] = &[
     "ipv6",
     "uuid",
 ];
-const TYPES: &[&str] = &[
+const TYPE_NAMES: &[&str] = &[
     "string", "number", "integer", "boolean", "object", "array", "null",
 ];
 
@@ -201,7 +201,7 @@ impl Checker {
                         );
                     }
                 }
-                (aside, below) if ASIDES.contains(&aside) => {
+                (aside, below) if ASIDE_KEYWORDS.contains(&aside) => {
                     self.aside(below, &at, aside == "dependentSchemas");
                 }
                 _ => {}
@@ -243,10 +243,10 @@ impl Checker {
 
     fn keywords<'a>(&mut self, keywords: impl Iterator<Item = &'a str>, at: &str) {
         let only = match self.profile {
-            Profile::OpenaiStrict => Some(OPENAI_STRICT),
-            Profile::AnthropicStrict => Some(ANTHROPIC_STRICT),
-            Profile::Gemini => Some(GEMINI),
-            Profile::GeminiJson => Some(GEMINI_JSON),
+            Profile::OpenaiStrict => Some(OPENAI_STRICT_KEYWORDS),
+            Profile::AnthropicStrict => Some(ANTHROPIC_STRICT_KEYWORDS),
+            Profile::Gemini => Some(GEMINI_KEYWORDS),
+            Profile::GeminiJson => Some(GEMINI_JSON_KEYWORDS),
             _ => None,
         };
         for keyword in keywords {
@@ -269,7 +269,7 @@ impl Checker {
         };
         if types
             .iter()
-            .any(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind)))
+            .any(|kind| !kind.as_str().is_some_and(|kind| TYPE_NAMES.contains(&kind)))
         {
             self.note(at, "a type that is none");
         }
@@ -294,7 +294,7 @@ impl Checker {
         }
         if self.is_strict() && schema.get("format").is_some() {
             let format = schema["format"].as_str().unwrap_or_default();
-            if !FORMATS.contains(&format)
+            if !KNOWN_FORMATS.contains(&format)
                 && (self.profile != Profile::AnthropicStrict || format != "uri")
             {
                 self.note(at, "a format that is refused");

@@ -5,13 +5,13 @@ use super::random::holds;
 use super::*;
 
 /// Seeds of the calls that each is tried with.
-const SEEDS: u64 = 64;
+const CALL_SEEDS: u64 = 64;
 
 /// 001-21, 002-01, 002-21, POLICY §12: they hold now.
 #[test]
 fn what_was_found_holds() {
     for (name, schema) in values().into_iter().chain(parts()) {
-        for seed in 0..SEEDS {
+        for seed in 0..CALL_SEEDS {
             if let Err(why) = holds(&schema, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
                 panic!("{name}, {schema}: {why}");
             }
@@ -20,7 +20,7 @@ fn what_was_found_holds() {
 }
 
 /// A name for what was wrong, and the schema.
-type Found = (&'static str, Value);
+type FoundCase = (&'static str, Value);
 
 /// A schema of an object that has this.
 fn of(property: &Value) -> Value {
@@ -28,7 +28,7 @@ fn of(property: &Value) -> Value {
 }
 
 /// What was found in values that are named.
-fn values() -> Vec<Found> {
+fn values() -> Vec<FoundCase> {
     vec![
         (
             "an `enum` without a value of its type takes nothing, not anything of the type",
@@ -79,7 +79,7 @@ fn values() -> Vec<Found> {
 }
 
 /// What was found in the parts of objects and arrays.
-fn parts() -> Vec<Found> {
+fn parts() -> Vec<FoundCase> {
     vec![
         (
             "`unevaluatedProperties` does not stay where a name is added that it counts",

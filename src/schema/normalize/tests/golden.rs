@@ -5,10 +5,10 @@ use super::*;
 use std::fmt::Write as _;
 
 /// Bytes of a schema that reviewers read; of a longer one its hash.
-const READ: usize = 4 << 10;
+const REVIEWED_SCHEMA_BYTES_MAX: usize = 4 << 10;
 
 /// Losses of one schema that they read.
-const MOST: usize = 12;
+const MAX_LOSSES_REVIEWED: usize = 12;
 
 fn shown(profile: Profile, listings: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
@@ -31,17 +31,22 @@ fn shown(profile: Profile, listings: impl Fn(&str) -> bool) -> String {
                     writeln!(
                         out,
                         "  {}",
-                        if text.len() > READ {
+                        if text.len() > REVIEWED_SCHEMA_BYTES_MAX {
                             hash()
                         } else {
                             text.clone()
                         }
                     )
                     .unwrap();
-                    for loss in normal.losses.named.iter().take(MOST) {
+                    for loss in normal.losses.named.iter().take(MAX_LOSSES_REVIEWED) {
                         writeln!(out, "  - {loss}").unwrap();
                     }
-                    let more = normal.losses.named.len().saturating_sub(MOST) + normal.losses.more;
+                    let more = normal
+                        .losses
+                        .named
+                        .len()
+                        .saturating_sub(MAX_LOSSES_REVIEWED)
+                        + normal.losses.more;
                     if more > 0 {
                         writeln!(out, "  - {more} more").unwrap();
                     }

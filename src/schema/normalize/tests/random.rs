@@ -11,12 +11,12 @@ use proptest::sample::select;
 use serde_json::Map;
 
 /// Names that a profile changes, that are keywords, or that hide something.
-const NAMES: &[&str] = &[
+const PROPERTY_NAMES: &[&str] = &[
     "a", "b", "c", "title", "type", "a.b", "$ref", "x y", "名", "kind",
 ];
 
 fn name() -> impl Strategy<Value = String> {
-    select(NAMES).prop_map(str::to_owned)
+    select(PROPERTY_NAMES).prop_map(str::to_owned)
 }
 
 fn scalar() -> impl Strategy<Value = Value> {
@@ -269,7 +269,7 @@ fn members(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value
     }
     if luck.below(4) == 0 {
         let rest = schema.get("additionalProperties").unwrap_or(&Value::Null);
-        let name = NAMES[luck.below(NAMES.len())];
+        let name = PROPERTY_NAMES[luck.below(PROPERTY_NAMES.len())];
         let made = value(root, rest, luck, depth + 1);
         all.entry(name.to_owned()).or_insert(made);
     }
@@ -337,7 +337,7 @@ pub(super) fn holds(schema: &Value, luck: u64) -> Result<(), TestCaseError> {
 /// Where the report names nothing, what can be said is what the original takes.
 fn exact(
     profile: Profile,
-    normal: &Normal,
+    normal: &NormalizedSchema,
     original: &Schema,
     luck: &mut Luck,
 ) -> Result<(), TestCaseError> {

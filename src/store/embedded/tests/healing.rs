@@ -5,14 +5,14 @@
 use super::*;
 use crate::store::embedded::index::Index;
 use crate::store::embedded::open::index_path;
-use crate::store::embedded::replay::Replay;
-use crate::store::state::budget::{Limits, Price};
+use crate::store::embedded::replay::IndexReplay;
+use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::command::Reserve;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// More than fit into one segment of the journal of these scenarios.
-const MANY: usize = 60;
+const CALLS_BEYOND_SEGMENT: usize = 60;
 
 /// Where the index goes when it is set aside; while something else is in the way, no index can be
 /// made anew.
@@ -30,18 +30,21 @@ enum Break {
 }
 
 /// Breaks the index, and waits until that has been noted.
-fn breaks(store: &Embedded, how: Break) {
-    let error = Error::Broken("as a test wants it".to_owned());
+fn breaks(store: &EmbeddedStore, how: Break) {
+    let error = StoreError::Broken("as a test wants it".to_owned());
     let lookup = &store.shared.lookup;
     let asked = match how {
         Break::Frozen => lookup.change(|_| Err::<(), _>(error)),
         Break::Away => lookup.ask(|_| Err(error)),
     };
-    assert!(matches!(asked, Err(Error::Away(_))), "{how:?}");
-    assert!(matches!(store.refuses(), Some(Error::Away(_))), "{how:?}");
+    assert!(matches!(asked, Err(StoreError::Away(_))), "{how:?}");
+    assert!(
+        matches!(store.refuses(), Some(StoreError::Away(_))),
+        "{how:?}"
+    );
 }
 
-async fn is_noted(store: &Embedded, data: &Path) {
+async fn is_noted(store: &EmbeddedStore, data: &Path) {
     store
         .shared
         .pace
@@ -49,7 +52,7 @@ async fn is_noted(store: &Embedded, data: &Path) {
         .await;
 }
 
-async fn is_indexed(store: &Embedded) {
+async fn is_indexed(store: &EmbeddedStore) {
     store
         .shared
         .pace
@@ -57,29 +60,29 @@ async fn is_indexed(store: &Embedded) {
         .await;
 }
 
-async fn healed(store: &Embedded) {
+async fn healed(store: &EmbeddedStore) {
     store.shared.pace.until(|| store.refuses().is_none()).await;
 }
 
-async fn begin(store: &Embedded, key: &str) -> Result<Intent, Error> {
+async fn begin(store: &EmbeddedStore, key: &str) -> Result<Intent, StoreError> {
     let begin = Intent {
         fence: store.token(),
         ..intent(key, 1)
     };
     store
-        .run(Command::Begin(Box::new(begin.clone())), None)
+        .run(StoreCommand::Begin(Box::new(begin.clone())), None)
         .await
         .map(|begun| begun.map(|_| begin).unwrap())
 }
 
 /// A store in which that much has happened, all of it indexed, and `open` is in flight.
-async fn used(data: &Path) -> (Embedded, Intent) {
+async fn used(data: &Path) -> (EmbeddedStore, Intent) {
     let used = store(data);
-    for n in 0..MANY {
+    for n in 0..CALLS_BEYOND_SEGMENT {
         call(
             &used,
             &format!("key {n}"),
-            Phase::Completed(answer(&used).await),
+            ClaimPhase::Completed(answer(&used).await),
         )
         .await;
     }
@@ -89,7 +92,7 @@ async fn used(data: &Path) -> (Embedded, Intent) {
     (used, open)
 }
 
-async fn answer(store: &Embedded) -> crate::store::state::claim::Stored {
+async fn answer(store: &EmbeddedStore) -> crate::store::state::claim::Stored {
     store
         .keep(false, Bytes::from_static(b"done"))
         .await
@@ -97,13 +100,16 @@ async fn answer(store: &Embedded) -> crate::store::state::claim::Stored {
 }
 
 /// Everything that [`used`] did, and the end of the call that was in flight.
-async fn is_all_there(store: &Embedded) {
-    let done = Standing::Ended(answer(store).await);
-    for n in 0..MANY {
+async fn is_all_there(store: &EmbeddedStore) {
+    let done = ClaimStatus::Ended(answer(store).await);
+    for n in 0..CALLS_BEYOND_SEGMENT {
         assert_eq!(stands(store, &format!("key {n}")).await, done, "key {n}");
     }
     assert_eq!(stands(store, "open").await, done);
-    assert!(matches!(stands(store, "lost").await, Standing::Unknown(_)));
+    assert!(matches!(
+        stands(store, "lost").await,
+        ClaimStatus::Unknown(_)
+    ));
 }
 
 fn mark(data: &Path) -> String {
@@ -120,44 +126,47 @@ async fn a_broken_index_heals_while_the_store_is_used() {
         is_noted(&broken, temp.path()).await;
         // Nothing is begun, and what cannot be looked up is not guessed.
         assert!(
-            matches!(begin(&broken, "later").await, Err(Error::Away(_))),
+            matches!(begin(&broken, "later").await, Err(StoreError::Away(_))),
             "{how:?}"
         );
-        let known = Place {
+        let known = StoreKeys {
             call: Some(intent("key 1", 1).key),
-            ..Place::default()
+            ..StoreKeys::default()
         };
-        let looked = broken.look(known).await.map(|view| view.claim.is_some());
+        let looked = broken
+            .load_view(known)
+            .await
+            .map(|view| view.claim.is_some());
         let price = Price {
             tool: open.price.tool.clone(),
             cost: 0,
         };
         let reserve = Reserve {
             task: named("another task"),
-            limits: Limits::default(),
+            limits: BudgetLimits::default(),
             price,
         };
         let reserved = broken
-            .run(Command::Reserve(reserve), None)
+            .run(StoreCommand::Reserve(reserve), None)
             .await
             .map(|reserved| reserved.is_ok());
         match how {
             Break::Frozen => assert_eq!((looked, reserved), (Ok(true), Ok(true)), "reads go on"),
             Break::Away => assert!(matches!(
                 (&looked, &reserved),
-                (Err(Error::Away(_)), Err(Error::Away(_)))
+                (Err(StoreError::Away(_)), Err(StoreError::Away(_)))
             )),
         }
         // What has begun is settled.
-        let end = settle(&open, Phase::Completed(answer(&broken).await));
+        let end = settle(&open, ClaimPhase::Completed(answer(&broken).await));
         broken
-            .run(Command::Settle(end), None)
+            .run(StoreCommand::Settle(end), None)
             .await
             .unwrap()
             .unwrap();
         assert_eq!(
             stands(&broken, "open").await,
-            Standing::Ended(answer(&broken).await),
+            ClaimStatus::Ended(answer(&broken).await),
             "{how:?}"
         );
 
@@ -170,7 +179,12 @@ async fn a_broken_index_heals_while_the_store_is_used() {
         );
         assert!(aside(temp.path()).is_dir(), "the old one is set aside");
         is_all_there(&broken).await;
-        call(&broken, "later", Phase::Completed(answer(&broken).await)).await;
+        call(
+            &broken,
+            "later",
+            ClaimPhase::Completed(answer(&broken).await),
+        )
+        .await;
         drop(broken);
         assert!(
             mark(temp.path()).starts_with("clean "),
@@ -194,14 +208,14 @@ async fn held_calls_outlive_a_broken_index() {
         let temp = tempfile::tempdir().unwrap();
         let (broken, _) = used(temp.path()).await;
         let mut asks = vec![held(&broken, "used", Some(true)).await];
-        let using = |store: &Embedded, key: &str| {
+        let using = |store: &EmbeddedStore, key: &str| {
             let call = Intent {
                 fence: store.token(),
                 hold: Some(named(key)),
                 session: named(key),
                 ..intent(key, 1)
             };
-            Command::Begin(Box::new(Intent {
+            StoreCommand::Begin(Box::new(Intent {
                 key: named(&call.action.to_string()),
                 ..call
             }))
@@ -219,13 +233,13 @@ async fn held_calls_outlive_a_broken_index() {
         std::fs::write(aside(temp.path()), "in the way").unwrap();
         breaks(&broken, how);
         is_noted(&broken, temp.path()).await;
-        let new = Command::Hold(Box::new(ask("new")));
+        let new = StoreCommand::Hold(Box::new(ask("new")));
         assert!(
-            matches!(broken.run(new, None).await, Err(Error::Away(_))),
+            matches!(broken.run(new, None).await, Err(StoreError::Away(_))),
             "what cannot run is not asked: {how:?}"
         );
         broken
-            .run(Command::Decide(word(&asks[2], "ann", true)), None)
+            .run(StoreCommand::Decide(word(&asks[2], "ann", true)), None)
             .await
             .unwrap()
             .unwrap();
@@ -267,26 +281,26 @@ async fn held_calls_outlive_a_broken_index() {
 async fn a_budget_is_the_same_in_the_new_index() {
     let temp = tempfile::tempdir().unwrap();
     let (broken, open) = used(temp.path()).await;
-    let task = Place {
+    let task = StoreKeys {
         task: Some(open.task),
-        ..Place::default()
+        ..StoreKeys::default()
     };
-    let before = broken.look(task).await.unwrap().task.unwrap();
+    let before = broken.load_view(task).await.unwrap().task.unwrap();
     breaks(&broken, Break::Frozen);
-    let end = settle(&open, Phase::Completed(answer(&broken).await));
+    let end = settle(&open, ClaimPhase::Completed(answer(&broken).await));
     broken
-        .run(Command::Settle(end), None)
+        .run(StoreCommand::Settle(end), None)
         .await
         .unwrap()
         .unwrap();
-    let settled = broken.look(task).await.unwrap().task.unwrap();
+    let settled = broken.load_view(task).await.unwrap().task.unwrap();
     assert_ne!(before, settled);
     healed(&broken).await;
-    assert_eq!(broken.look(task).await.unwrap().task.unwrap(), settled);
+    assert_eq!(broken.load_view(task).await.unwrap().task.unwrap(), settled);
     is_indexed(&broken).await;
     broken.shared.table.lock().tasks.clear();
     assert_eq!(
-        broken.look(task).await.unwrap().task.unwrap(),
+        broken.load_view(task).await.unwrap().task.unwrap(),
         settled,
         "as the index has it"
     );
@@ -305,9 +319,9 @@ async fn a_crash_while_the_index_is_healed_forgets_nothing() {
     for carried in [false, true] {
         let temp = tempfile::tempdir().unwrap();
         let (broken, open) = used(temp.path()).await;
-        let end = settle(&open, Phase::Completed(answer(&broken).await));
+        let end = settle(&open, ClaimPhase::Completed(answer(&broken).await));
         broken
-            .run(Command::Settle(end), None)
+            .run(StoreCommand::Settle(end), None)
             .await
             .unwrap()
             .unwrap();
@@ -328,10 +342,10 @@ async fn a_crash_while_the_index_is_healed_forgets_nothing() {
             std::fs::remove_dir_all(index_path(temp.path())).unwrap();
             crashes.push(killed(temp.path()));
             let (index, applied) = Index::open(&index_path(temp.path())).unwrap();
-            let mut replay = Replay::begin(temp.path(), &index, applied)
+            let mut replay = IndexReplay::begin(temp.path(), &index, applied)
                 .unwrap()
                 .unwrap()
-                .by(MANY / 12);
+                .by(CALLS_BEYOND_SEGMENT / 12);
             assert!(
                 (0..steps).all(|_| replay.step(u64::MAX).unwrap()),
                 "there is more"
@@ -372,5 +386,8 @@ async fn a_break_that_cannot_be_noted_is_noticed_all_the_same() {
     std::fs::remove_dir(crash.path().join("index.new")).unwrap();
     let again = store(crash.path());
     assert!(aside(crash.path()).is_dir(), "it is made anew");
-    assert!(matches!(stands(&again, "lost").await, Standing::Unknown(_)));
+    assert!(matches!(
+        stands(&again, "lost").await,
+        ClaimStatus::Unknown(_)
+    ));
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 /// What is done to the file `sent` between a kill and the next start.
 type Damage = (&'static str, fn(&Path));
 
-const LENGTH: u64 = 4096 * 32;
+const FLAG_FILE_BYTES: u64 = 4096 * 32;
 
 fn open(path: &Path) -> std::fs::File {
     OpenOptions::new().write(true).open(path).unwrap()
@@ -18,8 +18,12 @@ fn open(path: &Path) -> std::fs::File {
 const DAMAGES: &[Damage] = &[
     ("removed", |path| std::fs::remove_file(path).unwrap()),
     ("emptied", |path| open(path).set_len(0).unwrap()),
-    ("cut", |path| open(path).set_len(LENGTH - 32).unwrap()),
-    ("longer", |path| open(path).set_len(LENGTH + 32).unwrap()),
+    ("cut", |path| {
+        open(path).set_len(FLAG_FILE_BYTES - 32).unwrap()
+    }),
+    ("longer", |path| {
+        open(path).set_len(FLAG_FILE_BYTES + 32).unwrap()
+    }),
     ("zeroed", |path| {
         open(path).write_all_at(&[0; 4096 * 32], 0).unwrap();
     }),
@@ -27,7 +31,9 @@ const DAMAGES: &[Damage] = &[
         open(path).write_all_at(&[0; 512], 0).unwrap();
     }),
     ("its last block zeroed", |path| {
-        open(path).write_all_at(&[0; 512], LENGTH - 512).unwrap();
+        open(path)
+            .write_all_at(&[0; 512], FLAG_FILE_BYTES - 512)
+            .unwrap();
     }),
     ("one byte", |path| open(path).write_all_at(b"x", 3).unwrap()),
     ("as it was before it had slots", |path| {
@@ -35,7 +41,7 @@ const DAMAGES: &[Damage] = &[
     }),
     ("removed, and killed while it started", |path| {
         std::fs::remove_file(path).unwrap();
-        let (_marks, left) = Marks::open(path.parent().unwrap()).unwrap();
+        let (_marks, left) = SentFlags::open(path.parent().unwrap()).unwrap();
         assert_eq!(left, None);
     }),
     ("removed, and half of a new one", |path| {
@@ -53,7 +59,7 @@ async fn in_flight(data: &Path) {
             ..intent(key, 1)
         };
         store
-            .run(Command::Begin(Box::new(begin.clone())), None)
+            .run(StoreCommand::Begin(Box::new(begin.clone())), None)
             .await
             .unwrap()
             .unwrap();
@@ -64,7 +70,7 @@ async fn in_flight(data: &Path) {
 }
 
 /// How both stand at the next start.
-async fn after(data: &Path) -> (Standing, Standing) {
+async fn after(data: &Path) -> (ClaimStatus, ClaimStatus) {
     let next = store(data);
     (stands(&next, "left").await, stands(&next, "stayed").await)
 }
@@ -80,9 +86,9 @@ async fn marks_that_are_not_whole_prove_nothing() {
     };
     let whole = killed();
     let (left, stayed) = after(whole.path()).await;
-    assert!(matches!(left, Standing::Unknown(_)), "{left:?}");
+    assert!(matches!(left, ClaimStatus::Unknown(_)), "{left:?}");
     assert!(
-        matches!(stayed, Standing::Open { attempt: 2, .. }),
+        matches!(stayed, ClaimStatus::Open { attempt: 2, .. }),
         "{stayed:?}"
     );
     for (what, damage) in DAMAGES {
@@ -92,13 +98,13 @@ async fn marks_that_are_not_whole_prove_nothing() {
         assert!(
             matches!(
                 (&left, &stayed),
-                (Standing::Unknown(_), Standing::Unknown(_))
+                (ClaimStatus::Unknown(_), ClaimStatus::Unknown(_))
             ),
             "{what}: {left:?}, {stayed:?}"
         );
         assert_eq!(
             std::fs::metadata(killed.path().join("sent")).unwrap().len(),
-            LENGTH,
+            FLAG_FILE_BYTES,
             "{what}"
         );
     }
@@ -112,9 +118,9 @@ async fn new_marks_prove_again() {
     std::fs::remove_file(temp.path().join("sent")).unwrap();
     in_flight(temp.path()).await;
     let (left, stayed) = after(temp.path()).await;
-    assert!(matches!(left, Standing::Unknown(_)), "{left:?}");
+    assert!(matches!(left, ClaimStatus::Unknown(_)), "{left:?}");
     assert!(
-        matches!(stayed, Standing::Open { attempt: 2, .. }),
+        matches!(stayed, ClaimStatus::Open { attempt: 2, .. }),
         "{stayed:?}"
     );
 }

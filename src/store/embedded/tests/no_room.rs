@@ -1,35 +1,35 @@
 //! SECURITY §9, G4: a disk without room, as calls see it that were about to begin or in flight.
 
 use super::*;
-use crate::store::claims::Error;
+use crate::store::claims::StoreError;
 use crate::store::journal::tests::faults::on_small;
-use crate::store::state::budget::{Limits, Price};
+use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::claim::Stored;
 use crate::store::state::command::Reserve;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const AMPLE: u64 = 1 << 20;
+const AMPLE_BYTES: u64 = 1 << 20;
 
 /// A store on a disk, and how many bytes a segment of its journal may have.
-struct Disk {
+struct BoundedStore {
     temp: tempfile::TempDir,
-    store: Embedded,
+    store: EmbeddedStore,
     journal: Journal,
     room: Arc<AtomicU64>,
 }
 
-impl Disk {
+impl BoundedStore {
     fn new(queue: usize) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = JournalOptions {
             queue,
             gather: Duration::ZERO,
             reserve_bytes: 0,
-            ..Options::default()
+            ..JournalOptions::default()
         };
-        let (journal, room) = on_small(temp.path(), options, AMPLE);
-        let store = Embedded::open(temp.path(), journal.clone(), Clock).unwrap();
+        let (journal, room) = on_small(temp.path(), options, AMPLE_BYTES);
+        let store = EmbeddedStore::open(temp.path(), journal.clone(), Clock).unwrap();
         Self {
             temp,
             store,
@@ -51,25 +51,25 @@ impl Disk {
     }
 
     async fn has_room_again(&self) {
-        self.room.store(AMPLE, Ordering::SeqCst);
+        self.room.store(AMPLE_BYTES, Ordering::SeqCst);
         self.journal.writable().await.unwrap();
     }
 
-    async fn begin(&self, key: &str) -> Result<Intent, Error> {
+    async fn begin(&self, key: &str) -> Result<Intent, StoreError> {
         let begin = Intent {
             fence: self.store.token(),
             ..intent(key, 1)
         };
         self.store
-            .run(Command::Begin(Box::new(begin.clone())), None)
+            .run(StoreCommand::Begin(Box::new(begin.clone())), None)
             .await
             .map(|begun| begun.map(|_| begin).unwrap())
     }
 
-    async fn end(&self, begun: &Intent, answer: &Stored) -> Result<(), Error> {
-        let end = settle(begun, Phase::Completed(answer.clone()));
+    async fn end(&self, begun: &Intent, answer: &Stored) -> Result<(), StoreError> {
+        let end = settle(begun, ClaimPhase::Completed(answer.clone()));
         self.store
-            .run(Command::Settle(end), None)
+            .run(StoreCommand::Settle(end), None)
             .await
             .map(|ended| drop(ended.unwrap()))
     }
@@ -82,7 +82,7 @@ impl Disk {
     }
 
     /// How `key` stands for the next process.
-    async fn stands_after_restart(self, key: &str) -> Standing {
+    async fn stands_after_restart(self, key: &str) -> ClaimStatus {
         let Self {
             temp,
             store: first,
@@ -94,10 +94,10 @@ impl Disk {
     }
 }
 
-fn looks_at(key: &str) -> Place {
-    Place {
+fn looks_at(key: &str) -> StoreKeys {
+    StoreKeys {
         call: Some(intent(key, 1).key),
-        ..Place::default()
+        ..StoreKeys::default()
     }
 }
 
@@ -105,26 +105,26 @@ fn looks_at(key: &str) -> Place {
 /// back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_without_room_is_taken_back() {
-    let disk = Disk::new(1000);
+    let disk = BoundedStore::new(1000);
     let before = disk.begin("before").await.unwrap();
     disk.end(&before, &disk.answer().await).await.unwrap();
-    let task = Place {
+    let task = StoreKeys {
         task: Some(before.task),
-        ..Place::default()
+        ..StoreKeys::default()
     };
-    let spent = disk.store.look(task).await.unwrap().task.unwrap().cost;
+    let spent = disk.store.load_view(task).await.unwrap().task.unwrap().cost;
     disk.fills().await;
-    assert!(matches!(disk.begin("key").await, Err(Error::Full(_))));
-    assert!(matches!(disk.store.refuses(), Some(Error::Full(_))));
+    assert!(matches!(disk.begin("key").await, Err(StoreError::Full(_))));
+    assert!(matches!(disk.store.refuses(), Some(StoreError::Full(_))));
     assert_eq!(
         stands(&disk.store, "key").await,
-        Standing::Open {
+        ClaimStatus::Open {
             attempt: 2,
             round: 0
         }
     );
     assert_eq!(
-        disk.store.look(task).await.unwrap().task.unwrap().cost,
+        disk.store.load_view(task).await.unwrap().task.unwrap().cost,
         spent
     );
     disk.has_room_again().await;
@@ -133,37 +133,37 @@ async fn an_intent_without_room_is_taken_back() {
     disk.end(&again, &answer).await.unwrap();
     assert_eq!(
         stands(&disk.store, "key").await,
-        Standing::Ended(answer.clone())
+        ClaimStatus::Ended(answer.clone())
     );
     assert_eq!(
         disk.stands_after_restart("key").await,
-        Standing::Ended(answer)
+        ClaimStatus::Ended(answer)
     );
 }
 
 /// It is queued and shown to nobody, and becomes durable when there is room.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_without_room_waits_for_it() {
-    let disk = Disk::new(1000);
+    let disk = BoundedStore::new(1000);
     let begun = disk.begin("key").await.unwrap();
     disk.fills().await;
     let answer = disk.answer().await;
     assert!(matches!(
         disk.end(&begun, &answer).await,
-        Err(Error::Full(_))
+        Err(StoreError::Full(_))
     ));
     assert!(matches!(
-        disk.store.look(looks_at("key")).await,
-        Err(Error::Full(_))
+        disk.store.load_view(looks_at("key")).await,
+        Err(StoreError::Full(_))
     ));
     disk.has_room_again().await;
     assert_eq!(
         stands(&disk.store, "key").await,
-        Standing::Ended(answer.clone())
+        ClaimStatus::Ended(answer.clone())
     );
     assert_eq!(
         disk.stands_after_restart("key").await,
-        Standing::Ended(answer)
+        ClaimStatus::Ended(answer)
     );
 }
 
@@ -171,16 +171,16 @@ async fn an_outcome_without_room_waits_for_it() {
 /// outcomes.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_leave_room_in_the_queue_to_outcomes() {
-    let disk = Disk::new(16);
+    let disk = BoundedStore::new(16);
     let begun = disk.begin("key").await.unwrap();
     disk.fills().await;
     let price = Price {
         tool: begun.price.tool.clone(),
         cost: 0,
     };
-    let reserve = Command::Reserve(Reserve {
+    let reserve = StoreCommand::Reserve(Reserve {
         task: begun.task,
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         price,
     });
     let mut read = 0;
@@ -191,16 +191,16 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
     let answer = disk.answer().await;
     let ended = disk.end(&begun, &answer).await;
     assert!(
-        matches!(ended, Err(Error::Full(_))),
+        matches!(ended, Err(StoreError::Full(_))),
         "it waits for room: {ended:?}"
     );
     disk.has_room_again().await;
     assert_eq!(
         stands(&disk.store, "key").await,
-        Standing::Ended(answer.clone())
+        ClaimStatus::Ended(answer.clone())
     );
     assert_eq!(
         disk.stands_after_restart("key").await,
-        Standing::Ended(answer)
+        ClaimStatus::Ended(answer)
     );
 }

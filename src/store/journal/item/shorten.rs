@@ -5,11 +5,11 @@ use crate::model::entry::Entry;
 use serde_json::Value;
 
 /// Bytes of the largest entry.
-pub(super) const MAX_ENTRY: usize = 32 << 10;
+pub(super) const MAX_ENTRY_BYTES: usize = 32 << 10;
 /// Bytes left of each text, as JSON, in an entry that was too large.
-const MAX_TEXT: usize = 512;
+const MAX_TEXT_BYTES: usize = 512;
 /// Roles and actions left in an entry that was too large.
-const MAX_LIST: usize = 16;
+const MAX_LIST_ITEMS: usize = 16;
 
 /// Appends `entry` to `out` as JSON.
 pub(super) fn write(entry: &mut Entry, out: &mut Vec<u8>) {
@@ -26,7 +26,7 @@ pub(super) fn write(entry: &mut Entry, out: &mut Vec<u8>) {
     let start = out.len();
     append(entry, out);
     let size = out.len() - start;
-    if size > MAX_ENTRY {
+    if size > MAX_ENTRY_BYTES {
         out.truncate(start);
         shorten(entry, size);
         append(entry, out);
@@ -46,10 +46,10 @@ fn shorten(entry: &mut Entry, size: usize) {
         let note = Value::String(format!("left out: the entry had {size} bytes"));
         entry.audit.insert("toolgate".to_owned(), note);
     }
-    entry.roles.truncate(MAX_LIST);
-    entry.actions.truncate(MAX_LIST);
-    entry.rewritten_by.truncate(MAX_LIST);
-    entry.unasked.truncate(MAX_LIST);
+    entry.roles.truncate(MAX_LIST_ITEMS);
+    entry.actions.truncate(MAX_LIST_ITEMS);
+    entry.rewritten_by.truncate(MAX_LIST_ITEMS);
+    entry.unasked.truncate(MAX_LIST_ITEMS);
     let Entry {
         roles,
         actions,
@@ -108,7 +108,7 @@ fn cut(text: &mut String) {
         } else {
             letter.len_utf8() + usize::from(matches!(letter, '"' | '\\'))
         };
-        size > MAX_TEXT
+        size > MAX_TEXT_BYTES
     });
     if let Some((end, _)) = end {
         text.truncate(end);

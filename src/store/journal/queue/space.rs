@@ -1,9 +1,9 @@
 //! A full disk, as those see it who record: nothing queued is lost, nothing is promised that is not
 //! kept, and it ends by itself (SECURITY §9).
 
-use super::super::health::State;
-use super::super::item::Group;
-use super::{Frame, Inside, Queue, put};
+use super::super::health::JournalState;
+use super::super::item::RecordGroup;
+use super::{Frame, QueueInner, WriteQueue, put};
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
@@ -18,7 +18,7 @@ pub(in super::super) enum Space {
     Gone(String),
 }
 
-impl Queue {
+impl WriteQueue {
     /// How much space the writer has found. With [`Space::Gone`] callers that wait are told.
     pub(in super::super) fn set_space(&self, space: &Space) {
         let mut inside = self.inside.lock();
@@ -26,11 +26,11 @@ impl Queue {
             return;
         }
         let state = match space {
-            Space::Ample => State::Writing,
-            Space::Low(why) | Space::Gone(why) => State::Full(why.clone()),
+            Space::Ample => JournalState::Writing,
+            Space::Low(why) | Space::Gone(why) => JournalState::Full(why.clone()),
         };
         self.writing
-            .store(state == State::Writing, Ordering::Release);
+            .store(state == JournalState::Writing, Ordering::Release);
         inside.health.state = state;
         inside.space = space.clone();
         let queued = inside.queued();
@@ -66,9 +66,9 @@ impl Queue {
     }
 }
 
-impl Inside {
+impl QueueInner {
     /// Keeps `group` until there is space again.
-    pub(super) fn hold(&mut self, group: &Group) {
+    pub(super) fn hold(&mut self, group: &RecordGroup) {
         put(&mut self.held, group, || None);
         self.bytes += group.bytes.len();
     }

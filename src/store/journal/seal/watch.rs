@@ -1,17 +1,17 @@
 //! Watches the seals of a journal from batch to batch: which key sealed what, and whether it was
 //! its turn.
 
-use super::super::frame::{self, Batch, REKEYED};
+use super::super::frame::{self, Batch, REKEYED_RECORD};
 use super::super::segment;
-use super::{Judged, KeyId, Keys};
+use super::{KeyId, SealVerdict, SealingKeys};
 use serde::{Deserialize, Serialize};
 
 /// Stretches that are told of; no journal changes its key so often.
-const MOST: usize = 256;
+const MAX_STRETCHES: usize = 256;
 
 /// Batches next to each other that one key sealed, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct SealedStretch {
     /// Which key; none: they are not sealed.
     pub key: Option<KeyId>,
     /// Their first record.
@@ -23,20 +23,20 @@ pub struct Stretch {
 }
 
 /// Watches seals.
-pub(in super::super) struct Watch<'a> {
-    keys: &'a Keys,
+pub(in super::super) struct SealWatch<'a> {
+    keys: &'a SealingKeys,
     begun: bool,
     /// Which key sealed the last batch; none where it was not sealed, or was to be the last one
     /// that is.
     pub(in super::super) last: Option<KeyId>,
     /// Keys whose time is over.
     replaced: Vec<KeyId>,
-    pub(in super::super) stretches: Vec<Stretch>,
+    pub(in super::super) stretches: Vec<SealedStretch>,
 }
 
 /// What is wrong with a seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(in super::super) enum Wrong {
+pub(in super::super) enum SealFault {
     #[error(
         "the seal does not fit: this batch, or what is before it, was rewritten by someone without the key `{0}`, and the \
          chain made anew"
@@ -75,8 +75,8 @@ pub(in super::super) struct Rekeyed {
     pub(in super::super) previous: Option<String>,
 }
 
-impl<'a> Watch<'a> {
-    pub(in super::super) fn new(keys: &'a Keys) -> Self {
+impl<'a> SealWatch<'a> {
+    pub(in super::super) fn new(keys: &'a SealingKeys) -> Self {
         Self {
             keys,
             begun: false,
@@ -88,26 +88,26 @@ impl<'a> Watch<'a> {
 
     /// A segment begins; what is before the first one is taken from its header, which the seals
     /// after it cover.
-    pub(in super::super) fn segment(&mut self, header: &segment::Header) {
+    pub(in super::super) fn segment(&mut self, header: &segment::SegmentHeader) {
         if !std::mem::replace(&mut self.begun, true) {
             self.last = header.key;
         }
     }
 
     /// The next batch, and what is wrong with its seal.
-    pub(in super::super) fn batch(&mut self, batch: &Batch) -> Result<(), Wrong> {
+    pub(in super::super) fn batch(&mut self, batch: &Batch) -> Result<(), SealFault> {
         let checked = match (&batch.seal, self.last) {
             (Some(seal), last) => {
-                let checked = match self.keys.judge(seal) {
-                    Judged::Good => true,
-                    Judged::Forged => return Err(Wrong::Forged(seal.key)),
-                    Judged::Unknown if !self.keys.is_empty() => {
-                        return Err(Wrong::Unknown(seal.key));
+                let checked = match self.keys.verify_seal(seal) {
+                    SealVerdict::Good => true,
+                    SealVerdict::Forged => return Err(SealFault::Forged(seal.key)),
+                    SealVerdict::Unknown if !self.keys.is_empty() => {
+                        return Err(SealFault::Unknown(seal.key));
                     }
-                    Judged::Lost | Judged::Unknown => false,
+                    SealVerdict::Lost | SealVerdict::Unknown => false,
                 };
                 if last != Some(seal.key) && self.replaced.contains(&seal.key) {
-                    return Err(Wrong::Replaced(seal.key));
+                    return Err(SealFault::Replaced(seal.key));
                 }
                 self.replaced.extend(last.filter(|last| *last != seal.key));
                 self.last = Some(seal.key);
@@ -117,10 +117,10 @@ impl<'a> Watch<'a> {
                 }
                 checked
             }
-            (None, Some(last)) => return Err(Wrong::Bare(last)),
+            (None, Some(last)) => return Err(SealFault::Bare(last)),
             (None, None) => false,
         };
-        self.note(Stretch {
+        self.note(SealedStretch {
             key: batch.seal.as_ref().map(|seal| seal.key),
             first: batch.header.first,
             last: batch.head.seq,
@@ -130,16 +130,18 @@ impl<'a> Watch<'a> {
     }
 
     /// What is wrong with how it ends.
-    pub(in super::super) fn end(&self) -> Result<(), Wrong> {
+    pub(in super::super) fn end(&self) -> Result<(), SealFault> {
         match (self.keys.sealing(), self.last) {
-            (Some(current), None) => Err(Wrong::Never(current)),
-            (Some(current), Some(last)) if current != last => Err(Wrong::Outdated(last, current)),
+            (Some(current), None) => Err(SealFault::Never(current)),
+            (Some(current), Some(last)) if current != last => {
+                Err(SealFault::Outdated(last, current))
+            }
             _ => Ok(()),
         }
     }
 
-    fn note(&mut self, next: Stretch) {
-        let is_full = self.stretches.len() >= MOST;
+    fn note(&mut self, next: SealedStretch) {
+        let is_full = self.stretches.len() >= MAX_STRETCHES;
         match self.stretches.last_mut() {
             Some(last) if last.key == next.key || is_full => last.last = next.last,
             _ => self.stretches.push(next),
@@ -150,7 +152,7 @@ impl<'a> Watch<'a> {
 /// Whether `batch` says that nothing is sealed any more.
 fn ends(batch: &Batch) -> bool {
     frame::each(batch.payload.clone()).any(|(kind, words)| {
-        let text = (kind == REKEYED)
+        let text = (kind == REKEYED_RECORD)
             .then(|| std::str::from_utf8(&words).ok())
             .flatten();
         text.and_then(|text| serde_json::from_str::<Rekeyed>(text).ok())

@@ -6,11 +6,11 @@ use super::*;
 use std::collections::BTreeMap;
 
 /// Files and what they hold.
-type Files = BTreeMap<PathBuf, Vec<u8>>;
+type FileContents = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Options under which a segment holds about three events.
-fn tiny() -> Options {
-    Options {
+fn tiny() -> JournalOptions {
+    JournalOptions {
         segment_bytes: 600,
         ..small()
     }
@@ -28,7 +28,7 @@ async fn add(journal: &Journal, count: u64) {
     }
 }
 
-fn state() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+fn state() -> impl Iterator<Item = Result<Vec<u8>, JournalError>> {
     std::iter::once(Ok(b"state".to_vec()))
 }
 
@@ -42,7 +42,7 @@ fn now(upto: u64, archive: &Path) -> Retention<'_> {
 
 /// Every event of the journal and its archive.
 fn events(data: &Path, archive: &Path) -> Vec<String> {
-    let records = Reader::after_in(data, Some(archive), 0)
+    let records = JournalReader::after_in(data, Some(archive), 0)
         .unwrap()
         .map(Result::unwrap);
     let events =
@@ -52,19 +52,19 @@ fn events(data: &Path, archive: &Path) -> Vec<String> {
         .collect()
 }
 
-fn against(keys: &Keys, archive: &Path) -> Against {
-    Against {
+fn against(keys: &SealingKeys, archive: &Path) -> VerifyOptions {
+    VerifyOptions {
         keys: keys.clone(),
         archive: Some(archive.to_owned()),
-        ..Against::default()
+        ..VerifyOptions::default()
     }
 }
 
-fn finds(data: &Path, against: &Against) -> Option<Problem> {
+fn finds(data: &Path, against: &VerifyOptions) -> Option<JournalDamage> {
     walk::without_pauses(|| check(data, against).unwrap().problem)
 }
 
-fn files(dir: &Path) -> Files {
+fn files(dir: &Path) -> FileContents {
     let all = fs::read_dir(dir)
         .into_iter()
         .flatten()
@@ -73,7 +73,7 @@ fn files(dir: &Path) -> Files {
         .collect()
 }
 
-fn set(dir: &Path, to: &Files) {
+fn set(dir: &Path, to: &FileContents) {
     for path in files(dir).keys() {
         fs::remove_file(path).unwrap();
     }
@@ -86,7 +86,7 @@ fn set(dir: &Path, to: &Files) {
 // owner.
 #[tokio::test]
 async fn what_is_archived_still_verifies() {
-    for keys in [Keys::default(), keys("k")] {
+    for keys in [SealingKeys::default(), keys("k")] {
         let temp = tempfile::tempdir().unwrap();
         let (data, archive) = (temp.path().join("data"), temp.path().join("deep/archive"));
         let mut heads = Vec::new();
@@ -106,7 +106,7 @@ async fn what_is_archived_still_verifies() {
         }
         let found = check(
             &data,
-            &Against {
+            &VerifyOptions {
                 heads: heads.clone(),
                 ..against(&keys, &archive)
             },
@@ -123,10 +123,10 @@ async fn what_is_archived_still_verifies() {
         );
         let alone = check(
             &data,
-            &Against {
+            &VerifyOptions {
                 keys,
                 heads,
-                ..Against::default()
+                ..VerifyOptions::default()
             },
         )
         .unwrap();
@@ -137,7 +137,7 @@ async fn what_is_archived_still_verifies() {
         assert_eq!(mode(&archive), 0o700);
         assert!(files(&archive).keys().all(|file| mode(file) == 0o600));
         // The index is made from what is left, with or without an archive.
-        assert!(Reader::replay(&data, 0).unwrap().is_anew());
+        assert!(JournalReader::replay(&data, 0).unwrap().is_anew());
     }
 }
 
@@ -168,7 +168,7 @@ async fn a_forged_archive_is_found() {
     let mut cases = 0;
     for checked in [
         against(&keys, &archive),
-        against(&Keys::default(), &archive),
+        against(&SealingKeys::default(), &archive),
     ] {
         assert_eq!(finds(&data, &checked), None);
         for (path, bytes) in &sound {
@@ -220,9 +220,9 @@ async fn a_crash_between_two_steps_loses_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
     let dir = data.join("journal");
-    let keys = Keys {
+    let keys = SealingKeys {
         current: Some(key("k")),
-        ..Keys::default()
+        ..SealingKeys::default()
     };
     let journal = Journal::open_sealed(&data, tiny(), keys.clone()).unwrap();
     add(&journal, 16).await;
@@ -236,7 +236,7 @@ async fn a_crash_between_two_steps_loses_nothing() {
     let (after, stored) = (files(&dir), files(&archive));
     let all = events(&data, &archive);
     assert_eq!(all.len(), 16);
-    let mut states: Vec<(Files, Files)> = Vec::new();
+    let mut states: Vec<(FileContents, FileContents)> = Vec::new();
     // Of the copies: some, with one that was only begun.
     for count in 0..=stored.len() {
         let mut some: BTreeMap<_, _> = stored
@@ -343,9 +343,9 @@ async fn an_archive_is_not_written_over() {
         .unwrap()
         .unwrap();
     journal.close().await.unwrap();
-    assert_eq!(finds(&data, &Against::default()), None);
+    assert_eq!(finds(&data, &VerifyOptions::default()), None);
     assert!(
-        finds(&data, &against(&Keys::default(), &archive))
+        finds(&data, &against(&SealingKeys::default(), &archive))
             .unwrap()
             .what
             .contains("missing")
@@ -376,7 +376,7 @@ async fn an_archive_that_cannot_be_written_costs_nothing() {
         .compact(now(20, &archive), state())
         .await
         .unwrap_err();
-    assert!(matches!(failed, Error::Damaged(_)), "{failed}");
+    assert!(matches!(failed, JournalError::Damaged(_)), "{failed}");
     assert_eq!(
         fs::read_dir(&archive).unwrap().count(),
         0,

@@ -22,7 +22,7 @@ async fn a_group_is_one_batch_in_the_order_it_was_queued() {
     let head = ticket.durable().await.unwrap();
     assert_eq!((head.seq, journal.durable_seq()), (4, 4));
     let ticket = journal
-        .append(vec![Item::Event(vec![0; MAX_EVENT])])
+        .append(vec![Item::Event(vec![0; MAX_EVENT_BYTES])])
         .unwrap();
     assert_eq!(ticket.durable().await.unwrap().seq, 5);
     let head = journal.close().await.unwrap();
@@ -38,7 +38,7 @@ async fn a_group_is_one_batch_in_the_order_it_was_queued() {
         "an event is no entry"
     );
     assert_eq!(records[2].entry().unwrap().unwrap(), entry(3));
-    assert_eq!(records[4].event().unwrap().len(), MAX_EVENT);
+    assert_eq!(records[4].event().unwrap().len(), MAX_EVENT_BYTES);
     assert_eq!(verify(temp.path(), Some(head)).unwrap().batches, 2);
 }
 
@@ -47,21 +47,24 @@ async fn what_is_too_large_is_not_taken_in_part() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             queue: 40,
             ..small()
         },
     )
     .unwrap();
     for wrong in [
-        vec![event(1), Item::Event(vec![0; MAX_EVENT + 1])],
-        vec![Item::Event(vec![0; MAX_EVENT]); 17],
+        vec![event(1), Item::Event(vec![0; MAX_EVENT_BYTES + 1])],
+        vec![Item::Event(vec![0; MAX_EVENT_BYTES]); 17],
     ] {
-        assert!(matches!(journal.append(wrong), Err(Error::TooLarge { .. })));
+        assert!(matches!(
+            journal.append(wrong),
+            Err(JournalError::TooLarge { .. })
+        ));
     }
     assert!(matches!(
         journal.append(vec![event(1); 41]),
-        Err(Error::Full)
+        Err(JournalError::Full)
     ));
     let ticket = journal.append(vec![event(1); 40]).unwrap();
     assert_eq!(ticket.seq(), 40, "what was refused has no number");
@@ -74,7 +77,7 @@ async fn what_is_too_large_is_not_taken_in_part() {
 #[tokio::test]
 async fn one_sync_answers_all_who_wait() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let journal = Journal::open(temp.path(), JournalOptions::default()).unwrap();
     let tickets: Vec<_> = (1..=500)
         .map(|n| journal.append(vec![event(n)]).unwrap())
         .collect();
@@ -101,7 +104,7 @@ async fn nobody_need_wait() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             sync_every: Duration::from_millis(10),
             ..small()
         },
@@ -117,12 +120,12 @@ async fn nobody_need_wait() {
         tokio::task::yield_now().await;
     }
     let ticket = journal.append(vec![event(2)]).unwrap();
-    let mut given_up = Box::pin(journal.until(ticket.seq()));
+    let mut given_up = Box::pin(journal.wait_durable(ticket.seq()));
     let _ = futures_util::poll!(&mut given_up);
     drop(given_up);
     assert_eq!(ticket.durable().await.unwrap().seq, 2);
     assert_eq!(
-        journal.until(1).await.unwrap().seq,
+        journal.wait_durable(1).await.unwrap().seq,
         2,
         "what is durable is not waited for"
     );
@@ -137,9 +140,9 @@ async fn the_order_of_queueing_is_the_order_on_disk() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 16 << 10,
-            ..Options::default()
+            ..JournalOptions::default()
         },
     )
     .unwrap();

@@ -5,11 +5,11 @@ use super::*;
 use crate::store::journal::summary::Summary;
 
 /// The state after some record, as events.
-fn state(after: u64) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+fn state(after: u64) -> impl Iterator<Item = Result<Vec<u8>, JournalError>> {
     (0..3).map(move |n| Ok(format!("state {n} after {after}").into_bytes()))
 }
 
-fn none() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+fn none() -> impl Iterator<Item = Result<Vec<u8>, JournalError>> {
     std::iter::empty()
 }
 
@@ -22,10 +22,10 @@ fn now(upto: u64) -> Retention<'static> {
 }
 
 /// A journal of 24 events in several segments, compacted up to record 12 or a little before.
-async fn compacted(data: &Path) -> (Dropped, Head) {
+async fn compacted(data: &Path) -> (DroppedSegments, Head) {
     let journal = Journal::open(
         data,
-        Options {
+        JournalOptions {
             segment_bytes: 400,
             ..small()
         },
@@ -45,7 +45,7 @@ async fn compacted(data: &Path) -> (Dropped, Head) {
 }
 
 fn words(data: &Path, after: u64) -> (bool, Vec<(u64, String)>) {
-    let reader = Reader::replay(data, after).unwrap();
+    let reader = JournalReader::replay(data, after).unwrap();
     let anew = reader.is_anew();
     let records = reader
         .map(Result::unwrap)
@@ -84,7 +84,7 @@ async fn a_journal_that_lacks_a_part_is_not_opened() {
         } else {
             written(
                 temp.path(),
-                Options {
+                JournalOptions {
                     segment_bytes: 400,
                     ..small()
                 },
@@ -154,7 +154,7 @@ async fn a_summary_takes_in_the_one_before() {
     for round in 1..=4_u64 {
         let journal = Journal::open(
             temp.path(),
-            Options {
+            JournalOptions {
                 segment_bytes: 400,
                 ..small()
             },
@@ -196,7 +196,7 @@ async fn what_is_needed_is_kept() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 400,
             ..small()
         },
@@ -225,10 +225,10 @@ async fn what_is_needed_is_kept() {
         None,
         "all of it is needed"
     );
-    let large = std::iter::once(Ok(vec![0; MAX_EVENT + 1]));
+    let large = std::iter::once(Ok(vec![0; MAX_EVENT_BYTES + 1]));
     assert!(matches!(
         journal.compact(now(12), large).await,
-        Err(Error::TooLarge { .. })
+        Err(JournalError::TooLarge { .. })
     ));
     assert_eq!(read(temp.path()).unwrap().len(), 12);
     // A damaged segment is evidence.
@@ -239,7 +239,7 @@ async fn what_is_needed_is_kept() {
     fs::write(&segment, bytes).unwrap();
     assert!(matches!(
         journal.compact(now(12), none()).await,
-        Err(Error::Damaged(_))
+        Err(JournalError::Damaged(_))
     ));
     fs::write(&segment, sound).unwrap();
     assert!(journal.compact(now(12), none()).await.unwrap().is_some());
@@ -330,7 +330,10 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
         fs::remove_file(segment).unwrap();
     }
     assert!(
-        matches!(Journal::open(one.path(), small()), Err(Error::Damaged(_))),
+        matches!(
+            Journal::open(one.path(), small()),
+            Err(JournalError::Damaged(_))
+        ),
         "it does not begin anew"
     );
 }
@@ -344,7 +347,7 @@ async fn a_crash_leaves_the_old_or_the_new() {
     {
         let journal = Journal::open(
             data,
-            Options {
+            JournalOptions {
                 segment_bytes: 400,
                 ..small()
             },
@@ -413,12 +416,12 @@ async fn a_crash_leaves_the_old_or_the_new() {
 #[tokio::test]
 async fn without_a_size_nothing_is_too_much() {
     let temp = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 400,
         reserve_bytes: 0,
         sizes: Sizes {
             lean: 2_000,
-            ..Sizes::ANY
+            ..Sizes::UNLIMITED
         },
         ..small()
     };
@@ -464,7 +467,7 @@ fn a_journal_is_lean_before_anything_goes() {
             u64::MAX - 1,
             Sizes {
                 lean: 1,
-                ..Sizes::ANY
+                ..Sizes::UNLIMITED
             }
         ),
         Extent::Lean
@@ -477,7 +480,7 @@ fn a_journal_is_lean_before_anything_goes() {
 async fn what_is_too_much_is_dropped_however_young() {
     let temp = tempfile::tempdir().unwrap();
     let most = 4_000;
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 400,
         reserve_bytes: 0,
         sizes: Sizes {

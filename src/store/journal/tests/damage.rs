@@ -44,7 +44,7 @@ async fn any_flipped_byte_is_found() {
     let temp = tempfile::tempdir().unwrap();
     written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1000,
             ..small()
         },
@@ -86,7 +86,7 @@ async fn any_flipped_byte_is_found() {
 }
 
 /// What verify finds, without the pauses it makes for a writer that might be at it.
-fn look(data: &Path) -> Option<Problem> {
+fn look(data: &Path) -> Option<JournalDamage> {
     walk::without_pauses(|| verify(data, None).unwrap().problem)
 }
 
@@ -140,7 +140,7 @@ async fn a_damaged_journal_is_not_written_to() {
     let temp = tempfile::tempdir().unwrap();
     written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -169,7 +169,7 @@ async fn a_damaged_journal_is_not_written_to() {
 async fn unsynced_batches_that_arrived_out_of_order_are_cut() {
     let temp = tempfile::tempdir().unwrap();
     let never = Duration::from_hours(1);
-    let options = Options {
+    let options = JournalOptions {
         sync_every: never,
         gather: Duration::ZERO,
         ..small()
@@ -205,7 +205,7 @@ async fn a_removed_tail_is_found_with_the_head_kept_elsewhere() {
     let temp = tempfile::tempdir().unwrap();
     let early = written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -215,7 +215,7 @@ async fn a_removed_tail_is_found_with_the_head_kept_elsewhere() {
     .await;
     let head = written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -261,7 +261,7 @@ async fn reordered_and_removed_batches_are_found() {
     let temp = tempfile::tempdir().unwrap();
     written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -302,7 +302,7 @@ async fn a_changed_record_with_mended_checksums_breaks_the_chain() {
     let temp = tempfile::tempdir().unwrap();
     written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -337,7 +337,7 @@ async fn missing_segments_are_found() {
     let temp = tempfile::tempdir().unwrap();
     written(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1000,
             ..small()
         },
@@ -373,7 +373,7 @@ proptest! {
         bytes[at..end].copy_from_slice(&garbage[..end - at]);
         fs::write(&segment, &bytes).unwrap();
         let (records, report) = walk::without_pauses(|| {
-            let records: Vec<_> = Reader::open(temp.path()).unwrap().map_while(Result::ok).collect();
+            let records: Vec<_> = JournalReader::open(temp.path()).unwrap().map_while(Result::ok).collect();
             (records, verify(temp.path(), None).unwrap())
         });
         for record in &records {

@@ -52,18 +52,18 @@ impl Medium for Small {
 /// A journal on files of at most `room` bytes.
 pub(in crate::store) fn on_small(
     data: &Path,
-    options: Options,
+    options: JournalOptions,
     room: u64,
 ) -> (Journal, Arc<AtomicU64>) {
     let room = Arc::new(AtomicU64::new(room));
     let of = Arc::clone(&room);
     let wrap = Box::new(move |file| -> Box<dyn Medium> { Box::new(Small(file, Arc::clone(&of))) });
-    let options = Options {
+    let options = JournalOptions {
         look_every: Duration::from_millis(1),
         ..options
     };
     (
-        Journal::open_on(data, (options, Keys::default()), wrap).unwrap(),
+        Journal::open_on(data, (options, SealingKeys::default()), wrap).unwrap(),
         room,
     )
 }
@@ -102,7 +102,7 @@ async fn a_full_disk_recovers_by_itself() {
     let temp = tempfile::tempdir().unwrap();
     let (journal, room) = on_small(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 1 << 20,
             ..small()
         },
@@ -117,8 +117,8 @@ async fn a_full_disk_recovers_by_itself() {
         }
     };
     assert_eq!((synced, journal.is_writing()), (queued - 1, false));
-    assert!(matches!(error, Error::NoSpace(_)), "{error}");
-    assert!(matches!(journal.health().state, State::Full(_)));
+    assert!(matches!(error, JournalError::NoSpace(_)), "{error}");
+    assert!(matches!(journal.health().state, JournalState::Full(_)));
     assert_eq!(
         verify(temp.path(), None).unwrap().problem,
         None,
@@ -130,14 +130,20 @@ async fn a_full_disk_recovers_by_itself() {
         queued += 1;
         let ticket = journal.append(vec![event(queued)]).unwrap();
         assert_eq!(ticket.seq(), queued);
-        assert!(matches!(ticket.durable().await, Err(Error::NoSpace(_))));
+        assert!(matches!(
+            ticket.durable().await,
+            Err(JournalError::NoSpace(_))
+        ));
     }
     journal.record(entry(1)).unwrap();
-    assert!(matches!(journal.flush().await, Err(Error::NoSpace(_))));
+    assert!(matches!(
+        journal.flush().await,
+        Err(JournalError::NoSpace(_))
+    ));
     room.store(1 << 20, Ordering::SeqCst);
     journal.writable().await.unwrap();
     assert!(journal.is_writing());
-    assert_eq!(journal.until(queued).await.unwrap().seq, queued);
+    assert_eq!(journal.wait_durable(queued).await.unwrap().seq, queued);
     let head = journal.flush().await.unwrap();
     assert_eq!(
         (head.seq, journal.health().lost),
@@ -163,7 +169,7 @@ async fn a_full_disk_recovers_by_itself() {
 #[tokio::test]
 async fn outcomes_fit_into_what_is_reserved() {
     let temp = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 20_000,
         reserve_bytes: 16_000,
         ..small()
@@ -207,11 +213,17 @@ async fn closing_on_a_full_disk_says_what_is_lost() {
     let ticket = journal.append(vec![event(1)]).unwrap();
     assert_eq!(ticket.durable().await.unwrap().seq, 1);
     let ticket = journal.append(vec![Item::Event(vec![1; 2000])]).unwrap();
-    assert!(matches!(ticket.durable().await, Err(Error::NoSpace(_))));
-    assert!(matches!(journal.close().await, Err(Error::Poisoned(_))));
+    assert!(matches!(
+        ticket.durable().await,
+        Err(JournalError::NoSpace(_))
+    ));
+    assert!(matches!(
+        journal.close().await,
+        Err(JournalError::Poisoned(_))
+    ));
     assert!(matches!(
         journal.append(vec![event(3)]),
-        Err(Error::Poisoned(_))
+        Err(JournalError::Poisoned(_))
     ));
     assert_eq!((journal.health().head.seq, journal.health().lost), (1, 1));
     let head = written(temp.path(), small(), 1, 1).await;
@@ -227,7 +239,7 @@ async fn a_full_disk_does_not_fill_the_memory() {
     let temp = tempfile::tempdir().unwrap();
     let (journal, _) = on_small(
         temp.path(),
-        Options {
+        JournalOptions {
             queue_bytes: 1 << 20,
             ..small()
         },
@@ -236,7 +248,7 @@ async fn a_full_disk_does_not_fill_the_memory() {
     let taken = (0..100)
         .take_while(|_| {
             journal
-                .append(vec![Item::Event(vec![1; MAX_EVENT])])
+                .append(vec![Item::Event(vec![1; MAX_EVENT_BYTES])])
                 .is_ok()
         })
         .count();
@@ -249,7 +261,7 @@ async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open_on(
         temp.path(),
-        (small(), Keys::default()),
+        (small(), SealingKeys::default()),
         Box::new(|file| Box::new(Unsyncable(file))),
     )
     .unwrap();
@@ -266,7 +278,7 @@ async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open_on(
         temp.path(),
-        (small(), Keys::default()),
+        (small(), SealingKeys::default()),
         Box::new(|file| Box::new(Unsyncable(file))),
     )
     .unwrap();
@@ -274,12 +286,15 @@ async fn a_failed_sync_is_never_tried_again() {
         .map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap())
         .collect();
     for ticket in tickets {
-        assert!(matches!(ticket.durable().await, Err(Error::Poisoned(_))));
+        assert!(matches!(
+            ticket.durable().await,
+            Err(JournalError::Poisoned(_))
+        ));
     }
-    assert!(matches!(journal.failed().await, Error::Poisoned(_)));
+    assert!(matches!(journal.failed().await, JournalError::Poisoned(_)));
     assert!(matches!(
         journal.append(vec![Item::Event(vec![1])]),
-        Err(Error::Poisoned(_))
+        Err(JournalError::Poisoned(_))
     ));
     assert!(!journal.is_writing());
 }
@@ -288,8 +303,8 @@ async fn a_failed_sync_is_never_tried_again() {
 // written.
 #[tokio::test]
 async fn a_full_queue_is_refused_not_waited_for() {
-    let queue = Queue::new(
-        &Options {
+    let queue = WriteQueue::new(
+        &JournalOptions {
             queue: 4,
             ..small()
         },
@@ -299,20 +314,23 @@ async fn a_full_queue_is_refused_not_waited_for() {
         },
     );
     for n in 1..=3 {
-        queue.push_behind(&Group::entry(entry(n))).unwrap();
+        queue.push_behind(&RecordGroup::entry(entry(n))).unwrap();
     }
     assert!(
-        matches!(queue.push_behind(&Group::entry(entry(4))), Err(Error::Full)),
+        matches!(
+            queue.push_behind(&RecordGroup::entry(entry(4))),
+            Err(JournalError::Full)
+        ),
         "the rest is for what is waited for"
     );
     assert_eq!(
-        queue.push(&Group::entry(entry(4)), true).unwrap(),
+        queue.push(&RecordGroup::entry(entry(4)), true).unwrap(),
         4,
         "what was refused has no number"
     );
     assert!(matches!(
-        queue.push(&Group::entry(entry(5)), true),
-        Err(Error::Full)
+        queue.push(&RecordGroup::entry(entry(5)), true),
+        Err(JournalError::Full)
     ));
     assert_eq!((queue.health().queued, queue.health().refused), (4, 2));
     assert_eq!(
@@ -324,14 +342,14 @@ async fn a_full_queue_is_refused_not_waited_for() {
             .collect::<Vec<_>>(),
         [4]
     );
-    let more = queue.push(&Group::entry(entry(5)), true);
+    let more = queue.push(&RecordGroup::entry(entry(5)), true);
     assert!(
-        matches!(more, Err(Error::Full)),
+        matches!(more, Err(JournalError::Full)),
         "what the writer is at comes back when it does not fit"
     );
     // It was written: the writer asks for more.
     queue.take(Some(Duration::ZERO), None);
-    queue.push(&Group::entry(entry(5)), true).unwrap();
+    queue.push(&RecordGroup::entry(entry(5)), true).unwrap();
 }
 
 // A real full file system, where one can be mounted.
@@ -348,10 +366,10 @@ async fn a_full_file_system_is_said_and_survived() {
     }
     let (data, ballast) = (temp.path().join("data"), temp.path().join("ballast"));
     fs::write(&ballast, vec![1; 64 << 10]).unwrap();
-    let options = Options {
+    let options = JournalOptions {
         reserve_bytes: 64 << 10,
         look_every: Duration::from_millis(1),
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open(&data, options).unwrap();
     let mut synced = 0;
@@ -371,7 +389,10 @@ async fn a_full_file_system_is_said_and_survived() {
     assert_eq!(verify(&data, None).unwrap().problem, None);
     fs::remove_file(&ballast).unwrap();
     journal.writable().await.unwrap();
-    assert_eq!(journal.until(synced + 1).await.unwrap().seq, synced + 1);
+    assert_eq!(
+        journal.wait_durable(synced + 1).await.unwrap().seq,
+        synced + 1
+    );
     drop(journal);
     let report = verify(&data, None).unwrap();
     assert_eq!((report.problem, report.records), (None, synced + 1));
@@ -384,17 +405,17 @@ async fn a_full_file_system_is_said_and_survived() {
     );
 }
 
-const CHILD: &str = "TOOLGATE_TEST_JOURNAL";
+const CHILD_ENV: &str = "TOOLGATE_TEST_JOURNAL";
 
 /// What the process that is killed does: records and says what is synced. Does nothing unless it is
 /// that process.
 #[tokio::test]
 async fn child_that_is_killed() {
     use std::io::Write;
-    let Some(data) = std::env::var_os(CHILD) else {
+    let Some(data) = std::env::var_os(CHILD_ENV) else {
         return;
     };
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 64 << 10,
         reserve_bytes: 16 << 10,
         ..small()
@@ -424,7 +445,7 @@ fn a_killed_process_loses_nothing_that_was_synced() {
                 "--nocapture",
                 "store::journal::tests::faults::child_that_is_killed",
             ])
-            .env(CHILD, temp.path())
+            .env(CHILD_ENV, temp.path())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();

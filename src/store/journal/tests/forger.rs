@@ -4,23 +4,23 @@
 use super::*;
 use crate::model::secret::Secret;
 use crate::store::journal::chain::Hash;
-use crate::store::journal::walk::{Step, Walk};
+use crate::store::journal::walk::{JournalWalk, WalkStep};
 use sha2::{Digest as _, Sha256};
 
-pub(super) fn key(text: &str) -> Key {
-    Key::new(&Secret::new(text.repeat(32))).unwrap()
+pub(super) fn key(text: &str) -> SealingKey {
+    SealingKey::new(&Secret::new(text.repeat(32))).unwrap()
 }
 
-pub(super) fn keys(current: &str) -> Keys {
-    Keys {
+pub(super) fn keys(current: &str) -> SealingKeys {
+    SealingKeys {
         current: Some(key(current)),
-        ..Keys::default()
+        ..SealingKeys::default()
     }
 }
 
 /// A batch, taken apart.
 #[derive(Clone, PartialEq)]
-pub(super) struct Part {
+pub(super) struct ForgedBatch {
     pub(super) payload: Vec<u8>,
     pub(super) count: u32,
     pub(super) epoch: u64,
@@ -31,17 +31,17 @@ pub(super) struct Part {
 
 /// A segment, taken apart.
 #[derive(Clone)]
-pub(super) struct Piece {
+pub(super) struct ForgedSegment {
     pub(super) epoch: u64,
     pub(super) chain: Hash,
     pub(super) sealed: bool,
     pub(super) key: [u8; 8],
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ForgedBatch>,
 }
 
 /// What the forger does with seals that do not fit any more.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Hand {
+pub(super) enum SealForgery {
     /// Leaves them as they were.
     Leaves,
     /// Takes all of them away, and every mark of them.
@@ -53,28 +53,28 @@ pub(super) enum Hand {
     /// Makes those from the forgery on with a key of his own.
     ResealsRest,
 }
-pub(super) const HANDS: [Hand; 5] = [
-    Hand::Leaves,
-    Hand::Strips,
-    Hand::StripsRest,
-    Hand::Reseals,
-    Hand::ResealsRest,
+pub(super) const SEAL_FORGERIES: [SealForgery; 5] = [
+    SealForgery::Leaves,
+    SealForgery::Strips,
+    SealForgery::StripsRest,
+    SealForgery::Reseals,
+    SealForgery::ResealsRest,
 ];
 
-pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
-    let mut walk = Walk::begin(data).unwrap();
-    let mut pieces: Vec<Piece> = Vec::new();
+pub(super) fn take_apart(data: &Path) -> Vec<ForgedSegment> {
+    let mut walk = JournalWalk::begin(data).unwrap();
+    let mut pieces: Vec<ForgedSegment> = Vec::new();
     loop {
         match walk.step().unwrap() {
-            Step::Segment(header) => {
+            WalkStep::Segment(header) => {
                 let key = header.key.map_or([0; 8], |key| key.0);
-                let segment::Header {
+                let segment::SegmentHeader {
                     epoch,
                     chain,
                     sealed,
                     ..
                 } = header;
-                pieces.push(Piece {
+                pieces.push(ForgedSegment {
                     epoch,
                     chain,
                     sealed,
@@ -82,17 +82,17 @@ pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
                     parts: Vec::new(),
                 });
             }
-            Step::Batch(batch) => {
+            WalkStep::Batch(batch) => {
                 let trailer = batch
                     .seal
                     .map(|seal| [seal.key.0.as_slice(), &seal.mac].concat());
-                let frame::Header {
+                let frame::BatchHeader {
                     count,
                     epoch,
                     synced,
                     ..
                 } = batch.header;
-                let part = Part {
+                let part = ForgedBatch {
                     payload: batch.payload.to_vec(),
                     count,
                     epoch,
@@ -101,21 +101,21 @@ pub(super) fn take_apart(data: &Path) -> Vec<Piece> {
                 };
                 pieces.last_mut().unwrap().parts.push(part);
             }
-            Step::End { .. } => return pieces,
+            WalkStep::End { .. } => return pieces,
         }
     }
 }
 
 /// Writes what was taken apart as a journal whose checksums and chain are right. Not with the code
 /// that is under test.
-pub(super) fn put_together(data: &Path, pieces: &[Piece], hand: Hand, from: usize) {
+pub(super) fn put_together(data: &Path, pieces: &[ForgedSegment], hand: SealForgery, from: usize) {
     let dir = data.join("journal");
     for file in fs::read_dir(&dir).unwrap() {
         fs::remove_file(file.unwrap().path()).unwrap();
     }
     let (mut seq, mut chain, mut nth) = (0_u64, pieces[0].chain, 0);
     for (index, piece) in pieces.iter().enumerate() {
-        let strips = matches!(hand, Hand::Strips);
+        let strips = matches!(hand, SealForgery::Strips);
         let mut file = vec![0; 96];
         file[..8].copy_from_slice(b"TGJOURNL");
         file[8] = 1;
@@ -141,18 +141,18 @@ pub(super) fn put_together(data: &Path, pieces: &[Piece], hand: Hand, from: usiz
 }
 
 pub(super) fn frame_of(
-    part: &Part,
+    part: &ForgedBatch,
     (seq, chain): (u64, Hash),
-    hand: Hand,
+    hand: SealForgery,
     is_after: bool,
 ) -> Vec<u8> {
     let own = key("forger");
     let (strips, reseals) = match hand {
-        Hand::Leaves => (false, false),
-        Hand::Strips => (true, false),
-        Hand::StripsRest => (is_after, false),
-        Hand::Reseals => (false, true),
-        Hand::ResealsRest => (false, is_after),
+        SealForgery::Leaves => (false, false),
+        SealForgery::Strips => (true, false),
+        SealForgery::StripsRest => (is_after, false),
+        SealForgery::Reseals => (false, true),
+        SealForgery::ResealsRest => (false, is_after),
     };
     let sealed = part.trailer.is_some() && !strips;
     let mut bytes = vec![0; 76];

@@ -4,9 +4,9 @@
 
 use super::forger::*;
 use super::*;
-use crate::store::journal::frame::SEAL;
+use crate::store::journal::frame::SUMMARY_SEAL_RECORD;
 use crate::store::journal::summary::Summary;
-use crate::store::journal::walk::{Step, Walk};
+use crate::store::journal::walk::{JournalWalk, WalkStep};
 use std::collections::BTreeMap;
 
 /// What a check cannot prove, by what it has. The README says the same.
@@ -25,7 +25,7 @@ enum Unproven {
 
 /// One change of what was taken apart: its name, the first batch it touches, and what becomes of
 /// the whole.
-type Forgery = (String, usize, Vec<Piece>);
+type Forgery = (String, usize, Vec<ForgedSegment>);
 
 fn replaced(payload: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let at = payload
@@ -42,12 +42,12 @@ fn replaced(payload: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn forgeries(pieces: &[Piece]) -> Vec<Forgery> {
+fn forgeries(pieces: &[ForgedSegment]) -> Vec<Forgery> {
     let mut all: Vec<Forgery> = Vec::new();
     let mut nth = 0;
     for (index, piece) in pieces.iter().enumerate() {
         for (at, part) in piece.parts.iter().enumerate() {
-            let mut forge = |name: &str, act: &dyn Fn(&mut Vec<Part>)| {
+            let mut forge = |name: &str, act: &dyn Fn(&mut Vec<ForgedBatch>)| {
                 let mut forged = pieces.to_vec();
                 act(&mut forged[index].parts);
                 all.push((format!("{name} {nth}"), nth, forged));
@@ -108,7 +108,7 @@ fn forgeries(pieces: &[Piece]) -> Vec<Forgery> {
 }
 
 /// The same with its end cut off, at every batch.
-fn cut(pieces: &[Piece]) -> Vec<Forgery> {
+fn cut(pieces: &[ForgedSegment]) -> Vec<Forgery> {
     let mut all: Vec<Forgery> = Vec::new();
     let mut nth = 0;
     for (index, piece) in pieces.iter().enumerate() {
@@ -125,36 +125,36 @@ fn cut(pieces: &[Piece]) -> Vec<Forgery> {
 }
 
 /// Whether everything stands where it stood, and more after it.
-fn only_grows(pieces: &[Piece], forged: &[Piece]) -> bool {
+fn only_grows(pieces: &[ForgedSegment], forged: &[ForgedSegment]) -> bool {
     let last = pieces.len() - 1;
-    let same = |(one, other): (&Piece, &Piece)| one.parts == other.parts;
+    let same = |(one, other): (&ForgedSegment, &ForgedSegment)| one.parts == other.parts;
     forged.len() == pieces.len()
         && pieces[..last].iter().zip(forged).all(same)
         && forged[last].parts.starts_with(&pieces[last].parts)
 }
 
 /// What checks, and what it has.
-fn checks(keys: &Keys, heads: &[Head]) -> Vec<(&'static str, Against)> {
-    let (none, heads) = (Against::default(), heads.to_vec());
+fn checks(keys: &SealingKeys, heads: &[Head]) -> Vec<(&'static str, VerifyOptions)> {
+    let (none, heads) = (VerifyOptions::default(), heads.to_vec());
     vec![
         ("nothing", none.clone()),
         (
             "key",
-            Against {
+            VerifyOptions {
                 keys: keys.clone(),
                 ..none.clone()
             },
         ),
         (
             "heads",
-            Against {
+            VerifyOptions {
                 heads: heads.clone(),
                 ..none.clone()
             },
         ),
         (
             "key and heads",
-            Against {
+            VerifyOptions {
                 keys: keys.clone(),
                 heads,
                 ..none
@@ -165,19 +165,19 @@ fn checks(keys: &Keys, heads: &[Head]) -> Vec<(&'static str, Against)> {
 
 /// Heads as they would have been exported: after every batch.
 fn heads(data: &Path) -> Vec<Head> {
-    let mut walk = Walk::begin(data).unwrap();
+    let mut walk = JournalWalk::begin(data).unwrap();
     let mut heads = Vec::new();
     loop {
         match walk.step().unwrap() {
-            Step::Batch(batch) => heads.push(batch.head),
-            Step::Segment(_) => {}
-            Step::End { .. } => return heads,
+            WalkStep::Batch(batch) => heads.push(batch.head),
+            WalkStep::Segment(_) => {}
+            WalkStep::End { .. } => return heads,
         }
     }
 }
 
-async fn sealed(data: &Path, keys: &Keys) -> Head {
-    let options = Options {
+async fn sealed(data: &Path, keys: &SealingKeys) -> Head {
+    let options = JournalOptions {
         segment_bytes: 2600,
         ..small()
     };
@@ -191,7 +191,7 @@ async fn sealed(data: &Path, keys: &Keys) -> Head {
     journal.close().await.unwrap()
 }
 
-fn finds(data: &Path, against: &Against) -> Option<Problem> {
+fn finds(data: &Path, against: &VerifyOptions) -> Option<JournalDamage> {
     walk::without_pauses(|| check(data, against).unwrap().problem)
 }
 
@@ -200,7 +200,7 @@ fn finds(data: &Path, against: &Against) -> Option<Problem> {
 fn tried(
     data: &Path,
     name: &str,
-    checks: &[(&'static str, Against)],
+    checks: &[(&'static str, VerifyOptions)],
     expected: impl Fn(&str) -> Option<Unproven>,
     counted: &mut BTreeMap<Option<Unproven>, u64>,
 ) {
@@ -234,7 +234,7 @@ async fn every_forgery_is_found_or_known_to_be_unprovable() {
     assert!(pieces.len() >= 3 && pieces.iter().all(|piece| piece.sealed));
     let checks = checks(&keys, &heads);
     let mut counted = BTreeMap::new();
-    put_together(temp.path(), &pieces, Hand::Leaves, usize::MAX);
+    put_together(temp.path(), &pieces, SealForgery::Leaves, usize::MAX);
     for (with, against) in &checks {
         assert_eq!(
             finds(temp.path(), against),
@@ -243,13 +243,13 @@ async fn every_forgery_is_found_or_known_to_be_unprovable() {
         );
     }
     for (name, first, forged) in forgeries(&pieces) {
-        for hand in HANDS {
+        for hand in SEAL_FORGERIES {
             put_together(temp.path(), &forged, hand, first);
             // Half a journal without seals shows by itself, and so does a segment that says that
             // there were seals before it.
             let shows =
-                matches!(hand, Hand::StripsRest) && (first > 0 || name.contains(" segment"));
-            let grown = matches!(hand, Hand::Leaves) && only_grows(&pieces, &forged);
+                matches!(hand, SealForgery::StripsRest) && (first > 0 || name.contains(" segment"));
+            let grown = matches!(hand, SealForgery::Leaves) && only_grows(&pieces, &forged);
             let unproven = |with: &str| match with {
                 "nothing" if !shows => Some(Unproven::ChainMadeAnew),
                 "heads" if grown => Some(Unproven::AfterTheLastHead),
@@ -265,7 +265,7 @@ async fn every_forgery_is_found_or_known_to_be_unprovable() {
         }
     }
     for (name, _, forged) in cut(&pieces) {
-        put_together(temp.path(), &forged, Hand::Leaves, usize::MAX);
+        put_together(temp.path(), &forged, SealForgery::Leaves, usize::MAX);
         let unproven = |with: &str| (!with.contains("heads")).then_some(Unproven::EndCutOff);
         tried(temp.path(), &name, &checks, unproven, &mut counted);
     }
@@ -286,7 +286,7 @@ async fn whole_journals_are_not_exchanged_unseen() {
     journal.close().await.unwrap();
     let checks = checks(&keys, &heads(one.path()));
     let mut counted = BTreeMap::new();
-    put_together(one.path(), &older, Hand::Leaves, usize::MAX);
+    put_together(one.path(), &older, SealForgery::Leaves, usize::MAX);
     let unheaded =
         |unproven: Unproven| move |with: &str| (!with.contains("heads")).then_some(unproven);
     tried(
@@ -305,7 +305,7 @@ async fn whole_journals_are_not_exchanged_unseen() {
         &mut counted,
     );
     let without_key = |with: &str| (with == "nothing").then_some(Unproven::AnotherJournal);
-    for other_keys in [Keys::default(), super::forger::keys("x")] {
+    for other_keys in [SealingKeys::default(), super::forger::keys("x")] {
         let other = tempfile::tempdir().unwrap();
         sealed(other.path(), &other_keys).await;
         tried(
@@ -319,10 +319,14 @@ async fn whole_journals_are_not_exchanged_unseen() {
     said("exchanged journals", &counted);
 }
 
-async fn compacted(data: &Path, keys: &Keys, archive: Option<&Path>) -> (Dropped, Head) {
+async fn compacted(
+    data: &Path,
+    keys: &SealingKeys,
+    archive: Option<&Path>,
+) -> (DroppedSegments, Head) {
     let journal = Journal::open_sealed(
         data,
-        Options {
+        JournalOptions {
             segment_bytes: 600,
             ..small()
         },
@@ -356,9 +360,9 @@ async fn a_forged_summary_is_found() {
     let keys = keys("k");
     let (dropped, _) = compacted(temp.path(), &keys, None).await;
     let dir = temp.path().join("journal");
-    let against = Against {
+    let against = VerifyOptions {
         keys: keys.clone(),
-        ..Against::default()
+        ..VerifyOptions::default()
     };
     assert_eq!(finds(temp.path(), &against), None);
     let own = Summary::open(&dir).unwrap().unwrap().header;
@@ -384,17 +388,22 @@ async fn a_forged_summary_is_found() {
             if with_record {
                 // The forger appends the record that vouches for it, in a batch of his.
                 let path = segments(work.path()).pop().unwrap();
-                let mut walk = Walk::begin(work.path()).unwrap();
-                while !matches!(walk.step().unwrap(), Step::End { .. }) {}
-                let group = crate::store::journal::item::Group::of(SEAL, &seal);
-                let part = Part {
+                let mut walk = JournalWalk::begin(work.path()).unwrap();
+                while !matches!(walk.step().unwrap(), WalkStep::End { .. }) {}
+                let group =
+                    crate::store::journal::item::RecordGroup::of(SUMMARY_SEAL_RECORD, &seal);
+                let part = ForgedBatch {
                     payload: group.bytes,
                     count: 1,
                     epoch: 1,
                     synced: walk.head.seq,
                     trailer: Some(vec![0; 40]),
                 };
-                for hand in [Hand::Strips, Hand::Reseals, Hand::Leaves] {
+                for hand in [
+                    SealForgery::Strips,
+                    SealForgery::Reseals,
+                    SealForgery::Leaves,
+                ] {
                     let frame = frame_of(&part, (walk.head.seq, walk.head.hash), hand, true);
                     let sound = fs::read(&path).unwrap();
                     fs::write(&path, [sound.as_slice(), &frame].concat()).unwrap();
@@ -426,28 +435,31 @@ async fn a_forged_end_is_not_written_to() {
         .into_iter()
         .find(|(name, ..)| *name == format!("another epoch {last}"))
         .unwrap();
-    for hand in HANDS {
+    for hand in SEAL_FORGERIES {
         put_together(temp.path(), &forgery.2, hand, last);
         let opened = Journal::open_sealed(temp.path(), small(), keys.clone());
         match hand {
             // What it finds is a journal that nobody ever sealed.
-            Hand::Strips => {
+            SealForgery::Strips => {
                 assert!(
                     finds(
                         temp.path(),
-                        &Against {
+                        &VerifyOptions {
                             keys: keys.clone(),
-                            ..Against::default()
+                            ..VerifyOptions::default()
                         }
                     )
                     .is_none()
                 );
             }
-            Hand::Reseals | Hand::ResealsRest => {
-                assert!(matches!(opened, Err(Error::KeyMissing { .. })), "{hand:?}");
+            SealForgery::Reseals | SealForgery::ResealsRest => {
+                assert!(
+                    matches!(opened, Err(JournalError::KeyMissing { .. })),
+                    "{hand:?}"
+                );
             }
-            Hand::Leaves | Hand::StripsRest => {
-                assert!(matches!(opened, Err(Error::Damaged(_))), "{hand:?}");
+            SealForgery::Leaves | SealForgery::StripsRest => {
+                assert!(matches!(opened, Err(JournalError::Damaged(_))), "{hand:?}");
             }
         }
         drop(opened);

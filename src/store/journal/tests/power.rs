@@ -12,12 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// What a disk writes as a whole.
-const SECTOR: usize = 512;
+const SECTOR_BYTES: usize = 512;
 
 /// A few random numbers, the same for the same seed.
-struct Dice(u64);
+struct PowerRng(u64);
 
-impl Dice {
+impl PowerRng {
     fn roll(&mut self, sides: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -29,11 +29,11 @@ impl Dice {
 }
 
 /// Files, each with what it held when it was last synced.
-type Files = Vec<(File, Vec<u8>)>;
+type SyncedFiles = Vec<(File, Vec<u8>)>;
 
 /// The files of a disk; none once the power is gone.
 #[derive(Clone)]
-struct Disk(Arc<Mutex<Option<Files>>>);
+struct PowerDisk(Arc<Mutex<Option<SyncedFiles>>>);
 
 fn whole(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
@@ -41,7 +41,7 @@ fn whole(file: &File) -> Vec<u8> {
     bytes
 }
 
-impl Disk {
+impl PowerDisk {
     fn new() -> Self {
         Self(Arc::new(Mutex::new(Some(Vec::new()))))
     }
@@ -62,7 +62,7 @@ impl Disk {
 
     /// The power goes: every sector that was written since the last sync is as it was or as it
     /// became.
-    fn lose_power(&self, dice: &mut Dice) {
+    fn lose_power(&self, dice: &mut PowerRng) {
         let files = self.0.lock().take().unwrap();
         // All, none, or each sector by itself.
         let how = dice.roll(3);
@@ -75,10 +75,10 @@ impl Disk {
             };
             let length = left.len();
             left.resize(synced.len().max(written.len()), 0);
-            for at in (0..left.len()).step_by(SECTOR) {
+            for at in (0..left.len()).step_by(SECTOR_BYTES) {
                 let keep = if how == 2 { dice.roll(2) } else { how };
                 let of = if keep == 0 { &synced } else { &written };
-                for byte in at..(at + SECTOR).min(left.len()) {
+                for byte in at..(at + SECTOR_BYTES).min(left.len()) {
                     left[byte] = of.get(byte).copied().unwrap_or_default();
                 }
             }
@@ -99,12 +99,12 @@ impl Disk {
 struct OnDisk {
     file: File,
     number: usize,
-    disk: Disk,
+    disk: PowerDisk,
 }
 
 impl OnDisk {
     /// Does it while there is power.
-    fn powered(&self, act: impl FnOnce(&mut Files) -> io::Result<()>) -> io::Result<()> {
+    fn powered(&self, act: impl FnOnce(&mut SyncedFiles) -> io::Result<()>) -> io::Result<()> {
         self.disk
             .0
             .lock()
@@ -138,7 +138,7 @@ impl Medium for OnDisk {
 fn words(seed: u64, seq: u64) -> Vec<u8> {
     let mut words = format!("{seed} {seq} ").into_bytes();
     words.resize(
-        words.len() + usize::try_from(Dice(seed ^ seq).roll(1500)).unwrap(),
+        words.len() + usize::try_from(PowerRng(seed ^ seq).roll(1500)).unwrap(),
         b'.',
     );
     words
@@ -146,18 +146,18 @@ fn words(seed: u64, seq: u64) -> Vec<u8> {
 
 /// Appends at random until the power goes; gives the last record that was acknowledged, and the
 /// last that was appended.
-async fn until_power_loss(data: &Path, seed: u64, dice: &mut Dice) -> (u64, u64) {
-    let disk = Disk::new();
+async fn until_power_loss(data: &Path, seed: u64, dice: &mut PowerRng) -> (u64, u64) {
+    let disk = PowerDisk::new();
     let on = disk.clone();
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 8192,
         reserve_bytes: 4096,
         gather: Duration::ZERO,
-        ..Options::default()
+        ..JournalOptions::default()
     };
     let journal = Journal::open_on(
         data,
-        (options, Keys::default()),
+        (options, SealingKeys::default()),
         Box::new(move |file| on.medium(file)),
     )
     .unwrap();
@@ -194,7 +194,7 @@ proptest! {
     fn what_is_durable_survives_and_nothing_else_appears(seed in any::<u64>()) {
         let temp = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut dice = Dice(seed);
+        let mut dice = PowerRng(seed);
         for _ in 0..4 {
             let (durable, last) = runtime.block_on(until_power_loss(temp.path(), seed, &mut dice));
             // The next start cuts off what is torn, and what is left is sound.

@@ -3,10 +3,10 @@
 use super::forger::{key, keys};
 use super::*;
 use crate::model::secret::Secret;
-use crate::store::journal::seal::Seal;
+use crate::store::journal::seal::BatchSeal;
 use sha2::{Digest as _, Sha256};
 
-fn finds(data: &Path, against: &Against) -> Option<Problem> {
+fn finds(data: &Path, against: &VerifyOptions) -> Option<JournalDamage> {
     walk::without_pauses(|| check(data, against).unwrap().problem)
 }
 
@@ -15,41 +15,45 @@ fn finds(data: &Path, against: &Against) -> Option<Problem> {
 fn a_seal_is_good_for_one_thing() {
     let (keys, digest) = (keys("k"), [7; 32]);
     let own = keys.current.clone().unwrap();
-    let seal = Seal {
+    let seal = BatchSeal {
         key: own.id(),
         mac: own.seal(&digest),
         digest,
     };
-    assert_eq!(keys.judge(&seal), seal::Judged::Good);
+    assert_eq!(keys.verify_seal(&seal), seal::SealVerdict::Good);
     for wrong in [
-        Seal {
+        BatchSeal {
             digest: [8; 32],
             ..seal
         },
-        Seal {
+        BatchSeal {
             mac: own.seal_head(std::str::from_utf8(&digest).unwrap()),
             ..seal
         },
-        Seal {
+        BatchSeal {
             mac: key("x").seal(&digest),
             ..seal
         },
     ] {
-        assert_eq!(keys.judge(&wrong), seal::Judged::Forged);
+        assert_eq!(keys.verify_seal(&wrong), seal::SealVerdict::Forged);
     }
     assert_eq!(
-        keys.judge(&Seal {
+        keys.verify_seal(&BatchSeal {
             key: key("x").id(),
             ..seal
         }),
-        seal::Judged::Unknown
+        seal::SealVerdict::Unknown
     );
-    assert!(Key::new(&Secret::new("k".repeat(31))).is_err());
+    assert!(SealingKey::new(&Secret::new("k".repeat(31))).is_err());
     assert_ne!(
         key("k").id(),
-        Key::new(&Secret::new("k".repeat(33))).unwrap().id()
+        SealingKey::new(&Secret::new("k".repeat(33))).unwrap().id()
     );
-    let long = |last: &str| Key::new(&Secret::new("k".repeat(100) + last)).unwrap().id();
+    let long = |last: &str| {
+        SealingKey::new(&Secret::new("k".repeat(100) + last))
+            .unwrap()
+            .id()
+    };
     assert_ne!(long("a"), long("b"), "all of a long key counts");
     assert_eq!(own.id().to_string().parse(), Ok(own.id()));
     assert_eq!(format!("{keys:?}"), format!("Keys({})", own.id()));
@@ -58,7 +62,7 @@ fn a_seal_is_good_for_one_thing() {
 // The bytes of a seal are those of RFC 2104 and FIPS 180, whatever program computes them.
 #[test]
 fn seals_are_plain_hmac() {
-    let own = Key::new(&Secret::new("0123456789abcdef0123456789abcdef".to_owned())).unwrap();
+    let own = SealingKey::new(&Secret::new("0123456789abcdef0123456789abcdef".to_owned())).unwrap();
     let mut block =
         *b"0123456789abcdef0123456789abcdef\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let padded = |block: &[u8; 64], pad: u8| block.map(|byte| byte ^ pad);
@@ -87,26 +91,27 @@ async fn keys_are_rotated_lost_and_given_up() {
     let data = temp.path();
     let (a, b) = (key("a"), key("b"));
     written(data, small(), 2, 1).await;
-    let of = |current: Option<&Key>, previous: &[&Key], lost: &[KeyId]| Keys {
+    let of = |current: Option<&SealingKey>, previous: &[&SealingKey], lost: &[KeyId]| SealingKeys {
         current: current.cloned(),
         previous: previous.iter().map(|key| (*key).clone()).collect(),
         lost: lost.to_vec(),
     };
-    let run = async |keys: Keys| {
+    let run = async |keys: SealingKeys| {
         let journal = Journal::open_sealed(data, small(), keys)?;
         journal.record(entry(1)).unwrap();
         journal.close().await
     };
-    let stretches = |keys: Keys| {
+    let stretches = |keys: SealingKeys| {
         let report = check(
             data,
-            &Against {
+            &VerifyOptions {
                 keys,
-                ..Against::default()
+                ..VerifyOptions::default()
             },
         )
         .unwrap();
-        let named = |stretch: &Stretch| (stretch.key, stretch.first, stretch.last, stretch.checked);
+        let named =
+            |stretch: &SealedStretch| (stretch.key, stretch.first, stretch.last, stretch.checked);
         (
             report.problem.map(|problem| problem.what),
             report.stretches.iter().map(named).collect::<Vec<_>>(),
@@ -127,14 +132,14 @@ async fn keys_are_rotated_lost_and_given_up() {
         (None, vec![(None, 1, 2, false), (Some(a.id()), 3, 4, true)])
     );
     for wrong in [
-        Keys::default(),
+        SealingKeys::default(),
         of(Some(&b), &[], &[]),
         of(None, &[&b], &[]),
         of(None, &[], &[a.id()]),
     ] {
         let error = run(wrong).await.unwrap_err();
         assert!(
-            matches!(error, Error::KeyMissing { key, .. } if key == a.id()),
+            matches!(error, JournalError::KeyMissing { key, .. } if key == a.id()),
             "{error}"
         );
     }
@@ -172,7 +177,7 @@ async fn keys_are_rotated_lost_and_given_up() {
     assert_eq!(
         (record.kind, &words["key"], &words["previous"]),
         (
-            REKEYED,
+            REKEYED_RECORD,
             &json!(b.id().to_string()),
             &json!(a.id().to_string())
         )
@@ -200,30 +205,30 @@ async fn keys_are_rotated_lost_and_given_up() {
 async fn a_key_that_comes_back_seals_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let (data, [a, b, c]) = (temp.path(), ["a", "b", "c"].map(key));
-    let run = async |current: Option<&Key>| {
+    let run = async |current: Option<&SealingKey>| {
         let previous = vec![a.clone(), b.clone(), c.clone()];
-        let keys = Keys {
+        let keys = SealingKeys {
             current: current.cloned(),
             previous,
-            ..Keys::default()
+            ..SealingKeys::default()
         };
         let journal = Journal::open_sealed(data, small(), keys.clone())?;
         journal.record(entry(1)).unwrap();
         journal.close().await?;
         let report = check(
             data,
-            &Against {
+            &VerifyOptions {
                 keys,
-                ..Against::default()
+                ..VerifyOptions::default()
             },
         )
         .unwrap();
         assert_eq!(report.problem, None);
-        Ok::<(), Error>(())
+        Ok::<(), JournalError>(())
     };
     run(Some(&a)).await.unwrap();
     run(Some(&b)).await.unwrap();
-    let replaced = async |key: &Key| matches!(run(Some(key)).await, Err(Error::KeyReplaced { key: told }) if told == key.id());
+    let replaced = async |key: &SealingKey| matches!(run(Some(key)).await, Err(JournalError::KeyReplaced { key: told }) if told == key.id());
     assert!(replaced(&a).await, "after another");
     run(None).await.unwrap();
     assert!(replaced(&a).await && replaced(&b).await, "after none");
@@ -239,7 +244,7 @@ async fn a_journal_that_was_never_sealed_goes_on_sealed() {
         (1, small()),
         (
             6,
-            Options {
+            JournalOptions {
                 segment_bytes: 1000,
                 ..small()
             },
@@ -253,7 +258,7 @@ async fn a_journal_that_was_never_sealed_goes_on_sealed() {
             let journal = Journal::open_sealed(temp.path(), options, keys.clone()).unwrap();
             journal.record(entry(1)).unwrap();
             let head = journal.close().await.unwrap();
-            let against = Against {
+            let against = VerifyOptions {
                 keys: keys.clone(),
                 expected: Some(head),
                 heads: vec![before],
@@ -282,9 +287,9 @@ async fn a_journal_that_was_never_sealed_goes_on_sealed() {
         assert_eq!(
             finds(
                 temp.path(),
-                &Against {
+                &VerifyOptions {
                     keys,
-                    ..Against::default()
+                    ..VerifyOptions::default()
                 }
             ),
             None
@@ -298,7 +303,7 @@ async fn a_journal_that_was_never_sealed_goes_on_sealed() {
 async fn sealed_batches_are_torn_and_flipped_like_others() {
     let temp = tempfile::tempdir().unwrap();
     let keys = keys("k");
-    let options = Options {
+    let options = JournalOptions {
         segment_bytes: 1 << 20,
         ..small()
     };
@@ -321,7 +326,7 @@ async fn sealed_batches_are_torn_and_flipped_like_others() {
         bytes[at] ^= 1 << (at % 8);
         fs::write(&segment, bytes).unwrap();
         assert!(
-            finds(temp.path(), &Against::default()).is_some(),
+            finds(temp.path(), &VerifyOptions::default()).is_some(),
             "byte {at}"
         );
         cases += 1;
@@ -330,9 +335,9 @@ async fn sealed_batches_are_torn_and_flipped_like_others() {
         fs::write(&segment, &sound[..length]).unwrap();
         let report = check(
             temp.path(),
-            &Against {
+            &VerifyOptions {
                 keys: keys.clone(),
-                ..Against::default()
+                ..VerifyOptions::default()
             },
         )
         .unwrap();

@@ -9,20 +9,20 @@ use crate::model::clock::Clock;
 )]
 #[tokio::test]
 async fn a_hundred_thousand_entries_stream() {
-    const RECORDS: u64 = 100_000;
+    const RECORD_COUNT: u64 = 100_000;
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(
         temp.path(),
-        Options {
+        JournalOptions {
             segment_bytes: 16 << 20,
-            ..Options::default()
+            ..JournalOptions::default()
         },
     )
     .unwrap();
     let sample = entry(1);
     let mut spent = Duration::ZERO;
     let start = Clock.steady();
-    for n in 1..=RECORDS {
+    for n in 1..=RECORD_COUNT {
         let next = Entry {
             request_id: n.to_string(),
             ..sample.clone()
@@ -40,7 +40,7 @@ async fn a_hundred_thousand_entries_stream() {
     let wrote = Clock.steady().saturating_sub(start);
     let start = Clock.steady();
     let mut next = 1;
-    for record in Reader::open(temp.path()).unwrap() {
+    for record in JournalReader::open(temp.path()).unwrap() {
         let record = record.unwrap();
         assert_eq!(record.seq, next);
         if next % 1000 == 0 {
@@ -52,16 +52,16 @@ async fn a_hundred_thousand_entries_stream() {
         next += 1;
     }
     let took = Clock.steady().saturating_sub(start);
-    assert_eq!(next, RECORDS + 1);
+    assert_eq!(next, RECORD_COUNT + 1);
     let start = Clock.steady();
     let report = verify(temp.path(), Some(head)).unwrap();
-    assert_eq!((report.problem, report.records), (None, RECORDS));
+    assert_eq!((report.problem, report.records), (None, RECORD_COUNT));
     assert!(report.segments >= 4);
-    let nanoseconds = u64::try_from(spent.as_nanos()).unwrap() / RECORDS;
+    let nanoseconds = u64::try_from(spent.as_nanos()).unwrap() / RECORD_COUNT;
     eprintln!(
         "{nanoseconds} ns per record, {} bytes per entry, {} batches, {} syncs of {:?}; \
          wrote in {wrote:?}, read in {took:?}, verified in {:?}",
-        report.bytes / RECORDS,
+        report.bytes / RECORD_COUNT,
         health.batches,
         health.syncs,
         health.sync_time / u32::try_from(health.syncs).unwrap(),

@@ -2,27 +2,27 @@
 
 use super::*;
 
-const ANSWERED: &[&str] = &["awaiting_input", "completed", "failed", "not_sent"];
-const EXCHANGED: &[&str] = &[
+const AFTER_ANSWER: &[&str] = &["awaiting_input", "completed", "failed", "not_sent"];
+const AFTER_EXCHANGE: &[&str] = &[
     "awaiting_input",
     "completed",
     "failed",
     "not_sent",
     "unknown",
 ];
-const ENDED: &[&str] = &["completed", "failed", "not_sent", "abandoned"];
+const END_STATES: &[&str] = &["completed", "failed", "not_sent", "abandoned"];
 
 /// All arrows there are: whatever is not here is refused.
-const ARROWS: &[(&str, &str, &[&str])] = &[
-    ("dispatching", "exchange", EXCHANGED),
-    ("dispatching", "late", EXCHANGED),
+const ALLOWED_TRANSITIONS: &[(&str, &str, &[&str])] = &[
+    ("dispatching", "exchange", AFTER_EXCHANGE),
+    ("dispatching", "late", AFTER_EXCHANGE),
     ("dispatching", "restart", &["not_sent", "unknown"]),
-    ("unknown", "exchange", ANSWERED),
-    ("unknown", "late", ANSWERED),
-    ("unknown", "upstream_key", ANSWERED),
+    ("unknown", "exchange", AFTER_ANSWER),
+    ("unknown", "late", AFTER_ANSWER),
+    ("unknown", "upstream_key", AFTER_ANSWER),
     ("unknown", "probe", &["completed", "not_sent"]),
-    ("unknown", "operator", ENDED),
-    ("awaiting_input", "operator", ENDED),
+    ("unknown", "operator", END_STATES),
+    ("awaiting_input", "operator", END_STATES),
 ];
 
 fn words() -> Vec<(&'static str, Evidence)> {
@@ -45,27 +45,27 @@ fn every_arrow_has_its_evidence_and_no_other_is_taken() {
             for to in phases() {
                 let mut view = after(&call, from.clone());
                 let before = view.clone();
-                let phase = to.unwrap_or(Phase::Dispatching);
+                let phase = to.unwrap_or(ClaimPhase::Dispatching);
                 let (start, end) = (before.claim.as_ref().unwrap().phase.word(), phase.word());
-                let expected = ARROWS
+                let expected = ALLOWED_TRANSITIONS
                     .iter()
                     .any(|arrow| arrow.0 == start && arrow.1 == word && arrow.2.contains(&end));
                 let settle = Settle {
                     evidence: evidence.clone(),
                     ..settle(&call, phase.clone())
                 };
-                let decided = run(&mut view, &Command::Settle(settle), START + 5);
+                let decided = run(&mut view, &StoreCommand::Settle(settle), START_MS + 5);
                 assert_eq!(decided.is_ok(), expected, "{start} to {end} by {word}");
                 if expected {
                     let claim = view.claim.unwrap();
                     assert_eq!(
                         (claim.phase, claim.changed),
-                        (phase, START + 5),
+                        (phase, START_MS + 5),
                         "{start} to {end} by {word}"
                     );
                     taken += 1;
                 } else {
-                    assert_eq!(decided.unwrap_err(), Refused::Settled);
+                    assert_eq!(decided.unwrap_err(), CommandRefusal::Settled);
                     assert_eq!(view, before, "a refusal changes nothing");
                 }
             }
@@ -73,7 +73,10 @@ fn every_arrow_has_its_evidence_and_no_other_is_taken() {
     }
     assert_eq!(
         taken,
-        ARROWS.iter().map(|arrow| arrow.2.len()).sum::<usize>(),
+        ALLOWED_TRANSITIONS
+            .iter()
+            .map(|arrow| arrow.2.len())
+            .sum::<usize>(),
         "an arrow of the table was not seen"
     );
 }
@@ -89,26 +92,26 @@ fn what_becomes_of_a_reservation_depends_on_what_became_of_the_call() {
         },
         ..intent("key", 1)
     };
-    let failed = |again| Phase::Failed {
+    let failed = |again| ClaimPhase::Failed {
         answer: None,
         again,
     };
-    let asked = Phase::AwaitingInput {
+    let asked = ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("?"),
     };
     for (phase, cost, expected) in [
-        (Phase::Completed(result("paid")), None, (7, 1)),
-        (Phase::Completed(result("paid")), Some(3), (3, 1)),
-        (Phase::Completed(result("paid")), Some(9), (9, 1)),
-        (Phase::NotSent, Some(3), (0, 0)),
+        (ClaimPhase::Completed(result("paid")), None, (7, 1)),
+        (ClaimPhase::Completed(result("paid")), Some(3), (3, 1)),
+        (ClaimPhase::Completed(result("paid")), Some(9), (9, 1)),
+        (ClaimPhase::NotSent, Some(3), (0, 0)),
         (failed(false), None, (0, 0)),
         (failed(true), None, (0, 0)),
         (unknown(), Some(3), (7, 1)),
         (asked, None, (7, 1)),
     ] {
         let mut view = after(&call, None);
-        let counted = |view: &View| {
+        let counted = |view: &StoreView| {
             let task = view.task.as_ref().unwrap();
             assert_eq!(task.calls, task.tools["bank__pay"].calls);
             assert_eq!(task.steps, 1, "a step was taken, whatever became of it");
@@ -118,25 +121,25 @@ fn what_becomes_of_a_reservation_depends_on_what_became_of_the_call() {
         let word = phase.word();
         run(
             &mut view,
-            &Command::Settle(Settle {
+            &StoreCommand::Settle(Settle {
                 cost,
                 ..settle(&call, phase)
             }),
-            START,
+            START_MS,
         )
         .unwrap();
         assert_eq!(counted(&view), expected, "{word} with {cost:?}");
     }
     // Abandoned: it may have run, so it is paid.
-    let mut view = after(&call, Some(Phase::Abandoned));
+    let mut view = after(&call, Some(ClaimPhase::Abandoned));
     assert_eq!(view.task.as_ref().unwrap().cost, 7);
     assert_eq!(
         run(
             &mut view,
-            &Command::Settle(settle(&call, Phase::NotSent)),
-            START
+            &StoreCommand::Settle(settle(&call, ClaimPhase::NotSent)),
+            START_MS
         ),
-        Err(Refused::Settled),
+        Err(CommandRefusal::Settled),
         "an end is an end"
     );
 }
@@ -149,9 +152,9 @@ fn an_unknown_outcome_counts_as_a_failure_once() {
     let late = Settle {
         evidence: Evidence::Late,
         failed: true,
-        ..settle(&call, Phase::Completed(result("isError")))
+        ..settle(&call, ClaimPhase::Completed(result("isError")))
     };
-    run(&mut view, &Command::Settle(late), START).unwrap();
+    run(&mut view, &StoreCommand::Settle(late), START_MS).unwrap();
     assert_eq!(view.task.unwrap().failures, 1);
 }
 
@@ -161,31 +164,35 @@ fn only_the_call_that_holds_a_claim_settles_it() {
     let mut view = after(&call, None);
     let other = Settle {
         action: ActionId::generate(),
-        ..settle(&call, Phase::NotSent)
+        ..settle(&call, ClaimPhase::NotSent)
     };
     assert_eq!(
-        run(&mut view, &Command::Settle(other.clone()), START),
-        Err(Refused::Settled)
+        run(&mut view, &StoreCommand::Settle(other.clone()), START_MS),
+        Err(CommandRefusal::Settled)
     );
     assert_eq!(
-        decide(&Command::Settle(other), &View::default(), START),
-        Err(Refused::Settled)
+        decide(
+            &StoreCommand::Settle(other),
+            &StoreView::default(),
+            START_MS
+        ),
+        Err(CommandRefusal::Settled)
     );
     // 004-17: whichever agent holds the fence by now, what an older call says of itself is the
     // truth.
-    let mut newer = View {
+    let mut newer = StoreView {
         claim: None,
         ..view.clone()
     };
-    begin(&mut newer, &intent("other", 2), START).unwrap();
-    let mut late = View {
+    begin(&mut newer, &intent("other", 2), START_MS).unwrap();
+    let mut late = StoreView {
         claim: view.claim,
         ..newer
     };
     run(
         &mut late,
-        &Command::Settle(settle(&call, Phase::Completed(result("paid")))),
-        START,
+        &StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid")))),
+        START_MS,
     )
     .unwrap();
     assert_eq!(late.session.unwrap().token, 2);

@@ -1,6 +1,6 @@
 //! SEMANTICS §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93.
 
-use super::super::budget::{Dimension, HISTORY, Rate, Seen};
+use super::super::budget::{Dimension, MAX_SEEN_CALLS, Rate, SeenCall};
 use super::super::command::{Reserve, Spend};
 use super::*;
 
@@ -11,16 +11,16 @@ fn price(tool: &str, cost: u64) -> Price {
     }
 }
 
-fn reserve(limits: &Limits, tool: &str, cost: u64) -> Command {
-    Command::Reserve(Reserve {
+fn reserve(limits: &BudgetLimits, tool: &str, cost: u64) -> StoreCommand {
+    StoreCommand::Reserve(Reserve {
         task: named("task"),
         limits: limits.clone(),
         price: price(tool, cost),
     })
 }
 
-fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> Command {
-    Command::Spend(Spend {
+fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> StoreCommand {
+    StoreCommand::Spend(Spend {
         task: named("task"),
         tool: ToolName::new(tool),
         charge,
@@ -30,24 +30,29 @@ fn spend(tool: &str, charge: Option<(u64, Charge)>, failed: bool) -> Command {
 }
 
 /// Which dimension one more call of `bank__pay` at a cost of 2 exceeds.
-fn exceeded(limits: &Limits, view: &View, now: Millis) -> Option<Dimension> {
+fn exceeded(limits: &BudgetLimits, view: &StoreView, now: Millis) -> Option<Dimension> {
     match decide(&reserve(limits, "bank__pay", 2), view, now) {
         Ok(_) => None,
-        Err(Refused::Budget(exceeded)) => Some(exceeded.dimension),
+        Err(CommandRefusal::Budget(exceeded)) => Some(exceeded.dimension),
         Err(other) => panic!("{other:?}"),
     }
 }
 
 /// A task an hour old: two calls of `bank__pay` at 2 each, one of `bank__see`, one failure.
-fn used() -> View {
-    let mut view = View::default();
+fn used() -> StoreView {
+    let mut view = StoreView::default();
     for tool in ["bank__pay", "bank__pay", "bank__see"] {
-        run(&mut view, &reserve(&Limits::default(), tool, 2), START).unwrap();
+        run(
+            &mut view,
+            &reserve(&BudgetLimits::default(), tool, 2),
+            START_MS,
+        )
+        .unwrap();
     }
     run(
         &mut view,
         &spend("bank__see", Some((2, Charge::Release)), true),
-        START,
+        START_MS,
     )
     .unwrap();
     view
@@ -55,72 +60,72 @@ fn used() -> View {
 
 #[test]
 fn one_more_passes_up_to_each_limit_and_none_beyond() {
-    let none = Limits::default();
-    let now = START + HOUR;
+    let none = BudgetLimits::default();
+    let now = START_MS + HOUR_MS;
     // Steps were taken by the released call, too; calls were not.
     for (dimension, enough, short) in [
         (
             Dimension::Steps,
-            Limits {
+            BudgetLimits {
                 steps: Some(4),
                 ..none.clone()
             },
-            Limits {
+            BudgetLimits {
                 steps: Some(3),
                 ..none.clone()
             },
         ),
         (
             Dimension::ToolCalls,
-            Limits {
+            BudgetLimits {
                 tool_calls: Some(3),
                 ..none.clone()
             },
-            Limits {
+            BudgetLimits {
                 tool_calls: Some(2),
                 ..none.clone()
             },
         ),
         (
             Dimension::Cost,
-            Limits {
+            BudgetLimits {
                 cost: Some(6),
                 ..none.clone()
             },
-            Limits {
+            BudgetLimits {
                 cost: Some(5),
                 ..none.clone()
             },
         ),
         (
             Dimension::Duration,
-            Limits {
-                duration: Some(HOUR + 1),
+            BudgetLimits {
+                duration: Some(HOUR_MS + 1),
                 ..none.clone()
             },
-            Limits {
-                duration: Some(HOUR),
+            BudgetLimits {
+                duration: Some(HOUR_MS),
                 ..none.clone()
             },
         ),
         (
             Dimension::Failures,
-            Limits {
+            BudgetLimits {
                 failures: Some(2),
                 ..none.clone()
             },
-            Limits {
+            BudgetLimits {
                 failures: Some(1),
                 ..none.clone()
             },
         ),
         (
             Dimension::CallsPerTool,
-            Limits {
+            BudgetLimits {
                 calls_per_tool: Some(3),
                 ..none.clone()
             },
-            Limits {
+            BudgetLimits {
                 calls_per_tool: Some(2),
                 ..none.clone()
             },
@@ -134,7 +139,7 @@ fn one_more_passes_up_to_each_limit_and_none_beyond() {
 #[test]
 fn dimensions_are_asked_in_the_order_of_the_gate() {
     let view = used();
-    let mut limits = Limits {
+    let mut limits = BudgetLimits {
         steps: Some(0),
         tool_calls: Some(0),
         cost: Some(0),
@@ -144,11 +149,12 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
         calls_per_tool: Some(0),
         rate: Some(Rate {
             calls: 1,
-            per: 10 * HOUR,
+            per: 10 * HOUR_MS,
         }),
     };
-    let mut now = START;
-    let mut next = |limits: &Limits| exceeded(limits, &view, std::mem::replace(&mut now, START));
+    let mut now = START_MS;
+    let mut next =
+        |limits: &BudgetLimits| exceeded(limits, &view, std::mem::replace(&mut now, START_MS));
     assert_eq!(next(&limits), Some(Dimension::Steps));
     limits.steps = None;
     assert_eq!(next(&limits), Some(Dimension::ToolCalls));
@@ -173,11 +179,11 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
 /// 003-92: failures in a row are counted anew after a success, and after nothing else.
 #[test]
 fn a_success_ends_a_row_of_failures() {
-    let limits = Limits {
+    let limits = BudgetLimits {
         failures_in_a_row: Some(2),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let refused = Seen {
+    let refused = SeenCall {
         call: 1,
         outcome: 1,
         refused: true,
@@ -188,7 +194,7 @@ fn a_success_ends_a_row_of_failures() {
             ToolName::new("bank__see"),
             Some((0, Charge::Settle(0))),
         );
-        Command::Spend(Spend {
+        StoreCommand::Spend(Spend {
             task,
             tool,
             charge,
@@ -196,8 +202,8 @@ fn a_success_ends_a_row_of_failures() {
             seen,
         })
     };
-    let done = || Phase::Completed(result("paid"));
-    let settled = |phase: Phase, failed, evidence| {
+    let done = || ClaimPhase::Completed(result("paid"));
+    let settled = |phase: ClaimPhase, failed, evidence| {
         let call = intent("a", 1);
         let settle = Settle {
             evidence,
@@ -230,7 +236,7 @@ fn a_success_ends_a_row_of_failures() {
         ),
         (
             "not sent",
-            Err(settled(Phase::NotSent, true, Evidence::Exchange)),
+            Err(settled(ClaimPhase::NotSent, true, Evidence::Exchange)),
             Some(Dimension::FailuresInARow),
         ),
         (
@@ -239,35 +245,35 @@ fn a_success_ends_a_row_of_failures() {
             Some(Dimension::FailuresInARow),
         ),
     ] {
-        let mut view = View::default();
-        run(&mut view, &spent(true, None), START).unwrap();
-        assert_eq!(exceeded(&limits, &view, START), None);
-        run(&mut view, &spent(true, None), START).unwrap();
+        let mut view = StoreView::default();
+        run(&mut view, &spent(true, None), START_MS).unwrap();
+        assert_eq!(exceeded(&limits, &view, START_MS), None);
+        run(&mut view, &spent(true, None), START_MS).unwrap();
         assert_eq!(
-            exceeded(&limits, &view, START),
+            exceeded(&limits, &view, START_MS),
             Some(Dimension::FailuresInARow)
         );
         match then {
-            Ok(spent) => drop(run(&mut view, &spent, START).unwrap()),
+            Ok(spent) => drop(run(&mut view, &spent, START_MS).unwrap()),
             Err((call, settle)) => {
-                begin(&mut view, &call, START).unwrap();
-                run(&mut view, &Command::Settle(settle), START).unwrap();
+                begin(&mut view, &call, START_MS).unwrap();
+                run(&mut view, &StoreCommand::Settle(settle), START_MS).unwrap();
             }
         }
-        assert_eq!(exceeded(&limits, &view, START), expected, "{what}");
+        assert_eq!(exceeded(&limits, &view, START_MS), expected, "{what}");
     }
     // A late answer to what was unknown says nothing of now.
     let call = intent("a", 1);
     let mut view = after(&call, Some(unknown()));
-    run(&mut view, &spent(true, None), START).unwrap();
+    run(&mut view, &spent(true, None), START_MS).unwrap();
     let late = Settle {
         evidence: Evidence::Late,
         failed: true,
         ..settle(&call, done())
     };
-    run(&mut view, &Command::Settle(late), START).unwrap();
+    run(&mut view, &StoreCommand::Settle(late), START_MS).unwrap();
     assert_eq!(
-        exceeded(&limits, &view, START),
+        exceeded(&limits, &view, START_MS),
         Some(Dimension::FailuresInARow)
     );
 }
@@ -275,21 +281,23 @@ fn a_success_ends_a_row_of_failures() {
 /// 003-88: what is left in all dimensions stands in the refusal.
 #[test]
 fn a_refusal_says_what_is_left() {
-    let limits = Limits {
+    let limits = BudgetLimits {
         tool_calls: Some(2),
         cost: Some(10),
-        duration: Some(2 * HOUR),
-        ..Limits::default()
+        duration: Some(2 * HOUR_MS),
+        ..BudgetLimits::default()
     };
-    let Err(Refused::Budget(exceeded)) =
-        decide(&reserve(&limits, "bank__pay", 2), &used(), START + HOUR)
-    else {
+    let Err(CommandRefusal::Budget(exceeded)) = decide(
+        &reserve(&limits, "bank__pay", 2),
+        &used(),
+        START_MS + HOUR_MS,
+    ) else {
         panic!("it passed")
     };
     let left = exceeded.remaining;
     assert_eq!(
         (left.tool_calls, left.cost, left.duration),
-        (Some(0), Some(6), Some(HOUR))
+        (Some(0), Some(6), Some(HOUR_MS))
     );
     assert_eq!(
         (
@@ -305,38 +313,46 @@ fn a_refusal_says_what_is_left() {
 #[test]
 fn a_rate_lets_a_burst_through_and_then_one_after_another() {
     // Not a divisor of a minute: rounding never lets more through than it says.
-    let limits = Limits {
+    let limits = BudgetLimits {
         rate: Some(Rate {
             calls: 7,
             per: 60_000,
         }),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let mut view = View::default();
-    let passed = |view: &mut View, now| run(view, &reserve(&limits, "bank__pay", 0), now).is_ok();
+    let mut view = StoreView::default();
+    let passed =
+        |view: &mut StoreView, now| run(view, &reserve(&limits, "bank__pay", 0), now).is_ok();
     assert_eq!(
-        (0..20).filter(|_| passed(&mut view, START)).count(),
+        (0..20).filter(|_| passed(&mut view, START_MS)).count(),
         7,
         "the burst"
     );
-    let Err(Refused::Budget(exceeded)) =
-        decide(&reserve(&limits, "bank__pay", 0), &view, START + 1)
+    let Err(CommandRefusal::Budget(exceeded)) =
+        decide(&reserve(&limits, "bank__pay", 0), &view, START_MS + 1)
     else {
         panic!("it passed")
     };
     let wait = exceeded.after.unwrap();
     assert_eq!((exceeded.dimension, wait), (Dimension::Rate, 8572 - 1));
-    assert!(!passed(&mut view, START + wait), "a millisecond early");
-    assert!(passed(&mut view, START + 1 + wait), "as it said");
+    assert!(!passed(&mut view, START_MS + wait), "a millisecond early");
+    assert!(passed(&mut view, START_MS + 1 + wait), "as it said");
     let minute = (1..=60_000)
-        .filter(|ms| passed(&mut view, START + 8572 + ms))
+        .filter(|ms| passed(&mut view, START_MS + 8572 + ms))
         .count();
     assert!(minute <= 7, "{minute} in a minute that follows a burst");
     // Another tool has its own rate, and a pause gives the burst back, no more.
-    assert!(run(&mut view, &reserve(&limits, "bank__see", 0), START + 8572).is_ok());
+    assert!(
+        run(
+            &mut view,
+            &reserve(&limits, "bank__see", 0),
+            START_MS + 8572
+        )
+        .is_ok()
+    );
     assert_eq!(
         (0..20)
-            .filter(|_| passed(&mut view, START + 24 * HOUR))
+            .filter(|_| passed(&mut view, START_MS + 24 * HOUR_MS))
             .count(),
         7
     );
@@ -344,15 +360,15 @@ fn a_rate_lets_a_burst_through_and_then_one_after_another() {
 
 #[test]
 fn the_most_extreme_limits_neither_overflow_nor_let_all_through() {
-    let most = Limits {
+    let most = BudgetLimits {
         rate: Some(Rate {
             calls: u64::MAX,
             per: 1,
         }),
         cost: Some(u64::MAX),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let mut view = View::default();
+    let mut view = StoreView::default();
     for _ in 0..3 {
         run(
             &mut view,
@@ -362,13 +378,13 @@ fn the_most_extreme_limits_neither_overflow_nor_let_all_through() {
         .ok();
     }
     assert_eq!(view.task.unwrap().calls, 2);
-    let never = Limits {
+    let never = BudgetLimits {
         rate: Some(Rate { calls: 0, per: 0 }),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let mut view = View::default();
-    run(&mut view, &reserve(&never, "bank__pay", 0), START).unwrap();
-    assert_eq!(exceeded(&never, &view, START), Some(Dimension::Rate));
+    let mut view = StoreView::default();
+    run(&mut view, &reserve(&never, "bank__pay", 0), START_MS).unwrap();
+    assert_eq!(exceeded(&never, &view, START_MS), Some(Dimension::Rate));
     run(
         &mut view,
         &spend(
@@ -376,19 +392,19 @@ fn the_most_extreme_limits_neither_overflow_nor_let_all_through() {
             Some((u64::MAX, Charge::Settle(u64::MAX))),
             true,
         ),
-        START,
+        START_MS,
     )
     .unwrap();
     run(
         &mut view,
         &spend("bank__pay", Some((9, Charge::Release)), true),
-        START,
+        START_MS,
     )
     .unwrap();
     run(
         &mut view,
         &spend("bank__pay", Some((9, Charge::Release)), true),
-        START,
+        START_MS,
     )
     .unwrap();
     assert_eq!(view.task.unwrap().calls, 0);
@@ -398,13 +414,20 @@ fn the_most_extreme_limits_neither_overflow_nor_let_all_through() {
 /// counted.
 #[test]
 fn tools_beyond_the_bound_share_one_count() {
-    let limits = Limits {
+    let limits = BudgetLimits {
         calls_per_tool: Some(1),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let mut view = View::default();
+    let mut view = StoreView::default();
     let passed = (0..1000)
-        .filter(|n| run(&mut view, &reserve(&limits, &format!("s__t{n}"), 0), START).is_ok())
+        .filter(|n| {
+            run(
+                &mut view,
+                &reserve(&limits, &format!("s__t{n}"), 0),
+                START_MS,
+            )
+            .is_ok()
+        })
         .count();
     let task = view.task.as_ref().unwrap();
     assert_eq!((passed, task.tools.len()), (257, 257));
@@ -413,16 +436,16 @@ fn tools_beyond_the_bound_share_one_count() {
     run(
         &mut view,
         &spend("s__t256", Some((0, Charge::Release)), false),
-        START,
+        START_MS,
     )
     .unwrap();
-    assert_eq!(exceeded(&limits, &view, START), None);
+    assert_eq!(exceeded(&limits, &view, START_MS), None);
 }
 
 #[test]
 fn a_task_remembers_its_last_calls() {
-    let mut view = View::default();
-    let seen = |n| Seen {
+    let mut view = StoreView::default();
+    let seen = |n| SeenCall {
         call: n,
         outcome: 0,
         refused: true,
@@ -435,47 +458,49 @@ fn a_task_remembers_its_last_calls() {
             failed: false,
             seen: Some(seen(n)),
         };
-        run(&mut view, &Command::Spend(spend), START + n).unwrap();
+        run(&mut view, &StoreCommand::Spend(spend), START_MS + n).unwrap();
     }
     let task = view.task.unwrap();
     assert_eq!(
         task.history,
-        (100 - HISTORY as u64..100).map(seen).collect::<Vec<_>>()
+        (100 - MAX_SEEN_CALLS as u64..100)
+            .map(seen)
+            .collect::<Vec<_>>()
     );
     assert_eq!(
         (task.began, task.last, task.steps, task.calls),
-        (START, START + 99, 0, 0)
+        (START_MS, START_MS + 99, 0, 0)
     );
 }
 
 /// Where nothing is enforced, calls are counted at their pace and always fit.
 #[test]
 fn what_is_only_counted_keeps_its_pace() {
-    let rate = Limits {
+    let rate = BudgetLimits {
         rate: Some(Rate {
             calls: 2,
             per: 60_000,
         }),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
-    let limits = Limits {
+    let limits = BudgetLimits {
         steps: Some(1),
         ..rate.clone()
     };
-    let mut view = View::default();
+    let mut view = StoreView::default();
     for _ in 0..5 {
         run(
             &mut view,
             &reserve(&limits.only_counted(), "bank__pay", 2),
-            START,
+            START_MS,
         )
         .unwrap();
     }
-    assert_eq!(exceeded(&limits, &view, START), Some(Dimension::Steps));
+    assert_eq!(exceeded(&limits, &view, START_MS), Some(Dimension::Steps));
     // Five calls at half a minute each, two of them at once.
     assert_eq!(
-        exceeded(&rate, &view, START + 119_999),
+        exceeded(&rate, &view, START_MS + 119_999),
         Some(Dimension::Rate)
     );
-    assert_eq!(exceeded(&rate, &view, START + 120_000), None);
+    assert_eq!(exceeded(&rate, &view, START_MS + 120_000), None);
 }

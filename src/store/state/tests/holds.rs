@@ -1,43 +1,47 @@
 //! Held calls: who may decide, for how long, and that what was allowed runs once (SEMANTICS §7).
 
-use super::super::command::{Ask, Decide};
-use super::super::hold::{GRACE, Phase as Held, stand};
+use super::super::command::{Decide, HoldRequest};
+use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// For how long scenarios let operators decide, and the call run after that.
-const APPROVE: u64 = 600_000;
-const EXECUTE: u64 = 60_000;
+const APPROVE_MS: u64 = 600_000;
+const EXECUTE_MS: u64 = 60_000;
 
-fn hold(view: &mut View, ask: &Ask, now: Millis) -> Result<Event, Refused> {
-    run(view, &Command::Hold(Box::new(ask.clone())), now)
+fn hold(
+    view: &mut StoreView,
+    ask: &HoldRequest,
+    now: Millis,
+) -> Result<StoreEvent, CommandRefusal> {
+    run(view, &StoreCommand::Hold(Box::new(ask.clone())), now)
 }
 
-fn say(view: &mut View, said: Decide, now: Millis) -> Result<Event, Refused> {
-    run(view, &Command::Decide(said), now)
+fn say(view: &mut StoreView, said: Decide, now: Millis) -> Result<StoreEvent, CommandRefusal> {
+    run(view, &StoreCommand::Decide(said), now)
 }
 
-fn undecided(why: Undecided) -> Result<Event, Refused> {
-    Err(Refused::Undecided(why))
+fn undecided(why: Undecided) -> Result<StoreEvent, CommandRefusal> {
+    Err(CommandRefusal::Undecided(why))
 }
 
 /// A call that was held at [`START`], and decided then by each of these.
-fn held(ask: &Ask, said: &[(&str, bool)]) -> View {
-    let mut view = View::default();
-    hold(&mut view, ask, START).unwrap();
+fn held(ask: &HoldRequest, said: &[(&str, bool)]) -> StoreView {
+    let mut view = StoreView::default();
+    hold(&mut view, ask, START_MS).unwrap();
     for (who, allow) in said {
-        say(&mut view, word(ask, who, *allow), START).unwrap();
+        say(&mut view, word(ask, who, *allow), START_MS).unwrap();
     }
     view
 }
 
-fn stands(view: &View, now: Millis) -> Stand {
-    stand(view.hold.as_ref(), now)
+fn stands(view: &StoreView, now: Millis) -> HoldStatus {
+    hold_status(view.hold.as_ref(), now)
 }
 
-fn denied() -> Stand {
-    Stand::Denied {
+fn denied() -> HoldStatus {
+    HoldStatus::Denied {
         who: "ann".to_owned(),
         why: "because".to_owned(),
     }
@@ -47,51 +51,61 @@ fn denied() -> Stand {
 #[test]
 fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     let ask = ask("key");
-    let used = |mut view: View| {
+    let used = |mut view: StoreView| {
         begin(
             &mut view,
             &Intent {
                 hold: Some(ask.key),
                 ..intent("call", 1)
             },
-            START,
+            START_MS,
         )
         .unwrap();
         view
     };
     let pending = || held(&ask, &[]);
     for (view, at, before, after) in [
-        (pending(), APPROVE, Stand::Pending, Stand::TimedOut),
-        (pending(), APPROVE + GRACE, Stand::TimedOut, Stand::Absent),
+        (
+            pending(),
+            APPROVE_MS,
+            HoldStatus::Pending,
+            HoldStatus::TimedOut,
+        ),
+        (
+            pending(),
+            APPROVE_MS + EXPIRED_HOLD_GRACE_MS,
+            HoldStatus::TimedOut,
+            HoldStatus::Absent,
+        ),
         (
             held(&ask, &[("ann", true)]),
-            EXECUTE,
-            Stand::Allowed,
-            Stand::Absent,
+            EXECUTE_MS,
+            HoldStatus::Allowed,
+            HoldStatus::Absent,
         ),
         (
             held(&ask, &[("ann", false)]),
-            APPROVE,
+            APPROVE_MS,
             denied(),
-            Stand::Absent,
+            HoldStatus::Absent,
         ),
         (
             used(held(&ask, &[("ann", true)])),
             1,
-            Stand::Absent,
-            Stand::Absent,
+            HoldStatus::Absent,
+            HoldStatus::Absent,
         ),
     ] {
-        assert_eq!(stands(&view, START + at - 1), before, "{at}");
-        assert_eq!(stands(&view, START + at), after, "{at}");
-        assert_eq!(stands(&view, Millis::MAX), Stand::Absent, "{at}");
+        assert_eq!(stands(&view, START_MS + at - 1), before, "{at}");
+        assert_eq!(stands(&view, START_MS + at), after, "{at}");
+        assert_eq!(stands(&view, Millis::MAX), HoldStatus::Absent, "{at}");
         assert_eq!(
             stands(&view, 0),
-            stands(&view, START),
+            stands(&view, START_MS),
             "no clock that was set back revives or ends it"
         );
     }
-    assert_eq!(stand(None, START), Stand::Absent);
+    assert_eq!(hold_status(None, START_MS), HoldStatus::Absent);
 }
 
 /// A call that asks is held once: what stands is told, what is over is asked anew, under its own
@@ -99,20 +113,20 @@ fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
 #[test]
 fn what_is_held_is_not_asked_again() {
     let first = ask("key");
-    let again = Ask {
+    let again = HoldRequest {
         id: ActionId::generate(),
         ..first.clone()
     };
     for (said, until) in [
-        (vec![], APPROVE + GRACE),
-        (vec![("ann", true)], EXECUTE),
-        (vec![("ann", false)], APPROVE),
+        (vec![], APPROVE_MS + EXPIRED_HOLD_GRACE_MS),
+        (vec![("ann", true)], EXECUTE_MS),
+        (vec![("ann", false)], APPROVE_MS),
     ] {
         let mut view = held(&first, &said);
-        let last = START + until - 1;
+        let last = START_MS + until - 1;
         assert_eq!(
             hold(&mut view, &again, last),
-            Err(Refused::Held(stands(&view, last)))
+            Err(CommandRefusal::Held(stands(&view, last)))
         );
         hold(&mut view, &again, last + 1).unwrap();
         let anew = view.hold.clone().unwrap();
@@ -138,20 +152,20 @@ fn only_so_many_wait() {
         (5, 2, false),
         (0, 0, true),
     ] {
-        let mut view = View {
-            waiting: Waiting { all, agent },
-            ..View::default()
+        let mut view = StoreView {
+            waiting: WaitingHolds { all, agent },
+            ..StoreView::default()
         };
         let asked = hold(
             &mut view,
-            &Ask {
+            &HoldRequest {
                 bounds: (5, 2),
                 ..ask("key")
             },
-            START,
+            START_MS,
         );
         assert_eq!(asked.is_ok(), fits, "{all} of 5, {agent} of 2");
-        assert!(fits || asked == Err(Refused::TooManyHolds));
+        assert!(fits || asked == Err(CommandRefusal::TooManyHolds));
     }
 }
 
@@ -161,20 +175,20 @@ fn only_so_many_wait() {
 fn operators_decide_within_their_roles() {
     use Undecided::{Gone, NotYours, Other, Same};
     let one = ask("key");
-    let own = Ask {
+    let own = HoldRequest {
         self_approval: true,
         ..one.clone()
     };
-    let two = Ask {
+    let two = HoldRequest {
         needed: 2,
         ..one.clone()
     };
-    let nobody = Ask {
+    let nobody = HoldRequest {
         roles: Vec::new(),
         ..one.clone()
     };
     let (ann, bob, itself) = ("ann", "bob", "billing-agent");
-    let stranger = |ask: &Ask| Decide {
+    let stranger = |ask: &HoldRequest| Decide {
         roles: vec!["teller".to_owned()],
         ..word(ask, "eve", true)
     };
@@ -251,7 +265,7 @@ fn operators_decide_within_their_roles() {
     ] {
         let mut view = held(ask, &before);
         let was = view.clone();
-        let told = say(&mut view, said.clone(), START + 1);
+        let told = say(&mut view, said.clone(), START_MS + 1);
         match after {
             Ok(phase) => {
                 told.unwrap();
@@ -272,7 +286,7 @@ fn operators_decide_within_their_roles() {
         }
     }
     assert_eq!(
-        say(&mut View::default(), word(&one, ann, true), START),
+        say(&mut StoreView::default(), word(&one, ann, true), START_MS),
         undecided(Gone)
     );
 }
@@ -282,21 +296,26 @@ fn operators_decide_within_their_roles() {
 fn nobody_decides_after_the_deadline() {
     let ask = ask("key");
     for (said, at) in [
-        (vec![], APPROVE),
-        (vec![("ann", true)], EXECUTE),
-        (vec![("ann", false)], APPROVE),
+        (vec![], APPROVE_MS),
+        (vec![("ann", true)], EXECUTE_MS),
+        (vec![("ann", false)], APPROVE_MS),
     ] {
         for allow in [true, false] {
             let mut view = held(&ask, &said);
-            let told = say(&mut view, word(&ask, "bob", allow), START + at);
+            let told = say(&mut view, word(&ask, "bob", allow), START_MS + at);
             assert_eq!(told, undecided(Undecided::Gone), "{said:?}");
         }
     }
     let mut view = held(&ask, &[]);
-    say(&mut view, word(&ask, "ann", true), START + APPROVE - 1).unwrap();
+    say(
+        &mut view,
+        word(&ask, "ann", true),
+        START_MS + APPROVE_MS - 1,
+    )
+    .unwrap();
     assert_eq!(
-        stands(&view, START + APPROVE + EXECUTE - 2),
-        Stand::Allowed,
+        stands(&view, START_MS + APPROVE_MS + EXECUTE_MS - 2),
+        HoldStatus::Allowed,
         "counted from the decision"
     );
     begin(
@@ -305,10 +324,10 @@ fn nobody_decides_after_the_deadline() {
             hold: Some(ask.key),
             ..intent("call", 1)
         },
-        START + APPROVE,
+        START_MS + APPROVE_MS,
     )
     .unwrap();
-    let told = say(&mut view, word(&ask, "bob", false), START + APPROVE);
+    let told = say(&mut view, word(&ask, "bob", false), START_MS + APPROVE_MS);
     assert_eq!(told, undecided(Undecided::Gone));
 }
 
@@ -322,72 +341,75 @@ fn what_was_allowed_is_used_up_by_one_intent() {
         ..intent(key, fence)
     };
     for (view, stands) in [
-        (View::default(), Stand::Absent),
-        (held(&ask, &[]), Stand::Pending),
+        (StoreView::default(), HoldStatus::Absent),
+        (held(&ask, &[]), HoldStatus::Pending),
         (held(&ask, &[("ann", false)]), denied()),
     ] {
-        let mut view = View {
-            session: Some(Session {
+        let mut view = StoreView {
+            session: Some(SessionFence {
                 token: 9,
-                at: START,
+                at: START_MS,
             }),
             ..view
         };
         let was = view.clone();
-        let refused = begin(&mut view, &call("call", 5), START);
+        let refused = begin(&mut view, &call("call", 5), START_MS);
         assert_eq!(
             (refused, &view),
-            (Err(Refused::Held(stands)), &was),
+            (Err(CommandRefusal::Held(stands)), &was),
             "before the fence"
         );
         let broke = Intent {
-            limits: Limits {
+            limits: BudgetLimits {
                 steps: Some(0),
-                ..Limits::default()
+                ..BudgetLimits::default()
             },
             ..call("call", 5)
         };
         assert!(
-            matches!(begin(&mut view, &broke, START), Err(Refused::Budget(_))),
+            matches!(
+                begin(&mut view, &broke, START_MS),
+                Err(CommandRefusal::Budget(_))
+            ),
             "the budget comes first"
         );
     }
     let mut view = held(&ask, &[("ann", true)]);
     assert_eq!(
-        begin(&mut view.clone(), &call("late", 1), START + EXECUTE),
-        Err(Refused::Held(Stand::Absent))
+        begin(&mut view.clone(), &call("late", 1), START_MS + EXECUTE_MS),
+        Err(CommandRefusal::Held(HoldStatus::Absent))
     );
     let first = call("call", 1);
-    begin(&mut view, &first, START + 1).unwrap();
+    begin(&mut view, &first, START_MS + 1).unwrap();
     assert_eq!(
         view.hold.as_ref().unwrap().phase,
         Held::Used {
             action: first.action,
-            at: START + 1
+            at: START_MS + 1
         }
     );
     view.claim = None;
     assert_eq!(
-        begin(&mut view, &call("other", 2), START + 1),
-        Err(Refused::Held(Stand::Absent))
+        begin(&mut view, &call("other", 2), START_MS + 1),
+        Err(CommandRefusal::Held(HoldStatus::Absent))
     );
     // A call that needs nobody uses nothing.
     let mut view = held(&ask, &[("ann", true)]);
-    begin(&mut view, &intent("free", 3), START).unwrap();
-    assert_eq!(stands(&view, START), Stand::Allowed);
+    begin(&mut view, &intent("free", 3), START_MS).unwrap();
+    assert_eq!(stands(&view, START_MS), HoldStatus::Allowed);
 }
 
 /// Journals from before there were held calls are read as they were meant.
 #[test]
 fn an_older_intent_is_read() {
-    let mut view = View::default();
-    let event = begin(&mut view, &intent("key", 1), START).unwrap();
+    let mut view = StoreView::default();
+    let event = begin(&mut view, &intent("key", 1), START_MS).unwrap();
     let text = String::from_utf8(event.encode().unwrap()).unwrap();
     assert!(
         !text.contains("\"hold\""),
         "an intent of a call that was not held is written as it always was: {text}"
     );
-    assert_eq!(Event::decode(&Bytes::from(text)).unwrap(), event);
+    assert_eq!(StoreEvent::decode(&Bytes::from(text)).unwrap(), event);
 }
 
 /// SEMANTICS §8: the largest that can be held is a value that the index syncs, and an event of the
@@ -395,29 +417,30 @@ fn an_older_intent_is_read() {
 #[test]
 fn the_largest_hold_has_room() {
     let long = |bytes: usize| "\"".repeat(bytes / 2);
-    let mut largest = Ask {
+    let mut largest = HoldRequest {
         needed: 5,
         ..ask("key")
     };
-    largest.question.arguments = json!({ "text": long(super::super::hold::ARGUMENTS - 16) });
+    largest.question.arguments =
+        json!({ "text": long(super::super::hold::MAX_HELD_ARGUMENTS_BYTES - 16) });
     assert_eq!(
         serde_json::to_vec(&largest.question.arguments)
             .unwrap()
             .len(),
-        super::super::hold::ARGUMENTS - 5
+        super::super::hold::MAX_HELD_ARGUMENTS_BYTES - 5
     );
     largest.question.purpose = "p".repeat(2000);
     largest.question.not_for = Some("n".repeat(2000));
     let mut view = held(&largest, &[]);
     for who in ["ann", "bob", "cyd", "dan", "eve"] {
         let said = Decide {
-            why: "\"".repeat(super::super::hold::WHY),
+            why: "\"".repeat(super::super::hold::MAX_DECISION_REASON_BYTES),
             ..word(&largest, who, true)
         };
-        say(&mut view, said, START).unwrap();
+        say(&mut view, said, START_MS).unwrap();
     }
-    assert_eq!(stands(&view, START), Stand::Allowed);
-    let carried = Event::Carried(Carried::Hold(largest.key, Box::new(view.hold.unwrap())))
+    assert_eq!(stands(&view, START_MS), HoldStatus::Allowed);
+    let carried = StoreEvent::Carried(Carried::Hold(largest.key, Box::new(view.hold.unwrap())))
         .encode()
         .unwrap();
     assert!(carried.len() <= 32 << 10, "{} bytes", carried.len());
@@ -427,7 +450,7 @@ fn the_largest_hold_has_room() {
 
 /// Something that happens to a held call. Names are numbers, so that they meet.
 #[derive(Debug, Clone)]
-enum Step {
+enum HoldStep {
     Ask(u32),
     Say {
         who: usize,
@@ -440,15 +463,15 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HoldStep> {
     prop_oneof![
-        2 => (1..4_u32).prop_map(Step::Ask),
-        4 => (0..4_usize, 0..6_u8, 0..6_u8).prop_map(|(who, allow, teller)| Step::Say {
+        2 => (1..4_u32).prop_map(HoldStep::Ask),
+        4 => (0..4_usize, 0..6_u8, 0..6_u8).prop_map(|(who, allow, teller)| HoldStep::Say {
             who, allow: allow > 0, teller: teller == 0,
         }),
-        3 => any::<u8>().prop_map(|key| Step::Begin { key }),
-        2 => prop_oneof![0..100_u64, Just(EXECUTE - 1), Just(EXECUTE), Just(APPROVE), Just(GRACE), Just(HOUR)]
-            .prop_map(Step::Wait),
+        3 => any::<u8>().prop_map(|key| HoldStep::Begin { key }),
+        2 => prop_oneof![0..100_u64, Just(EXECUTE_MS - 1), Just(EXECUTE_MS), Just(APPROVE_MS), Just(EXPIRED_HOLD_GRACE_MS), Just(HOUR_MS)]
+            .prop_map(HoldStep::Wait),
     ]
 }
 
@@ -458,28 +481,28 @@ proptest! {
     /// it needs, nobody has denied it, all in time, and once. The events alone say so, and give the same state again.
     #[test]
     fn what_was_not_allowed_never_begins(steps in prop::collection::vec(step(), 1..80)) {
-        let (mut view, mut now, mut events, mut fence) = (View::default(), START, Vec::new(), 0);
+        let (mut view, mut now, mut events, mut fence) = (StoreView::default(), START_MS, Vec::new(), 0);
         let (mut asked, mut id): (Option<(u32, Millis)>, _) = (None, ActionId::generate());
-        let (mut allowed, mut last) = (BTreeSet::new(), START);
+        let (mut allowed, mut last) = (BTreeSet::new(), START_MS);
         for step in steps {
             match step {
-                Step::Wait(time) => now += time,
-                Step::Ask(needed) => {
-                    let asks = Ask { id: ActionId::generate(), needed, ..ask("key") };
+                HoldStep::Wait(time) => now += time,
+                HoldStep::Ask(needed) => {
+                    let asks = HoldRequest { id: ActionId::generate(), needed, ..ask("key") };
                     if let Ok(event) = hold(&mut view, &asks, now) {
                         events.push(event);
                         (asked, id, last) = (Some((needed, now)), asks.id, now);
                         allowed.clear();
                     }
                 }
-                Step::Say { who, allow, teller } => {
+                HoldStep::Say { who, allow, teller } => {
                     let who = ["ann", "bob", "cyd", "billing-agent"][who];
                     let roles = vec![if teller { "teller" } else { "approver" }.to_owned()];
                     let said = Decide { id, roles, ..word(&ask("key"), who, allow) };
                     if let Ok(event) = say(&mut view, said, now) {
                         events.push(event);
                         let (_, since) = asked.unwrap();
-                        prop_assert!(!teller && who != "billing-agent" && now < since + APPROVE);
+                        prop_assert!(!teller && who != "billing-agent" && now < since + APPROVE_MS);
                         if allow {
                             prop_assert!(allowed.insert(who), "the same operator counted twice");
                             last = now;
@@ -488,13 +511,13 @@ proptest! {
                         }
                     }
                 }
-                Step::Begin { key } => {
+                HoldStep::Begin { key } => {
                     fence += 1;
                     let call = Intent { hold: Some(named("key")), ..intent(&key.to_string(), fence) };
                     view.claim = None;
                     let begun = begin(&mut view, &call, now);
                     let is_allowed = asked.is_some_and(|(needed, _)| allowed.len() == needed as usize);
-                    prop_assert_eq!(begun.is_ok(), is_allowed && now < last + EXECUTE, "{:?}", begun);
+                    prop_assert_eq!(begun.is_ok(), is_allowed && now < last + EXECUTE_MS, "{:?}", begun);
                     if let Ok(event) = begun {
                         events.push(event);
                         asked = None;
@@ -502,10 +525,10 @@ proptest! {
                 }
             }
         }
-        let mut again = View::default();
+        let mut again = StoreView::default();
         for event in &events {
             again.claim = None;
-            apply(&Event::decode(&Bytes::from(event.encode().unwrap())).unwrap(), &mut again);
+            apply(&StoreEvent::decode(&Bytes::from(event.encode().unwrap())).unwrap(), &mut again);
         }
         prop_assert_eq!(again.hold, view.hold);
     }

@@ -2,18 +2,18 @@
 //! beside the state machine and compared with it. SEMANTICS §1, 003-27, 004-13, 004-25, 004-28.
 
 use super::super::budget::Rate;
-use super::super::claim::standing;
+use super::super::claim::claim_status;
 use super::super::command::{Reserve, Spend};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const TOOLS: [&str; 2] = ["bank__pay", "bank__see"];
-const WORDS: usize = 6;
+const TOOL_NAMES: [&str; 2] = ["bank__pay", "bank__see"];
+const EVIDENCE_KINDS: usize = 6;
 
 /// Something that happens. Names are numbers, so that they meet.
 #[derive(Debug, Clone)]
-enum Step {
+enum RandomStep {
     Begin {
         key: u8,
         fingerprint: u8,
@@ -48,7 +48,7 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RandomStep> {
     let begin = (
         0..3_u8,
         0..8_u8,
@@ -59,21 +59,21 @@ fn step() -> impl Strategy<Value = Step> {
         0..4_u64,
     );
     prop_oneof![
-        4 => begin.prop_map(|(key, fingerprint, round, place, stale, tool, cost)| Step::Begin {
+        4 => begin.prop_map(|(key, fingerprint, round, place, stale, tool, cost)| RandomStep::Begin {
             key, fingerprint: fingerprint / 7, round, place, stale: stale == 0, tool, cost, keep: key == 0,
         }),
         5 => (0..3_u8, 0..10_u8, 0..7_usize, 0..30_usize, prop::option::of(0..4_u64)).prop_map(
-            |(key, stranger, phase, word, cost)| Step::Settle { key, stranger: stranger == 0, phase, word, cost }
+            |(key, stranger, phase, word, cost)| RandomStep::Settle { key, stranger: stranger == 0, phase, word, cost }
         ),
-        1 => (0..2_u8, 0..2_usize, 0..4_u64).prop_map(|(task, tool, cost)| Step::Reserve { task, tool, cost }),
+        1 => (0..2_u8, 0..2_usize, 0..4_u64).prop_map(|(task, tool, cost)| RandomStep::Reserve { task, tool, cost }),
         1 => (any::<prop::sample::Index>(), 0..3_u8, any::<bool>())
-            .prop_map(|(which, charge, failed)| Step::Spend { which, charge, failed }),
-        1 => (0..2_u8, any::<bool>()).prop_map(|(session, stale)| Step::Fence { session, stale }),
-        2 => prop_oneof![0..50_u64, 900..1100_u64, Just(20_000_u64), Just(315_360_000_000_u64)].prop_map(Step::Wait),
+            .prop_map(|(which, charge, failed)| RandomStep::Spend { which, charge, failed }),
+        1 => (0..2_u8, any::<bool>()).prop_map(|(session, stale)| RandomStep::Fence { session, stale }),
+        2 => prop_oneof![0..50_u64, 900..1100_u64, Just(20_000_u64), Just(315_360_000_000_u64)].prop_map(RandomStep::Wait),
     ]
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
+fn limits() -> impl Strategy<Value = BudgetLimits> {
     let some = |most: u64| prop::option::of(0..most);
     (
         some(30),
@@ -82,39 +82,41 @@ fn limits() -> impl Strategy<Value = Limits> {
         some(12),
         prop::option::of((1..5_u64, 1..300_u64)),
     )
-        .prop_map(|(steps, tool_calls, cost, calls_per_tool, rate)| Limits {
-            steps,
-            tool_calls,
-            cost,
-            calls_per_tool,
-            rate: rate.map(|(calls, per)| Rate { calls, per }),
-            ..Limits::default()
-        })
+        .prop_map(
+            |(steps, tool_calls, cost, calls_per_tool, rate)| BudgetLimits {
+                steps,
+                tool_calls,
+                cost,
+                calls_per_tool,
+                rate: rate.map(|(calls, per)| Rate { calls, per }),
+                ..BudgetLimits::default()
+            },
+        )
 }
 
 /// Everything known, by its key.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct World {
+struct ReferenceState {
     claims: BTreeMap<Digest, Claim>,
-    tasks: BTreeMap<Digest, Task>,
-    sessions: BTreeMap<Digest, Session>,
+    tasks: BTreeMap<Digest, TaskUsage>,
+    sessions: BTreeMap<Digest, SessionFence>,
     holds: BTreeMap<Digest, Hold>,
 }
 
-impl World {
-    fn view(&self, place: Place) -> View {
-        View {
+impl ReferenceState {
+    fn view(&self, place: StoreKeys) -> StoreView {
+        StoreView {
             claim: place.call.and_then(|key| self.claims.get(&key).cloned()),
             task: place.task.and_then(|key| self.tasks.get(&key).cloned()),
             session: place
                 .session
                 .and_then(|key| self.sessions.get(&key).copied()),
             hold: place.hold.and_then(|key| self.holds.get(&key).cloned()),
-            waiting: Waiting::default(),
+            waiting: WaitingHolds::default(),
         }
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &StoreEvent) {
         let place = event.place();
         let mut view = self.view(place);
         apply(event, &mut view);
@@ -127,7 +129,7 @@ impl World {
 
 /// A reservation in the book.
 #[derive(Debug, Clone, Copy)]
-struct Paid {
+struct ReferenceReservation {
     task: Digest,
     tool: &'static str,
     reserved: u64,
@@ -138,7 +140,7 @@ struct Paid {
 
 /// What a key may do, by the events alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum May {
+enum KeyExpectation {
     Begin,
     Round(Option<Digest>),
     Nothing,
@@ -147,15 +149,15 @@ enum May {
 }
 
 #[derive(Debug)]
-struct Book {
-    limits: Limits,
-    world: World,
-    events: Vec<Event>,
+struct ReferenceStore {
+    limits: BudgetLimits,
+    world: ReferenceState,
+    events: Vec<StoreEvent>,
     now: Millis,
     token: u64,
-    paid: Vec<Paid>,
+    paid: Vec<ReferenceReservation>,
     /// By call key: what it may do, what pays for it, and its last call.
-    keys: BTreeMap<Digest, (May, usize, Intent)>,
+    keys: BTreeMap<Digest, (KeyExpectation, usize, Intent)>,
     /// By call key: the rounds that the server answered by asking, and until when that counts.
     answered: BTreeMap<Digest, (Vec<Option<Digest>>, Millis)>,
     /// Reservations of calls without a claim that are still open.
@@ -163,13 +165,13 @@ struct Book {
     failures: BTreeMap<Digest, u64>,
 }
 
-impl Book {
-    fn new(limits: Limits) -> Self {
+impl ReferenceStore {
+    fn new(limits: BudgetLimits) -> Self {
         Self {
             limits,
-            world: World::default(),
+            world: ReferenceState::default(),
             events: Vec::new(),
-            now: START,
+            now: START_MS,
             token: 0,
             paid: Vec::new(),
             keys: BTreeMap::new(),
@@ -179,9 +181,9 @@ impl Book {
         }
     }
 
-    fn run(&mut self, command: &Command) -> Result<Event, Refused> {
+    fn run(&mut self, command: &StoreCommand) -> Result<StoreEvent, CommandRefusal> {
         let mut place = command.place();
-        if let (Command::Settle(_), Some(key)) = (command, place.call) {
+        if let (StoreCommand::Settle(_), Some(key)) = (command, place.call) {
             place.task = self.world.claims.get(&key).map(|claim| claim.task);
         }
         let view = self.world.view(place);
@@ -201,19 +203,19 @@ impl Book {
         if stale { self.token / 2 } else { self.token }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &RandomStep) {
         match *step {
-            Step::Begin { .. } => self.begin(step),
-            Step::Settle {
+            RandomStep::Begin { .. } => self.begin(step),
+            RandomStep::Settle {
                 key,
                 stranger,
                 phase,
                 word,
                 cost,
             } => self.settle((key, stranger), phase, word, cost),
-            Step::Reserve { task, tool, cost } => {
+            RandomStep::Reserve { task, tool, cost } => {
                 let price = Price {
-                    tool: ToolName::new(TOOLS[tool]),
+                    tool: ToolName::new(TOOL_NAMES[tool]),
                     cost,
                 };
                 let task = Digest::of(&[b't', task]);
@@ -222,12 +224,12 @@ impl Book {
                     limits: self.limits.clone(),
                     price,
                 };
-                if self.run(&Command::Reserve(reserve)).is_ok() {
+                if self.run(&StoreCommand::Reserve(reserve)).is_ok() {
                     self.open.push(self.paid.len());
-                    self.pay(task, TOOLS[tool], cost);
+                    self.pay(task, TOOL_NAMES[tool], cost);
                 }
             }
-            Step::Spend {
+            RandomStep::Spend {
                 which,
                 charge,
                 failed,
@@ -247,26 +249,26 @@ impl Book {
                     failed,
                     seen: None,
                 };
-                self.run(&Command::Spend(spend)).unwrap();
+                self.run(&StoreCommand::Spend(spend)).unwrap();
                 self.charge(index, charge, failed);
             }
-            Step::Spend { .. } => {}
-            Step::Fence { session, stale } => {
+            RandomStep::Spend { .. } => {}
+            RandomStep::Fence { session, stale } => {
                 let (session, token) = (Digest::of(&[b's', session]), self.token(stale));
                 let newest = self
                     .world
                     .sessions
                     .get(&session)
                     .map(|session| session.token);
-                let fenced = self.run(&Command::Fence { session, token });
+                let fenced = self.run(&StoreCommand::Fence { session, token });
                 assert_eq!(fenced.is_ok(), newest.is_none_or(|newest| token > newest));
             }
-            Step::Wait(time) => self.now += time,
+            RandomStep::Wait(time) => self.now += time,
         }
     }
 
-    fn begin(&mut self, step: &Step) {
-        let Step::Begin {
+    fn begin(&mut self, step: &RandomStep) {
+        let RandomStep::Begin {
             key,
             fingerprint,
             round,
@@ -290,10 +292,10 @@ impl Book {
             session,
             limits: self.limits.clone(),
             price: Price {
-                tool: ToolName::new(TOOLS[tool]),
+                tool: ToolName::new(TOOL_NAMES[tool]),
                 cost,
             },
-            entry: entry(TOOLS[tool]),
+            entry: entry(TOOL_NAMES[tool]),
             ..intent("", self.token(stale))
         };
         let newest = self
@@ -304,11 +306,11 @@ impl Book {
         let may = self
             .keys
             .get(&intent.key)
-            .map_or(May::Begin, |known| known.0);
-        let Ok(event) = self.run(&Command::Begin(Box::new(intent.clone()))) else {
+            .map_or(KeyExpectation::Begin, |known| known.0);
+        let Ok(event) = self.run(&StoreCommand::Begin(Box::new(intent.clone()))) else {
             return;
         };
-        let Event::Intended(intended) = event else {
+        let StoreEvent::Intended(intended) = event else {
             panic!("{event:?}")
         };
         assert!(
@@ -324,18 +326,20 @@ impl Book {
             "a round that was answered is sent again: {intended:?}"
         );
         match may {
-            May::Begin => assert_eq!(intended.round, 0),
-            May::From(time) => assert!(
+            KeyExpectation::Begin => assert_eq!(intended.round, 0),
+            KeyExpectation::From(time) => assert!(
                 self.now >= time && intended.round == 0,
                 "too early: {intended:?}"
             ),
-            May::Round(before) => {
+            KeyExpectation::Round(before) => {
                 assert!(
                     intended.round > 0 && intended.brought.is_some() && intended.brought != before,
                     "{intended:?}"
                 );
             }
-            May::Nothing => panic!("sent twice without a proof that nothing ran: {intended:?}"),
+            KeyExpectation::Nothing => {
+                panic!("sent twice without a proof that nothing ran: {intended:?}")
+            }
         }
         let paid = self
             .keys
@@ -343,10 +347,11 @@ impl Book {
             .map(|known| known.1)
             .filter(|_| intended.round > 0);
         let paid = paid.unwrap_or_else(|| {
-            self.pay(task, TOOLS[tool], cost);
+            self.pay(task, TOOL_NAMES[tool], cost);
             self.paid.len() - 1
         });
-        self.keys.insert(intent.key, (May::Nothing, paid, intent));
+        self.keys
+            .insert(intent.key, (KeyExpectation::Nothing, paid, intent));
     }
 
     fn settle(
@@ -369,21 +374,21 @@ impl Book {
         ];
         let evidence = evidence
             .into_iter()
-            .nth(word % WORDS)
+            .nth(word % EVIDENCE_KINDS)
             .unwrap_or(Evidence::Exchange);
         let phase = match phases().swap_remove(phase) {
-            Some(Phase::AwaitingInput { asked, .. }) => {
+            Some(ClaimPhase::AwaitingInput { asked, .. }) => {
                 let rounds = self
                     .events
                     .iter()
-                    .filter(|event| matches!(event, Event::Settled(_)))
+                    .filter(|event| matches!(event, StoreEvent::Settled(_)))
                     .count();
-                Phase::AwaitingInput {
+                ClaimPhase::AwaitingInput {
                     round: u32::try_from(rounds).unwrap() + 1,
                     asked,
                 }
             }
-            phase => phase.unwrap_or(Phase::Dispatching),
+            phase => phase.unwrap_or(ClaimPhase::Dispatching),
         };
         let cost = cost.map(|cost| cost.min(self.paid[paid].reserved));
         let action = if stranger {
@@ -391,7 +396,7 @@ impl Book {
         } else {
             intent.action
         };
-        let was_unknown = matches!(self.world.claims[&key].phase, Phase::Unknown { .. });
+        let was_unknown = matches!(self.world.claims[&key].phase, ClaimPhase::Unknown { .. });
         let is_operator = matches!(evidence, Evidence::Operator { .. });
         let settle = Settle {
             action,
@@ -400,50 +405,52 @@ impl Book {
             ..settle(&intent, phase.clone())
         };
         let failed = settle.failed && !was_unknown;
-        if self.run(&Command::Settle(settle)).is_err() {
+        if self.run(&StoreCommand::Settle(settle)).is_err() {
             return;
         }
         assert!(!stranger, "a stranger settled a claim");
         let ended = self.now + intent.ttl + intent.keep;
         let (answered, forgotten) = self.answered.entry(key).or_default();
-        *forgotten = if phase.is_final() && phase != Phase::Abandoned {
+        *forgotten = if phase.is_final() && phase != ClaimPhase::Abandoned {
             ended
         } else {
             Millis::MAX
         };
-        if matches!(phase, Phase::AwaitingInput { .. }) {
+        if matches!(phase, ClaimPhase::AwaitingInput { .. }) {
             answered.push(intent.round);
         }
         if is_operator && self.world.claims[&key].is_released() {
             answered.clear();
         }
         let (may, charge) = match &phase {
-            Phase::NotSent => (May::Begin, Charge::Release),
-            Phase::Failed { answer, again } if *again || answer.is_none() => {
-                (May::Begin, Charge::Release)
+            ClaimPhase::NotSent => (KeyExpectation::Begin, Charge::Release),
+            ClaimPhase::Failed { answer, again } if *again || answer.is_none() => {
+                (KeyExpectation::Begin, Charge::Release)
             }
-            Phase::Failed { .. } => (May::From(ended), Charge::Release),
-            Phase::Completed(_) | Phase::Abandoned => {
+            ClaimPhase::Failed { .. } => (KeyExpectation::From(ended), Charge::Release),
+            ClaimPhase::Completed(_) | ClaimPhase::Abandoned => {
                 // Time is no proof of what an operator abandoned.
-                let may = if phase == Phase::Abandoned {
-                    May::Nothing
+                let may = if phase == ClaimPhase::Abandoned {
+                    KeyExpectation::Nothing
                 } else {
-                    May::From(ended)
+                    KeyExpectation::From(ended)
                 };
                 (
                     may,
                     Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)),
                 )
             }
-            Phase::AwaitingInput { .. } => (May::Round(intent.round), Charge::Hold),
-            Phase::Unknown { .. } | Phase::Dispatching => (May::Nothing, Charge::Hold),
+            ClaimPhase::AwaitingInput { .. } => (KeyExpectation::Round(intent.round), Charge::Hold),
+            ClaimPhase::Unknown { .. } | ClaimPhase::Dispatching => {
+                (KeyExpectation::Nothing, Charge::Hold)
+            }
         };
         self.keys.insert(key, (may, paid, intent));
         self.charge(paid, charge, failed);
     }
 
     fn pay(&mut self, task: Digest, tool: &'static str, cost: u64) {
-        self.paid.push(Paid {
+        self.paid.push(ReferenceReservation {
             task,
             tool,
             reserved: cost,
@@ -468,8 +475,9 @@ impl Book {
     fn check(&self) {
         let within = |used: u64, limit: Option<u64>| limit.is_none_or(|limit| used <= limit);
         for (name, task) in &self.world.tasks {
-            let mine: Vec<&Paid> = self.paid.iter().filter(|paid| paid.task == *name).collect();
-            let held = |paid: &&&Paid| !paid.is_released;
+            let mine: Vec<&ReferenceReservation> =
+                self.paid.iter().filter(|paid| paid.task == *name).collect();
+            let held = |paid: &&&ReferenceReservation| !paid.is_released;
             assert_eq!(task.steps, mine.len() as u64);
             assert_eq!(task.calls, mine.iter().filter(held).count() as u64);
             assert_eq!(task.cost, mine.iter().map(|paid| paid.cost).sum::<u64>());
@@ -481,8 +489,9 @@ impl Book {
                 within(task.steps, self.limits.steps) && within(task.calls, self.limits.tool_calls)
             );
             assert!(within(task.cost, self.limits.cost));
-            for tool in TOOLS {
-                let of_tool: Vec<&&Paid> = mine.iter().filter(|paid| paid.tool == tool).collect();
+            for tool in TOOL_NAMES {
+                let of_tool: Vec<&&ReferenceReservation> =
+                    mine.iter().filter(|paid| paid.tool == tool).collect();
                 let calls = of_tool.iter().filter(|paid| !paid.is_released).count() as u64;
                 assert_eq!(task.used(&ToolName::new(tool)).calls, calls);
                 assert!(within(calls, self.limits.calls_per_tool));
@@ -508,9 +517,9 @@ impl Book {
     /// Whatever was written can be read, and gives the same again (SEMANTICS §8: the journal is the
     /// truth).
     fn replay(&self) {
-        let mut world = World::default();
+        let mut world = ReferenceState::default();
         for event in &self.events {
-            let read = Event::decode(&Bytes::from(event.encode().unwrap())).unwrap();
+            let read = StoreEvent::decode(&Bytes::from(event.encode().unwrap())).unwrap();
             world.apply(&read);
         }
         assert_eq!(world, self.world);
@@ -519,17 +528,17 @@ impl Book {
     /// Time alone frees nothing that may have run (SEMANTICS §3).
     fn outlive(&self) {
         for claim in self.world.claims.values() {
-            let stands = standing(Some(claim), &claim.fingerprint, None, Millis::MAX);
+            let stands = claim_status(Some(claim), &claim.fingerprint, None, Millis::MAX);
             match &claim.phase {
-                Phase::Unknown { .. } | Phase::Abandoned => {
-                    assert_eq!(stands, Standing::Unknown(claim.action));
+                ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned => {
+                    assert_eq!(stands, ClaimStatus::Unknown(claim.action));
                 }
-                Phase::Dispatching => assert_eq!(stands, Standing::InFlight(claim.action)),
-                Phase::AwaitingInput { asked, .. } => {
-                    assert_eq!(stands, Standing::Asked(asked.clone()));
+                ClaimPhase::Dispatching => assert_eq!(stands, ClaimStatus::InFlight(claim.action)),
+                ClaimPhase::AwaitingInput { asked, .. } => {
+                    assert_eq!(stands, ClaimStatus::Asked(asked.clone()));
                 }
-                Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent => {
-                    assert!(matches!(stands, Standing::Open { .. }), "{stands:?}");
+                ClaimPhase::Completed(_) | ClaimPhase::Failed { .. } | ClaimPhase::NotSent => {
+                    assert!(matches!(stands, ClaimStatus::Open { .. }), "{stands:?}");
                 }
             }
         }
@@ -541,7 +550,7 @@ proptest! {
 
     #[test]
     fn whatever_happens_the_promises_hold(limits in limits(), steps in prop::collection::vec(step(), 1..80)) {
-        let mut book = Book::new(limits);
+        let mut book = ReferenceStore::new(limits);
         for step in steps {
             book.take(&step);
             book.check();
@@ -553,11 +562,11 @@ proptest! {
     /// An event that was decided once is applied to anything: a damaged index must not stop the journal's replay.
     #[test]
     fn events_apply_to_any_view(limits in limits(), steps in prop::collection::vec(step(), 1..60), skip in any::<u64>()) {
-        let mut book = Book::new(limits);
+        let mut book = ReferenceStore::new(limits);
         for step in steps {
             book.take(&step);
         }
-        let mut world = World::default();
+        let mut world = ReferenceState::default();
         let kept = book.events.iter().enumerate().filter(|(index, _)| skip >> (index % 64) & 1 == 0);
         kept.for_each(|(_, event)| world.apply(event));
     }

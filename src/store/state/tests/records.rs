@@ -1,10 +1,10 @@
 //! Events as the journal keeps them.
 
-use super::super::event::{Spent, decode, encode};
+use super::super::event::{BudgetSettled, decode, encode};
 use super::*;
 use proptest::prelude::*;
 
-fn phase() -> impl Strategy<Value = Phase> {
+fn phase() -> impl Strategy<Value = ClaimPhase> {
     let stored = (
         any::<bool>(),
         any::<bool>(),
@@ -20,13 +20,13 @@ fn phase() -> impl Strategy<Value = Phase> {
     let none = Just(None::<Stored>);
     prop_oneof![
         (any::<u32>(), stored.clone())
-            .prop_map(|(round, asked)| Phase::AwaitingInput { round, asked }),
-        stored.clone().prop_map(Phase::Completed),
+            .prop_map(|(round, asked)| ClaimPhase::AwaitingInput { round, asked }),
+        stored.clone().prop_map(ClaimPhase::Completed),
         (prop_oneof![none, stored.prop_map(Some)], any::<bool>())
-            .prop_map(|(answer, again)| Phase::Failed { answer, again }),
-        Just(Phase::NotSent),
-        Just(Phase::Abandoned),
-        ".*".prop_map(|why| Phase::Unknown { why }),
+            .prop_map(|(answer, again)| ClaimPhase::Failed { answer, again }),
+        Just(ClaimPhase::NotSent),
+        Just(ClaimPhase::Abandoned),
+        ".*".prop_map(|why| ClaimPhase::Unknown { why }),
     ]
 }
 
@@ -38,28 +38,28 @@ fn charge() -> impl Strategy<Value = Charge> {
     ]
 }
 
-fn holding() -> impl Strategy<Value = Event> {
+fn holding() -> impl Strategy<Value = StoreEvent> {
     (".*", ".*", any::<bool>(), any::<u64>(), 0..3_u8).prop_map(|(who, why, allow, at, which)| {
         let key = named(&who);
-        let mut held = hold::held(&ask("key"), None, Waiting::default(), at).unwrap();
+        let mut held = hold::open_hold(&ask("key"), None, WaitingHolds::default(), at).unwrap();
         held.hold.question.arguments =
             json!({ "text": who, "why": [why, at, null, { "x": allow }] });
         held.hold.question.answers = allow.then(|| json!({ "requestState": why }));
         held.hold.question.beside =
             (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
-        let decision = hold::Decision {
+        let decision = hold::OperatorDecision {
             who,
             allow,
             why,
             at,
         };
-        let phase = hold::Phase::Used {
+        let phase = hold::HoldPhase::Used {
             action: ActionId::generate(),
             at,
         };
         match which {
-            0 => Event::Held(Box::new(held)),
-            1 => Event::Decided(event::Decided {
+            0 => StoreEvent::Held(Box::new(held)),
+            1 => StoreEvent::Decided(event::HoldDecided {
                 key,
                 id: ActionId::generate(),
                 decision,
@@ -67,16 +67,16 @@ fn holding() -> impl Strategy<Value = Event> {
             }),
             _ => {
                 held.hold.decisions.push(decision);
-                Event::Carried(Carried::Hold(key, Box::new(held.hold)))
+                StoreEvent::Carried(Carried::Hold(key, Box::new(held.hold)))
             }
         }
     })
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = StoreEvent> {
     let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
-            Event::Settled(Settled {
+            StoreEvent::Settled(Settled {
                 key: named("key"),
                 action: ActionId::generate(),
                 task: named(&who),
@@ -86,7 +86,7 @@ fn event() -> impl Strategy<Value = Event> {
                 evidence: Evidence::Operator { who, why },
                 charge,
                 failed: numbers[1] % 2 == 0,
-                seen: (numbers[1] % 3 == 0).then_some(budget::Seen {
+                seen: (numbers[1] % 3 == 0).then_some(budget::SeenCall {
                     call: numbers[2],
                     outcome: numbers[3],
                     refused: true,
@@ -96,7 +96,7 @@ fn event() -> impl Strategy<Value = Event> {
     );
     let intended =
         (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
-            Event::Intended(Box::new(Intended {
+            StoreEvent::Intended(Box::new(Intended {
                 key: named("key"),
                 fingerprint: named(&tool),
                 action: ActionId::generate(),
@@ -126,7 +126,7 @@ fn event() -> impl Strategy<Value = Event> {
     )
         .prop_map(|(tool, charge, at)| {
             let tool = ToolName::new(&tool);
-            Event::Spent(Spent {
+            StoreEvent::Spent(BudgetSettled {
                 task: named("task"),
                 tool,
                 charge,
@@ -140,7 +140,7 @@ fn event() -> impl Strategy<Value = Event> {
         intended,
         spent,
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
-            Event::Reserved(Reserved {
+            StoreEvent::Reserved(BudgetReserved {
                 task: named("task"),
                 tool: ToolName::new("t"),
                 cost,
@@ -149,13 +149,13 @@ fn event() -> impl Strategy<Value = Event> {
             })
         }),
         (0..4_usize, any::<u64>()).prop_map(|(state, at)| {
-            Event::Entered {
+            StoreEvent::Entered {
                 task: named("task"),
-                state: crate::model::task::State::ALL[state],
+                state: crate::model::task::TaskState::ALL[state],
                 at,
             }
         }),
-        any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced {
+        any::<[u64; 2]>().prop_map(|[token, at]| StoreEvent::Fenced {
             session: named("session"),
             token,
             at
@@ -168,13 +168,13 @@ proptest! {
     #[test]
     fn an_event_is_read_as_it_was_written(event in event()) {
         let record = Bytes::from(event.encode().unwrap());
-        prop_assert_eq!(Event::decode(&record).unwrap(), event);
+        prop_assert_eq!(StoreEvent::decode(&record).unwrap(), event);
     }
 
     #[test]
     fn a_claim_is_read_as_it_was_written(phase in phase(), body in prop::collection::vec(any::<u8>(), 0..200)) {
         let record = Bytes::from(encode(&phase, &body).unwrap());
-        let (head, rest): (Phase, Bytes) = decode(&record).unwrap();
+        let (head, rest): (ClaimPhase, Bytes) = decode(&record).unwrap();
         prop_assert_eq!(head.word(), phase.word());
         prop_assert_eq!(&rest[..], &body[..]);
     }
@@ -182,7 +182,7 @@ proptest! {
     /// A process that can write to the journal's file may write anything: it is refused, or it is read; never more.
     #[test]
     fn what_is_no_event_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(Event::decode(&Bytes::from(bytes)).is_err());
+        prop_assert!(StoreEvent::decode(&Bytes::from(bytes)).is_err());
     }
 
     #[test]
@@ -190,7 +190,7 @@ proptest! {
         let mut record = event.encode().unwrap();
         let at = at.index(record.len());
         record[at] = byte;
-        let _ = Event::decode(&Bytes::from(record));
+        let _ = StoreEvent::decode(&Bytes::from(record));
     }
 }
 
@@ -212,11 +212,12 @@ fn a_body_may_be_anything() {
         let stored = Stored::inline(false, Bytes::copy_from_slice(body));
         let event = run(
             &mut view,
-            &Command::Settle(settle(&call, Phase::Completed(stored))),
-            START,
+            &StoreCommand::Settle(settle(&call, ClaimPhase::Completed(stored))),
+            START_MS,
         )
         .unwrap();
-        let Event::Settled(read) = Event::decode(&Bytes::from(event.encode().unwrap())).unwrap()
+        let StoreEvent::Settled(read) =
+            StoreEvent::decode(&Bytes::from(event.encode().unwrap())).unwrap()
         else {
             panic!("no")
         };

@@ -1,24 +1,24 @@
 //! SEMANTICS §4 as far as the state machine decides it: how a key stands for the call that names
 //! it. 004-18, 004-24, 004-30, 004-35, 004-37, 004-43, 004-45.
 
-use super::super::claim::standing;
+use super::super::claim::claim_status;
 use super::*;
 
 /// How the key stands, in a word with the numbers that matter.
-fn word(standing: Standing) -> String {
+fn word(standing: ClaimStatus) -> String {
     match standing {
-        Standing::Open { attempt, round } => format!("open {attempt}.{round}"),
-        Standing::Ended(stored) => format!("ended {}", String::from_utf8_lossy(&stored.body)),
-        Standing::Asked(stored) => format!("asked {}", String::from_utf8_lossy(&stored.body)),
-        Standing::InFlight(_) => "in flight".to_owned(),
-        Standing::Unknown(_) => "unknown".to_owned(),
-        Standing::Conflict => "conflict".to_owned(),
-        Standing::Expired => "expired".to_owned(),
+        ClaimStatus::Open { attempt, round } => format!("open {attempt}.{round}"),
+        ClaimStatus::Ended(stored) => format!("ended {}", String::from_utf8_lossy(&stored.body)),
+        ClaimStatus::Asked(stored) => format!("asked {}", String::from_utf8_lossy(&stored.body)),
+        ClaimStatus::InFlight(_) => "in flight".to_owned(),
+        ClaimStatus::Unknown(_) => "unknown".to_owned(),
+        ClaimStatus::Conflict => "conflict".to_owned(),
+        ClaimStatus::Expired => "expired".to_owned(),
     }
 }
 
-fn stands(view: &View, fingerprint: &str, now: Millis) -> String {
-    word(standing(
+fn stands(view: &StoreView, fingerprint: &str, now: Millis) -> String {
+    word(claim_status(
         view.claim.as_ref(),
         &named(fingerprint),
         None,
@@ -28,12 +28,12 @@ fn stands(view: &View, fingerprint: &str, now: Millis) -> String {
 
 #[test]
 fn a_key_stands_as_its_call_ended_and_as_long_ago() {
-    let failed = |answer, again| Some(Phase::Failed { answer, again });
-    let asked = Some(Phase::AwaitingInput {
+    let failed = |answer, again| Some(ClaimPhase::Failed { answer, again });
+    let asked = Some(ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
     });
-    let done = Some(Phase::Completed(result("paid")));
+    let done = Some(ClaimPhase::Completed(result("paid")));
     // Phase; at once; at once with other arguments; the last moment of its life; a tombstone;
     // forgotten.
     for (phase, expected) in [
@@ -74,47 +74,53 @@ fn a_key_stands_as_its_call_ended_and_as_long_ago() {
         (failed(Some(result("busy")), true), ["open 2.0"; 5]),
         (failed(None, true), ["open 2.0"; 5]),
         (failed(None, false), ["open 2.0"; 5]),
-        (Some(Phase::NotSent), ["open 2.0"; 5]),
+        (Some(ClaimPhase::NotSent), ["open 2.0"; 5]),
         (
             Some(unknown()),
             ["unknown", "conflict", "unknown", "unknown", "unknown"],
         ),
         (
-            Some(Phase::Abandoned),
+            Some(ClaimPhase::Abandoned),
             ["unknown", "conflict", "unknown", "unknown", "unknown"],
         ),
     ] {
         let explicit = Intent {
-            keep: 10 * HOUR,
+            keep: 10 * HOUR_MS,
             ..intent("key", 1)
         };
         let view = after(&explicit, phase.clone());
         let seen = [
-            stands(&view, "fingerprint", START),
-            stands(&view, "other", START),
-            stands(&view, "fingerprint", START + HOUR - 1),
-            stands(&view, "fingerprint", START + HOUR),
-            stands(&view, "fingerprint", START + 11 * HOUR),
+            stands(&view, "fingerprint", START_MS),
+            stands(&view, "other", START_MS),
+            stands(&view, "fingerprint", START_MS + HOUR_MS - 1),
+            stands(&view, "fingerprint", START_MS + HOUR_MS),
+            stands(&view, "fingerprint", START_MS + 11 * HOUR_MS),
         ];
         assert_eq!(seen, expected, "{phase:?}");
         // A derived key leaves no tombstone.
         let derived = after(&intent("key", 1), phase);
-        assert_eq!(stands(&derived, "fingerprint", START + HOUR), expected[4]);
+        assert_eq!(
+            stands(&derived, "fingerprint", START_MS + HOUR_MS),
+            expected[4]
+        );
         assert_eq!(stands(&derived, "fingerprint", Millis::MAX), expected[4]);
     }
-    assert_eq!(stands(&View::default(), "fingerprint", START), "open 1.0");
+    assert_eq!(
+        stands(&StoreView::default(), "fingerprint", START_MS),
+        "open 1.0"
+    );
 }
 
 #[test]
 fn a_tombstone_says_nothing_of_the_arguments() {
     let view = after(
         &Intent {
-            keep: HOUR,
+            keep: HOUR_MS,
             ..intent("key", 1)
         },
-        Some(Phase::Completed(result("paid"))),
+        Some(ClaimPhase::Completed(result("paid"))),
     );
-    assert_eq!(stands(&view, "other", START + HOUR), "expired");
+    assert_eq!(stands(&view, "other", START_MS + HOUR_MS), "expired");
 }
 
 /// 004-45: a call that takes longer than the time to live is still one call, and is replayed for
@@ -123,49 +129,57 @@ fn a_tombstone_says_nothing_of_the_arguments() {
 fn time_to_live_counts_from_the_end() {
     let call = intent("key", 1);
     let mut view = after(&call, None);
-    assert_eq!(stands(&view, "fingerprint", START + 9 * HOUR), "in flight");
+    assert_eq!(
+        stands(&view, "fingerprint", START_MS + 9 * HOUR_MS),
+        "in flight"
+    );
     run(
         &mut view,
-        &Command::Settle(settle(&call, unknown())),
-        START + 10 * HOUR,
+        &StoreCommand::Settle(settle(&call, unknown())),
+        START_MS + 10 * HOUR_MS,
     )
     .unwrap();
     assert_eq!(
-        stands(&view, "fingerprint", START + 90_000 * HOUR),
+        stands(&view, "fingerprint", START_MS + 90_000 * HOUR_MS),
         "unknown"
     );
     let late = Settle {
         evidence: Evidence::Late,
-        ..settle(&call, Phase::Completed(result("paid")))
+        ..settle(&call, ClaimPhase::Completed(result("paid")))
     };
-    run(&mut view, &Command::Settle(late), START + 90_000 * HOUR).unwrap();
+    run(
+        &mut view,
+        &StoreCommand::Settle(late),
+        START_MS + 90_000 * HOUR_MS,
+    )
+    .unwrap();
     assert_eq!(
-        stands(&view, "fingerprint", START + 90_001 * HOUR - 1),
+        stands(&view, "fingerprint", START_MS + 90_001 * HOUR_MS - 1),
         "ended paid"
     );
     assert_eq!(
-        stands(&view, "fingerprint", START + 90_001 * HOUR),
+        stands(&view, "fingerprint", START_MS + 90_001 * HOUR_MS),
         "open 1.0"
     );
 }
 
 #[test]
 fn an_attempt_follows_a_proof_that_nothing_ran() {
-    let mut view = View::default();
+    let mut view = StoreView::default();
     for attempt in 1..=4 {
         let call = intent("key", u64::from(attempt));
-        let Event::Intended(intended) = begin(&mut view, &call, START).unwrap() else {
+        let StoreEvent::Intended(intended) = begin(&mut view, &call, START_MS).unwrap() else {
             panic!("not an intent")
         };
         assert_eq!(intended.attempt, attempt);
         assert!(matches!(
-            begin(&mut view, &intent("key", 99), START),
-            Err(Refused::Taken(Standing::InFlight(_)))
+            begin(&mut view, &intent("key", 99), START_MS),
+            Err(CommandRefusal::Taken(ClaimStatus::InFlight(_)))
         ));
         run(
             &mut view,
-            &Command::Settle(settle(&call, Phase::NotSent)),
-            START,
+            &StoreCommand::Settle(settle(&call, ClaimPhase::NotSent)),
+            START_MS,
         )
         .unwrap();
     }
@@ -183,7 +197,7 @@ fn each_round_of_input_is_sent_once() {
         },
         ..intent("key", 1)
     };
-    let asks = |round, text| Phase::AwaitingInput {
+    let asks = |round, text| ClaimPhase::AwaitingInput {
         round,
         asked: result(text),
     };
@@ -193,13 +207,13 @@ fn each_round_of_input_is_sent_once() {
         fence,
         ..intent("key", fence)
     };
-    let stands = |view: &View, brought: Option<&str>| {
+    let stands = |view: &StoreView, brought: Option<&str>| {
         let brought = brought.map(named);
-        word(standing(
+        word(claim_status(
             view.claim.as_ref(),
             &named("fingerprint"),
             brought.as_ref(),
-            START,
+            START_MS,
         ))
     };
     assert_eq!(stands(&view, None), "asked which account?");
@@ -209,22 +223,22 @@ fn each_round_of_input_is_sent_once() {
         ..round("savings", 2)
     };
     assert_eq!(
-        begin(&mut view, &changed, START),
-        Err(Refused::Taken(Standing::Conflict))
+        begin(&mut view, &changed, START_MS),
+        Err(CommandRefusal::Taken(ClaimStatus::Conflict))
     );
 
     // The round comes from another task; the first one goes on paying.
     let elsewhere = named("elsewhere");
     let second = Intent {
         task: elsewhere,
-        limits: Limits {
+        limits: BudgetLimits {
             steps: Some(0),
-            ..Limits::default()
+            ..BudgetLimits::default()
         },
         ..round("savings", 2)
     };
     let paying = view.task.take();
-    begin(&mut view, &second, START).unwrap();
+    begin(&mut view, &second, START_MS).unwrap();
     assert_eq!(view.task, None, "nothing is paid twice");
     view.task = paying;
     assert_eq!(
@@ -238,15 +252,15 @@ fn each_round_of_input_is_sent_once() {
     assert_eq!(
         run(
             &mut view,
-            &Command::Settle(settle(&first, Phase::NotSent)),
-            START
+            &StoreCommand::Settle(settle(&first, ClaimPhase::NotSent)),
+            START_MS
         ),
-        Err(Refused::Settled)
+        Err(CommandRefusal::Settled)
     );
     run(
         &mut view,
-        &Command::Settle(settle(&second, asks(2, "sure?"))),
-        START,
+        &StoreCommand::Settle(settle(&second, asks(2, "sure?"))),
+        START_MS,
     )
     .unwrap();
 
@@ -255,11 +269,11 @@ fn each_round_of_input_is_sent_once() {
     assert_eq!(stands(&view, Some("yes")), "open 1.2");
     // A retry of an earlier round that comes late gets the question, too: its answers were taken.
     let third = round("yes", 3);
-    begin(&mut view, &third, START).unwrap();
+    begin(&mut view, &third, START_MS).unwrap();
     run(
         &mut view,
-        &Command::Settle(settle(&third, asks(3, "really?"))),
-        START,
+        &StoreCommand::Settle(settle(&third, asks(3, "really?"))),
+        START_MS,
     )
     .unwrap();
     for brought in [None, Some("savings"), Some("yes")] {
@@ -267,11 +281,11 @@ fn each_round_of_input_is_sent_once() {
     }
     // A round that did not run says nothing of those before it.
     let fourth = round("no", 4);
-    begin(&mut view, &fourth, START).unwrap();
+    begin(&mut view, &fourth, START_MS).unwrap();
     run(
         &mut view,
-        &Command::Settle(settle(&fourth, Phase::NotSent)),
-        START,
+        &StoreCommand::Settle(settle(&fourth, ClaimPhase::NotSent)),
+        START_MS,
     )
     .unwrap();
     for brought in [None, Some("savings"), Some("yes")] {
@@ -283,16 +297,16 @@ fn each_round_of_input_is_sent_once() {
         ..round("no", 5)
     };
     assert_eq!(
-        begin(&mut view, &other, START),
-        Err(Refused::Taken(Standing::Conflict))
+        begin(&mut view, &other, START_MS),
+        Err(CommandRefusal::Taken(ClaimStatus::Conflict))
     );
 
     let last = round("maybe", 6);
-    begin(&mut view, &last, START).unwrap();
+    begin(&mut view, &last, START_MS).unwrap();
     run(
         &mut view,
-        &Command::Settle(settle(&last, Phase::Completed(result("paid")))),
-        START,
+        &StoreCommand::Settle(settle(&last, ClaimPhase::Completed(result("paid")))),
+        START_MS,
     )
     .unwrap();
     for brought in [None, Some("savings"), Some("yes"), Some("maybe")] {
@@ -314,7 +328,7 @@ fn an_operator_frees_all_rounds() {
         let first = intent("key", 1);
         let mut view = after(
             &first,
-            Some(Phase::AwaitingInput {
+            Some(ClaimPhase::AwaitingInput {
                 round: 1,
                 asked: result("which account?"),
             }),
@@ -323,28 +337,28 @@ fn an_operator_frees_all_rounds() {
             round: Some(named("savings")),
             ..intent("key", 2)
         };
-        begin(&mut view, &second, START).unwrap();
+        begin(&mut view, &second, START_MS).unwrap();
         run(
             &mut view,
-            &Command::Settle(settle(&second, unknown())),
-            START,
+            &StoreCommand::Settle(settle(&second, unknown())),
+            START_MS,
         )
         .unwrap();
         run(
             &mut view,
-            &Command::Settle(Settle {
+            &StoreCommand::Settle(Settle {
                 evidence,
-                ..settle(&second, Phase::NotSent)
+                ..settle(&second, ClaimPhase::NotSent)
             }),
-            START,
+            START_MS,
         )
         .unwrap();
         assert_eq!(
-            word(standing(
+            word(claim_status(
                 view.claim.as_ref(),
                 &named("fingerprint"),
                 None,
-                START
+                START_MS
             )),
             expected
         );
@@ -354,37 +368,48 @@ fn an_operator_frees_all_rounds() {
 /// SEMANTICS §2: for two simultaneous faults the earlier step's code is returned, always.
 #[test]
 fn the_earlier_step_wins() {
-    let done = after(&intent("key", 5), Some(Phase::Completed(result("paid"))));
-    let nothing = Limits {
+    let done = after(
+        &intent("key", 5),
+        Some(ClaimPhase::Completed(result("paid"))),
+    );
+    let nothing = BudgetLimits {
         steps: Some(1),
-        ..Limits::default()
+        ..BudgetLimits::default()
     };
     let wrong = Intent {
         limits: nothing,
         ..intent("key", 5)
     };
-    let refused = |view: &View, intent: &Intent| {
-        decide(&Command::Begin(Box::new(intent.clone())), view, START).unwrap_err()
+    let refused = |view: &StoreView, intent: &Intent| {
+        decide(
+            &StoreCommand::Begin(Box::new(intent.clone())),
+            view,
+            START_MS,
+        )
+        .unwrap_err()
     };
     assert!(
-        matches!(refused(&done, &wrong), Refused::Taken(Standing::Ended(_))),
+        matches!(
+            refused(&done, &wrong),
+            CommandRefusal::Taken(ClaimStatus::Ended(_))
+        ),
         "step 8"
     );
-    let free = View {
+    let free = StoreView {
         claim: None,
         ..done
     };
     assert!(
-        matches!(refused(&free, &wrong), Refused::Budget(_)),
+        matches!(refused(&free, &wrong), CommandRefusal::Budget(_)),
         "step 9"
     );
     let within = Intent {
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         ..wrong
     };
     assert_eq!(
         refused(&free, &within),
-        Refused::Fenced { current: 5 },
+        CommandRefusal::Fenced { current: 5 },
         "step 11"
     );
 }
@@ -392,25 +417,25 @@ fn the_earlier_step_wins() {
 /// 004-17, 004-25: only a newer token begins anything, and fencing makes older ones stale.
 #[test]
 fn a_stale_token_begins_nothing() {
-    let mut view = after(&intent("key", 5), Some(Phase::NotSent));
+    let mut view = after(&intent("key", 5), Some(ClaimPhase::NotSent));
     for stale in [0, 4, 5] {
         assert_eq!(
-            begin(&mut view, &intent("key", stale), START),
-            Err(Refused::Fenced { current: 5 })
+            begin(&mut view, &intent("key", stale), START_MS),
+            Err(CommandRefusal::Fenced { current: 5 })
         );
     }
-    let fence = |token| Command::Fence {
+    let fence = |token| StoreCommand::Fence {
         session: named("session"),
         token,
     };
     assert_eq!(
-        run(&mut view, &fence(5), START),
-        Err(Refused::Fenced { current: 5 })
+        run(&mut view, &fence(5), START_MS),
+        Err(CommandRefusal::Fenced { current: 5 })
     );
-    run(&mut view, &fence(8), START).unwrap();
+    run(&mut view, &fence(8), START_MS).unwrap();
     assert_eq!(
-        begin(&mut view, &intent("key", 8), START),
-        Err(Refused::Fenced { current: 8 })
+        begin(&mut view, &intent("key", 8), START_MS),
+        Err(CommandRefusal::Fenced { current: 8 })
     );
-    begin(&mut view, &intent("key", 9), START).unwrap();
+    begin(&mut view, &intent("key", 9), START_MS).unwrap();
 }

@@ -1,31 +1,31 @@
 //! Where a task is, and what it has done: 003-73 … 003-77.
 
-use super::super::budget::EVIDENCE;
+use super::super::budget::MAX_EVIDENCE_CALLS;
 use super::*;
-use crate::model::task::State::{self, Collect, Execute, Plan, Summarize};
+use crate::model::task::TaskState::{self, Collect, Execute, Plan, Summarize};
 
-fn enter(view: &mut View, state: State) -> Result<Event, Refused> {
+fn enter(view: &mut StoreView, state: TaskState) -> Result<StoreEvent, CommandRefusal> {
     run(
         view,
-        &Command::Enter {
+        &StoreCommand::Enter {
             task: named("task"),
             state,
         },
-        START,
+        START_MS,
     )
 }
 
 /// A task that is there; none: it has not begun.
-fn at(state: Option<State>) -> View {
-    let mut view = View::default();
+fn at(state: Option<TaskState>) -> StoreView {
+    let mut view = StoreView::default();
     if state.is_some() {
         apply(
-            &Event::Reserved(Reserved {
+            &StoreEvent::Reserved(BudgetReserved {
                 task: named("task"),
                 tool: ToolName::new("t"),
                 cost: 0,
                 rate: 0,
-                at: START,
+                at: START_MS,
             }),
             &mut view,
         );
@@ -41,10 +41,10 @@ fn a_task_goes_where_it_may_only() {
         (None, vec![Collect, Plan]),
         (Some(Collect), vec![Collect, Plan]),
         (Some(Plan), vec![Collect, Plan, Execute]),
-        (Some(Execute), State::ALL.to_vec()),
+        (Some(Execute), TaskState::ALL.to_vec()),
         (Some(Summarize), vec![Collect, Plan, Summarize]),
     ] {
-        for state in State::ALL {
+        for state in TaskState::ALL {
             let mut view = at(before);
             let entered = enter(&mut view, state);
             assert_eq!(
@@ -53,7 +53,7 @@ fn a_task_goes_where_it_may_only() {
                 "{before:?} to {state:?}"
             );
             if let Err(refused) = entered {
-                assert_eq!(refused, Refused::State { before });
+                assert_eq!(refused, CommandRefusal::State { before });
             }
             let now = view.task.and_then(|task| task.state);
             assert_eq!(
@@ -65,10 +65,10 @@ fn a_task_goes_where_it_may_only() {
                 },
                 "{before:?} to {state:?}"
             );
-            assert_eq!(State::read(state.word()), Some(state));
+            assert_eq!(TaskState::read(state.word()), Some(state));
         }
     }
-    assert_eq!(State::read("Plan"), None);
+    assert_eq!(TaskState::read("Plan"), None);
 }
 
 /// What has side effects is executed wherever the task is; what only reads changes nothing.
@@ -81,7 +81,7 @@ fn what_is_done_is_executed() {
             state: word.to_owned(),
             ..call.entry.clone()
         };
-        begin(&mut view, &Intent { entry, ..call }, START).unwrap();
+        begin(&mut view, &Intent { entry, ..call }, START_MS).unwrap();
         assert_eq!(view.task.unwrap().state, Some(after), "{word}");
     }
 }
@@ -94,7 +94,7 @@ fn a_task_knows_what_it_has_done() {
         let view = after(&call, phase.clone());
         let counts = matches!(
             phase,
-            Some(Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned)
+            Some(ClaimPhase::Completed(_) | ClaimPhase::Unknown { .. } | ClaimPhase::Abandoned)
         );
         assert_eq!(
             view.task.unwrap().evidence,
@@ -106,19 +106,19 @@ fn a_task_knows_what_it_has_done() {
     let mut view = after(&call, Some(unknown()));
     let not_sent = Settle {
         evidence: operator(),
-        ..settle(&call, Phase::NotSent)
+        ..settle(&call, ClaimPhase::NotSent)
     };
-    run(&mut view, &Command::Settle(not_sent), START).unwrap();
+    run(&mut view, &StoreCommand::Settle(not_sent), START_MS).unwrap();
     assert_eq!(view.task.as_ref().unwrap().evidence, []);
     let mut done = Vec::new();
-    for number in 0..EVIDENCE + 5 {
+    for number in 0..MAX_EVIDENCE_CALLS + 5 {
         let call = intent(&number.to_string(), 1);
         (view.claim, view.session) = (None, None);
-        begin(&mut view, &call, START).unwrap();
+        begin(&mut view, &call, START_MS).unwrap();
         run(
             &mut view,
-            &Command::Settle(settle(&call, Phase::Completed(result("paid")))),
-            START,
+            &StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid")))),
+            START_MS,
         )
         .unwrap();
         done.push(call.action);

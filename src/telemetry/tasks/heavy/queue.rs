@@ -8,14 +8,14 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What waits or is done at most; more is refused.
-pub(super) const PLACES: usize = 64;
+pub(super) const MAX_QUEUED_WORK: usize = 64;
 /// What of it is one agent's.
-pub(super) const PLACES_OF_ONE: usize = 32;
+pub(super) const MAX_QUEUED_PER_AGENT: usize = 32;
 
 /// The pool: half of the processors, so that the other half serves.
-pub(super) static THREADS: LazyLock<Arc<Semaphore>> =
+pub(super) static THREAD_PERMITS: LazyLock<Arc<Semaphore>> =
     LazyLock::new(|| Arc::new(Semaphore::new(threads())));
-static QUEUE: LazyLock<Mutex<Queue>> = LazyLock::new(Mutex::default);
+static HEAVY_QUEUE: LazyLock<Mutex<HeavyQueue>> = LazyLock::new(Mutex::default);
 
 fn threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -23,13 +23,13 @@ fn threads() -> usize {
 }
 
 #[derive(Default)]
-struct Queue {
+struct HeavyQueue {
     all: usize,
-    agents: HashMap<AgentId, Line>,
+    agents: HashMap<AgentId, AgentQueue>,
 }
 
 /// One agent's part of the queue.
-struct Line {
+struct AgentQueue {
     places: usize,
     /// Lets through what competes with other agents' for a thread: half of the threads, one at
     /// least.
@@ -37,33 +37,36 @@ struct Line {
 }
 
 /// A place in the queue, until this is dropped.
-pub(super) struct Place {
+pub(super) struct HeavySlot {
     agent: AgentId,
     turn: Arc<Semaphore>,
 }
 
 /// A thread of the pool.
-pub(super) struct Thread {
+pub(super) struct PoolThread {
     _turn: OwnedSemaphorePermit,
     _permit: OwnedSemaphorePermit,
     /// Kept until the work ends: the next of the agent's has to find the same line.
-    _place: Place,
+    _place: HeavySlot,
 }
 
-impl Place {
+impl HeavySlot {
     /// None when too much waits, or too much of `agent`.
     pub(super) fn take(agent: &AgentId) -> Option<Self> {
-        let mut queue = QUEUE.lock();
+        let mut queue = HEAVY_QUEUE.lock();
         let places = queue.agents.get(agent).map_or(0, |line| line.places);
-        if queue.all >= PLACES || places >= PLACES_OF_ONE {
+        if queue.all >= MAX_QUEUED_WORK || places >= MAX_QUEUED_PER_AGENT {
             return None;
         }
         queue.all += 1;
         let turn = || Arc::new(Semaphore::new((threads() / 2).max(1)));
-        let line = queue.agents.entry(agent.clone()).or_insert_with(|| Line {
-            places: 0,
-            turn: turn(),
-        });
+        let line = queue
+            .agents
+            .entry(agent.clone())
+            .or_insert_with(|| AgentQueue {
+                places: 0,
+                turn: turn(),
+            });
         line.places += 1;
         Some(Self {
             agent: agent.clone(),
@@ -72,11 +75,15 @@ impl Place {
     }
 
     /// Waits for a thread.
-    pub(super) async fn thread(self) -> Thread {
+    pub(super) async fn thread(self) -> PoolThread {
         let never_closed = "nobody closes the queue's semaphores";
         let turn = self.turn.clone().acquire_owned().await.expect(never_closed);
-        let permit = THREADS.clone().acquire_owned().await.expect(never_closed);
-        Thread {
+        let permit = THREAD_PERMITS
+            .clone()
+            .acquire_owned()
+            .await
+            .expect(never_closed);
+        PoolThread {
             _turn: turn,
             _permit: permit,
             _place: self,
@@ -84,9 +91,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HeavySlot {
     fn drop(&mut self) {
-        let mut queue = QUEUE.lock();
+        let mut queue = HEAVY_QUEUE.lock();
         queue.all = queue.all.saturating_sub(1);
         if let Some(line) = queue.agents.get_mut(&self.agent) {
             line.places = line.places.saturating_sub(1);

@@ -1,10 +1,10 @@
 //! The way to a collector that is down, wrong, or back.
 
 use super::{OnRuntime, client};
-use crate::telemetry::logs::{Shape, layer, level};
-use crate::telemetry::paper::Paper;
+use crate::telemetry::captured_log::CapturedLog;
+use crate::telemetry::logs::{LogFormat, layer, level};
 use crate::telemetry::tasks;
-use crate::telemetry::traces::endpoint::Endpoint;
+use crate::telemetry::traces::endpoint::TracesEndpoint;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
@@ -19,8 +19,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 fn to(url: &str) -> OnRuntime {
-    let endpoint =
-        Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned()));
+    let endpoint = TracesEndpoint::read(|name| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned())
+    });
     let client = client(&endpoint.unwrap().unwrap()).unwrap();
     OnRuntime {
         client,
@@ -57,10 +58,10 @@ async fn an_outage_is_said_once_and_its_end_too() {
     tasks::spawn("collector", async move {
         axum::serve(listener, Router::new().route("/v1/traces", take)).await
     });
-    let paper = Paper::default();
+    let paper = CapturedLog::default();
     let lines = registry()
         .with(level("info").unwrap())
-        .with(layer(Shape::Json, paper.writer()));
+        .with(layer(LogFormat::Json, paper.writer()));
     let _heard = tracing::subscriber::set_default(lines);
     let client = to(&url);
     assert!(!send(&client, &url).await && !send(&client, &url).await);
@@ -85,10 +86,10 @@ async fn https_is_never_plain() {
     tasks::spawn("collector", async move {
         axum::serve(listener, Router::new().route("/v1/traces", take)).await
     });
-    let paper = Paper::default();
+    let paper = CapturedLog::default();
     let lines = registry()
         .with(level("info").unwrap())
-        .with(layer(Shape::Json, paper.writer()));
+        .with(layer(LogFormat::Json, paper.writer()));
     let _heard = tracing::subscriber::set_default(lines);
     assert!(!send(&to(&url), &url).await);
     let text = paper.text();

@@ -5,7 +5,7 @@
 //! one head in all. An answer that its agent does not read ends its connection, too: after a
 //! minute, or after a moment when too much waits to be read.
 
-use super::crowd::Guest;
+use super::connection_limit::Guest;
 use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
 use std::io;
@@ -18,20 +18,20 @@ use tokio::net::TcpStream;
 use tokio::time::{Interval, Sleep};
 
 /// From the first byte of a head to its last (SECURITY §8).
-const HEAD_TIME: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may wait until its reader takes more of it, while too much waits in all. An
 /// agent that reads at all takes something in this time …
-const MOMENT: Duration = Duration::from_secs(1);
+const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// … and so many of them in any case.
-const MOMENTS: u32 = 60;
+const MAX_STALL_CHECKS: u32 = 60;
 /// Longest line that can be a `Content-Length`; longer ones are read only for their end.
-const LINE: usize = 64;
+const HEADER_LINE_BYTES_MAX: usize = 64;
 
 /// A connection whose heads are watched.
-pub(super) struct Watched {
+pub(super) struct HeadGuard {
     connection: TcpStream,
     guest: Arc<Guest>,
-    place: Place,
+    place: HeadParseState,
     in_head: bool,
     /// When the head that has begun, or the stranger, has had its time.
     head_ends: Option<Pin<Box<Sleep>>>,
@@ -48,16 +48,16 @@ struct Stalled {
 impl Stalled {
     fn new() -> Self {
         Self {
-            looks: Box::pin(tokio::time::interval(MOMENT)),
+            looks: Box::pin(tokio::time::interval(STALL_CHECK_INTERVAL)),
             looked: 0,
         }
     }
 }
 
 /// Where in the stream of requests the next byte is.
-enum Place {
+enum HeadParseState {
     Head {
-        line: Line,
+        line: HeaderLine,
         length: u64,
         begun: bool,
     },
@@ -66,9 +66,9 @@ enum Place {
     },
 }
 
-const START: Place = Place::Head {
-    line: Line {
-        kept: [0; LINE],
+const START_STATE: HeadParseState = HeadParseState::Head {
+    line: HeaderLine {
+        kept: [0; HEADER_LINE_BYTES_MAX],
         len: 0,
     },
     length: 0,
@@ -76,19 +76,19 @@ const START: Place = Place::Head {
 };
 
 /// The line that is being read, as far as it fits, and always its last byte.
-struct Line {
-    kept: [u8; LINE],
+struct HeaderLine {
+    kept: [u8; HEADER_LINE_BYTES_MAX],
     len: usize,
 }
 
-impl Line {
+impl HeaderLine {
     fn push(&mut self, part: &[u8]) {
         let Some(last) = part.last() else { return };
-        let fits = part.len().min(LINE - self.len);
+        let fits = part.len().min(HEADER_LINE_BYTES_MAX - self.len);
         self.kept[self.len..self.len + fits].copy_from_slice(&part[..fits]);
         self.len += fits;
         if fits < part.len() {
-            self.kept[LINE - 1] = *last;
+            self.kept[HEADER_LINE_BYTES_MAX - 1] = *last;
         }
     }
 
@@ -99,11 +99,11 @@ impl Line {
 
 /// A line feed without a carriage return before it, or what cannot be told from one.
 #[derive(Debug, PartialEq, Eq)]
-struct Bare;
+struct BareLineFeed;
 
-impl Place {
+impl HeadParseState {
     /// Follows `bytes`; true while a head has begun and not ended. Notes when one has `ended`.
-    fn follow(&mut self, mut bytes: &[u8], ended: &mut bool) -> Result<bool, Bare> {
+    fn follow(&mut self, mut bytes: &[u8], ended: &mut bool) -> Result<bool, BareLineFeed> {
         while !bytes.is_empty() {
             match self {
                 Self::Body { left } => {
@@ -113,7 +113,7 @@ impl Place {
                     bytes = &bytes[skipped..];
                     *left -= skipped as u64;
                     if *left == 0 {
-                        *self = START;
+                        *self = START_STATE;
                     }
                 }
                 Self::Head {
@@ -129,10 +129,10 @@ impl Place {
                     bytes = &bytes[end + 1..];
                     // A length that is not kept whole cannot be followed, so it is no better than a
                     // bare line feed.
-                    let cut =
-                        line.len == LINE && line.kept[..14].eq_ignore_ascii_case(b"content-length");
+                    let cut = line.len == HEADER_LINE_BYTES_MAX
+                        && line.kept[..14].eq_ignore_ascii_case(b"content-length");
                     let Some(text) = line.bytes().strip_suffix(b"\r").filter(|_| !cut) else {
-                        return Err(Bare);
+                        return Err(BareLineFeed);
                     };
                     *length = length_of(text).unwrap_or(*length);
                     if text.is_empty() {
@@ -140,7 +140,7 @@ impl Place {
                         *self = if *length > 0 {
                             Self::Body { left: *length }
                         } else {
-                            START
+                            START_STATE
                         };
                     } else {
                         *begun = true;
@@ -162,13 +162,13 @@ fn length_of(line: &[u8]) -> Option<u64> {
         .then(|| value.trim().parse().ok())?
 }
 
-impl Watched {
+impl HeadGuard {
     pub(super) fn new(connection: TcpStream, guest: Arc<Guest>) -> Self {
-        let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
+        let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
         Self {
             connection,
             guest,
-            place: START,
+            place: START_STATE,
             in_head: false,
             head_ends,
             stalled: None,
@@ -187,12 +187,12 @@ impl Watched {
     }
 
     /// Follows what was read.
-    fn follow(&mut self, bytes: &[u8]) -> Result<(), Bare> {
+    fn follow(&mut self, bytes: &[u8]) -> Result<(), BareLineFeed> {
         let mut ended = false;
         self.in_head = self.place.follow(bytes, &mut ended)?;
         // The next head has its own time, where the caller is known.
         if self.in_head && (self.head_ends.is_none() || ended && self.guest.is_known()) {
-            self.head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
+            self.head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIMEOUT)));
         } else if !self.in_head && self.guest.is_known() {
             self.head_ends = None;
         }
@@ -218,7 +218,7 @@ impl Watched {
             ready!(stalled.looks.poll_tick(task));
             let moments = stalled.looked;
             stalled.looked += 1;
-            if moments >= MOMENTS || moments > 0 && self.guest.gives_way() {
+            if moments >= MAX_STALL_CHECKS || moments > 0 && self.guest.gives_way() {
                 break;
             }
         }
@@ -232,7 +232,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for HeadGuard {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
@@ -248,19 +248,19 @@ impl AsyncRead for Watched {
                 )))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) => {
-                Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(|Bare| {
+            Poll::Ready(Ok(())) => Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(
+                |BareLineFeed| {
                     io::Error::new(
                         io::ErrorKind::InvalidData,
                         "a line of a request's head ends without a carriage return",
                     )
-                }))
-            }
+                },
+            )),
         }
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for HeadGuard {
     fn poll_write(
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
@@ -296,40 +296,46 @@ impl AsyncWrite for Watched {
 mod tests {
     use super::*;
 
-    const TWO: &[u8] =
+    const TWO_REQUESTS: &[u8] =
         b"POST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 4\r\n\r\n\n\n{}GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-    fn followed(text: &str) -> Result<bool, Bare> {
-        let mut place = START;
+    fn followed(text: &str) -> Result<bool, BareLineFeed> {
+        let mut place = START_STATE;
         place.follow(text.as_bytes(), &mut false)
     }
 
     #[test]
     fn bodies_may_hold_line_feeds_and_heads_may_not() {
-        for chunk in 1..TWO.len() {
-            let mut place = START;
-            let last = TWO
+        for chunk in 1..TWO_REQUESTS.len() {
+            let mut place = START_STATE;
+            let last = TWO_REQUESTS
                 .chunks(chunk)
                 .map(|part| place.follow(part, &mut false).unwrap())
                 .last();
             assert_eq!(last, Some(false), "in chunks of {chunk}");
         }
-        let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(5 * LINE));
+        let long = format!(
+            "GET / HTTP/1.1\r\nX: {}\r\n\r\n",
+            "x".repeat(5 * HEADER_LINE_BYTES_MAX)
+        );
         assert_eq!(followed(&long), Ok(false));
         for bare in [
             "GET / HTTP/1.1\nHost: a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\n\n",
         ] {
-            assert_eq!(followed(bare), Err(Bare), "{bare:?}");
+            assert_eq!(followed(bare), Err(BareLineFeed), "{bare:?}");
         }
-        let long = format!("GET / HTTP/1.1\r\nX: {}\n\r\n", "x".repeat(5 * LINE));
-        assert_eq!(followed(&long), Err(Bare));
+        let long = format!(
+            "GET / HTTP/1.1\r\nX: {}\n\r\n",
+            "x".repeat(5 * HEADER_LINE_BYTES_MAX)
+        );
+        assert_eq!(followed(&long), Err(BareLineFeed));
         let padded = format!(
             "GET / HTTP/1.1\r\nContent-Length:{}4\r\n\r\n",
-            " ".repeat(LINE)
+            " ".repeat(HEADER_LINE_BYTES_MAX)
         );
-        assert_eq!(followed(&padded), Err(Bare));
+        assert_eq!(followed(&padded), Err(BareLineFeed));
     }
 
     #[test]
@@ -341,7 +347,7 @@ mod tests {
             ("Host: a\r\n", true),
             ("\r\n", false),
         ] {
-            let mut place = START;
+            let mut place = START_STATE;
             let all = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             let end = all.find(part).unwrap() + part.len();
             let end = if part == "\r\n" { all.len() } else { end };

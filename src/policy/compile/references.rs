@@ -1,7 +1,7 @@
 //! Do the tools that a contract names to go with its own exist, and can they do what they are named
 //! for? Known once the contracts of all files are.
 
-use super::{Document, Stock, server_of};
+use super::{Compiler, YamlDocument, server_of};
 use crate::guards::allowlist::Contracts;
 use crate::guards::{ToolRules, confirms, idempotency};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
@@ -9,16 +9,16 @@ use crate::model::ids::ToolName;
 use crate::policy::file::{Contract, SideEffect};
 
 /// A tool that a contract names.
-pub(super) struct Named {
+pub(super) struct ToolReference {
     of: ToolName,
     tool: ToolName,
-    role: Role,
+    role: ReferenceRole,
     place: Diagnostic,
 }
 
 /// What for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum ReferenceRole {
     /// It takes a call back (003-64).
     Rollback,
     /// It makes what a call confirms (003-P4d).
@@ -27,7 +27,7 @@ enum Role {
     Probe,
 }
 
-impl Role {
+impl ReferenceRole {
     /// Where it stands in a contract.
     fn path(self) -> &'static [&'static str] {
         match self {
@@ -59,7 +59,11 @@ impl Role {
 }
 
 /// The tools that `contract` and its variants name.
-pub(super) fn of(document: &Document, name: &str, contract: &Contract) -> Vec<Named> {
+pub(super) fn references_in(
+    document: &YamlDocument,
+    name: &str,
+    contract: &Contract,
+) -> Vec<ToolReference> {
     let Contract {
         side_effect,
         confirms,
@@ -68,30 +72,31 @@ pub(super) fn of(document: &Document, name: &str, contract: &Contract) -> Vec<Na
         ..
     } = contract;
     let mut named = Vec::new();
-    let mut note = |case: Option<&String>, (side_effect, confirms, idempotency): Sections<'_>| {
-        let rollback = side_effect
-            .and_then(|effect| effect.rollback.as_ref())
-            .map(|rollback| &rollback.tool);
-        let probe = idempotency
-            .and_then(|idempotency| idempotency.probe.as_ref())
-            .map(|probe| &probe.tool);
-        let draft = confirms.map(|confirms| &confirms.tool);
-        for (role, tool) in [
-            (Role::Rollback, rollback),
-            (Role::Draft, draft),
-            (Role::Probe, probe),
-        ] {
-            if let Some(tool) = tool {
-                let place = place(document, name, (case, role));
-                named.push(Named {
-                    of: ToolName::new(name),
-                    tool: ToolName::new(tool),
-                    role,
-                    place,
-                });
+    let mut note =
+        |case: Option<&String>, (side_effect, confirms, idempotency): ReferencingSections<'_>| {
+            let rollback = side_effect
+                .and_then(|effect| effect.rollback.as_ref())
+                .map(|rollback| &rollback.tool);
+            let probe = idempotency
+                .and_then(|idempotency| idempotency.probe.as_ref())
+                .map(|probe| &probe.tool);
+            let draft = confirms.map(|confirms| &confirms.tool);
+            for (role, tool) in [
+                (ReferenceRole::Rollback, rollback),
+                (ReferenceRole::Draft, draft),
+                (ReferenceRole::Probe, probe),
+            ] {
+                if let Some(tool) = tool {
+                    let place = place(document, name, (case, role));
+                    named.push(ToolReference {
+                        of: ToolName::new(name),
+                        tool: ToolName::new(tool),
+                        role,
+                        place,
+                    });
+                }
             }
-        }
-    };
+        };
     note(
         None,
         (
@@ -113,13 +118,17 @@ pub(super) fn of(document: &Document, name: &str, contract: &Contract) -> Vec<Na
     named
 }
 
-type Sections<'a> = (
+type ReferencingSections<'a> = (
     Option<&'a SideEffect>,
     Option<&'a confirms::Settings>,
     Option<&'a idempotency::Settings>,
 );
 
-fn place(document: &Document, name: &str, (case, role): (Option<&String>, Role)) -> Diagnostic {
+fn place(
+    document: &YamlDocument,
+    name: &str,
+    (case, role): (Option<&String>, ReferenceRole),
+) -> Diagnostic {
     let around: Vec<&str> = case
         .into_iter()
         .flat_map(|case| ["variants", "cases", case])
@@ -142,8 +151,8 @@ fn note_at(path: &[&str], problems: &mut Problems) {
 }
 
 /// Judges what was named.
-pub(super) fn judge(stock: &mut Stock, contracts: &Contracts) {
-    for Named {
+pub(super) fn judge(stock: &mut Compiler, contracts: &Contracts) {
+    for ToolReference {
         of,
         tool,
         role,
@@ -153,8 +162,8 @@ pub(super) fn judge(stock: &mut Stock, contracts: &Contracts) {
         let server = |name: &ToolName| server_of(name.as_str(), &stock.servers).cloned();
         let found = match server(&tool) {
             // Said where the contract was compiled.
-            None if role == Role::Rollback => None,
-            home if role != Role::Probe && home != server(&of) => Some((
+            None if role == ReferenceRole::Rollback => None,
+            home if role != ReferenceRole::Probe && home != server(&of) => Some((
                 format!("`{tool}` is a tool of another server"),
                 "name a tool of the same server",
             )),

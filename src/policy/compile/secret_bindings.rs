@@ -1,30 +1,30 @@
 //! Does every secret of the configuration go where a contract lets one stand? Known once all files
 //! are read.
 
-use super::Stock;
-use crate::guards::secrets::Place;
+use super::Compiler;
+use crate::guards::secrets::SecretTarget;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
 
 /// An argument that a secret of the configuration may go to.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundArgument {
     /// The argument.
-    pub place: Place,
+    pub place: SecretTarget,
     /// Where that is written; without words yet.
     pub at: Diagnostic,
 }
 
 /// Warns of places that no contract lists: what was meant to go there is refused, or has no use any
 /// more.
-pub(super) fn judge(stock: &mut Stock, bound: Vec<Bound>) {
+pub(super) fn judge(stock: &mut Compiler, bound: Vec<BoundArgument>) {
     // A contract that cannot be used is no missing one.
     let is_whole = stock
         .diagnostics
         .iter()
         .all(|diagnostic| diagnostic.severity != Severity::Error);
-    for Bound {
-        place: Place {
+    for BoundArgument {
+        place: SecretTarget {
             server,
             tool,
             pointer,

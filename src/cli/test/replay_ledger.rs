@@ -3,7 +3,7 @@
 //! judged only where they are known.
 
 use super::{Args, find};
-use crate::cli::ledger::calls::Calls;
+use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::recorded::{audited, caller as recorded_by, passed, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
 use crate::cli::{configured, explain};
@@ -16,10 +16,10 @@ use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::policy::pack::{Known, Pack};
+use crate::policy::pack::{KnownTool, Pack};
 use crate::schema::Schema;
-use crate::side::sums::SEVERAL;
-use crate::store::journal::Error;
+use crate::side::sums::SEVERAL_TOOLS;
+use crate::store::journal::JournalError;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -28,23 +28,23 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 /// Rows of the report at most; agents can name any number of tools.
-const MAX_ROWS: usize = 4096;
+const MAX_REPORT_ROWS: usize = 4096;
 /// Bytes of a file with arguments, and of one line of it, at most.
-const MAX_FILE: u64 = 256 << 20;
-const MAX_LINE: usize = 4 << 20;
+const ARGUMENTS_FILE_BYTES_MAX: u64 = 256 << 20;
+const ARGUMENTS_LINE_BYTES_MAX: usize = 4 << 20;
 
 /// What is the same for many calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct ReplayRow {
     agent: String,
     tool: String,
     then: String,
-    now: Now,
+    now: PresentVerdict,
 }
 
 /// What is judged now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Now {
+pub(super) enum PresentVerdict {
     /// `passed`, or the code of a refusal.
     Verdict(String),
     /// It depends on what is not known.
@@ -53,13 +53,13 @@ pub(super) enum Now {
 
 /// How many calls, and one of them.
 #[derive(Debug)]
-struct Many {
+struct ReplayCount {
     count: u64,
     action_id: String,
 }
 
 /// What the calls are judged by.
-pub(super) struct Judge {
+pub(super) struct ReplayJudge {
     /// The policy as it is now.
     pub(super) policy: Policy,
     packs: Vec<Pack>,
@@ -70,14 +70,14 @@ pub(super) struct Judge {
 
 /// Prints what would change. 0: nothing that is known; 1: something.
 pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let judge = Judge::new(args)?;
+    let judge = ReplayJudge::new(args)?;
     let mut rows = BTreeMap::new();
     let unreadable = each(args, |entry| {
         let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
         let calls = entry.count.unwrap_or(1);
         count(
             &mut rows,
-            Row {
+            ReplayRow {
                 agent: entry.user_id,
                 tool: entry.tool,
                 then,
@@ -87,37 +87,41 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         );
     })?;
     report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
-    Ok(u8::from(rows.keys().any(Row::has_changed)))
+    Ok(u8::from(rows.keys().any(ReplayRow::has_changed)))
 }
 
 /// Takes each recorded call that is asked for. How many records cannot be read.
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
     let data = configured::data(args.data.as_deref(), args.config.as_deref())?;
     let mut unreadable = 0;
-    for call in Calls::open(&data)? {
+    for call in LedgerCalls::open(&data)? {
         match call {
             Ok(call) if args.wanted.fits(&call.entry) => take(call.entry),
             Ok(_) => {}
-            Err(Error::Unreadable { .. }) => unreadable += 1,
+            Err(JournalError::Unreadable { .. }) => unreadable += 1,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(unreadable)
 }
 
-fn count(rows: &mut BTreeMap<Row, Many>, row: Row, (calls, action_id): (u64, String)) {
-    let others = || Row {
+fn count(
+    rows: &mut BTreeMap<ReplayRow, ReplayCount>,
+    row: ReplayRow,
+    (calls, action_id): (u64, String),
+) {
+    let others = || ReplayRow {
         agent: "…".to_owned(),
         tool: "…".to_owned(),
         ..row.clone()
     };
-    let row = if rows.len() < MAX_ROWS || rows.contains_key(&row) {
+    let row = if rows.len() < MAX_REPORT_ROWS || rows.contains_key(&row) {
         row
     } else {
         others()
     };
     rows.entry(row)
-        .or_insert(Many {
+        .or_insert(ReplayCount {
             count: 0,
             action_id,
         })
@@ -125,17 +129,17 @@ fn count(rows: &mut BTreeMap<Row, Many>, row: Row, (calls, action_id): (u64, Str
 }
 
 /// The arguments in the file, one object a line, by their hash.
-fn known(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
+fn arguments_by_hash(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
     let cannot = || format!("{} cannot be read", path.display());
     let file = std::fs::File::open(path)
         .with_context(cannot)?
-        .take(MAX_FILE);
+        .take(ARGUMENTS_FILE_BYTES_MAX);
     let mut found = HashMap::new();
     for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
         let line = line.with_context(cannot)?;
-        if line.len() > MAX_LINE {
+        if line.len() > ARGUMENTS_LINE_BYTES_MAX {
             bail!(
-                "{}:{}: longer than {MAX_LINE} bytes",
+                "{}:{}: longer than {ARGUMENTS_LINE_BYTES_MAX} bytes",
                 path.display(),
                 index + 1
             );
@@ -149,7 +153,7 @@ fn known(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
     Ok(found)
 }
 
-impl Judge {
+impl ReplayJudge {
     /// The configuration's policy, with the schemas of the packs and the arguments that are known.
     pub(super) fn new(args: &Args) -> anyhow::Result<Self> {
         let config = args.config.as_deref();
@@ -164,7 +168,7 @@ impl Judge {
         let arguments = args
             .arguments
             .as_deref()
-            .map(known)
+            .map(arguments_by_hash)
             .transpose()?
             .unwrap_or_default();
         Ok(Self {
@@ -176,30 +180,32 @@ impl Judge {
     }
 
     /// What the policy says of the call now, as far as it can be known.
-    pub(super) fn again(&self, entry: &Entry) -> Now {
+    pub(super) fn again(&self, entry: &Entry) -> PresentVerdict {
         let policy = &self.policy;
         if policy.version == entry.policy {
-            return Now::Verdict(recorded(entry).to_owned());
+            return PresentVerdict::Verdict(recorded(entry).to_owned());
         }
         let Some(caller) = recorded_by(policy, entry) else {
-            return Now::Undecided("the configuration has no such agent any more");
+            return PresentVerdict::Undecided("the configuration has no such agent any more");
         };
-        if entry.tool == SEVERAL {
-            return Now::Undecided("refusals of several tools are summed up in one entry");
+        if entry.tool == SEVERAL_TOOLS {
+            return PresentVerdict::Undecided(
+                "refusals of several tools are summed up in one entry",
+            );
         }
         let tool = ToolName::new(&entry.tool);
         let admitted = match visible(policy, &caller, &tool, &mut Silent) {
             Ok(admitted) => admitted,
-            Err(refusal) => return Now::Verdict(refusal.code().to_owned()),
+            Err(refusal) => return PresentVerdict::Verdict(refusal.code().to_owned()),
         };
         if entry.schema_hash.is_none() {
-            return Now::Undecided("no server offered the tool then");
+            return PresentVerdict::Undecided("no server offered the tool then");
         }
         if let Some(refusal) = admitted.rules().permission.refuses(&caller) {
-            return Now::Verdict(refusal.code().to_owned());
+            return PresentVerdict::Verdict(refusal.code().to_owned());
         }
         if entry.count.is_some() {
-            return Now::Undecided(
+            return PresentVerdict::Undecided(
                 "several calls are summed up in one entry, which has the arguments of the last only",
             );
         }
@@ -208,7 +214,9 @@ impl Judge {
             .as_ref()
             .or_else(|| self.arguments.get(sent_hash(entry)))
         {
-            None => Now::Undecided("the ledger has no arguments: give them with --arguments"),
+            None => {
+                PresentVerdict::Undecided("the ledger has no arguments: give them with --arguments")
+            }
             Some(arguments) => self.with(&admitted, &caller, entry, arguments),
         }
     }
@@ -219,11 +227,11 @@ impl Judge {
         caller: &Caller,
         entry: &Entry,
         arguments: &Value,
-    ) -> Now {
+    ) -> PresentVerdict {
         let tool = &ToolName::new(&entry.tool);
         let known = self.packs.iter().find_map(|pack| match pack.tool(tool) {
-            Known::Schema(schema) => Some(schema),
-            Known::Absent | Known::Nothing => None,
+            KnownTool::Schema(schema) => Some(schema),
+            KnownTool::Absent | KnownTool::Nothing => None,
         });
         match made(
             admitted,
@@ -232,39 +240,40 @@ impl Judge {
             &mut Silent,
         ) {
             Err(Refusal::SchemaInvalid { .. }) if known.is_none() => {
-                Now::Undecided("no pack has the tool's schema under `servers`")
+                PresentVerdict::Undecided("no pack has the tool's schema under `servers`")
             }
-            Err(refusal) => Now::Verdict(refusal.code().to_owned()),
+            Err(refusal) => PresentVerdict::Verdict(refusal.code().to_owned()),
             Ok(made) => match passed(entry, made.rules) {
-                Ok(verdict) => Now::Verdict(verdict.to_owned()),
-                Err(why) => Now::Undecided(why),
+                Ok(verdict) => PresentVerdict::Verdict(verdict.to_owned()),
+                Err(why) => PresentVerdict::Undecided(why),
             },
         }
     }
 }
 
-impl Row {
+impl ReplayRow {
     fn has_changed(&self) -> bool {
-        matches!(&self.now, Now::Verdict(now) if *now != self.then)
+        matches!(&self.now, PresentVerdict::Verdict(now) if *now != self.then)
     }
 }
 
-type Rows = BTreeMap<Row, Many>;
+type ReplayRows = BTreeMap<ReplayRow, ReplayCount>;
 
 fn report(
     version: &str,
-    (rows, unreadable): (&Rows, u64),
+    (rows, unreadable): (&ReplayRows, u64),
     as_json: bool,
     out: &mut String,
 ) -> anyhow::Result<()> {
-    let changed: Vec<(&Row, &Many)> = rows.iter().filter(|(row, _)| row.has_changed()).collect();
+    let changed: Vec<(&ReplayRow, &ReplayCount)> =
+        rows.iter().filter(|(row, _)| row.has_changed()).collect();
     let (calls, different) = (
         rows.values().map(|many| many.count).sum::<u64>(),
         sum(&changed),
     );
     let mut undecided: BTreeMap<&str, u64> = BTreeMap::new();
     for (row, many) in rows {
-        if let Now::Undecided(why) = row.now {
+        if let PresentVerdict::Undecided(why) = row.now {
             *undecided.entry(why).or_default() += many.count;
         }
     }
@@ -295,9 +304,9 @@ fn report(
             "{:>7}  {:16} {:32} {:24} {:24} SUCH AS",
             "CHANGED", "AGENT", "TOOL", "THEN", "NOW"
         )?;
-        for (row, Many { count, action_id }) in &changed {
+        for (row, ReplayCount { count, action_id }) in &changed {
             let [agent, tool, then] = [&row.agent, &row.tool, &row.then].map(|text| plain(text));
-            let Now::Verdict(now) = &row.now else {
+            let PresentVerdict::Verdict(now) = &row.now else {
                 continue;
             };
             writeln!(
@@ -335,28 +344,32 @@ fn report(
     Ok(())
 }
 
-fn sum(rows: &[(&Row, &Many)]) -> u64 {
+fn sum(rows: &[(&ReplayRow, &ReplayCount)]) -> u64 {
     rows.iter().map(|(_, many)| many.count).sum()
 }
 
-fn change(row: &Row, many: &Many) -> Value {
-    let Row {
+fn change(row: &ReplayRow, many: &ReplayCount) -> Value {
+    let ReplayRow {
         agent,
         tool,
         then,
         now,
     } = row;
-    let now = if let Now::Verdict(now) = now { now } else { "" };
-    let Many { count, action_id } = many;
+    let now = if let PresentVerdict::Verdict(now) = now {
+        now
+    } else {
+        ""
+    };
+    let ReplayCount { count, action_id } = many;
     json!({ "agent": agent, "tool": tool, "then": then, "now": now, "calls": count, "such_as": action_id })
 }
 
 /// How many calls have which verdict, then and now; like for like: only calls that are decided both
 /// times (003-117).
-fn verdicts(rows: &Rows) -> BTreeMap<&str, (u64, u64)> {
+fn verdicts(rows: &ReplayRows) -> BTreeMap<&str, (u64, u64)> {
     let mut verdicts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (row, many) in rows {
-        if let Now::Verdict(now) = &row.now {
+        if let PresentVerdict::Verdict(now) = &row.now {
             verdicts.entry(&row.then).or_default().0 += many.count;
             verdicts.entry(now).or_default().1 += many.count;
         }

@@ -4,10 +4,10 @@
 //! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and neither
 //! what the process was given as its environment nor a secret of a call is repeated.
 
-use super::Command;
+use super::ChildCommand;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
-use crate::model::scrub::Cleaner;
+use crate::model::scrub::KnownScrubStream;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -16,53 +16,53 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest line in bytes; the rest of it is dropped (SECURITY §8).
-const LONGEST: usize = 4 * 1024;
+const STDERR_LINE_BYTES_MAX: usize = 4 * 1024;
 /// What is kept, in bytes.
-const KEPT: usize = 64 * 1024;
+const STDERR_KEPT_BYTES_MAX: usize = 64 * 1024;
 /// Most lines logged in one second.
-const RATE: u32 = 100;
+const STDERR_LINES_PER_SECOND_MAX: u32 = 100;
 /// Values shorter than this are words, not secrets.
-const SHORTEST_SECRET: usize = 8;
+const SECRET_BYTES_MIN: usize = 8;
 /// Longest piece of a secret that is looked for.
-const LONGEST_SECRET: usize = 4 * 1024;
+const SECRET_PIECE_BYTES_MAX: usize = 4 * 1024;
 /// Variables that hold no secret and occur in every message.
-const PLAIN: [&str; 8] = [
+const NON_SECRET_VARIABLES: [&str; 8] = [
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR",
 ];
 
 /// One tool server's standard error.
-pub(super) struct Said {
+pub(super) struct StderrCapture {
     server: ServerName,
     /// What to look for, and the variable it came from; longest first.
     secrets: Vec<(String, String)>,
-    kept: Mutex<Kept>,
+    kept: Mutex<StderrTail>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StderrTail {
     lines: VecDeque<String>,
     bytes: usize,
 }
 
 /// How many lines were logged in the second that runs.
 #[derive(Default)]
-struct Pace {
+struct LogRate {
     since: Duration,
     logged: u32,
     dropped: u64,
 }
 
-impl Said {
-    pub(super) fn new(command: &Command) -> Self {
+impl StderrCapture {
+    pub(super) fn new(command: &ChildCommand) -> Self {
         let mut secrets = Vec::new();
         for (name, value) in command
             .env
             .iter()
-            .filter(|(name, _)| !PLAIN.contains(&name.as_str()))
+            .filter(|(name, _)| !NON_SECRET_VARIABLES.contains(&name.as_str()))
         {
             let pieces = value
                 .lines()
-                .filter(|piece| (SHORTEST_SECRET..=LONGEST_SECRET).contains(&piece.len()));
+                .filter(|piece| (SECRET_BYTES_MIN..=SECRET_PIECE_BYTES_MAX).contains(&piece.len()));
             secrets.extend(pieces.map(|piece| (piece.to_owned(), format!("[env {name}]"))));
         }
         secrets.sort_by_key(|(piece, _)| std::cmp::Reverse(piece.len()));
@@ -76,9 +76,10 @@ impl Said {
     /// Reads to the end.
     pub(super) async fn listen(self: Arc<Self>, mut stderr: impl AsyncRead + Unpin) {
         // A secret that starts before the cut is still seen whole.
-        let bound = LONGEST + self.secrets.first().map_or(0, |(piece, _)| piece.len());
-        let (mut chunk, mut line, mut pace) = (vec![0; 8 * 1024], Vec::new(), Pace::default());
-        let mut cleaner = Cleaner::default();
+        let bound =
+            STDERR_LINE_BYTES_MAX + self.secrets.first().map_or(0, |(piece, _)| piece.len());
+        let (mut chunk, mut line, mut pace) = (vec![0; 8 * 1024], Vec::new(), LogRate::default());
+        let mut cleaner = KnownScrubStream::default();
         loop {
             let read = match stderr.read(&mut chunk).await {
                 Ok(0) | Err(_) => break,
@@ -91,7 +92,7 @@ impl Said {
         pace.tell(&self.server);
     }
 
-    fn cut(&self, text: &[u8], bound: usize, line: &mut Vec<u8>, pace: &mut Pace) {
+    fn cut(&self, text: &[u8], bound: usize, line: &mut Vec<u8>, pace: &mut LogRate) {
         for piece in text.split_inclusive(|byte| *byte == b'\n') {
             let (text, whole) = piece
                 .strip_suffix(b"\n")
@@ -104,7 +105,7 @@ impl Said {
         }
     }
 
-    fn take(&self, line: &[u8], pace: &mut Pace) {
+    fn take(&self, line: &[u8], pace: &mut LogRate) {
         let line = self.clean(line);
         if line.is_empty() {
             return;
@@ -124,7 +125,7 @@ impl Said {
         }
         let mut clean = String::with_capacity(text.len());
         for character in text.chars() {
-            if clean.len() >= LONGEST {
+            if clean.len() >= STDERR_LINE_BYTES_MAX {
                 clean.push('…');
                 break;
             }
@@ -147,11 +148,11 @@ impl Said {
     }
 }
 
-impl Kept {
+impl StderrTail {
     fn push(&mut self, line: String) {
         self.bytes += line.len();
         self.lines.push_back(line);
-        while self.bytes > KEPT {
+        while self.bytes > STDERR_KEPT_BYTES_MAX {
             let Some(first) = self.lines.pop_front() else {
                 break;
             };
@@ -160,7 +161,7 @@ impl Kept {
     }
 }
 
-impl Pace {
+impl LogRate {
     fn allows(&mut self, server: &ServerName) -> bool {
         let now = Clock.steady();
         if now.saturating_sub(self.since) >= Duration::from_secs(1) {
@@ -172,10 +173,10 @@ impl Pace {
             };
         }
         self.logged += 1;
-        if self.logged > RATE {
+        if self.logged > STDERR_LINES_PER_SECOND_MAX {
             self.dropped += 1;
         }
-        self.logged <= RATE
+        self.logged <= STDERR_LINES_PER_SECOND_MAX
     }
 
     fn tell(&self, server: &ServerName) {
@@ -196,13 +197,13 @@ mod tests {
     use super::*;
     use crate::upstream::child::sandbox::Sandbox;
 
-    fn said(env: &[(&str, &str)]) -> Arc<Said> {
+    fn said(env: &[(&str, &str)]) -> Arc<StderrCapture> {
         let env = env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let (program, args, name) = ("x".to_owned(), Vec::new(), ServerName::new("billing"));
-        Arc::new(Said::new(&Command {
+        Arc::new(StderrCapture::new(&ChildCommand {
             program,
             args,
             env,
@@ -212,7 +213,7 @@ mod tests {
         }))
     }
 
-    async fn heard(said: &Arc<Said>, text: &[u8]) -> Vec<String> {
+    async fn heard(said: &Arc<StderrCapture>, text: &[u8]) -> Vec<String> {
         Arc::clone(said).listen(text).await;
         said.kept()
     }
@@ -246,13 +247,15 @@ mod tests {
     async fn a_flood_keeps_only_its_end() {
         let secret = "0123456789abcdef".repeat(4);
         let said = said(&[("KEY", &secret)]);
-        let mut flood = vec![b'x'; LONGEST - 20];
+        let mut flood = vec![b'x'; STDERR_LINE_BYTES_MAX - 20];
         flood.extend_from_slice(secret.as_bytes());
         flood.resize(1 << 20, b'y');
         flood.push(b'\n');
         let lines = heard(&said, &flood).await;
         assert!(
-            lines.len() == 1 && lines[0].len() <= LONGEST + 3 && !lines[0].contains("0123456789"),
+            lines.len() == 1
+                && lines[0].len() <= STDERR_LINE_BYTES_MAX + 3
+                && !lines[0].contains("0123456789"),
             "{}",
             lines[0]
         );
@@ -260,7 +263,7 @@ mod tests {
             .map(|number| format!("line number {number}"))
             .collect();
         let lines = heard(&said, many.join("\n").as_bytes()).await;
-        assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT);
+        assert!(lines.iter().map(String::len).sum::<usize>() <= STDERR_KEPT_BYTES_MAX);
         assert_eq!(said.last_line().as_deref(), Some("line number 19999"));
     }
 }

@@ -24,29 +24,29 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Connections of agents at once (SECURITY §8) …
-const OF_AGENTS: usize = 1_024;
+const MAX_AGENT_CONNECTIONS: usize = 1_024;
 /// … and of operators, who are few and must get in when agents are many.
-const OF_OPERATORS: usize = 64;
+const MAX_OPERATOR_CONNECTIONS: usize = 64;
 /// One place in so many is for strangers.
-const STRANGERS: usize = 4;
+const STRANGERS_DIVISOR: usize = 4;
 /// A caller may have so many of four places of those that are known.
-const OF_ONE: usize = 3;
+const CALLER_QUARTERS: usize = 3;
 /// How long a stranger has at least to send the head of a request.
-const GRACE: Duration = Duration::from_millis(100);
+const STRANGER_GRACE: Duration = Duration::from_millis(100);
 /// Idle connections that may be closing at once in favour of others.
-const CLOSING: usize = 64;
+const MAX_CLOSING_CONNECTIONS: usize = 64;
 /// The log tells of a full house once in this time.
-const TOLD_AGAIN: Duration = Duration::from_mins(1);
+const FULL_LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The places at one listener. A clone is another handle on the same places.
 #[derive(Clone)]
-pub struct Crowd(Arc<Shared>);
+pub struct ConnectionLimit(Arc<ConnectionLimitInner>);
 
-struct Shared {
+struct ConnectionLimitInner {
     strangers: usize,
     known: usize,
     of_one: usize,
-    inside: Mutex<Inside>,
+    inside: Mutex<AdmittedConnections>,
     neighbours: Mutex<Neighbours>,
     peers: Peers,
     /// Bytes of all answers that wait for their readers.
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Inside {
+struct AdmittedConnections {
     last: u64,
     /// By number, so the oldest first.
     strangers: BTreeMap<u64, Arc<Seat>>,
@@ -81,17 +81,17 @@ struct Seat {
 }
 
 /// What stands for "something is asked".
-const BUSY: u64 = u64::MAX;
+const BUSY_MARK: u64 = u64::MAX;
 
 /// One connection that has a place, until this is dropped.
 pub struct Guest {
     number: u64,
     seat: Arc<Seat>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionLimitInner>,
 }
 
 /// A request on a connection, until its answer has been written.
-pub(super) struct Turn(Arc<Guest>);
+pub(super) struct RequestTurn(Arc<Guest>);
 
 /// There is no place for one more that is known, and none of them is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,16 +118,19 @@ impl fmt::Display for Crowded {
 
 // === impl Crowd ===
 
-impl Crowd {
+impl ConnectionLimit {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other
     /// half is for tool servers and the ledger.
     pub fn of_agents() -> Self {
-        Self::with(OF_AGENTS.min(files() / 2), Neighbours::watched())
+        Self::with(
+            MAX_AGENT_CONNECTIONS.min(files() / 2),
+            Neighbours::watched(),
+        )
     }
 
     /// Places for operators: 64, but at most an eighth of the files that the process may open.
     pub fn of_operators() -> Self {
-        Self::new(OF_OPERATORS.min(files() / 8))
+        Self::new(MAX_OPERATOR_CONNECTIONS.min(files() / 8))
     }
 
     fn new(places: usize) -> Self {
@@ -135,10 +138,10 @@ impl Crowd {
     }
 
     fn with(places: usize, neighbours: Neighbours) -> Self {
-        let strangers = (places / STRANGERS).max(1);
+        let strangers = (places / STRANGERS_DIVISOR).max(1);
         let known = places.saturating_sub(strangers).max(1);
-        let of_one = (known / 4 * OF_ONE).max(1);
-        Self(Arc::new(Shared {
+        let of_one = (known / 4 * CALLER_QUARTERS).max(1);
+        Self(Arc::new(ConnectionLimitInner {
             strangers,
             known,
             of_one,
@@ -170,7 +173,7 @@ impl Crowd {
     }
 }
 
-impl Shared {
+impl ConnectionLimitInner {
     /// A place; or how long it takes at most until there is one.
     fn seat(self: &Arc<Self>, peer: IpAddr, stop: &CancellationToken) -> Result<Guest, Duration> {
         let now = self.clock.steady();
@@ -181,11 +184,11 @@ impl Shared {
                 let Some((number, seat)) =
                     number.and_then(|number| inside.strangers.get_key_value(&number))
                 else {
-                    return Err(GRACE);
+                    return Err(STRANGER_GRACE);
                 };
                 let had = now.saturating_sub(seat.since);
-                if had < GRACE {
-                    return Err(GRACE.saturating_sub(had));
+                if had < STRANGER_GRACE {
+                    return Err(STRANGER_GRACE.saturating_sub(had));
                 }
                 seat.leave.cancel();
                 let number = *number;
@@ -194,7 +197,7 @@ impl Shared {
                 let words = "more connections than there are places for send nothing; the oldest of them are closed";
                 self.tell(&mut inside, self.strangers, words);
             }
-            return Err(GRACE);
+            return Err(STRANGER_GRACE);
         }
         inside.last += 1;
         let (is_known, idle, leave) = (
@@ -235,10 +238,10 @@ impl Shared {
         if of_one || inside.known.len() >= self.known {
             let rest = |(other, seat): &(String, Arc<Seat>)| {
                 let idle = seat.idle.load(Ordering::Relaxed);
-                (idle != BUSY && (!of_one || other == holder)).then_some(idle)
+                (idle != BUSY_MARK && (!of_one || other == holder)).then_some(idle)
             };
             let gone = longest(&inside.known, |(other, _)| other.clone(), rest)
-                .filter(|_| inside.leaving.1 < CLOSING);
+                .filter(|_| inside.leaving.1 < MAX_CLOSING_CONNECTIONS);
             let Some((_, gone)) = gone.and_then(|number| inside.known.remove(&number)) else {
                 let places = if of_one { self.of_one } else { self.known };
                 self.tell(
@@ -260,12 +263,12 @@ impl Shared {
         Ok(())
     }
 
-    fn tell(&self, inside: &mut Inside, places: usize, words: &'static str) {
+    fn tell(&self, inside: &mut AdmittedConnections, places: usize, words: &'static str) {
         let now = self.clock.steady();
         if inside
             .told
             .get(words)
-            .is_none_or(|told| now.saturating_sub(*told) >= TOLD_AGAIN)
+            .is_none_or(|told| now.saturating_sub(*told) >= FULL_LOG_INTERVAL)
         {
             inside.told.insert(words, now);
             tracing::warn!(places, "{words}");
@@ -336,19 +339,19 @@ impl Guest {
     }
 
     /// A request has come.
-    pub(super) fn turn(self: &Arc<Self>) -> Turn {
-        self.seat.idle.store(BUSY, Ordering::Relaxed);
-        Turn(Arc::clone(self))
+    pub(super) fn turn(self: &Arc<Self>) -> RequestTurn {
+        self.seat.idle.store(BUSY_MARK, Ordering::Relaxed);
+        RequestTurn(Arc::clone(self))
     }
 }
 
-impl Drop for Turn {
+impl Drop for RequestTurn {
     fn drop(&mut self) {
         let now = self.0.shared.clock.steady().as_millis();
-        self.0
-            .seat
-            .idle
-            .store(u64::try_from(now).unwrap_or(BUSY - 1), Ordering::Relaxed);
+        self.0.seat.idle.store(
+            u64::try_from(now).unwrap_or(BUSY_MARK - 1),
+            Ordering::Relaxed,
+        );
     }
 }
 

@@ -26,22 +26,22 @@ use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 /// How long a connection is kept unused.
-const IDLE: Duration = Duration::from_mins(1);
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often unused connections are looked at.
-const SWEEP: Duration = Duration::from_secs(15);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// Unused connections to one address at most; there are no more calls in flight (SECURITY §8).
-const UNUSED: usize = 256;
+const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// The connections to one address.
-pub(super) struct Lane {
+pub(super) struct ConnectionPool {
     connector: HttpConnector,
     address: Uri,
-    unused: Mutex<Vec<(Duration, Line)>>,
+    unused: Mutex<Vec<(Duration, PooledConnection)>>,
     swept: AtomicBool,
 }
 
 /// One connection, with its end that takes requests. Dropped, it is closed.
-struct Line {
+struct PooledConnection {
     requests: SendRequest<Payload>,
     /// None once it has ended.
     connection: Option<Box<Connection<TokioIo<TcpStream>, Payload>>>,
@@ -52,10 +52,10 @@ struct Line {
 pub struct Arriving {
     /// None only while it is dropped.
     incoming: Option<Incoming>,
-    line: Option<(Line, Arc<Lane>)>,
+    line: Option<(PooledConnection, Arc<ConnectionPool>)>,
 }
 
-impl Lane {
+impl ConnectionPool {
     /// The lane to `address`; nothing is opened yet.
     pub(super) fn new(connector: HttpConnector, address: Uri) -> Arc<Self> {
         Arc::new(Self {
@@ -84,7 +84,11 @@ impl Lane {
         Ok(self.arriving(response, line))
     }
 
-    fn arriving(self: &Arc<Self>, response: Response<Incoming>, line: Line) -> Response<Arriving> {
+    fn arriving(
+        self: &Arc<Self>,
+        response: Response<Incoming>,
+        line: PooledConnection,
+    ) -> Response<Arriving> {
         response.map(|incoming| Arriving {
             incoming: Some(incoming),
             line: Some((line, self.clone())),
@@ -92,10 +96,10 @@ impl Lane {
     }
 
     /// The connection that was used last, so that those beyond need grow old.
-    fn kept(&self, now: Duration) -> Option<Line> {
+    fn kept(&self, now: Duration) -> Option<PooledConnection> {
         loop {
             let (since, mut line) = self.unused.lock().pop()?;
-            if now.saturating_sub(since) < IDLE && line.is_ready() {
+            if now.saturating_sub(since) < IDLE_CONNECTION_TIMEOUT && line.is_ready() {
                 return Some(line);
             }
         }
@@ -103,23 +107,23 @@ impl Lane {
 
     /// Drops what nobody has used for long, or what the server has closed.
     fn forget(&self, now: Duration) {
-        self.unused
-            .lock()
-            .retain_mut(|(since, line)| now.saturating_sub(*since) < IDLE && line.is_ready());
+        self.unused.lock().retain_mut(|(since, line)| {
+            now.saturating_sub(*since) < IDLE_CONNECTION_TIMEOUT && line.is_ready()
+        });
     }
 
-    fn keep(&self, mut line: Line) {
+    fn keep(&self, mut line: PooledConnection) {
         if !line.is_ready() {
             return;
         }
         let since = Clock.steady();
         let mut unused = self.unused.lock();
-        if unused.len() < UNUSED {
+        if unused.len() < MAX_IDLE_CONNECTIONS {
             unused.push((since, line));
         }
     }
 
-    async fn open(self: &Arc<Self>) -> Result<Line, Fault> {
+    async fn open(self: &Arc<Self>) -> Result<PooledConnection, Fault> {
         if !self.swept.swap(true, Ordering::Relaxed) {
             tasks::spawn("unused connections", sweep(Arc::downgrade(self)));
         }
@@ -136,29 +140,29 @@ impl Lane {
             .handshake(stream)
             .await
             .map_err(|error| unsent(&error))?;
-        Ok(Line {
+        Ok(PooledConnection {
             requests,
             connection: Some(Box::new(connection)),
         })
     }
 }
 
-impl std::fmt::Debug for Lane {
+impl std::fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Lane({:?})", self.address.authority())
     }
 }
 
 /// Looks at the unused connections of `lane`, as long as there is one.
-async fn sweep(lane: Weak<Lane>) {
+async fn sweep(lane: Weak<ConnectionPool>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(lane) = lane.upgrade() else { return };
         lane.forget(Clock.steady());
     }
 }
 
-impl Line {
+impl PooledConnection {
     fn drive(&mut self, task: &mut Task<'_>) {
         let ended = self
             .connection
@@ -206,7 +210,7 @@ impl Line {
     }
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for PooledConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Line(open: {})", self.connection.is_some())
     }

@@ -16,33 +16,33 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a call's id.
-const ID: usize = 16;
+const ID_BYTES: usize = 16;
 /// Bytes of a slot: the id, and the same with every bit the other way.
-const SLOT: usize = 2 * ID;
+const SLOT_BYTES: usize = 2 * ID_BYTES;
 /// Marks at once; a call beyond that is treated as sent before it is.
-const SLOTS: usize = 4096;
+const MAX_SENT_FLAGS: usize = 4096;
 
 /// The marks of one data directory.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct SentFlags {
     path: PathBuf,
     /// None until the file is whole.
     file: Option<File>,
-    slots: Mutex<Slots>,
+    slots: Mutex<FlagSlots>,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
+struct FlagSlots {
     used: HashMap<ActionId, usize>,
     free: Vec<usize>,
     /// Slots never used so far begin here.
     next: usize,
 }
 
-impl Marks {
+impl SentFlags {
     /// Reads the marks in `data`, with those that the last process left, unless they are gone or
     /// damaged: then nothing is proven, and none can be set before [`Self::begin`].
-    pub(super) fn open(data: &Path) -> io::Result<(Self, Option<HashSet<[u8; ID]>>)> {
+    pub(super) fn open(data: &Path) -> io::Result<(Self, Option<HashSet<[u8; ID_BYTES]>>)> {
         let path = data.join("sent");
         let file = match options().open(&path) {
             Ok(file) => Some(file),
@@ -73,7 +73,7 @@ impl Marks {
             Ok(()) | Err(_) => {}
         }
         let file = options().create_new(true).open(&fresh)?;
-        file.write_all_at(&slot([0; ID]).repeat(SLOTS), 0)?;
+        file.write_all_at(&slot([0; ID_BYTES]).repeat(MAX_SENT_FLAGS), 0)?;
         std::fs::rename(&fresh, &self.path)?;
         self.file = Some(file);
         Ok(())
@@ -95,13 +95,13 @@ impl Marks {
             let place = slots
                 .free
                 .pop()
-                .or_else(|| (fresh < SLOTS).then_some(fresh));
+                .or_else(|| (fresh < MAX_SENT_FLAGS).then_some(fresh));
             let place = place.ok_or_else(|| io::Error::other("too many calls in flight"))?;
             slots.next = slots.next.max(place + 1);
             slots.used.insert(action, place);
             place
         };
-        file.write_all_at(&slot(*action.as_bytes()), (place * SLOT) as u64)
+        file.write_all_at(&slot(*action.as_bytes()), (place * SLOT_BYTES) as u64)
     }
 
     /// The call is settled, durably: its slot may be used again.
@@ -124,25 +124,25 @@ fn options() -> OpenOptions {
     options
 }
 
-fn slot(id: [u8; ID]) -> [u8; SLOT] {
-    let mut slot = [0; SLOT];
-    slot[..ID].copy_from_slice(&id);
-    slot[ID..].copy_from_slice(&id.map(|byte| !byte));
+fn slot(id: [u8; ID_BYTES]) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    slot[..ID_BYTES].copy_from_slice(&id);
+    slot[ID_BYTES..].copy_from_slice(&id.map(|byte| !byte));
     slot
 }
 
 /// The ids in a file of marks; none when it isn't whole.
-fn whole(file: &File) -> io::Result<Option<HashSet<[u8; ID]>>> {
-    if file.metadata()?.len() != (SLOTS * SLOT) as u64 {
+fn whole(file: &File) -> io::Result<Option<HashSet<[u8; ID_BYTES]>>> {
+    if file.metadata()?.len() != (MAX_SENT_FLAGS * SLOT_BYTES) as u64 {
         tracing::warn!("the file `sent` is not whole: calls that were in flight count as unknown");
         return Ok(None);
     }
-    let mut bytes = vec![0; SLOTS * SLOT];
+    let mut bytes = vec![0; MAX_SENT_FLAGS * SLOT_BYTES];
     file.read_exact_at(&mut bytes, 0)?;
     let ids: Option<HashSet<_>> = bytes
-        .chunks_exact(SLOT)
+        .chunks_exact(SLOT_BYTES)
         .map(|read| {
-            read.first_chunk::<ID>()
+            read.first_chunk::<ID_BYTES>()
                 .copied()
                 .filter(|id| slot(*id) == read)
         })

@@ -1,6 +1,6 @@
 //! Is there an operator to ask where a contract asks a person? Known once all files are read.
 
-use super::Stock;
+use super::Compiler;
 use crate::guards::ToolRules;
 use crate::guards::{approval, variants};
 use crate::model::approvers::Approvers;
@@ -10,11 +10,11 @@ use crate::model::ids::ToolName;
 use std::collections::BTreeMap;
 
 /// The tools whose calls ask so many people of these roles, with the places of their contracts.
-type Asked<'a> = BTreeMap<(&'a [String], u32), Vec<(&'a ToolName, &'a Diagnostic)>>;
+type ApproversNeeded<'a> = BTreeMap<(&'a [String], u32), Vec<(&'a ToolName, &'a Diagnostic)>>;
 
 /// Warns of calls that nobody could allow, once for all contracts that ask the same people.
-pub(super) fn judge(stock: &mut Stock, approvers: &Approvers) {
-    let mut lacking = Asked::new();
+pub(super) fn judge(stock: &mut Compiler, approvers: &Approvers) {
+    let mut lacking = ApproversNeeded::new();
     for (tool, held) in &stock.contracts {
         let mut asked: Vec<_> = rules_of(&held.rules).collect();
         asked.sort_unstable_by_key(|rule| (&rule.roles, rule.needed));

@@ -6,35 +6,35 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// Bytes of the events of all sessions. One stream may keep 4 MiB of them.
-const BUDGET: usize = 64 << 20;
+const REPLAY_BYTES_MAX: usize = 64 << 20;
 
 /// Who keeps events.
-pub(super) trait Keeper: Send + Sync {
+pub(super) trait EventKeeper: Send + Sync {
     /// Forgets the event of this ticket, which is no longer counted.
     fn forget(&self, ticket: u64);
 }
 
 /// Counts the bytes that are kept, and knows who keeps the oldest.
-pub(super) struct Shelf {
+pub(super) struct ReplayBudget {
     budget: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptEvents>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptEvents {
     bytes: usize,
     last: u64,
     /// By ticket, which is by age.
-    events: BTreeMap<u64, (usize, Weak<dyn Keeper>)>,
+    events: BTreeMap<u64, (usize, Weak<dyn EventKeeper>)>,
 }
 
-impl Default for Shelf {
+impl Default for ReplayBudget {
     fn default() -> Self {
-        Self::of(BUDGET)
+        Self::of(REPLAY_BYTES_MAX)
     }
 }
 
-impl Shelf {
+impl ReplayBudget {
     /// A shelf for so many bytes.
     pub(super) fn of(budget: usize) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Shelf {
     }
 
     /// Counts an event of so many bytes; the ticket under which it is given back.
-    pub(super) fn put(&self, bytes: usize, keeper: Weak<dyn Keeper>) -> u64 {
+    pub(super) fn put(&self, bytes: usize, keeper: Weak<dyn EventKeeper>) -> u64 {
         let mut kept = self.kept.lock();
         kept.last += 1;
         kept.bytes += bytes;
@@ -71,7 +71,7 @@ impl Shelf {
         }
     }
 
-    fn oldest_too_many(&self) -> Option<(u64, Weak<dyn Keeper>)> {
+    fn oldest_too_many(&self) -> Option<(u64, Weak<dyn EventKeeper>)> {
         let mut kept = self.kept.lock();
         if kept.bytes <= self.budget {
             return None;
@@ -89,4 +89,4 @@ impl Shelf {
 }
 
 /// A shelf that several streams share.
-pub(super) type Shared = Arc<Shelf>;
+pub(super) type SharedReplayBudget = Arc<ReplayBudget>;

@@ -4,16 +4,16 @@ use super::*;
 use crate::telemetry::tasks;
 use std::net::Ipv4Addr;
 
-const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const NEAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const FAR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-async fn let_in(crowd: &Crowd, peer: IpAddr) -> Arc<Guest> {
+async fn let_in(crowd: &ConnectionLimit, peer: IpAddr) -> Arc<Guest> {
     Arc::new(crowd.let_in(peer, &CancellationToken::new()).await)
 }
 
 /// A connection of `holder` that has asked once and is idle.
-async fn idle(crowd: &Crowd, holder: &str) -> Arc<Guest> {
-    let guest = let_in(crowd, NEAR).await;
+async fn idle(crowd: &ConnectionLimit, holder: &str) -> Arc<Guest> {
+    let guest = let_in(crowd, NEAR_ADDRESS).await;
     drop(guest.turn());
     guest.prove(holder).unwrap();
     guest
@@ -33,24 +33,27 @@ async fn ended(guest: Arc<Guest>) {
 /// caller with a token stays.
 #[tokio::test]
 async fn strangers_give_way_to_strangers() {
-    let crowd = Crowd::new(16);
+    let crowd = ConnectionLimit::new(16);
     let known = idle(&crowd, "a").await;
-    let far = let_in(&crowd, FAR).await;
-    let first = let_in(&crowd, NEAR).await;
-    let others = [let_in(&crowd, NEAR).await, let_in(&crowd, NEAR).await];
+    let far = let_in(&crowd, FAR_ADDRESS).await;
+    let first = let_in(&crowd, NEAR_ADDRESS).await;
+    let others = [
+        let_in(&crowd, NEAR_ADDRESS).await,
+        let_in(&crowd, NEAR_ADDRESS).await,
+    ];
     let first_ends = tasks::spawn("first", ended(Arc::clone(&first)));
     drop(first);
-    let newcomer = let_in(&crowd, NEAR).await;
+    let newcomer = let_in(&crowd, NEAR_ADDRESS).await;
     first_ends.await.unwrap();
     assert!(
-        newcomer.shared.clock.steady() >= others[0].seat.since + GRACE,
+        newcomer.shared.clock.steady() >= others[0].seat.since + STRANGER_GRACE,
         "nobody is hurried"
     );
     for stays in [&known, &far, &others[0], &others[1], &newcomer] {
         assert!(!left(stays));
     }
     newcomer.prove("b").unwrap();
-    let next = let_in(&crowd, NEAR).await;
+    let next = let_in(&crowd, NEAR_ADDRESS).await;
     assert!(
         !left(&others[0]) && !left(&next),
         "a place is free when its stranger is one no more"
@@ -60,7 +63,7 @@ async fn strangers_give_way_to_strangers() {
 /// One caller's idle connections give way to another's, never those on which something is asked.
 #[tokio::test]
 async fn idle_connections_of_the_caller_with_most_give_way() {
-    let crowd = Crowd::new(16);
+    let crowd = ConnectionLimit::new(16);
     let (known, of_one) = (crowd.0.known, crowd.0.of_one);
     assert_eq!((known, of_one), (12, 9));
     let mut hoard = Vec::new();
@@ -79,9 +82,9 @@ async fn idle_connections_of_the_caller_with_most_give_way() {
     assert!(left(&hoard[1]) && !left(&hoard[0]) && !others.iter().any(|other| left(other)));
     drop(busy);
 
-    let mut turns: Vec<Turn> = others.iter().map(Guest::turn).collect();
+    let mut turns: Vec<RequestTurn> = others.iter().map(Guest::turn).collect();
     turns.extend(hoard.iter().filter(|guest| !left(guest)).map(Guest::turn));
-    let late = let_in(&crowd, NEAR).await;
+    let late = let_in(&crowd, NEAR_ADDRESS).await;
     let crowded = late.prove("late").unwrap_err();
     assert_eq!(
         crowded,
@@ -98,13 +101,13 @@ async fn idle_connections_of_the_caller_with_most_give_way() {
 /// A caller that is busy on all that it may have reads so, and others are let in.
 #[tokio::test]
 async fn one_caller_cannot_have_all_places() {
-    let crowd = Crowd::new(16);
+    let crowd = ConnectionLimit::new(16);
     let mut hoard = Vec::new();
     for _ in 0..crowd.0.of_one {
         let guest = idle(&crowd, "hoarder").await;
         hoard.push((guest.turn(), guest));
     }
-    let more = let_in(&crowd, NEAR).await;
+    let more = let_in(&crowd, NEAR_ADDRESS).await;
     let crowded = more.prove("hoarder").unwrap_err();
     assert!(
         crowded.of_one && crowded.to_string().contains("one caller"),

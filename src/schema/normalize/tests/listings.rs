@@ -5,7 +5,7 @@
     reason = "all other kinds share one answer"
 )]
 
-use super::super::{Back, Normal};
+use super::super::{ArgumentMapping, NormalizedSchema};
 use crate::model::reads::Profile;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -63,7 +63,11 @@ pub(super) fn corpus() -> Vec<Listing> {
 }
 
 /// Says `call` as the normalized schema asks, and reads it back; what went wrong, if it did.
-pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<(), String> {
+pub(super) fn said(
+    profile: Profile,
+    normal: &NormalizedSchema,
+    call: &Value,
+) -> Result<(), String> {
     let schema = if profile == Profile::Gemini {
         as_json_schema(&normal.schema)
     } else {
@@ -79,7 +83,7 @@ pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<()
 /// The same; in texts, where the profile has texts for values, or not.
 fn said_so(
     (profile, schema): (Profile, &Value),
-    normal: &Normal,
+    normal: &NormalizedSchema,
     (call, in_texts): (&Value, bool),
 ) -> Result<(), String> {
     let said = renamed(&normal.back, call, in_texts);
@@ -105,15 +109,15 @@ fn said_so(
 
 thread_local! {
     /// Validators already made: most schemas are asked several times.
-    static MADE: RefCell<HashMap<String, Rc<jsonschema::Validator>>> = RefCell::default();
+    static CACHED_VALIDATORS: RefCell<HashMap<String, Rc<jsonschema::Validator>>> = RefCell::default();
 }
 /// Validators that are kept.
-const KEPT: usize = 512;
+const MAX_CACHED_VALIDATORS: usize = 512;
 
 pub(super) fn takes(schema: &Value, value: &Value) -> bool {
     let text = schema.to_string();
-    let validator = MADE.with_borrow_mut(|made| {
-        if made.len() > KEPT {
+    let validator = CACHED_VALIDATORS.with_borrow_mut(|made| {
+        if made.len() > MAX_CACHED_VALIDATORS {
             made.clear();
         }
         let make = || {
@@ -172,14 +176,14 @@ pub(super) fn as_json_schema(schema: &Value) -> Value {
 }
 
 /// Shown names instead of the tool's own; so with texts, if `in_texts`.
-fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
+fn renamed(back: &ArgumentMapping, value: &Value, in_texts: bool) -> Value {
     match value {
         Value::Object(members) => {
             let shown = |name: &String| {
                 let found = back.names.iter().find(|(_, declared)| *declared == name);
                 found.map_or_else(|| name.clone(), |(shown, _)| shown.clone())
             };
-            let nothing = Back::default();
+            let nothing = ArgumentMapping::default();
             let below = |name: &String| {
                 back.below
                     .get(name)
@@ -193,7 +197,7 @@ fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
                 .into()
         }
         Value::Array(elements) => {
-            let nothing = Back::default();
+            let nothing = ArgumentMapping::default();
             let inside = back.inside.as_deref().unwrap_or(&nothing);
             elements
                 .iter()

@@ -5,11 +5,11 @@ use crate::model::entry::Entry;
 use jiff::{SignedDuration, Timestamp};
 
 /// The method of a call.
-const CALL: &str = "tools/call";
+const CALL_METHOD: &str = "tools/call";
 
 /// Which calls are asked for; all conditions have to hold.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Wanted {
+pub(in crate::cli) struct CallFilter {
     /// Only calls by this agent
     #[arg(long)]
     agent: Option<String>,
@@ -41,13 +41,13 @@ pub(in crate::cli) struct Wanted {
     until: Option<Timestamp>,
 }
 
-impl Wanted {
+impl CallFilter {
     /// Whether `entry` is asked for.
     pub(in crate::cli) fn fits(&self, entry: &Entry) -> bool {
         let code = [&entry.aborted_reason, &entry.would_refuse];
         self.agent.as_ref().is_none_or(|agent| *agent == entry.user_id)
             && self.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
-            && self.method.as_ref().is_none_or(|method| method == entry.method.as_deref().unwrap_or(CALL))
+            && self.method.as_ref().is_none_or(|method| method == entry.method.as_deref().unwrap_or(CALL_METHOD))
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == entry.outcome)
             && self.state.as_ref().is_none_or(|state| *state == entry.state)
             && self.code.as_ref().is_none_or(|wanted| code.iter().any(|code| code.as_ref() == Some(wanted)))

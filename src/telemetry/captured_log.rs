@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Default)]
-pub(super) struct Paper(Arc<Mutex<Vec<u8>>>);
+pub(super) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Paper {
+impl CapturedLog {
     pub(super) fn writer(&self) -> impl Fn() -> Self + Send + Sync + use<> {
         let paper = self.clone();
         move || paper.clone()
@@ -17,7 +17,7 @@ impl Paper {
     }
 }
 
-impl Write for Paper {
+impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }

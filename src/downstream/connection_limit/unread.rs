@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 /// Bytes of all answers that may wait: as many as legacy streams keep (`shelf`).
-const ENOUGH: usize = 64 << 20;
+const UNREAD_BYTES_SOFT_MAX: usize = 64 << 20;
 /// Bytes beyond which nobody is given a moment more.
-const TOO_MUCH: usize = 4 * ENOUGH;
+const UNREAD_BYTES_HARD_MAX: usize = 4 * UNREAD_BYTES_SOFT_MAX;
 
 impl Guest {
     /// So many bytes of an answer wait until this guest reads on.
@@ -25,12 +25,12 @@ impl Guest {
     /// Whether this guest, which has taken nothing for a moment, has to make room for answers to
     /// others.
     pub(in crate::downstream) fn gives_way(&self) -> bool {
-        self.has_most_beyond(ENOUGH)
+        self.has_most_beyond(UNREAD_BYTES_SOFT_MAX)
     }
 
     /// Whether so much waits that it has to at once.
     pub(in crate::downstream) fn overflows(&self) -> bool {
-        self.has_most_beyond(TOO_MUCH)
+        self.has_most_beyond(UNREAD_BYTES_HARD_MAX)
     }
 
     fn has_most_beyond(&self, bound: usize) -> bool {

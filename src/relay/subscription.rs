@@ -1,39 +1,39 @@
 //! What an agent wants to hear of: what the revision knows, and of that its own tasks, and what a
 //! server may tell it (SECURITY §3C C4, §5).
 
-use super::feed::{LISTS, RESOURCES, TASK_IDS};
-use super::{Relay, Request};
+use super::feed::{LIST_CHANGES, RESOURCES_KEY, TASK_IDS_KEY};
+use super::{Relay, RelayRequest};
 use crate::guards::Mode;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
-use crate::side::{Became, Judged, Passing};
+use crate::side::{JudgedMessage, MessageOutcome, Passing};
 use std::collections::HashSet;
 
-pub(super) const TOOLS: &str = "toolsListChanged";
+pub(super) const TOOLS_KEY: &str = "toolsListChanged";
 /// Resources of one subscription, and tasks; of more an agent hears nothing.
-const MOST: usize = 1_000;
+const MAX_SUBSCRIBED: usize = 1_000;
 /// Resources that are judged before others get their turn.
-const AT_ONCE: usize = 16;
+const RESOURCES_PER_TURN: usize = 16;
 
 impl Relay {
     /// What a subscription asks for that some server may tell the agent, and whether it is to hear
     /// of tools. What it wanted is recorded.
-    pub(super) async fn wanted(&self, request: &Request) -> (Object, bool) {
+    pub(super) async fn subscription_wishes(&self, request: &RelayRequest) -> (Object, bool) {
         let asked = request
             .message
             .body
             .as_ref()
             .and_then(|params| params.get("notifications"));
         let asked = asked.as_ref().and_then(Text::object).unwrap_or_default();
-        let mut wanted = self.known(&asked);
-        let tools = wanted.remove(TOOLS).is_some();
-        if let Some(ids) = wanted.get(TASK_IDS).and_then(Text::elements) {
+        let mut wanted = self.known_members(&asked);
+        let tools = wanted.remove(TOOLS_KEY).is_some();
+        if let Some(ids) = wanted.get(TASK_IDS_KEY).and_then(Text::elements) {
             let own: Vec<_> = ids
                 .into_iter()
                 .filter(|id| self.own_task(request, id).is_some())
                 .collect();
-            put(&mut wanted, TASK_IDS, own);
+            put(&mut wanted, TASK_IDS_KEY, own);
         }
         let reached: Vec<_> = self
             .reached(&request.scope)
@@ -45,16 +45,16 @@ impl Relay {
 
     /// The members that the revision knows, in the form that it gives them: servers may take others
     /// for them. In observe mode others stay.
-    fn known(&self, asked: &Object) -> Object {
+    fn known_members(&self, asked: &Object) -> Object {
         let mut known = Object::new();
         for (key, value) in asked.iter() {
-            let is_flag = key == TOOLS || LISTS.iter().any(|(list, _)| *list == key);
-            let is_list = [RESOURCES, TASK_IDS].contains(&key);
+            let is_flag = key == TOOLS_KEY || LIST_CHANGES.iter().any(|(list, _)| *list == key);
+            let is_list = [RESOURCES_KEY, TASK_IDS_KEY].contains(&key);
             if is_list {
                 let mut seen = HashSet::new();
                 let texts = value.elements().unwrap_or_default().into_iter();
                 let texts = texts.filter(|one| one.as_str().is_some() && seen.insert(one.bytes()));
-                let texts: Vec<Text> = texts.take(MOST).collect();
+                let texts: Vec<Text> = texts.take(MAX_SUBSCRIBED).collect();
                 put(&mut known, key, texts);
             } else if (is_flag && value.is_true())
                 || (!is_flag && self.policy.current().mode == Mode::Observe)
@@ -67,7 +67,7 @@ impl Relay {
 
     /// The parameters by which a server is subscribed to: what is wanted of it, and what it is told
     /// of the agent.
-    pub(super) fn subscription(&self, request: &Request, wanted: &Object) -> Text {
+    pub(super) fn subscription(&self, request: &RelayRequest, wanted: &Object) -> Text {
         let asked = request
             .message
             .body
@@ -86,7 +86,7 @@ impl Relay {
     /// What of it this server may tell the agent.
     pub(super) async fn open_here(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         server: &ServerName,
         wanted: &Object,
     ) -> Object {
@@ -96,9 +96,9 @@ impl Relay {
     }
 
     /// May the agent still hear all that it was promised?
-    pub(super) async fn still_holds(&self, request: &Request, promised: &Object) -> bool {
+    pub(super) async fn still_holds(&self, request: &RelayRequest, promised: &Object) -> bool {
         let ids = promised
-            .get(TASK_IDS)
+            .get(TASK_IDS_KEY)
             .and_then(Text::elements)
             .unwrap_or_default();
         let is_own = || ids.iter().all(|id| self.own_task(request, id).is_some());
@@ -128,23 +128,23 @@ impl Relay {
     /// all of it; with `records`, each is recorded.
     async fn open(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         wanted: &Object,
         (servers, records): (&[ServerName], bool),
     ) -> (Object, bool) {
         let (mut open, mut whole) = (Object::new(), true);
         for (key, value) in wanted.iter() {
-            if let Some((_, method)) = LISTS.iter().find(|(list, _)| *list == key) {
+            if let Some((_, method)) = LIST_CHANGES.iter().find(|(list, _)| *list == key) {
                 let note = Message::notification(method, None);
                 if !value.is_true() || self.is_open(request, (servers, records), &note) {
                     open.set(key, value.clone());
                 } else {
                     whole = false;
                 }
-            } else if key == RESOURCES {
+            } else if key == RESOURCES_KEY {
                 let mut uris = Vec::new();
                 for (index, uri) in value.elements().unwrap_or_default().into_iter().enumerate() {
-                    if index % AT_ONCE == AT_ONCE - 1 {
+                    if index % RESOURCES_PER_TURN == RESOURCES_PER_TURN - 1 {
                         tokio::task::yield_now().await;
                     }
                     let params = Text::members_of(&[("uri", uri.clone())]);
@@ -168,7 +168,7 @@ impl Relay {
     /// not.
     fn is_open(
         &self,
-        request: &Request,
+        request: &RelayRequest,
         (servers, records): (&[ServerName], bool),
         note: &Message,
     ) -> bool {
@@ -186,18 +186,18 @@ impl Relay {
             }
         }
         if let Some(judged) = first.filter(|_| records) {
-            self.sides.tell(&judged, Became::Passed);
+            self.sides.tell(&judged, MessageOutcome::Passed);
         }
         is_open
     }
 
     fn judge<'a>(
         &self,
-        request: &'a Request,
+        request: &'a RelayRequest,
         server: &'a ServerName,
         message: &'a Message,
-    ) -> Option<Judged<'a>> {
-        let Request {
+    ) -> Option<JudgedMessage<'a>> {
+        let RelayRequest {
             caller,
             revision,
             session,

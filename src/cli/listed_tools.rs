@@ -5,14 +5,14 @@ use crate::app;
 use crate::config::Config;
 use crate::gate::toolbox::{Tool, Toolbox, Tools};
 use crate::gate::vault::Vault;
-use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin};
+use crate::guards::pins::{INSTRUCTIONS_PIN_NAME, Instructions, Pin};
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::side::SideDoor;
-use crate::policy::live::Live;
+use crate::policy::live::LivePolicy;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::leftovers::Leftovers;
-use crate::upstream::server::{Server, State};
+use crate::upstream::server::{ServerState, UpstreamServer};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long tool servers may take to end.
-const FAREWELL: Duration = Duration::from_secs(30);
+const SERVER_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// The tools of all servers, once each was tried.
-pub(super) struct Listed {
+pub(super) struct ListedTools {
     /// Those that can be offered, in the configuration's order.
     pub(super) tools: Vec<Arc<Tool>>,
     /// Those that cannot: server, and which and why.
@@ -40,7 +40,10 @@ pub(super) struct Listed {
 
 /// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a
 /// toolgate may run beside it.
-pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Listed> {
+pub(super) async fn listed(
+    config: &Config,
+    policy: &Arc<LivePolicy>,
+) -> anyhow::Result<ListedTools> {
     let servers = app::servers(config, Leftovers::default(), Arc::new(()))?;
     let (stop, running) = (CancellationToken::new(), TaskTracker::new());
     let toolbox = Arc::new(Toolbox::default());
@@ -57,7 +60,7 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     for server in servers.all() {
         let name = &server.settings.name;
         toolbox.settled(name).await;
-        match said(server, &toolbox.current()) {
+        match listed_names(server, &toolbox.current()) {
             Ok(said) => {
                 named.extend(said);
                 offers.push((name.clone(), offers_of(server)));
@@ -69,13 +72,13 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     let tools = toolbox.current().clone();
     stop.cancel();
     running.close();
-    let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
+    let _ = tokio::time::timeout(SERVER_SHUTDOWN_GRACE, running.wait()).await;
     let quarantined = tools
         .quarantined
         .iter()
         .map(|(server, _, why)| (server.clone(), why.clone()))
         .collect();
-    Ok(Listed {
+    Ok(ListedTools {
         tools: tools.all.clone(),
         quarantined,
         instructions,
@@ -85,7 +88,7 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     })
 }
 
-fn offers_of(server: &Server) -> Vec<SideDoor> {
+fn offers_of(server: &UpstreamServer) -> Vec<SideDoor> {
     let Some(up) = server.up() else {
         return Vec::new();
     };
@@ -95,7 +98,7 @@ fn offers_of(server: &Server) -> Vec<SideDoor> {
         .collect()
 }
 
-fn instructions_of(server: &Server) -> Option<Pin> {
+fn instructions_of(server: &UpstreamServer) -> Option<Pin> {
     let Instructions { digest, definition } =
         Instructions::of(server.up()?.verdict.introduction()?)?;
     Some(Pin {
@@ -104,7 +107,7 @@ fn instructions_of(server: &Server) -> Option<Pin> {
     })
 }
 
-impl Listed {
+impl ListedTools {
     /// What every listed tool and all instructions would be pinned as.
     pub(super) fn pins(&self) -> impl Iterator<Item = ((ServerName, String), Pin)> {
         let tools = self.tools.iter().map(|tool| {
@@ -121,7 +124,10 @@ impl Listed {
             )
         });
         let own = |(server, pin): &(ServerName, Pin)| {
-            ((server.clone(), INSTRUCTIONS.to_owned()), pin.clone())
+            (
+                (server.clone(), INSTRUCTIONS_PIN_NAME.to_owned()),
+                pin.clone(),
+            )
         };
         tools.chain(self.instructions.iter().map(own))
     }
@@ -130,12 +136,12 @@ impl Listed {
 /// The names that an answering server listed, whether its tools can be offered or not; else why
 /// nothing is known. What is not in `tools` as it is in the server's listing came or went
 /// meanwhile, and is not taken for an answer.
-fn said(server: &Server, tools: &Tools) -> Result<Vec<ToolName>, String> {
+fn listed_names(server: &UpstreamServer, tools: &Tools) -> Result<Vec<ToolName>, String> {
     let name = &server.settings.name;
     let up = match &*server.state().borrow() {
-        State::Up(up) => up.clone(),
-        State::Starting => return Err("it did not answer in its start_timeout".to_owned()),
-        State::Down(why) => return Err(why.clone()),
+        ServerState::Up(up) => up.clone(),
+        ServerState::Starting => return Err("it did not answer in its start_timeout".to_owned()),
+        ServerState::Down(why) => return Err(why.clone()),
     };
     let offered = tools
         .all

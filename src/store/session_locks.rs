@@ -10,16 +10,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Calls of one session that may wait; one more is refused.
-pub const QUEUE: usize = 64;
+pub const MAX_WAITING_CALLS: usize = 64;
 /// How long a call waits for its turn.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const SESSION_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The lanes in use.
 #[derive(Debug, Default)]
-pub struct Lanes(Mutex<HashMap<Digest, Lane>>);
+pub struct SessionLocks(Mutex<HashMap<Digest, SessionLock>>);
 
 #[derive(Debug)]
-struct Lane {
+struct SessionLock {
     turn: Arc<Semaphore>,
     /// Calls that hold it or wait for it.
     calls: usize,
@@ -28,45 +28,50 @@ struct Lane {
 /// A call's turn on its session's lane; the next one has it when this is dropped.
 #[derive(Debug)]
 pub struct Lease {
-    place: Place,
+    place: QueueSlot,
     turn: Option<OwnedSemaphorePermit>,
 }
 
 /// A place in the queue; given up when dropped.
 #[derive(Debug)]
-struct Place {
-    lanes: Arc<Lanes>,
+struct QueueSlot {
+    lanes: Arc<SessionLocks>,
     session: Digest,
 }
 
 /// The queue is full, or it moves too slowly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Busy;
+pub struct SessionLockBusy;
 
-impl Lanes {
+impl SessionLocks {
     /// Waits for the turn of a call of `session`, behind those that came before.
-    pub async fn enter(self: &Arc<Self>, session: Digest) -> Result<Lease, Busy> {
+    pub async fn enter(self: &Arc<Self>, session: Digest) -> Result<Lease, SessionLockBusy> {
         let (place, turn) = self.queue(session)?;
-        let turn = tokio::time::timeout(PATIENCE, turn.acquire_owned()).await;
-        let turn = turn.map_err(|_| Busy)?.map_err(|_| Busy)?;
+        let turn = tokio::time::timeout(SESSION_LOCK_TIMEOUT, turn.acquire_owned()).await;
+        let turn = turn
+            .map_err(|_| SessionLockBusy)?
+            .map_err(|_| SessionLockBusy)?;
         Ok(Lease {
             place,
             turn: Some(turn),
         })
     }
 
-    fn queue(self: &Arc<Self>, session: Digest) -> Result<(Place, Arc<Semaphore>), Busy> {
+    fn queue(
+        self: &Arc<Self>,
+        session: Digest,
+    ) -> Result<(QueueSlot, Arc<Semaphore>), SessionLockBusy> {
         let mut lanes = self.0.lock();
-        let lane = lanes.entry(session).or_insert_with(|| Lane {
+        let lane = lanes.entry(session).or_insert_with(|| SessionLock {
             turn: Arc::new(Semaphore::new(1)),
             calls: 0,
         });
-        if lane.calls > QUEUE {
-            return Err(Busy);
+        if lane.calls > MAX_WAITING_CALLS {
+            return Err(SessionLockBusy);
         }
         lane.calls += 1;
         Ok((
-            Place {
+            QueueSlot {
                 lanes: self.clone(),
                 session,
             },
@@ -90,7 +95,7 @@ impl Drop for Lease {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let mut lanes = self.lanes.0.lock();
         if let Some(lane) = lanes.get_mut(&self.session) {
@@ -114,7 +119,7 @@ mod tests {
     /// 004-12, 004-17: one at a time and in order within a session, side by side across sessions.
     #[tokio::test]
     async fn a_lane_is_fair_and_its_own() {
-        let lanes = Arc::new(Lanes::default());
+        let lanes = Arc::new(SessionLocks::default());
         let first = lanes.enter(session("a")).await.unwrap();
         let mut second = Box::pin(lanes.enter(session("a")));
         let mut third = Box::pin(lanes.enter(session("a")));
@@ -140,9 +145,9 @@ mod tests {
     /// their place.
     #[tokio::test(start_paused = true)]
     async fn a_queue_is_bounded() {
-        let lanes = Arc::new(Lanes::default());
+        let lanes = Arc::new(SessionLocks::default());
         let held = lanes.enter(session("a")).await.unwrap();
-        let mut waiting: Vec<_> = (0..QUEUE)
+        let mut waiting: Vec<_> = (0..MAX_WAITING_CALLS)
             .map(|_| Box::pin(lanes.enter(session("a"))))
             .collect();
         for one in &mut waiting {
@@ -150,11 +155,15 @@ mod tests {
         }
         assert_eq!(
             lanes.enter(session("a")).await.unwrap_err(),
-            Busy,
+            SessionLockBusy,
             "the queue is full"
         );
         let mut first = waiting.remove(0);
-        assert_eq!((&mut first).await.unwrap_err(), Busy, "its patience ends");
+        assert_eq!(
+            (&mut first).await.unwrap_err(),
+            SessionLockBusy,
+            "its patience ends"
+        );
         drop((first, waiting));
         assert_eq!(lanes.0.lock()[&session("a")].calls, 1);
         drop(held);

@@ -4,7 +4,7 @@ use super::Text;
 
 /// One step from a value to a value in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// The member of that name, or the element of that number.
     To(String),
     /// All members and elements.
@@ -14,7 +14,7 @@ pub enum Step {
 impl Text {
     /// The text with what `new` makes of every value that `path` leads to; none if it leads
     /// nowhere.
-    pub fn with_at(&self, path: &[Step], new: &mut dyn FnMut(&Self) -> Self) -> Option<Self> {
+    pub fn with_at(&self, path: &[PathStep], new: &mut dyn FnMut(&Self) -> Self) -> Option<Self> {
         let Some((step, rest)) = path.split_first() else {
             return Some(new(self));
         };
@@ -44,7 +44,7 @@ impl Text {
     }
 }
 
-impl Step {
+impl PathStep {
     fn is(&self, name: &str) -> bool {
         match self {
             Self::To(wanted) => wanted == name,
@@ -56,17 +56,17 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::json::FROM_SERVER;
+    use crate::mcp::json::SERVER_JSON_LIMITS;
     use bytes::Bytes;
 
     #[test]
     fn what_a_path_leads_to_is_replaced_and_nothing_else() {
         let text = r#"{ "a":[{"b":1.50,"*":2},{"b":"x"}], "c/d":{"~":1e0} }"#;
-        let text = Text::read(Bytes::from(text), &FROM_SERVER).unwrap();
-        let to = |step: &str| Step::To(step.to_owned());
+        let text = Text::read(Bytes::from(text), &SERVER_JSON_LIMITS).unwrap();
+        let to = |step: &str| PathStep::To(step.to_owned());
         for (path, expected) in [
             (
-                vec![to("a"), Step::Each, to("b")],
+                vec![to("a"), PathStep::Each, to("b")],
                 Some(r#"{"a":[{"b":0,"*":2},{"b":0}],"c/d":{"~":1e0}}"#),
             ),
             (
@@ -83,7 +83,7 @@ mod tests {
             ),
             (vec![to("a"), to("2")], None),
             (vec![to("a"), to("b")], None),
-            (vec![to("c/d"), to("~"), Step::Each], None),
+            (vec![to("c/d"), to("~"), PathStep::Each], None),
         ] {
             let new = text.with_at(&path, &mut |_| Text::of(&0.into()));
             assert_eq!(

@@ -4,11 +4,11 @@
 //! Arguments, schemas, structured content and the values of members that nobody here knows have
 //! names of anybody's choice.
 
-use crate::mcp::json::{Inside, Level};
-use Inside::{Anything, Each, Objects};
+use crate::mcp::json::{Level, MemberContent};
+use MemberContent::{Anything, Each, Objects};
 
 /// An object in which no vendor has names of a beginning of its own.
-const fn level(place: &'static str, members: &'static [(&'static str, Inside)]) -> Level {
+const fn level(place: &'static str, members: &'static [(&'static str, MemberContent)]) -> Level {
     Level {
         place,
         members,
@@ -49,7 +49,10 @@ static META: Level = Level {
         ("baggage", Anything),
         ("io.modelcontextprotocol/logLevel", Anything),
         ("io.modelcontextprotocol/subscriptionId", Anything),
-        ("io.modelcontextprotocol/related-task", Objects(&RELATED)),
+        (
+            "io.modelcontextprotocol/related-task",
+            Objects(&RELATED_TASK),
+        ),
         ("io.modelcontextprotocol/model-immediate-response", Anything),
         (
             "io.modelcontextprotocol/serverInfo",
@@ -74,7 +77,7 @@ pub(super) static PARAMS: Level = Level {
         ("arguments", Anything),
         ("_meta", Objects(&META)),
         ("task", Objects(&TASK)),
-        ("inputResponses", Each(&ANSWER)),
+        ("inputResponses", Each(&AGENT_RESULT)),
         ("requestState", Anything),
         ("cursor", Anything),
         ("uri", Anything),
@@ -89,13 +92,13 @@ pub(super) static PARAMS: Level = Level {
         ("logger", Anything),
         ("data", Anything),
         ("ref", Objects(&REFERENCE)),
-        ("argument", Objects(&ARGUMENT)),
-        ("context", Objects(&CONTEXT)),
+        ("argument", Objects(&COMPLETION_ARGUMENT)),
+        ("context", Objects(&COMPLETION_CONTEXT)),
         ("notifications", Objects(&NOTIFICATIONS)),
         ("protocolVersion", Anything),
         ("capabilities", Objects(&CAPABILITIES)),
         ("clientInfo", Objects(&IMPLEMENTATION)),
-        ("messages", Objects(&SAID)),
+        ("messages", Objects(&PROMPT_MESSAGE)),
         ("modelPreferences", Objects(&PREFERENCES)),
         ("systemPrompt", Anything),
         ("includeContext", Anything),
@@ -117,15 +120,15 @@ pub(super) static PARAMS: Level = Level {
         ("ttlMs", Anything),
         ("pollInterval", Anything),
         ("pollIntervalMs", Anything),
-        ("inputRequests", Each(&QUESTION)),
-        ("result", Objects(&ENDED)),
+        ("inputRequests", Each(&SERVER_REQUEST)),
+        ("result", Objects(&ENDED_TASK_RESULT)),
         ("error", Objects(&ERROR)),
     ],
     prefixes: &[],
 };
 
 /// `result` of a tool server.
-pub(super) static RESULT: Level = Level {
+pub(super) static SERVER_RESULT: Level = Level {
     place: "`result`",
     members: &[
         ("content", Objects(&CONTENT)),
@@ -134,7 +137,7 @@ pub(super) static RESULT: Level = Level {
         ("isError", Anything),
         ("_meta", Objects(&META)),
         ("task", Objects(&TASK)),
-        ("inputRequests", Each(&QUESTION)),
+        ("inputRequests", Each(&SERVER_REQUEST)),
         ("requestState", Anything),
         ("tools", Objects(&TOOL)),
         ("resources", Objects(&RESOURCE)),
@@ -143,7 +146,7 @@ pub(super) static RESULT: Level = Level {
         ("tasks", Objects(&TASK)),
         ("nextCursor", Anything),
         ("contents", Objects(&CONTENT)),
-        ("messages", Objects(&SAID)),
+        ("messages", Objects(&PROMPT_MESSAGE)),
         ("description", Anything),
         ("completion", Objects(&COMPLETION)),
         ("protocolVersion", Anything),
@@ -161,14 +164,14 @@ pub(super) static RESULT: Level = Level {
         ("ttl", Anything),
         ("pollInterval", Anything),
         ("pollIntervalMs", Anything),
-        ("result", Objects(&ENDED)),
+        ("result", Objects(&ENDED_TASK_RESULT)),
         ("error", Objects(&ERROR)),
     ],
     prefixes: &[],
 };
 
 /// The result that a task ended with, inside what says so.
-static ENDED: Level = Level {
+static ENDED_TASK_RESULT: Level = Level {
     place: "the task's `result`",
     members: &[
         ("content", Objects(&CONTENT)),
@@ -183,7 +186,7 @@ static ENDED: Level = Level {
 };
 
 /// What an agent answers a tool server's request with.
-pub(super) static ANSWER: Level = Level {
+pub(super) static AGENT_RESULT: Level = Level {
     place: "the answer",
     members: &[
         ("action", Anything),
@@ -213,12 +216,15 @@ pub(super) static ERROR: Level = level(
     &[
         ("code", Anything),
         ("message", Anything),
-        ("data", Objects(&PAGES)),
+        ("data", Objects(&ERROR_DATA)),
     ],
 );
 
 /// What an error asks for: pages on the web (2025-11-25).
-static PAGES: Level = level("the error's `data`", &[("elicitations", Objects(&ASKED))]);
+static ERROR_DATA: Level = level(
+    "the error's `data`",
+    &[("elicitations", Objects(&ELICITATION_PARAMS))],
+);
 
 static TASK: Level = Level {
     place: "the task",
@@ -237,7 +243,7 @@ static TASK: Level = Level {
     prefixes: &[],
 };
 
-static RELATED: Level = level("the related task", &[("taskId", Anything)]);
+static RELATED_TASK: Level = level("the related task", &[("taskId", Anything)]);
 
 static CONTENT: Level = Level {
     place: "the content",
@@ -248,7 +254,7 @@ static CONTENT: Level = Level {
         ("mimeType", Anything),
         ("annotations", Objects(&ANNOTATIONS)),
         ("_meta", Objects(&META)),
-        ("resource", Objects(&EMBEDDED)),
+        ("resource", Objects(&EMBEDDED_RESOURCE)),
         ("uri", Anything),
         ("blob", Anything),
         ("name", Anything),
@@ -266,7 +272,7 @@ static CONTENT: Level = Level {
     prefixes: &[],
 };
 
-static EMBEDDED: Level = Level {
+static EMBEDDED_RESOURCE: Level = Level {
     place: "the resource",
     members: &[
         ("uri", Anything),
@@ -301,7 +307,7 @@ static TOOL: Level = Level {
         ("description", Anything),
         ("inputSchema", Anything),
         ("outputSchema", Anything),
-        ("annotations", Objects(&HINTS)),
+        ("annotations", Objects(&TOOL_HINTS)),
         ("execution", Objects(&EXECUTION)),
         ("icons", Anything),
         ("_meta", Objects(&META)),
@@ -309,7 +315,7 @@ static TOOL: Level = Level {
     prefixes: &[],
 };
 
-static HINTS: Level = Level {
+static TOOL_HINTS: Level = Level {
     place: "`annotations`",
     members: &[
         ("title", Anything),
@@ -354,7 +360,7 @@ static PROMPT: Level = Level {
 };
 
 /// One message of a prompt, or of what a model is asked.
-static SAID: Level = level(
+static PROMPT_MESSAGE: Level = level(
     "one of `messages`",
     &[
         ("role", Anything),
@@ -364,13 +370,16 @@ static SAID: Level = level(
 );
 
 /// What a tool server asks with its result.
-static QUESTION: Level = level(
+static SERVER_REQUEST: Level = level(
     "one of `inputRequests`",
-    &[("method", Anything), ("params", Objects(&ASKED))],
+    &[
+        ("method", Anything),
+        ("params", Objects(&ELICITATION_PARAMS)),
+    ],
 );
 
 /// What it says of it: the `params` of what servers ask agents.
-static ASKED: Level = Level {
+static ELICITATION_PARAMS: Level = Level {
     place: "`params`",
     members: &[
         ("_meta", Objects(&META)),
@@ -379,7 +388,7 @@ static ASKED: Level = Level {
         ("requestedSchema", Anything),
         ("url", Anything),
         ("elicitationId", Anything),
-        ("messages", Objects(&SAID)),
+        ("messages", Objects(&PROMPT_MESSAGE)),
         ("modelPreferences", Objects(&PREFERENCES)),
         ("systemPrompt", Anything),
         ("includeContext", Anything),
@@ -413,13 +422,13 @@ static REFERENCE: Level = level(
     ],
 );
 
-static ARGUMENT: Level = Level {
+static COMPLETION_ARGUMENT: Level = Level {
     place: "`argument`",
     members: &[("name", Anything), ("value", Anything)],
     prefixes: &[],
 };
 
-static CONTEXT: Level = Level {
+static COMPLETION_CONTEXT: Level = Level {
     place: "`context`",
     members: &[("arguments", Anything)],
     prefixes: &[],

@@ -1,7 +1,7 @@
 //! Heads of the ledger leave by themselves: to a file, to a program over HTTP, into the log
 //! (SECURITY §3G, G3).
 
-use crate::config::{Config, Heads};
+use crate::config::{Config, HeadsConfig};
 use crate::store::journal::{Journal, Witness};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a program is told of one head at most, and how long after the first and each further
 /// time.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(1);
+const MAX_EXPORT_TRIES: u32 = 3;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Where heads go, and what they go with.
 pub(super) struct Exporter {
-    heads: Heads,
+    heads: HeadsConfig,
     journal: Arc<Journal>,
     connections: Connections,
     metrics: Arc<Metrics>,
@@ -107,8 +107,8 @@ impl Exporter {
             witness.head.seq,
             witness.time.as_millisecond()
         );
-        let mut pause = PAUSE;
-        for attempt in 1..=TRIES {
+        let mut pause = RETRY_DELAY;
+        for attempt in 1..=MAX_EXPORT_TRIES {
             let body = format!(
                 r#"{{"type":"ledger.head","timestamp":"{}","data":{}}}"#,
                 witness.time,
@@ -116,7 +116,7 @@ impl Exporter {
             );
             match hook.say(&self.connections, &id, body.into()).await {
                 Ok(()) => return self.metrics.head_left(true),
-                Err(failed) if attempt == TRIES => {
+                Err(failed) if attempt == MAX_EXPORT_TRIES => {
                     tracing::error!(%failed, "nobody could be told of a head of the ledger");
                     return self.metrics.head_left(false);
                 }

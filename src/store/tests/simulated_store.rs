@@ -4,16 +4,16 @@
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
-use crate::store::claims::{Error, Store};
+use crate::store::claims::{Store, StoreError};
 use crate::store::memory::is_in_flight;
-use crate::store::state::claim::{Claim, Phase, Stored};
-use crate::store::state::command::{Command, Settle};
+use crate::store::state::claim::{Claim, ClaimPhase, Stored};
+use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Event, Evidence, Intended};
+use crate::store::state::event::{Evidence, Intended, StoreEvent};
 use crate::store::state::hold::{self, Hold};
-use crate::store::state::{Millis, Place, Refused, View, decide};
-use crate::store::table::Table;
-use crate::store::tests::same::Dice;
+use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
+use crate::store::table::StateTable;
+use crate::store::tests::same::SplitMixRng;
 use crate::store::time::{Anchor, Time};
 use crate::store::waiters::Waiters;
 use async_trait::async_trait;
@@ -25,24 +25,24 @@ use std::time::Duration;
 
 /// What outlives a process.
 #[derive(Debug)]
-pub(crate) struct Disk(Mutex<State>);
+pub(crate) struct SimulatedDisk(Mutex<SimulatedDiskState>);
 
 #[derive(Debug)]
-struct State {
-    written: Vec<Event>,
+struct SimulatedDiskState {
+    written: Vec<StoreEvent>,
     /// How many of them would outlive a power cut.
     synced: usize,
     sent: HashSet<ActionId>,
     /// Which record each call's intent is.
     intents: HashMap<ActionId, usize>,
     anchor: Option<Anchor>,
-    room: Room,
-    dice: Dice,
+    room: SimulatedSpace,
+    dice: SplitMixRng,
 }
 
 /// What there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum SimulatedSpace {
     Enough,
     /// For the outcomes of what has begun.
     Reserve,
@@ -51,23 +51,23 @@ pub(crate) enum Room {
 
 /// The store of one process.
 #[derive(Debug)]
-pub(crate) struct Paper {
-    disk: Arc<Disk>,
-    table: Mutex<Table>,
+pub(crate) struct SimulatedStore {
+    disk: Arc<SimulatedDisk>,
+    table: Mutex<StateTable>,
     waiters: Waiters,
     time: Time,
 }
 
-impl Disk {
+impl SimulatedDisk {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
-        let state = State {
+        let state = SimulatedDiskState {
             written: Vec::new(),
             synced: 0,
             sent: HashSet::new(),
             intents: HashMap::new(),
             anchor: None,
-            room: Room::Enough,
-            dice: Dice::new(seed),
+            room: SimulatedSpace::Enough,
+            dice: SplitMixRng::new(seed),
         };
         Arc::new(Self(Mutex::new(state)))
     }
@@ -86,10 +86,10 @@ impl Disk {
     }
 
     /// What was queued meanwhile is written as soon as there is room again.
-    pub(crate) fn set_room(&self, room: Room) {
+    pub(crate) fn set_room(&self, room: SimulatedSpace) {
         let mut state = self.0.lock();
         state.room = room;
-        if room == Room::Enough {
+        if room == SimulatedSpace::Enough {
             state.synced = state.written.len();
         }
     }
@@ -103,17 +103,17 @@ impl Disk {
             .is_some_and(|record| *record <= state.synced)
     }
 
-    fn push(&self, event: &Event) -> u64 {
+    fn push(&self, event: &StoreEvent) -> u64 {
         let mut state = self.0.lock();
         state.written.push(event.clone());
         let record = state.written.len();
-        if let Event::Intended(intended) = event {
+        if let StoreEvent::Intended(intended) = event {
             state.intents.insert(intended.action, record);
         }
         record as u64
     }
 
-    async fn until(&self, record: u64) -> Result<(), Error> {
+    async fn until(&self, record: u64) -> Result<(), StoreError> {
         let record = usize::try_from(record).unwrap();
         let wait = {
             let mut state = self.0.lock();
@@ -124,18 +124,18 @@ impl Disk {
         };
         tokio::time::sleep(Duration::from_millis(wait)).await;
         let mut state = self.0.lock();
-        if state.synced < record && state.room == Room::None {
-            return Err(Error::Full("no room".to_owned()));
+        if state.synced < record && state.room == SimulatedSpace::None {
+            return Err(StoreError::Full("no room".to_owned()));
         }
         state.synced = state.synced.max(record);
         Ok(())
     }
 }
 
-impl Paper {
+impl SimulatedStore {
     /// Reads what the disk holds, and settles what was in flight (SEMANTICS §4).
-    pub(crate) fn open(disk: Arc<Disk>, clock: Clock) -> Self {
-        let (mut table, mut seen) = (Table::default(), 0);
+    pub(crate) fn open(disk: Arc<SimulatedDisk>, clock: Clock) -> Self {
+        let (mut table, mut seen) = (StateTable::default(), 0);
         let anchor = disk.0.lock().anchor;
         for (index, event) in disk.0.lock().written.iter().enumerate() {
             seen = seen.max(event.at());
@@ -152,12 +152,12 @@ impl Paper {
             waiters: Waiters::default(),
             time,
         };
-        for (key, claim) in paper.claims(|claim| matches!(claim.phase, Phase::Dispatching)) {
+        for (key, claim) in paper.claims(|claim| matches!(claim.phase, ClaimPhase::Dispatching)) {
             let is_unsent = anchor.is_some() && !paper.disk.0.lock().sent.contains(&claim.action);
             let phase = if is_unsent {
-                Phase::NotSent
+                ClaimPhase::NotSent
             } else {
-                Phase::Unknown {
+                ClaimPhase::Unknown {
                     why: "a crash".to_owned(),
                 }
             };
@@ -171,7 +171,7 @@ impl Paper {
                 failed: true,
                 seen: None,
             };
-            paper.decide(&Command::Settle(settle)).unwrap();
+            paper.decide(&StoreCommand::Settle(settle)).unwrap();
         }
         let mut state = paper.disk.0.lock();
         state.synced = state.written.len();
@@ -186,13 +186,13 @@ impl Paper {
         let settle = Settle {
             key,
             action,
-            phase: Phase::NotSent,
+            phase: ClaimPhase::NotSent,
             evidence,
             cost: None,
             failed: false,
             seen: None,
         };
-        self.decide(&Command::Settle(settle)).unwrap();
+        self.decide(&StoreCommand::Settle(settle)).unwrap();
         self.waiters.wake(&key);
     }
 
@@ -201,7 +201,7 @@ impl Paper {
         let table = self.table.lock();
         let state = self.disk.0.lock();
         let flying = table.claims.values().filter(|kept| {
-            matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64
+            matches!(kept.value.phase, ClaimPhase::Dispatching) || kept.change > state.synced as u64
         });
         flying
             .map(|kept| (kept.value.action, state.sent.contains(&kept.value.action)))
@@ -209,11 +209,11 @@ impl Paper {
     }
 
     /// Reads the disk anew, from bytes; it says the same as this process does.
-    pub(crate) fn reread(&self) -> Vec<Event> {
+    pub(crate) fn reread(&self) -> Vec<StoreEvent> {
         let (table, state) = (self.table.lock(), self.disk.0.lock());
-        let (mut again, mut events) = (Table::default(), Vec::new());
+        let (mut again, mut events) = (StateTable::default(), Vec::new());
         for (index, written) in state.written.iter().enumerate() {
-            let event = Event::decode(&Bytes::from(written.encode().unwrap())).unwrap();
+            let event = StoreEvent::decode(&Bytes::from(written.encode().unwrap())).unwrap();
             let view = again.view(event.place());
             again.apply(&event, view, index as u64 + 1);
             events.push(event);
@@ -237,14 +237,14 @@ impl Paper {
         all
     }
 
-    fn decide(&self, command: &Command) -> Result<(Event, u64), (Refused, u64)> {
+    fn decide(&self, command: &StoreCommand) -> Result<(StoreEvent, u64), (CommandRefusal, u64)> {
         let mut table = self.table.lock();
         let mut place = command.place();
-        if let (Command::Settle(_), Some(claim)) = (command, table.view(place).claim) {
+        if let (StoreCommand::Settle(_), Some(claim)) = (command, table.view(place).claim) {
             place.task = Some(claim.task);
         }
         let now = self.time.now();
-        let view = View {
+        let view = StoreView {
             waiting: table.waiting(command, now),
             ..table.view(place)
         };
@@ -256,8 +256,8 @@ impl Paper {
 }
 
 #[async_trait]
-impl Store for Paper {
-    async fn look(&self, place: Place) -> Result<View, Error> {
+impl Store for SimulatedStore {
+    async fn load_view(&self, place: StoreKeys) -> Result<StoreView, StoreError> {
         let (view, record) = {
             let table = self.table.lock();
             (table.view(place), table.changed(place))
@@ -270,39 +270,41 @@ impl Store for Paper {
 
     async fn run(
         &self,
-        command: Command,
+        command: StoreCommand,
         _: Option<Entry>,
-    ) -> Result<Result<Event, Refused>, Error> {
-        if let (Command::Begin(_) | Command::Hold(_), Some(error)) = (&command, self.refuses()) {
+    ) -> Result<Result<StoreEvent, CommandRefusal>, StoreError> {
+        if let (StoreCommand::Begin(_) | StoreCommand::Hold(_), Some(error)) =
+            (&command, self.refuses())
+        {
             return Err(error);
         }
         match self.decide(&command) {
             Ok((event, record)) => {
                 let is_awaited = !matches!(
                     event,
-                    Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. }
+                    StoreEvent::Reserved(_) | StoreEvent::Spent(_) | StoreEvent::Entered { .. }
                 );
                 let written = if is_awaited {
                     self.disk.until(record).await
                 } else {
                     Ok(())
                 };
-                if let (Event::Intended(intended), Err(_)) = (&event, &written) {
+                if let (StoreEvent::Intended(intended), Err(_)) = (&event, &written) {
                     self.take_back(intended);
                 }
-                self.waiters.told(&event);
+                self.waiters.wake_for(&event);
                 written.map(|()| Ok(event))
             }
             Err((refused, record)) => self.disk.until(record).await.map(|()| Err(refused)),
         }
     }
 
-    fn sent(&self, action: ActionId) -> Result<(), Error> {
+    fn sent(&self, action: ActionId) -> Result<(), StoreError> {
         self.disk.0.lock().sent.insert(action);
         Ok(())
     }
 
-    async fn ended(&self, key: Digest, action: ActionId) {
+    async fn wait_ended(&self, key: Digest, action: ActionId) {
         let is_over = || {
             !is_in_flight(
                 self.table.lock().claims.get(&key).map(|kept| &kept.value),
@@ -312,21 +314,21 @@ impl Store for Paper {
         self.waiters.wait(key, is_over).await;
     }
 
-    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
         Ok(self.claims(|claim| claim.action == action).pop())
     }
 
-    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
         let mut open = self.claims(|claim| !claim.phase.is_final());
         open.truncate(most);
         Ok(open)
     }
 
-    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().open_holds(self.time.now(), most))
     }
 
-    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, StoreError> {
         Ok(self.table.lock().find_hold(id))
     }
 
@@ -337,16 +339,16 @@ impl Store for Paper {
                 .lock()
                 .holds
                 .get(&key)
-                .is_some_and(|kept| kept.value.phase == hold::Phase::Pending)
+                .is_some_and(|kept| kept.value.phase == hold::HoldPhase::Pending)
         };
         self.waiters.wait(key, is_over).await;
     }
 
-    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, StoreError> {
         Ok(Stored::inline(is_error, body))
     }
 
-    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+    async fn body(&self, stored: &Stored) -> Result<Bytes, StoreError> {
         Ok(stored.body.clone())
     }
 
@@ -354,8 +356,9 @@ impl Store for Paper {
         self.table.lock().next_token()
     }
 
-    fn refuses(&self) -> Option<Error> {
-        (self.disk.0.lock().room != Room::Enough).then(|| Error::Full("no room".to_owned()))
+    fn refuses(&self) -> Option<StoreError> {
+        (self.disk.0.lock().room != SimulatedSpace::Enough)
+            .then(|| StoreError::Full("no room".to_owned()))
     }
 
     fn now(&self) -> Millis {

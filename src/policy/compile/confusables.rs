@@ -1,13 +1,13 @@
 //! Can two contracts be taken for each other (003-44)? Known once the contracts of all files are.
 
-use super::{Severity, Stock};
+use super::{Compiler, Severity};
 use crate::mcp::skeleton;
 use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::ToolName;
 
 /// Tools of such names are both withheld, so two contracts for them are a slip of the author of
 /// one.
-pub(super) fn judge(stock: &mut Stock) {
+pub(super) fn judge(stock: &mut Compiler) {
     let names: Vec<&str> = stock.contracts.keys().map(ToolName::as_str).collect();
     let twins = skeleton::twins(&names);
     for ((name, held), other) in stock.contracts.iter().zip(twins) {

@@ -12,31 +12,31 @@ use tokio::net::TcpListener;
 use tokio::sync::{Barrier, mpsc};
 
 /// No scenario takes a second; one that takes so long hangs.
-const LONGEST: Duration = Duration::from_secs(20);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(20);
 /// A request that no system takes whole before its reader does, in bytes.
-const LARGE: usize = 64 << 20;
+const LARGE_REQUEST_BYTES: usize = 64 << 20;
 
 /// What a server has seen.
 #[derive(Default)]
-struct Tally {
+struct ServerTally {
     opened: usize,
     ended: usize,
     /// The path of each whole request.
     requests: Vec<String>,
 }
 
-impl Tally {
+impl ServerTally {
     fn all_ended(&self) -> bool {
         self.opened == self.ended
     }
 }
 
-type Seen = Arc<Mutex<Tally>>;
+type SharedTally = Arc<Mutex<ServerTally>>;
 
 /// A server's side of one connection.
 struct Peer {
     stream: TcpStream,
-    seen: Seen,
+    seen: SharedTally,
 }
 
 impl Peer {
@@ -74,12 +74,12 @@ impl Drop for Peer {
 /// A lane to a server that serves each connection so.
 async fn lane<S: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(Peer) -> S + Send + 'static,
-) -> (Arc<Lane>, Seen) {
+) -> (Arc<ConnectionPool>, SharedTally) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap())
         .parse()
         .unwrap();
-    let seen = Seen::default();
+    let seen = SharedTally::default();
     let tally = seen.clone();
     tasks::spawn("server", async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -93,7 +93,7 @@ async fn lane<S: Future<Output = ()> + Send + 'static>(
             );
         }
     });
-    (Lane::new(HttpConnector::new(), address), seen)
+    (ConnectionPool::new(HttpConnector::new(), address), seen)
 }
 
 fn post(path: &str, length: usize) -> Request<Payload> {
@@ -104,7 +104,7 @@ fn post(path: &str, length: usize) -> Request<Payload> {
 }
 
 /// Sends one request and reads the whole answer: its body, or what is proven of the request.
-async fn ask(lane: &Arc<Lane>, path: &str) -> Result<String, Sent> {
+async fn ask(lane: &Arc<ConnectionPool>, path: &str) -> Result<String, Sent> {
     let response = in_time(lane.send(post(path, 4)))
         .await
         .map_err(|fault| fault.sent)?;
@@ -116,7 +116,7 @@ async fn ask(lane: &Arc<Lane>, path: &str) -> Result<String, Sent> {
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONGEST, future)
+    tokio::time::timeout(SCENARIO_TIMEOUT, future)
         .await
         .expect("it ends in time")
 }
@@ -245,7 +245,7 @@ async fn a_request_that_meets_the_end_of_a_connection_is_sent_once() {
         said.push((ask(&lane, &path).await, path));
     }
     assert!(said.iter().any(|(outcome, _)| outcome.is_ok()));
-    lane.forget(Clock.steady() + IDLE);
+    lane.forget(Clock.steady() + IDLE_CONNECTION_TIMEOUT);
     until(|| seen.lock().all_ended()).await;
     for (outcome, path) in said {
         let times = seen
@@ -287,7 +287,11 @@ async fn an_ended_connection_gives_the_request_back() {
 #[tokio::test]
 async fn what_breaks_after_a_byte_has_left_may_have_been_sent() {
     let rows: [(&str, usize, Option<&'static str>); 4] = [
-        ("the server reads a part and goes", LARGE, None),
+        (
+            "the server reads a part and goes",
+            LARGE_REQUEST_BYTES,
+            None,
+        ),
         ("the server reads it and goes", 4, Some("")),
         (
             "the head of the answer is cut off",
@@ -366,7 +370,9 @@ async fn an_early_answer_ends_its_connection() {
         std::future::pending::<()>().await;
     })
     .await;
-    let response = in_time(lane.send(post("/large", LARGE))).await.unwrap();
+    let response = in_time(lane.send(post("/large", LARGE_REQUEST_BYTES)))
+        .await
+        .unwrap();
     assert_eq!(response.status(), 413);
     assert_eq!(
         in_time(response.into_body().collect())
@@ -416,7 +422,7 @@ async fn what_is_given_up_closes_its_connection() {
 /// SECURITY §8: unused connections have bounds, in number and in age.
 #[tokio::test]
 async fn unused_connections_are_few_and_young() {
-    let all = Arc::new(Barrier::new(UNUSED + 1));
+    let all = Arc::new(Barrier::new(MAX_IDLE_CONNECTIONS + 1));
     let (lane, seen) = lane(move |mut peer| {
         let all = all.clone();
         async move {
@@ -429,7 +435,7 @@ async fn unused_connections_are_few_and_young() {
         }
     })
     .await;
-    let asking = (0..=UNUSED).map(|_| ask(&lane, "/one"));
+    let asking = (0..=MAX_IDLE_CONNECTIONS).map(|_| ask(&lane, "/one"));
     assert!(
         futures_util::future::join_all(asking)
             .await
@@ -438,17 +444,20 @@ async fn unused_connections_are_few_and_young() {
     );
     assert_eq!(
         (lane.unused.lock().len(), seen.lock().opened),
-        (UNUSED, UNUSED + 1)
+        (MAX_IDLE_CONNECTIONS, MAX_IDLE_CONNECTIONS + 1)
     );
     let ages: Vec<_> = lane.unused.lock().iter().map(|(since, _)| *since).collect();
     lane.forget(ages[0]);
-    assert_eq!(lane.unused.lock().len(), UNUSED);
-    lane.forget(ages[UNUSED - 1] + IDLE);
+    assert_eq!(lane.unused.lock().len(), MAX_IDLE_CONNECTIONS);
+    lane.forget(ages[MAX_IDLE_CONNECTIONS - 1] + IDLE_CONNECTION_TIMEOUT);
     assert_eq!(lane.unused.lock().len(), 0);
-    until(|| seen.lock().ended == UNUSED + 1).await;
+    until(|| seen.lock().ended == MAX_IDLE_CONNECTIONS + 1).await;
 
     lane.keep(lane.open().await.unwrap());
     assert_eq!(lane.unused.lock().len(), 1);
     // Too old before anybody has looked.
-    assert!(lane.kept(Clock.steady() + IDLE).is_none());
+    assert!(
+        lane.kept(Clock.steady() + IDLE_CONNECTION_TIMEOUT)
+            .is_none()
+    );
 }

@@ -2,14 +2,14 @@
 //! before, and fills in what every provider asks for: `properties` of objects, `items` of arrays
 //! (002-20).
 
-use super::super::limits::Limits;
-use super::loss::{Losses, Lost, Place};
+use super::super::limits::ProfileLimits;
+use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::either;
-use super::node::{Node, Rest};
+use super::node::{Rest, SchemaNode};
 use serde_json::Value;
 
 /// Bounds that a description can tell.
-const TELLABLE: &[&str] = &[
+const TELLABLE_KEYWORDS: &[&str] = &[
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -23,24 +23,29 @@ const TELLABLE: &[&str] = &[
     "maxItems",
 ];
 /// One told bound, in characters.
-const LONGEST: usize = 128;
+const TOLD_BOUND_CHARS_MAX: usize = 128;
 /// What the copies of one `additionalProperties` may weigh that are made for names that are
 /// required and not declared.
-const MOST_NAMED: usize = 1_000;
+const NAMED_COPIES_WEIGHT_MAX: usize = 1_000;
 /// Asides that mean something together only.
-const GROUPS: &[&[&str]] = &[
+const ASIDE_GROUPS: &[&[&str]] = &[
     &["if", "then", "else"],
     &["contains", "minContains", "maxContains"],
 ];
 
 /// Whether a profile takes this keyword.
-pub(super) fn takes(limits: &Limits, keyword: &str) -> bool {
+pub(super) fn takes(limits: &ProfileLimits, keyword: &str) -> bool {
     let is = |other: &String| other == keyword;
     limits.keep.as_ref().is_none_or(|keep| keep.iter().any(is)) && !limits.drop.iter().any(is)
 }
 
 /// Fits one subschema and all below it.
-pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+pub(super) fn fit(
+    node: &mut SchemaNode,
+    limits: &ProfileLimits,
+    at: &SchemaPlace<'_>,
+    losses: &mut Losses,
+) {
     one_union(node, at, losses);
     name_required(node, at, losses);
     constant(node, limits, at, losses);
@@ -72,15 +77,23 @@ pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut
         if !closed {
             any.push(node.items.take().map(|items| *items).unwrap_or_default());
         }
-        let open = any.iter().any(|node| *node == Node::default());
-        node.items = Some(Box::new(if open { Node::default() } else { either(any) }));
+        let open = any.iter().any(|node| *node == SchemaNode::default());
+        node.items = Some(Box::new(if open {
+            SchemaNode::default()
+        } else {
+            either(any)
+        }));
     }
     give_items(node);
     parts(node, |part, at| fit(part, limits, at, losses), at);
 }
 
 /// Does something to every part of `node`, each at its place.
-pub(super) fn parts(node: &mut Node, mut each: impl FnMut(&mut Node, &Place<'_>), at: &Place<'_>) {
+pub(super) fn parts(
+    node: &mut SchemaNode,
+    mut each: impl FnMut(&mut SchemaNode, &SchemaPlace<'_>),
+    at: &SchemaPlace<'_>,
+) {
     let properties = at.below("properties");
     for member in &mut node.members {
         each(&mut member.node, &properties.below(&member.name));
@@ -103,14 +116,14 @@ pub(super) fn parts(node: &mut Node, mut each: impl FnMut(&mut Node, &Place<'_>)
 }
 
 /// Every array says what its elements are.
-pub(super) fn give_items(node: &mut Node) {
+pub(super) fn give_items(node: &mut SchemaNode) {
     if node.is_of("array") && node.items.is_none() {
         node.items = Some(Box::default());
     }
 }
 
 /// Of several unions one can be said; one with a single branch is none.
-pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+pub(super) fn one_union(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     let (single, several): (Vec<_>, Vec<_>) = std::mem::take(&mut node.unions)
         .into_iter()
         .partition(|union| union.len() == 1);
@@ -125,7 +138,12 @@ pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// `const` as the `enum` that it is, where only that is taken.
-fn constant(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+fn constant(
+    node: &mut SchemaNode,
+    limits: &ProfileLimits,
+    at: &SchemaPlace<'_>,
+    losses: &mut Losses,
+) {
     if takes(limits, "const") || !takes(limits, "enum") {
         return;
     }
@@ -142,7 +160,7 @@ fn constant(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losse
     }
 }
 
-fn facts(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+fn facts(node: &mut SchemaNode, limits: &ProfileLimits, at: &SchemaPlace<'_>, losses: &mut Losses) {
     let mut told = Vec::new();
     let format = |value: &Value| {
         limits
@@ -159,13 +177,13 @@ fn facts(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) 
         }
         if let Some(value) = node.facts.shift_remove(&keyword) {
             losses.note(at, Lost::Keyword(keyword.clone()));
-            if limits.describe && TELLABLE.contains(&keyword.as_str()) {
+            if limits.describe && TELLABLE_KEYWORDS.contains(&keyword.as_str()) {
                 let value = value
                     .as_str()
                     .map_or_else(|| value.to_string(), str::to_owned);
                 told.push(format!(
                     "{keyword} {}",
-                    super::super::explain::cut(&value, LONGEST)
+                    super::super::explain::cut(&value, TOLD_BOUND_CHARS_MAX)
                 ));
             }
         }
@@ -175,9 +193,14 @@ fn facts(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) 
     }
 }
 
-fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+fn asides(
+    node: &mut SchemaNode,
+    limits: &ProfileLimits,
+    at: &SchemaPlace<'_>,
+    losses: &mut Losses,
+) {
     let stays = |keyword: &str| {
-        let group = GROUPS.iter().find(|group| group.contains(&keyword));
+        let group = ASIDE_GROUPS.iter().find(|group| group.contains(&keyword));
         let mut others = group.map_or(&[][..], |group| *group).iter();
         takes(limits, keyword)
             && others.all(|other| takes(limits, other) || !node.asides.contains_key(*other))
@@ -195,7 +218,7 @@ fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses)
 }
 
 /// What is required has to be named: under its name anything may come.
-fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+fn name_required(node: &mut SchemaNode, at: &SchemaPlace<'_>, losses: &mut Losses) {
     if node.rest == Rest::Closed {
         let names: Vec<String> = node
             .members
@@ -218,7 +241,7 @@ fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let rest = match &node.rest {
         Rest::Like(rest) if !missing.is_empty() => {
             let sayable = node.patterns.is_empty()
-                && rest.weight().saturating_mul(missing.len()) <= MOST_NAMED;
+                && rest.weight().saturating_mul(missing.len()) <= NAMED_COPIES_WEIGHT_MAX;
             if !sayable {
                 losses.note(at, Lost::Keyword("additionalProperties".to_owned()));
             }
@@ -226,7 +249,7 @@ fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
         }
         Rest::Like(_) | Rest::Open | Rest::Closed => None,
     };
-    let rest: Vec<Node> = rest.into_iter().collect();
+    let rest: Vec<SchemaNode> = rest.into_iter().collect();
     let missing = missing
         .iter()
         .map(|name| super::merge::either_member(name, rest.clone()));

@@ -1,13 +1,13 @@
 //! Does a contract fit what its tool server says of the tool? For `check --connect` and `doctor`;
 //! what a tool is withheld for is [`ToolRules::lacks`].
 
-use crate::guards::{Needed, ToolRules, idempotency};
+use crate::guards::{RequiredArgument, ToolRules, idempotency};
 use crate::model::diagnostic::{Problem, Problems};
 use crate::schema::{Schema, flags};
 
 /// Everything that does not fit, as problems of the contract.
 pub fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
-    for Needed { key, path } in rules
+    for RequiredArgument { key, path } in rules
         .needs
         .iter()
         .filter(|needed| schema.names().lack(&needed.path))

@@ -3,7 +3,7 @@
 //!
 //! One for the process: a channel that had to be given it could be forgotten.
 
-use super::{Scrubber, Stream};
+use super::{ScrubStream, Scrubber};
 use crate::model::secret::Secret;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of all values together: what looks for them takes some fifty times that.
-const MOST: usize = 64 << 10;
+const MAX_SECRETS_BYTES: usize = 64 << 10;
 /// Values of one name that are looked for: a server may repeat one that was replaced meanwhile.
-const VERSIONS: usize = 4;
+const MAX_VERSIONS_PER_NAME: usize = 4;
 
 /// The secrets of this process.
-pub static KNOWN: Known = Known::new();
+pub static KNOWN_SECRETS: KnownSecrets = KnownSecrets::new();
 
 /// Secrets that may come back.
-pub struct Known {
+pub struct KnownSecrets {
     scrubber: ArcSwapOption<Scrubber>,
     /// Whether `kept` has values that `scrubber` does not look for: it is made when it is asked
     /// for, once for all that came together.
@@ -31,10 +31,10 @@ pub struct Known {
 
 /// All values together are too long to be looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("all secrets together are longer than {MOST} bytes")]
-pub struct TooMuch;
+#[error("all secrets together are longer than {MAX_SECRETS_BYTES} bytes")]
+pub struct SecretsTooLong;
 
-impl Known {
+impl KnownSecrets {
     /// None yet.
     pub const fn new() -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Known {
     }
 
     /// Looks for `value` from now on. Call it before the value leaves.
-    pub fn add(&self, name: &str, value: &Arc<Secret>) -> Result<(), TooMuch> {
+    pub fn add(&self, name: &str, value: &Arc<Secret>) -> Result<(), SecretsTooLong> {
         let mut kept = self.kept.lock();
         if kept
             .iter()
@@ -67,14 +67,14 @@ impl Known {
         {
             return Ok(());
         }
-        if kept.iter().filter(|(known, _)| known == name).count() >= VERSIONS
+        if kept.iter().filter(|(known, _)| known == name).count() >= MAX_VERSIONS_PER_NAME
             && let Some(oldest) = kept.iter().position(|(known, _)| known == name)
         {
             kept.remove(oldest);
         }
         let bytes: usize = kept.iter().map(|(_, old)| old.expose().len()).sum();
-        if bytes + value.expose().len() > MOST {
-            return Err(TooMuch);
+        if bytes + value.expose().len() > MAX_SECRETS_BYTES {
+            return Err(SecretsTooLong);
         }
         kept.push((name.to_owned(), value.clone()));
         self.is_behind.store(true, Ordering::Release);
@@ -103,7 +103,7 @@ impl Known {
     }
 }
 
-impl Default for Known {
+impl Default for KnownSecrets {
     fn default() -> Self {
         Self::new()
     }
@@ -111,14 +111,14 @@ impl Default for Known {
 
 /// Takes the secrets that are known at the time out of bytes that come in chunks.
 #[derive(Default)]
-pub struct Cleaner {
-    stream: Option<Stream>,
+pub struct KnownScrubStream {
+    stream: Option<ScrubStream>,
 }
 
-impl Cleaner {
+impl KnownScrubStream {
     /// What of the bytes so far is certain to hold no secret.
     pub fn push<'b>(&mut self, chunk: &'b [u8]) -> Cow<'b, [u8]> {
-        let Some(scrubber) = KNOWN.scrubber() else {
+        let Some(scrubber) = KNOWN_SECRETS.scrubber() else {
             return Cow::Borrowed(chunk);
         };
         let mut out = Vec::with_capacity(chunk.len());

@@ -1,6 +1,6 @@
 //! The data directory: made durably, claimed by one process, opened in a new epoch each time.
 
-use super::error::Error;
+use super::error::JournalError;
 use super::private;
 use crate::owners::fresh;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A data directory this process may write to, until this is dropped.
-pub(super) struct Place {
+pub(super) struct DataDir {
     data: PathBuf,
     /// Where the segments lie.
     pub(super) dir: PathBuf,
@@ -21,15 +21,17 @@ pub(super) fn journal_dir(data: &Path) -> PathBuf {
     data.join("journal")
 }
 
-impl Place {
+impl DataDir {
     /// Makes `data` and the journal's directory where they don't exist, and takes the lock.
-    pub(super) fn claim(data: &Path) -> Result<Self, Error> {
-        make_dir(data).map_err(|source| Error::io("make the data directory", data, source))?;
-        private::judge(data)?;
+    pub(super) fn claim(data: &Path) -> Result<Self, JournalError> {
+        make_dir(data)
+            .map_err(|source| JournalError::io("make the data directory", data, source))?;
+        private::check_exposure(data)?;
         let lock = lock(data)?;
         private::narrow(data)?;
         let dir = journal_dir(data);
-        make_dir(&dir).map_err(|source| Error::io("make the journal directory", &dir, source))?;
+        make_dir(&dir)
+            .map_err(|source| JournalError::io("make the journal directory", &dir, source))?;
         Ok(Self {
             data: data.to_owned(),
             dir,
@@ -39,7 +41,7 @@ impl Place {
 
     /// Counts the epoch up, durably. `seen` is the highest the journal itself names, so that the
     /// epoch never goes back when its file is lost.
-    pub(super) fn next_epoch(&self, seen: u64) -> Result<u64, Error> {
+    pub(super) fn next_epoch(&self, seen: u64) -> Result<u64, JournalError> {
         let path = self.data.join("epoch");
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) => text.trim().parse().unwrap_or_else(|_| {
@@ -47,11 +49,11 @@ impl Place {
                 0
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(Error::io("read the epoch", &path, error)),
+            Err(error) => return Err(JournalError::io("read the epoch", &path, error)),
         };
         let next = seen.max(kept).saturating_add(1);
         replace(&self.data, &path, &format!("{next}\n"))
-            .map_err(|source| Error::io("write the epoch", &path, source))?;
+            .map_err(|source| JournalError::io("write the epoch", &path, source))?;
         Ok(next)
     }
 }
@@ -100,9 +102,9 @@ pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Resu
     sync_dir(dir)
 }
 
-fn lock(data: &Path) -> Result<File, Error> {
+fn lock(data: &Path) -> Result<File, JournalError> {
     let path = data.join("lock");
-    let failed = |source: io::Error| Error::io("lock", &path, source);
+    let failed = |source: io::Error| JournalError::io("lock", &path, source);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -120,7 +122,7 @@ fn lock(data: &Path) -> Result<File, Error> {
             let _ = (&mut file).take(20).read_to_string(&mut pid);
             let pid = Some(pid.trim().to_owned())
                 .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
-            return Err(Error::Locked {
+            return Err(JournalError::Locked {
                 data: data.to_owned(),
                 pid: pid.filter(|pid| !pid.is_empty()),
             });

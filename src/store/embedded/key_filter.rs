@@ -8,23 +8,23 @@
 use super::super::state::digest::Digest;
 
 /// Keys of the first layer; each further one has room for twice as many.
-const FIRST: usize = 1 << 14;
+const FIRST_LAYER_KEYS: usize = 1 << 14;
 /// Layers at most: four million keys in 8 MiB.
-const LAYERS: usize = 8;
+const MAX_LAYERS: usize = 8;
 /// Bits for each key. With one bit for each of a key's four words, a full layer is wrong once in
 /// 400 times.
-const BITS: usize = 16;
+const BITS_PER_KEY: usize = 16;
 
 /// The keys, or some of them.
 #[derive(Debug)]
-pub(super) struct Known {
-    layers: Vec<Layer>,
-    learned: Learned,
+pub(super) struct KeyFilter {
+    layers: Vec<FilterLayer>,
+    learned: FilterCoverage,
 }
 
 /// How much of the index is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Learned {
+enum FilterCoverage {
     /// The keys before this one, and those written since.
     Until(Digest),
     All,
@@ -33,41 +33,46 @@ enum Learned {
 }
 
 #[derive(Debug)]
-struct Layer {
+struct FilterLayer {
     bits: Vec<u64>,
     /// Keys that still fit.
     room: usize,
 }
 
-impl Known {
+impl KeyFilter {
     /// Nothing yet.
     pub(super) fn new() -> Self {
         Self {
             layers: Vec::new(),
-            learned: Learned::Until(Digest::new([0; 32])),
+            learned: FilterCoverage::Until(Digest::new([0; 32])),
         }
     }
 
     /// False when the index does not hold `key`.
     pub(super) fn may_hold(&self, key: &Digest) -> bool {
-        self.learned != Learned::All || self.has(key)
+        self.learned != FilterCoverage::All || self.has(key)
     }
 
     /// Notes `key`, before it is written. True when the index did not hold it.
     pub(super) fn add(&mut self, key: &Digest) -> bool {
-        if self.learned == Learned::Nothing || self.has(key) {
+        if self.learned == FilterCoverage::Nothing || self.has(key) {
             return false;
         }
-        let is_new = self.learned == Learned::All;
+        let is_new = self.learned == FilterCoverage::All;
         let full = self.layers.last().is_none_or(|layer| layer.room == 0);
-        if full && self.layers.len() < LAYERS {
-            self.layers
-                .push(Layer::with_room(FIRST << self.layers.len()));
+        if full && self.layers.len() < MAX_LAYERS {
+            self.layers.push(FilterLayer::with_room(
+                FIRST_LAYER_KEYS << self.layers.len(),
+            ));
         } else if full {
             // Many of them are forgotten by now; where all still count, there are too many.
             self.layers.clear();
-            let again = Learned::Until(Digest::new([0; 32]));
-            self.learned = if is_new { again } else { Learned::Nothing };
+            let again = FilterCoverage::Until(Digest::new([0; 32]));
+            self.learned = if is_new {
+                again
+            } else {
+                FilterCoverage::Nothing
+            };
             return is_new;
         }
         if let Some(layer) = self.layers.last_mut() {
@@ -79,7 +84,7 @@ impl Known {
 
     /// The key from which on the index is to be read; none when there is nothing to learn.
     pub(super) fn next(&self) -> Option<Digest> {
-        if let Learned::Until(next) = self.learned {
+        if let FilterCoverage::Until(next) = self.learned {
             Some(next)
         } else {
             None
@@ -92,11 +97,11 @@ impl Known {
         for key in keys {
             self.add(key);
         }
-        if let (Learned::Until(next), Some(newest)) = (&mut self.learned, keys.last()) {
+        if let (FilterCoverage::Until(next), Some(newest)) = (&mut self.learned, keys.last()) {
             *next = *newest;
         }
-        if last && self.learned != Learned::Nothing {
-            self.learned = Learned::All;
+        if last && self.learned != FilterCoverage::Nothing {
+            self.learned = FilterCoverage::All;
         }
     }
 
@@ -107,10 +112,10 @@ impl Known {
     }
 }
 
-impl Layer {
+impl FilterLayer {
     fn with_room(room: usize) -> Self {
         Self {
-            bits: vec![0; room * BITS / 64],
+            bits: vec![0; room * BITS_PER_KEY / 64],
             room,
         }
     }
@@ -138,10 +143,10 @@ mod tests {
     /// Whatever it is asked, it never says that a key is not there that is.
     #[test]
     fn a_no_is_certain_and_a_yes_nearly() {
-        let mut known = Known::new();
+        let mut known = KeyFilter::new();
         assert!(known.may_hold(&key(0)), "nothing is learned yet");
-        let there: Vec<_> = (0..FIRST * 4).map(key).collect();
-        let (first, second) = there.split_at(FIRST);
+        let there: Vec<_> = (0..FIRST_LAYER_KEYS * 4).map(key).collect();
+        let (first, second) = there.split_at(FIRST_LAYER_KEYS);
         known.learn(first, false);
         assert_eq!(known.next(), first.last().copied());
         assert!(!known.add(&key(usize::MAX)), "it may have been there");
@@ -149,22 +154,22 @@ mod tests {
         assert_eq!(known.next(), None);
         assert!(there.iter().all(|key| known.may_hold(key)) && known.may_hold(&key(usize::MAX)));
         let wrong = (0..10_000)
-            .filter(|n| known.may_hold(&key(FIRST * 4 + n)))
+            .filter(|n| known.may_hold(&key(FIRST_LAYER_KEYS * 4 + n)))
             .count();
         assert!(wrong < 200, "{wrong} of 10000");
-        assert!(known.add(&key(FIRST * 5)) && !known.add(&key(FIRST * 5)));
+        assert!(known.add(&key(FIRST_LAYER_KEYS * 5)) && !known.add(&key(FIRST_LAYER_KEYS * 5)));
     }
 
     /// It takes up no more memory than it may: full, it learns what still counts; when that is too
     /// much, it gives up.
     #[test]
     fn it_begins_anew_when_it_is_full() {
-        let mut known = Known::new();
+        let mut known = KeyFilter::new();
         known.learn(&[], true);
-        known.layers = (0..LAYERS)
-            .map(|_| Layer {
+        known.layers = (0..MAX_LAYERS)
+            .map(|_| FilterLayer {
                 room: 0,
-                ..Layer::with_room(64)
+                ..FilterLayer::with_room(64)
             })
             .collect();
         assert!(known.add(&key(1)));
@@ -173,10 +178,10 @@ mod tests {
             (Some(Digest::new([0; 32])), 0)
         );
         assert!(known.may_hold(&key(2)));
-        known.layers = (0..LAYERS)
-            .map(|_| Layer {
+        known.layers = (0..MAX_LAYERS)
+            .map(|_| FilterLayer {
                 room: 0,
-                ..Layer::with_room(64)
+                ..FilterLayer::with_room(64)
             })
             .collect();
         known.learn(&[key(3)], true);
