@@ -20,14 +20,15 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use toolgate::config;
-use toolgate::gate::call::Call;
+use toolgate::gate::call::{Call, CallOrigin};
 use toolgate::gate::effects::Effects;
-use toolgate::gate::record::{hash, intent, params_hash};
+use toolgate::gate::findings::Findings;
+use toolgate::gate::record::{RecordedCall, hash, intent, params_hash};
 use toolgate::gate::shown::{Reading, Variants};
 use toolgate::gate::slots::Slots;
 use toolgate::gate::telling::Hooks;
+use toolgate::gate::timing::StageTimer;
 use toolgate::gate::toolbox::{Tool, Toolbox};
-use toolgate::gate::trail::Trail;
 use toolgate::gate::{Gate, list::Listings};
 use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
@@ -241,13 +242,15 @@ impl Stand {
         Call {
             judged,
             reading: Reading::default(),
-            caller,
-            policy,
             message,
-            era: Era::Modern,
-            links,
-            outlet,
-            waiting,
+            origin: Arc::new(CallOrigin {
+                caller,
+                policy,
+                era: Era::Modern,
+                links,
+                outlet,
+                waiting,
+            }),
         }
     }
 
@@ -530,11 +533,19 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     let policy = stand.gate.policy.current();
     let message = Message::parse(&Text::read(call(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
     let call = stand.call(message, mpsc::channel(1).0);
-    let trail = Trail::new(stand.gate.metrics.clone(), Clock, Clock.steady());
+    let timer = StageTimer::new(Clock, Clock.steady());
+    let found = Findings::default();
     group.bench_function("record", |bencher| {
         bencher.iter(|| {
             stand.rest();
-            let entry = intent(&stand.gate, (&policy, &call, Some(&stand.tool)), &trail);
+            let entry = intent(&RecordedCall {
+                gate: &stand.gate,
+                policy: &policy,
+                call: &call,
+                tool: Some(&stand.tool),
+                timer: &timer,
+                found: &found,
+            });
             let _ = stand.gate.journal.record(entry);
         });
     });

@@ -3,11 +3,15 @@
 
 mod bill;
 pub mod call;
+mod case;
 mod collisions;
+mod counting;
 mod deliver;
 mod dispatch;
 mod drafts;
 pub mod effects;
+mod ending;
+pub mod findings;
 pub mod fit;
 pub mod hidden;
 mod holding;
@@ -16,10 +20,13 @@ pub mod judge;
 mod judging;
 mod late;
 pub mod list;
+mod live;
 mod notes;
-mod observe;
+mod observing;
 pub mod pinned;
+pub mod pipeline;
 pub mod placing;
+pub mod prepare;
 mod probing;
 mod proof;
 pub mod record;
@@ -31,21 +38,22 @@ mod shaper;
 pub mod shown;
 pub mod slots;
 mod states;
+pub mod supposing;
 mod taken;
 pub mod telling;
+pub mod timing;
 pub mod toolbox;
-pub mod trail;
 pub mod vault;
 
 use crate::mcp::round::RoundSeal;
 use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
-use crate::model::ids::{AgentId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::policy::live::LivePolicy;
 use crate::side::{Sides, sums::LedgerSums};
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
+use case::Subject;
 use effects::Effects;
 use slots::{Slot, Slots};
 use std::sync::Arc;
@@ -90,12 +98,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Room for one more call of `agent` in flight, of a tool that nobody has taken away while the
-    /// call waited (003-41).
-    fn slot(&self, agent: &AgentId, tool: &ToolName) -> Result<Slot, Refusal> {
-        if self.policy.current().allowlist.is_disabled(tool) {
+    /// Room for one more call in flight, of a tool that nobody has taken away while the call waited
+    /// (003-41).
+    fn slot(&self, subject: &Subject<'_>) -> Result<Slot, Refusal> {
+        let now = self.policy.current();
+        if now.allowlist.is_disabled(&subject.tool.name) {
             return Err(Refusal::ToolNotAllowlisted);
         }
+        let agent = &subject.call.origin.caller.agent;
         self.slots.take(agent).ok_or(Refusal::Overloaded)
     }
 }

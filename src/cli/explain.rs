@@ -3,8 +3,9 @@
 
 use super::configured;
 use super::ledger::text::plain;
-use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
-use crate::gate::trail::Stage;
+use crate::gate::judge::Notes;
+use crate::gate::pipeline::Stage;
+use crate::gate::supposing::{Passed, Question, is_unpinned, judge};
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;
 use crate::guards::pins::Unapproved;

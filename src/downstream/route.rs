@@ -2,7 +2,7 @@
 
 use super::{Authenticated, Door};
 use crate::failpoint;
-use crate::gate::call::Call;
+use crate::gate::call::{Call, CallOrigin};
 use crate::gate::hops;
 use crate::gate::shown::Reading;
 use crate::guards::{idempotency, task};
@@ -348,13 +348,15 @@ impl Door {
             Call {
                 judged,
                 reading,
-                caller,
-                policy,
                 message: arrived.message,
-                era,
-                links,
-                outlet,
-                waiting,
+                origin: Arc::new(CallOrigin {
+                    caller,
+                    policy,
+                    era,
+                    links,
+                    outlet,
+                    waiting,
+                }),
             },
         ))
     }

@@ -2,49 +2,50 @@
 //! says what is proven when it ends.
 
 use super::call::Call;
-use super::dispatch::{Cleared, Terms, asks_for_task, dispatch, pack, terms, too_late};
+use super::case::Subject;
+use super::dispatch::{Cleared, Terms, asks_for_task, exchange, pack, terms, too_late};
 use super::effects::{Effects, unavailable};
-use super::late::{self, Exchange, Late};
-use super::proof::{self, Named, Proof};
+use super::findings::DispatchFound;
+use super::late::{self, Late, LateExchange};
+use super::proof::{self, Broken, Named, Proof};
 use super::shaper::Shaper;
-use super::taken::{Held, Taken};
-use super::toolbox::Tool;
-use super::trail::{Broken, Trail};
+use super::taken::Taken;
+use super::timing::StageTimer;
 use crate::guards::ToolRules;
 use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
-use std::sync::Arc;
+use crate::model::reply::Sent;
 use std::time::Duration;
 
 /// How long to wait before a call is sent again; doubled each time.
-const PAUSE: Duration = Duration::from_millis(100);
+const RESEND_DELAY: Duration = Duration::from_millis(100);
 
 /// A call that every guard has passed.
-pub(super) struct Delivery<'a> {
-    pub(super) call: &'a Arc<Call>,
-    pub(super) tool: &'a Arc<Tool>,
-    pub(super) rules: &'a Arc<ToolRules>,
-    pub(super) cleared: Cleared<'a>,
+pub(super) struct Delivery<'p> {
+    pub(super) subject: Subject<'p>,
+    pub(super) cleared: Cleared<'p>,
+    pub(super) sealed: Sealed,
+}
+
+/// What a sending tells of.
+pub(super) struct Sending<'a> {
+    pub(super) timer: &'a mut StageTimer,
+    pub(super) found: &'a mut DispatchFound,
+    pub(super) taken: &'a mut Taken,
 }
 
 impl Delivery<'_> {
     fn shaper(&self) -> Shaper {
-        let Call {
-            caller,
-            links,
-            judged,
-            policy,
-            ..
-        } = &**self.call;
+        let Call { judged, origin, .. } = &*self.subject.call;
         Shaper {
-            tool: self.tool.clone(),
-            rules: self.rules.clone(),
-            mode: policy.mode,
-            wants_task: asks_for_task(self.call),
-            caller: caller.clone(),
+            tool: self.subject.tool.clone(),
+            rules: self.subject.rules.clone(),
+            mode: origin.policy.mode,
+            wants_task: asks_for_task(&self.subject.call),
+            caller: origin.caller.clone(),
             revision: judged.revision,
-            keeper: links.servers().keeper().clone(),
+            keeper: origin.links.servers().keeper().clone(),
         }
     }
 
@@ -60,17 +61,14 @@ impl Delivery<'_> {
 pub(super) async fn deliver(
     effects: &Effects,
     delivery: Delivery<'_>,
-    sealed: &Sealed,
-    (trail, taken): (&mut Trail, &mut Taken),
+    mut sending: Sending<'_>,
 ) -> Result<Message, Refusal> {
-    let Delivery {
-        rules, ref cleared, ..
-    } = delivery;
-    let (terms, began) = (terms(delivery.tool, rules), trail.now());
+    let Subject { call, tool, rules } = &delivery.subject;
+    let (terms, began) = (terms(tool, rules), sending.timer.now());
     let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
-        trail.sent += 1;
-        if let Some(held) = &mut taken.claim {
+        sending.found.attempts += 1;
+        if let Some(held) = &mut sending.taken.claim {
             // The proof that nothing left ends here, for us and for the process that finds our
             // journal.
             effects
@@ -79,78 +77,100 @@ pub(super) async fn deliver(
                 .map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
-        let (ended, late) = once(&delivery, sealed, terms).await;
-        trail.meaning = proof::meaning(&ended, &rules.output);
-        let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
-            return delivery
-                .shaped(trail.answered(rules.side_effect, ended))
-                .await;
+        let (ended, late) = once(&delivery, terms).await;
+        sending.found.meaning = proof::meaning(&ended, &rules.output);
+        let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
+            let ending = sending.answered(rules.side_effect, ended);
+            return delivery.shaped(ending).await;
         };
-        let not_executed = &*delivery.tool.server.settings.not_executed;
+        let not_executed = &*tool.server.settings.not_executed;
+        let named = Named {
+            rules,
+            rule,
+            not_executed,
+        };
         let before = proven;
-        proven = proof::of(
-            &ended,
-            Named {
-                rules,
-                rule,
-                not_executed,
-            },
-        )
-        .after(proven);
+        proven = proof::of(&ended, named).after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
             Proof::Unknown => {
-                late.is_none() && trail.now().saturating_sub(began) < cleared.window()
+                let since = sending.timer.now().saturating_sub(began);
+                late.is_none() && since < delivery.cleared.window()
             }
             Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
         };
         // Nobody wants it sent any more.
         let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
         if again && !is_cancelled && attempt < rule.attempts() {
-            tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
+            tokio::time::sleep(RESEND_DELAY * 2_u32.saturating_pow(attempt - 1)).await;
             attempt += 1;
             continue;
         }
-        let ended = late::readable(ended, delivery.call.era);
+        let era = call.origin.era;
+        let ended = late::readable(ended, era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it
         // is read.
-        let round = held.claimed.round;
-        let late = late.map(|exchange| Late {
+        held.late = late.map(|exchange| Late {
             exchange,
             before,
-            round,
-            era: delivery.call.era,
+            round: held.claimed.round,
+            era,
             shaper: delivery.shaper(),
         });
-        return delivery
-            .shaped(finish(held, (ended, late), &delivery, trail))
-            .await;
+        let ending = sending.finished(rules, ended);
+        return delivery.shaped(ending).await;
     }
 }
 
-/// What the agent is told of a claimed call.
-fn finish(
-    held: &mut Held,
-    (ended, late): (Result<Message, Broken>, Option<Late>),
-    delivery: &Delivery<'_>,
-    trail: &mut Trail,
-) -> Result<Message, Refusal> {
-    let rules = delivery.rules;
-    held.late = late;
-    let structured = ended
-        .as_ref()
-        .ok()
-        .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
-    held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
-    trail.cost = held.cost.unwrap_or(trail.cost);
-    let ending = trail.answered(true, ended);
-    match (held.proof, &ending) {
-        (Proof::Unknown, _) => Err(Refusal::OutcomeUnknown),
-        // A bare status, of which the contract or the operator says that nothing was done.
-        (Proof::NotRun { .. }, Err(Refusal::OutcomeUnknown)) => Err(Refusal::UpstreamRefused),
-        _ => ending,
+impl Sending<'_> {
+    /// What the agent is told of a claimed call.
+    fn finished(
+        &mut self,
+        rules: &ToolRules,
+        ended: Result<Message, Broken>,
+    ) -> Result<Message, Refusal> {
+        let structured = ended
+            .as_ref()
+            .ok()
+            .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
+        let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+        self.found.cost = cost;
+        let ending = self.answered(true, ended);
+        let proof = self.taken.claim.as_mut().map(|held| {
+            held.cost = cost;
+            held.proof
+        });
+        match (proof, &ending) {
+            (Some(Proof::Unknown), _) => Err(Refusal::OutcomeUnknown),
+            // A bare status, of which the contract or the operator says that nothing was done.
+            (Some(Proof::NotRun { .. }), Err(Refusal::OutcomeUnknown)) => {
+                Err(Refusal::UpstreamRefused)
+            }
+            _ => ending,
+        }
+    }
+
+    /// Notes the end of the exchange; a fault becomes the refusal that the agent reads.
+    fn answered(
+        &mut self,
+        side_effect: bool,
+        ended: Result<Message, Broken>,
+    ) -> Result<Message, Refusal> {
+        self.timer.answered();
+        ended.map_err(|broken| match broken {
+            Broken::Cancelled(_) => Refusal::Cancelled,
+            Broken::Fault(fault) => {
+                let refusal = match (fault.sent, side_effect) {
+                    (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
+                    (Sent::Maybe | Sent::Answered, true) => Refusal::OutcomeUnknown,
+                    (Sent::Maybe | Sent::Answered, false) => Refusal::UpstreamFailed,
+                };
+                self.found.fault = Some(fault);
+                refusal
+            }
+        })
     }
 }
 
@@ -159,18 +179,25 @@ fn finish(
 /// §4).
 async fn once(
     delivery: &Delivery<'_>,
-    sealed: &Sealed,
     terms: Terms,
-) -> (Result<Message, Broken>, Option<Exchange>) {
-    let parcel = pack(delivery.call, delivery.tool, &delivery.cleared, sealed);
-    let departure = parcel.departure();
-    let mut exchange = dispatch(delivery.call.clone(), delivery.shaper(), parcel, terms);
+) -> (Result<Message, Broken>, Option<LateExchange>) {
+    let Delivery {
+        subject,
+        cleared,
+        sealed,
+    } = delivery;
+    let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
+    let shaper = delivery.shaper();
     if !terms.detached {
-        return (exchange.await, None);
+        let ended = exchange(&subject.call, &shaper, parcel, terms).await;
+        return (ended, None);
     }
-    match tokio::time::timeout(terms.deadline, &mut exchange).await {
+    let (departure, call) = (parcel.departure(), subject.call.clone());
+    let mut detached: LateExchange =
+        Box::pin(async move { exchange(&call, &shaper, parcel, terms).await });
+    match tokio::time::timeout(terms.deadline, &mut detached).await {
         Ok(ended) => (ended, None),
         Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
-        Err(_) => (Err(too_late(terms.deadline, false)), Some(exchange)),
+        Err(_) => (Err(too_late(terms.deadline, false)), Some(detached)),
     }
 }

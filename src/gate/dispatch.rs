@@ -3,12 +3,12 @@
 use super::call::Call;
 use super::effects::Claimed;
 use super::hops;
-use super::late::{Exchange, LATEST};
+use super::late::LATE_ANSWER_TIMEOUT;
 use super::placing::Placed;
+use super::proof::Broken;
 use super::shaper::Shaper;
 use super::shown::Reading;
 use super::toolbox::Tool;
-use super::trail::Broken;
 use crate::failpoint;
 use crate::guards::ToolRules;
 use crate::guards::evidence::{NotRepeated, Ruled};
@@ -24,7 +24,6 @@ use crate::upstream::departure::Departure;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::json;
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What tool servers that cooperate check (SEMANTICS §5).
@@ -124,7 +123,7 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
         meta.set(FENCE, fence.clone());
         params.set("_meta", meta.text());
     }
-    let mut headers = match call.era {
+    let mut headers = match call.origin.era {
         Era::Modern => header_params(params.get("arguments"), tool),
         Era::Legacy => Vec::new(),
     };
@@ -145,64 +144,67 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
     }
 }
 
-/// Sends the call once; the future ends with its answer. One that is `detached` is listened for
-/// long after its deadline, which is for the delivery that waits to keep.
-pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: Terms) -> Exchange {
-    Box::pin(async move {
-        let tool = &shaper.tool;
-        let server = &tool.server.settings.name;
-        // What it offers when it comes back is not known yet.
-        if tool.server.up().is_none() {
-            return Err(Broken::Fault(Fault::unsent(format!(
-                "tool server `{server}` is down"
-            ))));
-        }
-        let passage = ExchangeContext {
-            caller: &call.caller,
-            outlet: &call.outlet,
-            links: &call.links,
-            waiting: &call.waiting,
-            stop_when_gone: !terms.detached,
-            shaping: Some(&shaper),
-            task_token: None,
-        };
-        let timeout = Some(if terms.detached {
-            terms.deadline + LATEST
-        } else {
-            terms.deadline
-        });
-        let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
-        let departure = changes.then_some(parcel.departure);
-        let outbound = Outbound {
-            server,
-            message,
-            params,
-            timeout,
-            changes,
-        };
-        failpoint::reached("before-send");
-        match passage.departs(outbound, departure).await {
-            Ok(ExchangeOutcome::Answer(answer)) => {
-                if let Some(result) = answer
-                    .body
-                    .as_ref()
-                    .filter(|_| !answer.is_error && shaper.may_be_task())
-                {
-                    call.links.tasks.note(&call.caller, result, || {
-                        shaper.of_task(call.message.body.as_ref())
-                    });
-                }
-                Ok(answer)
+/// Sends the call once, and ends with its answer. One that is `detached` is listened for long after
+/// its deadline, which is for the delivery that waits to keep.
+pub(super) async fn exchange(
+    call: &Call,
+    shaper: &Shaper,
+    parcel: Parcel,
+    terms: Terms,
+) -> Result<Message, Broken> {
+    let (tool, origin) = (&shaper.tool, &call.origin);
+    let server = &tool.server.settings.name;
+    // What it offers when it comes back is not known yet.
+    if tool.server.up().is_none() {
+        return Err(Broken::Fault(Fault::unsent(format!(
+            "tool server `{server}` is down"
+        ))));
+    }
+    let context = ExchangeContext {
+        caller: &origin.caller,
+        outlet: &origin.outlet,
+        links: &origin.links,
+        waiting: &origin.waiting,
+        stop_when_gone: !terms.detached,
+        shaping: Some(shaper),
+        task_token: None,
+    };
+    let timeout = Some(if terms.detached {
+        terms.deadline + LATE_ANSWER_TIMEOUT
+    } else {
+        terms.deadline
+    });
+    let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
+    let departure = changes.then_some(parcel.departure);
+    let outbound = Outbound {
+        server,
+        message,
+        params,
+        timeout,
+        changes,
+    };
+    failpoint::reached("before-send");
+    match context.departs(outbound, departure).await {
+        Ok(ExchangeOutcome::Answer(answer)) => {
+            if let Some(result) = answer
+                .body
+                .as_ref()
+                .filter(|_| !answer.is_error && shaper.may_be_task())
+            {
+                origin.links.tasks.note(&origin.caller, result, || {
+                    shaper.of_task(call.message.body.as_ref())
+                });
             }
-            Ok(ExchangeOutcome::Gone(sent)) => Err(Broken::Cancelled(sent)),
-            Err(fault) => {
-                if fault.is_outage() {
-                    tool.server.suspect();
-                }
-                Err(Broken::Fault(fault))
-            }
+            Ok(answer)
         }
-    })
+        Ok(ExchangeOutcome::Gone(sent)) => Err(Broken::Cancelled(sent)),
+        Err(fault) => {
+            if fault.is_outage() {
+                tool.server.suspect();
+            }
+            Err(Broken::Fault(fault))
+        }
+    }
 }
 
 /// Whether the agent said that the call may become a task (PROTOCOL §6.1).
@@ -284,8 +286,8 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
     }
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
         let told = capabilities::meta(
-            &call.policy,
-            (&call.caller, &tool.server.settings.name),
+            &call.origin.policy,
+            (&call.origin.caller, &tool.server.settings.name),
             &meta,
         );
         params.set("_meta", told.unwrap_or(meta));

@@ -1,10 +1,8 @@
 //! Which draft a call confirms: one that its task has made, as the ledger has it (003-P4d).
 
 use super::bill::Bill;
-use super::call::Call;
+use super::case::Subject;
 use super::effects::{Effects, of_task, unavailable};
-use super::trail::{Stage, Trail};
-use crate::guards::ToolRules;
 use crate::guards::confirms::Rule;
 use crate::guards::evidence::Confirmed;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -19,19 +17,15 @@ impl Effects {
     /// found.
     pub(super) async fn confirm(
         &self,
-        call: &Call,
-        rules: &ToolRules,
+        subject: &Subject<'_>,
         bill: &Bill,
-        trail: &mut Trail,
     ) -> Result<Confirmed, Refusal> {
-        let found = match (Rule::unneeded(rules.confirms.as_ref()), &rules.confirms) {
+        let (rule, arguments) = (&subject.rules.confirms, &subject.call.judged.arguments);
+        match (Rule::unneeded(rule.as_ref()), rule) {
             (Some(unneeded), _) => Ok(unneeded),
-            (None, Some(rule)) => self.draft(rule, &call.judged.arguments, bill).await,
+            (None, Some(rule)) => self.draft(rule, arguments, bill).await,
             (None, None) => Err(Refusal::InternalError),
-        };
-        let confirmed = trail.check(Stage::Idempotency, found)?;
-        trail.draft = confirmed.draft();
-        Ok(confirmed)
+        }
     }
 
     async fn draft(

@@ -4,10 +4,11 @@
 
 use super::bill::Bill;
 use super::call::Call;
+use super::case::Subject;
+use super::findings::{Findings, Usage};
+use super::probing::{self, Probed};
 use super::taken::Reserved;
-use super::trail::Trail;
-use super::{Gate, pinned, probing};
-use crate::guards::ToolRules;
+use super::{Gate, pinned};
 use crate::guards::budget::shown;
 use crate::guards::evidence::{Approved, Confirmed};
 use crate::guards::idempotency::{self, Keyed};
@@ -105,15 +106,15 @@ impl Effects {
     pub(super) async fn bill(
         &self,
         policy: &Policy,
-        call: &Call,
-        rules: &ToolRules,
-        trail: &mut Trail,
+        subject: &Subject<'_>,
+        found: &mut Findings,
     ) -> Result<Bill, Refusal> {
-        let Belonging { task, session } = Belonging::of(&call.caller, &call.judged)?;
+        let Subject { call, rules, .. } = subject;
+        let Belonging { task, session } = Belonging::of(&call.origin.caller, &call.judged)?;
         let (task, session) = (task.key, session.key);
         let asked = rules.budget.ask(
             &policy.tasks,
-            &call.caller,
+            &call.origin.caller,
             (&call.judged.tool, rules.side_effect),
         );
         let before = if asked.limits.is_limited() || policy.repetition.is_watching() {
@@ -128,15 +129,17 @@ impl Effects {
                 asked
                     .limits
                     .remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
-            trail.remaining = Some(shown(&left));
+            found.remaining = Some(shown(&left));
         }
         let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
-        trail.used = is_counted.then(|| {
-            before
-                .as_ref()
-                .map_or((0, 0), |task| (task.steps, task.cost))
-        });
-        trail.cost = asked.price.cost;
+        found.usage = Usage {
+            used: is_counted.then(|| {
+                before
+                    .as_ref()
+                    .map_or((0, 0), |task| (task.steps, task.cost))
+            }),
+            cost: asked.price.cost,
+        };
         Ok(Bill {
             task,
             session,
@@ -200,8 +203,7 @@ impl Effects {
             tokio::select! {
                 biased;
                 () = self.store.wait_ended(key, action) => {}
-                () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
-                () = call.outlet.closed() => return Err(Refusal::Cancelled),
+                () = call.origin.gone() => return Err(Refusal::Cancelled),
             }
         }
     }
@@ -222,20 +224,31 @@ impl Effects {
     pub(super) async fn resolve(
         &self,
         gate: &Gate,
-        call: &Call,
-        (rules, keyed): (&ToolRules, &Keyed),
+        subject: &Subject<'_>,
+        keyed: &Keyed,
         action: ActionId,
     ) -> Result<(), Refusal> {
+        let Subject { call, rules, .. } = subject;
         let probe = rules
             .idempotency
             .as_ref()
             .and_then(idempotency::Rule::probe)
             .ok_or(Refusal::OutcomeUnknown)?;
         let tool = gate.tools.current().find(&probe.tool).cloned();
-        let tool = tool.filter(|tool| pinned::is_offered(&call.policy, tool));
+        let tool = tool.filter(|tool| pinned::is_offered(&call.origin.policy, tool));
         let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
         let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
-        probing::settle(self, call, (probe, &tool), (keyed, action)).await
+        probing::settle(
+            self,
+            call,
+            &Probed {
+                probe,
+                tool: &tool,
+                keyed,
+                action,
+            },
+        )
+        .await
     }
 
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
@@ -290,6 +303,23 @@ impl Effects {
         }
     }
 
+    /// Step 9 where nothing is enforced: what the call uses is counted without a limit, so that the
+    /// next one meets the budget as it would be.
+    pub(super) async fn count(&self, bill: &Bill) -> Option<Reserved> {
+        if !bill.asked.limits.is_limited() && !bill.watched {
+            return None;
+        }
+        let (task, price) = (bill.task, bill.asked.price.clone());
+        let (tool, cost) = (price.tool.clone(), price.cost);
+        let reserve = Reserve {
+            task,
+            limits: bill.asked.limits.only_counted(),
+            price,
+        };
+        let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
+        matches!(counted, Ok(Ok(_))).then_some(Reserved { task, tool, cost })
+    }
+
     /// The call has its part: `left` is what there is now, others' parts taken off too, so that
     /// nobody is told of more.
     async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
@@ -310,8 +340,7 @@ impl Effects {
     pub(super) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
         let lease = tokio::select! {
             biased;
-            () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
-            () = call.outlet.closed() => return Err(Refusal::Cancelled),
+            () = call.origin.gone() => return Err(Refusal::Cancelled),
             lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {

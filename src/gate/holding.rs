@@ -2,12 +2,12 @@
 //! asked and what was decided stands in the store; here calls wait for it, for a while, and come
 //! again.
 
-use super::call::Call;
+use super::case::Subject;
 use super::effects::{Effects, milliseconds, unavailable};
+use super::findings::ApprovalFound;
+use super::timing::StageTimer;
 use super::toolbox::Tool;
-use super::trail::{Stage, Trail};
 use super::{Gate, record};
-use crate::guards::ToolRules;
 use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::evidence::Approved;
 use crate::model::refusal::Refusal;
@@ -22,46 +22,64 @@ use std::time::Duration;
 /// Calls that may be held, and those of one caller among them (SECURITY §8).
 const BOUNDS: (usize, usize) = (256, 20);
 
-/// A call, and what it is judged by.
-type Judged<'a> = (&'a Policy, &'a Call, &'a Tool, &'a ToolRules);
-
 impl Effects {
     /// Step 10. None: the call has waited, and everything from step 8 on has to be looked at again.
     pub(super) async fn approve(
         &self,
         gate: &Gate,
-        judged: Judged<'_>,
-        trail: &mut Trail,
-    ) -> Result<Option<Approved>, Refusal> {
-        let rule = &judged.3.approval;
-        let held = match (Rule::unneeded(rule.as_ref()), rule) {
-            (Some(unneeded), _) => Ok(Some(unneeded)),
-            (None, Some(rule)) => self.held(gate, judged, rule, trail).await,
+        policy: &Policy,
+        subject: &Subject<'_>,
+        timer: &mut StageTimer,
+    ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
+        let rule = &subject.rules.approval;
+        match (Rule::unneeded(rule.as_ref()), rule) {
+            (Some(unneeded), _) => Ok(Some((unneeded, None))),
+            (None, Some(rule)) => {
+                let question = Asking {
+                    effects: self,
+                    gate,
+                    policy,
+                    subject,
+                    rule,
+                };
+                Box::pin(question.held(timer)).await
+            }
             (None, None) => Err(Refusal::InternalError),
-        };
-        let approved = trail.check(Stage::Approval, held)?;
-        if approved.is_none() {
-            trail.back(Stage::Idempotency);
         }
-        Ok(approved)
     }
+}
 
+/// A call about which a person has to decide.
+struct Asking<'a> {
+    effects: &'a Effects,
+    gate: &'a Gate,
+    policy: &'a Policy,
+    subject: &'a Subject<'a>,
+    rule: &'a Rule,
+}
+
+impl Asking<'_> {
     async fn held(
         &self,
-        gate: &Gate,
-        (policy, call, tool, rules): Judged<'_>,
-        rule: &Rule,
-        trail: &mut Trail,
-    ) -> Result<Option<Approved>, Refusal> {
+        timer: &mut StageTimer,
+    ) -> Result<Option<(Approved, Option<ApprovalFound>)>, Refusal> {
+        let Self {
+            effects,
+            gate,
+            policy,
+            rule,
+            ..
+        } = *self;
+        let Subject { call, tool, .. } = self.subject;
         let beside = call.beside();
         let more = [call.answers(), beside.clone()];
         rule.reach(
             &gate.approvers,
-            &call.caller,
+            &call.origin.caller,
             (&call.judged.arguments, &more),
         )?;
         let key = Rule::key(&ApprovalSubject {
-            caller: &call.caller,
+            caller: &call.origin.caller,
             session: call.judged.session.as_deref(),
             tool: &tool.name,
             definition: &tool.hash,
@@ -70,14 +88,14 @@ impl Effects {
             beside: beside.as_ref(),
             policy: &policy.written,
         });
-        let hold = self
+        let hold = effects
             .look(StoreKeys {
                 hold: Some(key),
                 ..StoreKeys::default()
             })
             .await?
             .hold;
-        let now = self.store.now();
+        let now = effects.store.now();
         let stands = hold_status(hold.as_ref(), now);
         let (id, until) = hold
             .as_ref()
@@ -86,21 +104,21 @@ impl Effects {
             Ok(Some(approved)) => {
                 is_still_so(gate, policy, tool)
                     .map_err(|why| Refusal::ApprovalTimeout { id, why })?;
-                trail.approval = hold.map(|hold| (hold.id, allowed_by(&hold)));
-                Ok(Some(approved))
+                let found = hold.map(|hold| ApprovalFound {
+                    hold: hold.id,
+                    by: allowed_by(&hold),
+                });
+                Ok(Some((approved, found)))
             }
-            Ok(None) => self
-                .ask(key, (policy, call, tool, rules), rule)
-                .await
-                .map(|()| None),
+            Ok(None) => self.ask(key).await.map(|()| None),
             Err(pending @ Refusal::ApprovalPending { .. }) => {
-                let patience = rule.hold.saturating_sub(trail.held);
-                if patience.is_zero() || self.ending.is_cancelled() {
+                let patience = rule.hold.saturating_sub(timer.held_for());
+                if patience.is_zero() || effects.ending.is_cancelled() {
                     return Err(pending);
                 }
                 let left = Duration::from_millis(until.saturating_sub(now));
-                self.wait(key, call, patience.min(left)).await?;
-                trail.held();
+                self.wait(key, patience.min(left)).await?;
+                timer.held();
                 Ok(None)
             }
             Err(refusal) => Err(refusal),
@@ -108,19 +126,21 @@ impl Effects {
     }
 
     /// Holds the call, durably, unless another call has just held the same.
-    async fn ask(&self, key: Digest, judged: Judged<'_>, rule: &Rule) -> Result<(), Refusal> {
+    async fn ask(&self, key: Digest) -> Result<(), Refusal> {
+        let rule = self.rule;
         let ask = HoldRequest {
             key,
-            id: judged.1.judged.action,
+            id: self.subject.call.judged.action,
             approve_for: milliseconds(rule.approve_for),
             execute_for: milliseconds(rule.execute_for),
             needed: rule.needed,
             roles: rule.roles.clone(),
             self_approval: rule.self_approval,
-            question: question(judged),
+            question: question(self.policy, self.subject),
             bounds: BOUNDS,
         };
         match self
+            .effects
             .store
             .run(StoreCommand::Hold(Box::new(ask)), None)
             .await
@@ -134,15 +154,14 @@ impl Effects {
         }
     }
 
-    /// Waits for the decision, `most` of the time; who hangs up leaves the hold as it is, and so
-    /// does toolgate when it ends.
-    async fn wait(&self, key: Digest, call: &Call, most: Duration) -> Result<(), Refusal> {
+    /// Waits for the decision, `most` of the time; an agent that hangs up leaves the hold as it is,
+    /// and so does toolgate when it ends.
+    async fn wait(&self, key: Digest, most: Duration) -> Result<(), Refusal> {
         tokio::select! {
             biased;
-            () = call.waiting.cancelled.cancelled() => Err(Refusal::Cancelled),
-            () = call.outlet.closed() => Err(Refusal::Cancelled),
-            () = self.ending.cancelled() => Ok(()),
-            () = self.store.decided(key) => Ok(()),
+            () = self.subject.call.origin.gone() => Err(Refusal::Cancelled),
+            () = self.effects.ending.cancelled() => Ok(()),
+            () = self.effects.store.decided(key) => Ok(()),
             () = tokio::time::sleep(most) => Ok(()),
         }
     }
@@ -174,12 +193,13 @@ fn allowed_by(hold: &Hold) -> Vec<String> {
 }
 
 /// What a person is shown: all of it is what will run.
-fn question((policy, call, tool, rules): Judged<'_>) -> HoldQuestion {
+fn question(policy: &Policy, subject: &Subject<'_>) -> HoldQuestion {
+    let Subject { call, tool, rules } = subject;
     let judged = &call.judged;
     HoldQuestion {
-        agent: call.caller.agent.to_string(),
-        tenant: call.caller.tenant.as_ref().map(ToString::to_string),
-        caller_roles: call.caller.roles.clone(),
+        agent: call.origin.caller.agent.to_string(),
+        tenant: call.origin.caller.tenant.as_ref().map(ToString::to_string),
+        caller_roles: call.origin.caller.roles.clone(),
         tool: tool.name.clone(),
         arguments: judged.arguments.clone(),
         answers: call.answers(),

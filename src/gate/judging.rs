@@ -1,11 +1,15 @@
 //! Steps 3 to 5 of a call, where it is served or, when they take too much, on the pool for heavy
 //! work (SECURITY §1).
 
-use super::call::{Call, admitted};
-use super::judge::{self, Notes};
+use super::call::Call;
+use super::case::VisibleCall;
+use super::judge::{Arguments, Notes, ruled};
 use super::pinned;
+use super::pipeline::Stage;
+use super::prepare::admitted;
+use super::supposing::{self, Silent};
+use super::timing::StageTimer;
 use super::toolbox::Tool;
-use super::trail::{Stage, Trail};
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
 use crate::model::refusal::Refusal;
@@ -13,7 +17,6 @@ use crate::model::work::WorkExceeded;
 use crate::policy::Policy;
 use crate::schema::SchemaViolation;
 use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
-use std::sync::Arc;
 
 /// Said when other heavy calls were before it for too long.
 const TOO_LATE: &str = "fewer or smaller values: by the schema these take long to judge, and other such calls were before them";
@@ -34,36 +37,39 @@ pub(super) fn refused(unfinished: HeavyWorkError) -> Refusal {
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is
 /// refused there.
 pub(super) async fn judged(
-    (policy, admitted): (&Policy, &Admitted<'_>),
-    (call, tool): (&Arc<Call>, &Arc<Tool>),
-    trail: &mut Trail,
+    policy: &Policy,
+    case: &VisibleCall<'_>,
+    timer: &mut StageTimer,
 ) -> Result<Ruled, Refusal> {
     let there = || {
-        let (call, tool) = (call.clone(), tool.clone());
+        let (call, tool) = (case.call.clone(), case.tool.clone());
         move || again(&call, &tool)
     };
-    let here = || steps((policy, admitted), (call, tool), trail).map_err(Judged::Here);
-    let ended = heavy::done(&call.caller.agent, here, there)
-        .await
-        .unwrap_or_else(|unfinished| {
-            let refusal = refused(unfinished);
-            // The stage that was under way when the work was spent.
-            let stage = if trail.stage < Stage::Arguments {
-                Stage::Arguments
-            } else {
-                Stage::Rules
-            };
-            Err(Judged::There(stage, refusal))
-        });
+    let VisibleCall {
+        call,
+        tool,
+        admitted,
+    } = case;
+    let here = || steps(policy, admitted, call, tool, timer).map_err(Unjudged::Here);
+    let ended = heavy::done(&call.origin.caller.agent, here, there).await;
+    let ended = ended.unwrap_or_else(|unfinished| {
+        // The stage that was under way when the work was spent.
+        let stage = if timer.stage() < Stage::Arguments {
+            Stage::Arguments
+        } else {
+            Stage::Rules
+        };
+        Err(Unjudged::There(stage, refused(unfinished)))
+    });
     match ended {
-        Err(Judged::There(stage, refusal)) => trail.check(stage, Err(refusal)),
-        Err(Judged::Here(refusal)) => Err(refusal),
+        Err(Unjudged::There(stage, refusal)) => timer.note(stage, Err(refusal)),
+        Err(Unjudged::Here(refusal)) => Err(refusal),
         Ok(ruled) => Ok(ruled),
     }
 }
 
-/// A refusal, and whether the trail has heard of it.
-enum Judged {
+/// A refusal, and whether the timer has heard of it.
+enum Unjudged {
     Here(Refusal),
     There(Stage, Refusal),
 }
@@ -78,21 +84,23 @@ impl Notes for Reached {
     }
 }
 
-fn again(call: &Call, tool: &Tool) -> Result<Ruled, Judged> {
+fn again(call: &Call, tool: &Tool) -> Result<Ruled, Unjudged> {
     let mut reached = Reached(Stage::Visible);
-    let admitted = admitted(&call.policy, call, tool);
-    let ruled =
-        admitted.and_then(|admitted| steps((&call.policy, &admitted), (call, tool), &mut reached));
-    ruled.map_err(|refusal| Judged::There(reached.0, refusal))
+    let policy = &call.origin.policy;
+    let ruled = admitted(policy, call)
+        .and_then(|admitted| steps(policy, &admitted, call, tool, &mut reached));
+    ruled.map_err(|refusal| Unjudged::There(reached.0, refusal))
 }
 
 fn steps(
-    (policy, admitted): (&Policy, &Admitted<'_>),
-    (call, tool): (&Call, &Tool),
+    policy: &Policy,
+    admitted: &Admitted<'_>,
+    call: &Call,
+    tool: &Tool,
     notes: &mut impl Notes,
 ) -> Result<Ruled, Refusal> {
-    // Already so, unless nothing is enforced.
-    let arguments = &*admitted
+    // They are already so, unless nothing is enforced.
+    let values = &*admitted
         .rules()
         .arguments
         .strip(&tool.schema, &call.judged.arguments);
@@ -101,30 +109,32 @@ fn steps(
         .or_else(|| pinned::would_refuse(policy, tool));
     notes.note(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     notes.note(Stage::Arguments, call.read())?;
-    judge::ruled(admitted, &call.caller, (&tool.schema, arguments), notes)
+    let arguments = Arguments {
+        caller: &call.origin.caller,
+        schema: &tool.schema,
+        values,
+    };
+    ruled(admitted, arguments, notes)
 }
 
 /// Steps 3 to 6 without hooks, for what observe mode only foresees.
-pub(super) async fn foreseen(
-    admitted: &Admitted<'_>,
-    (call, tool): (&Arc<Call>, &Arc<Tool>),
-) -> Result<Final, Refusal> {
-    let made = |admitted: &Admitted<'_>, call: &Call, tool: &Tool| {
-        let of = (&tool.schema, &call.judged.arguments);
-        judge::made(admitted, &call.caller, of, &mut judge::Silent).map(|made| made.last)
-    };
+pub(super) async fn foreseen(policy: &Policy, case: &VisibleCall<'_>) -> Result<Final, Refusal> {
+    fn last(policy: &Policy, call: &Call, tool: &Tool) -> Result<Final, Refusal> {
+        let caller = &call.origin.caller;
+        let admitted = policy.allowlist.admit(caller, &tool.name);
+        let admitted = admitted.map_err(|denied| denied.refusal)?;
+        let arguments = Arguments {
+            caller,
+            schema: &tool.schema,
+            values: &call.judged.arguments,
+        };
+        supposing::made(policy, &admitted, arguments, &mut Silent).map(|made| made.last)
+    }
     let there = || {
-        let (call, tool) = (call.clone(), tool.clone());
-        move || {
-            let admitted = call
-                .policy
-                .allowlist
-                .admit(&call.caller, &tool.name)
-                .map_err(|denied| denied.refusal)?;
-            made(&admitted, &call, &tool)
-        }
+        let (call, tool) = (case.call.clone(), case.tool.clone());
+        move || last(&call.origin.policy, &call, &tool)
     };
-    let here = || made(admitted, call, tool);
-    let ended = heavy::done(&call.caller.agent, here, there).await;
+    let here = || last(policy, &case.call, &case.tool);
+    let ended = heavy::done(&case.call.origin.caller.agent, here, there).await;
     ended.unwrap_or_else(|unfinished| Err(refused(unfinished)))
 }

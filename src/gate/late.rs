@@ -1,9 +1,8 @@
 //! What comes after its call was given up: an answer, or the proof that it did not run, is the
 //! truth about the effect, and ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
 
-use super::proof::{self, Named, Proof};
+use super::proof::{self, Broken, Named, Proof};
 use super::shaper::Shaper;
-use super::trail::Broken;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
@@ -22,21 +21,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long after its deadline an answer is still listened for.
-pub(super) const LATEST: Duration = Duration::from_mins(10);
+pub(super) const LATE_ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long between two tries to record it.
-const AGAIN: Duration = Duration::from_millis(500);
+const RECORD_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Said in place of an answer that came and cannot be read.
 const UNREADABLE: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no \
                           JSON that everybody reads alike. Don't send the call again; look for what it has done.";
 
 /// A call on its way.
-pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
+pub(super) type LateExchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
 
 /// A call whose deadline has passed and whose answer may still come.
 pub(super) struct Late {
     /// The rest of the exchange.
-    pub(super) exchange: Exchange,
+    pub(super) exchange: LateExchange,
     /// What the attempts before it have proven.
     pub(super) before: Proof,
     /// What its agent speaks.
@@ -51,7 +50,7 @@ impl Late {
     /// Listens on; the call's claim is unknown until then.
     pub(super) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
-            let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else {
+            let Ok(ended) = tokio::time::timeout(LATE_ANSWER_TIMEOUT, self.exchange).await else {
                 return;
             };
             let Some(rule) = &self.shaper.rules.idempotency else {
@@ -130,16 +129,18 @@ pub(super) fn ended_with(proof: Proof, round: u32, stored: Stored) -> ClaimPhase
 }
 
 /// Keeps an answer that came late, or for which there was no room; while there is none, for as long
-/// as [`LATEST`].
+/// as [`LATE_ANSWER_TIMEOUT`].
 pub(super) async fn keep(
     store: &dyn Store,
     is_error: bool,
     body: Bytes,
 ) -> Result<Stored, StoreError> {
-    let kept = tokio::time::timeout(LATEST, async {
+    let kept = tokio::time::timeout(LATE_ANSWER_TIMEOUT, async {
         loop {
             match store.keep(is_error, body.clone()).await {
-                Err(error) if error.ends_by_itself() => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.ends_by_itself() => {
+                    tokio::time::sleep(RECORD_RETRY_DELAY).await
+                }
                 kept => return kept,
             }
         }
@@ -163,10 +164,10 @@ pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, pha
         failed: false,
         seen: None,
     };
-    let settled = tokio::time::timeout(LATEST, async {
+    let settled = tokio::time::timeout(LATE_ANSWER_TIMEOUT, async {
         loop {
             match store.run(StoreCommand::Settle(settle.clone()), None).await {
-                Err(StoreError::Away(_)) => tokio::time::sleep(AGAIN).await,
+                Err(StoreError::Away(_)) => tokio::time::sleep(RECORD_RETRY_DELAY).await,
                 settled => return settled,
             }
         }

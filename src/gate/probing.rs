@@ -28,13 +28,27 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// What a replay says of a call that was found.
 const FOUND: &str = "The tool has carried this call out: a look at the tool server found it. Its own answer was lost.";
 
+/// A call whose outcome is unknown, and the read that says what became of it.
+pub(super) struct Probed<'a> {
+    pub(super) probe: &'a Probe,
+    /// The read's tool.
+    pub(super) tool: &'a Tool,
+    pub(super) keyed: &'a Keyed,
+    pub(super) action: ActionId,
+}
+
 /// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
 pub(super) async fn settle(
     effects: &Effects,
     call: &Call,
-    (probe, tool): (&Probe, &Tool),
-    (keyed, action): (&Keyed, ActionId),
+    probed: &Probed<'_>,
 ) -> Result<(), Refusal> {
+    let Probed {
+        probe,
+        tool,
+        keyed,
+        action,
+    } = *probed;
     let unknown = Refusal::OutcomeUnknown;
     let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else {
         return Err(unknown);
@@ -52,7 +66,10 @@ pub(super) async fn settle(
     let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
     let phase = match probe.read(&result, since) {
         ProbeVerdict::Found => {
-            let stored = effects.store.keep(false, found(call.era).bytes()).await;
+            let stored = effects
+                .store
+                .keep(false, found(call.origin.era).bytes())
+                .await;
             ClaimPhase::Completed(stored.map_err(unavailable)?)
         }
         ProbeVerdict::Absent => ClaimPhase::NotSent,
@@ -90,21 +107,21 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     {
         let meta = without_ours(&meta);
         let told = capabilities::meta(
-            &call.policy,
-            (&call.caller, &tool.server.settings.name),
+            &call.origin.policy,
+            (&call.origin.caller, &tool.server.settings.name),
             &meta,
         );
         params.set("_meta", told.unwrap_or(meta));
     }
-    let headers = match call.era {
+    let headers = match call.origin.era {
         Era::Modern => dispatch::header_params(Some(arguments), tool),
         Era::Legacy => Vec::new(),
     };
     let message = Message::request(0, "tools/call", Some(params.text()));
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
-    let (links, waiting) = (&call.links, &call.waiting);
-    let caller = &call.caller;
+    let (links, waiting) = (&call.origin.links, &call.origin.waiting);
+    let caller = &call.origin.caller;
     let passage = ExchangeContext {
         caller,
         outlet: &outlet,

@@ -1,7 +1,6 @@
 //! What an answer, or its absence, proves of a call with side effects (SEMANTICS §4). Never that
 //! "an error happened": how far the call got and what the server said decide.
 
-use super::trail::Broken;
 use crate::guards::output::{self, Meaning, UpstreamError};
 use crate::guards::{ToolRules, idempotency};
 use crate::mcp::json::Text;
@@ -9,6 +8,15 @@ use crate::mcp::message::Message;
 use crate::model::reply::{Fault, Sent};
 use serde_json::Value;
 use std::borrow::Cow;
+
+/// How a dispatched call can end without an answer.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The agent cancelled it or went away: it changes nothing, or nothing of it has left.
+    Cancelled(Sent),
+    /// Something broke.
+    Fault(Fault),
+}
 
 /// What is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

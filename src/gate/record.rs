@@ -1,9 +1,10 @@
 //! One ledger entry for every judged call, refused ones too.
 
 use super::call::Call;
-use super::taken::{Ended, Taken};
+use super::findings::{ApprovalFound, DispatchFound, Findings, KeyFound, Observed, StateFound};
+use super::prepare::admitted;
+use super::timing::{Spent, StageTimer};
 use super::toolbox::Tool;
-use super::trail::Trail;
 use super::{Gate, fit, pinned};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
@@ -21,20 +22,38 @@ use crate::model::task::TaskState;
 use crate::policy::Policy;
 use crate::store::state::budget::SeenCall;
 use crate::store::state::digest::Digest;
-use crate::telemetry::metrics::{CallEffects, CallLabels, CallOutcome};
-use crate::telemetry::traces::{failed, record_usage};
+use crate::telemetry::metrics::CallOutcome;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
+/// A call, what it is judged by, and what is known of it so far.
+pub struct RecordedCall<'a> {
+    /// What counts and records.
+    pub gate: &'a Gate,
+    /// What it is judged by.
+    pub policy: &'a Policy,
+    /// The call as it stands.
+    pub call: &'a Call,
+    /// The tool that it names, if there is one.
+    pub tool: Option<&'a Tool>,
+    /// How long it took so far.
+    pub timer: &'a StageTimer,
+    /// What its steps have found.
+    pub found: &'a Findings,
+}
+
+/// How a call ended.
+pub(super) type Ending = Result<Message, Refusal>;
+
 /// What became of a call that ended like this.
-fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> CallOutcome {
+pub(super) fn outcome_of(ending: &Ending, found: &Findings) -> CallOutcome {
     match ending {
         Ok(_) => CallOutcome::Answered,
         Err(Refusal::Planned) => CallOutcome::Planned,
         Err(Refusal::OutcomeUnknown) => CallOutcome::Unknown,
         Err(Refusal::Cancelled | Refusal::UpstreamFailed) => CallOutcome::Failed,
-        Err(_) if trail.fault.is_some() => CallOutcome::Failed,
+        Err(_) if found.dispatch.fault.is_some() => CallOutcome::Failed,
         Err(_) => CallOutcome::Refused,
     }
 }
@@ -51,137 +70,14 @@ pub fn hash(bytes: &[u8]) -> String {
         })
 }
 
-/// A call, what it is judged by, and the tool it names.
-pub type Judged<'a> = (&'a Policy, &'a Call, Option<&'a Tool>);
-
-/// Settles what the call holds, with its entry; then counts it. An outcome that could not be made
-/// durable is not given as one: the agent reads that the tool has run and that nobody else will
-/// know.
-pub(super) async fn settle(
-    gate: &Gate,
-    judged: Judged<'_>,
-    (trail, taken): (&mut Trail, Taken),
-    ending: Result<Message, Refusal>,
-) -> (CallOutcome, Result<Message, Refusal>) {
-    let (policy, call, tool) = judged;
-    let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
-    let entry = Box::new(entry(
-        gate,
-        (policy, call, tool),
-        (trail, latency),
-        Some(&ending),
-    ));
-    let ended = Ended {
-        failed: has_failed(&entry),
-        seen: seen(&entry),
-    };
-    let claimed = taken.claim.is_some();
-    let executed = (trail.sent > 0 && changes(policy, call)).then(|| effect(&entry));
-    let settled = taken
-        .settle(&gate.effects, entry, ending.as_ref().ok(), ended)
-        .await;
-    if claimed {
-        trail.settled(settled.is_ok());
-    }
-    let ending = match settled {
-        Ok(entry) => {
-            if let Some(entry) = entry {
-                gate.sums
-                    .enter_call(entry, outcome_of(&ending, trail), || !changes(policy, call));
-            }
-            ending
-        }
-        Err(error) => {
-            tracing::error!(action = %call.judged.action, %error, "the outcome of a call cannot be recorded");
-            trail.unrecorded = ending.ok();
-            Err(if trail.unrecorded.is_some() {
-                Refusal::ExecutedButNotRecorded
-            } else {
-                Refusal::OutcomeUnknown
-            })
-        }
-    };
-    tally(gate, trail, (claimed, executed), &ending);
-    (count(gate, (call, tool), trail, &ending), ending)
-}
-
-/// Counts what the call means for what must not run twice, and for its task.
-fn tally(
-    gate: &Gate,
-    trail: &Trail,
-    (claimed, executed): (bool, Option<u64>),
-    ending: &Result<Message, Refusal>,
-) {
-    let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
-    let taken = u64::from(trail.sent > 0);
-    let tally = CallEffects {
-        is_duplicate: trail.claimed_by.is_some() && !is_conflict,
-        is_replayed: trail.replayed,
-        is_failed_first: claimed && ending.is_err(),
-        executed,
-        used: trail
-            .used
-            .map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * trail.cost))),
-        remaining: trail.remaining.as_ref(),
-    };
-    gate.metrics.effects(&tally, trail.now());
-    if let Some((steps, cost)) = tally.used {
-        record_usage(&tracing::Span::current(), steps, cost);
-    }
-}
-
 /// Trace, tool and arguments: what must not run twice (004-03).
-fn effect(entry: &Entry) -> u64 {
+pub(super) fn effect(entry: &Entry) -> u64 {
     let parts = [&entry.trace_id, &entry.tool, &entry.params_hash];
     Digest::of_parts("effect", &parts.map(String::as_bytes)).short()
 }
 
-/// Counts the call, and says what became of it.
-fn count(
-    gate: &Gate,
-    (call, tool): (&Call, Option<&Tool>),
-    trail: &Trail,
-    ending: &Result<Message, Refusal>,
-) -> CallOutcome {
-    let outcome = outcome_of(ending, trail);
-    let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
-    let server = tool.map(|tool| &tool.server.settings.name);
-    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
-    // What passes only because nothing is enforced is counted with the code that it would be
-    // refused with.
-    let labels = match refusal_of(trail, ending) {
-        None => labels,
-        Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
-            (Some(code), _) => labels.with_contract_code(code),
-            (None, Some(code)) => labels.with_code(code),
-            (None, None) => labels,
-        },
-    };
-    gate.metrics.call(&labels, latency);
-    mark_span(ending);
-    if let Some(server) = server.filter(|_| !trail.upstream.is_zero()) {
-        gate.metrics.sent();
-        gate.metrics.upstream(server, trail.upstream);
-    }
-    outcome
-}
-
-/// The refusal, or in observe mode what would have been one.
-fn refusal_of<'a>(trail: &'a Trail, ending: &'a Result<Message, Refusal>) -> Option<&'a Refusal> {
-    ending
-        .as_ref()
-        .err()
-        .or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal))
-}
-
-/// The entry of a call that is about to be sent.
-pub fn intent(gate: &Gate, judged: Judged<'_>, trail: &Trail) -> Entry {
-    let latency = gate.clock.steady().saturating_sub(judged.1.judged.arrived);
-    entry(gate, judged, (trail, latency), None)
-}
-
 /// Does the call count as a failure of its task (003-92)? A refusal does not: nothing was tried.
-fn has_failed(entry: &Entry) -> bool {
+pub(super) fn has_failed(entry: &Entry) -> bool {
     matches!(entry.outcome.as_str(), "failed" | "unknown") || entry.is_error == Some(true)
 }
 
@@ -191,7 +87,7 @@ pub(super) fn seen_call(tool: &str, params_hash: &str) -> u64 {
 }
 
 /// The call as the loop detector remembers it.
-fn seen(entry: &Entry) -> SeenCall {
+pub(super) fn seen(entry: &Entry) -> SeenCall {
     let refused = entry.aborted_reason.as_deref();
     let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
     SeenCall {
@@ -201,110 +97,121 @@ fn seen(entry: &Entry) -> SeenCall {
     }
 }
 
-/// What went wrong stands on the call's span too.
-fn mark_span(ending: &Result<Message, Refusal>) {
-    let span = tracing::Span::current();
-    match ending {
-        Err(refusal) => failed(&span, refusal.code()),
-        Ok(reply) if reply.is_error => {
-            let code = reply
-                .body
-                .as_ref()
-                .and_then(|error| error.get("code"))
-                .map(|code| code.value().to_string());
-            failed(&span, &code.unwrap_or_default());
-        }
-        Ok(reply) if reply.body.as_ref().is_some_and(is_tool_error) => failed(&span, "tool_error"),
-        Ok(_) => {}
-    }
-}
-
-fn is_tool_error(result: &Text) -> bool {
+pub(super) fn is_tool_error(result: &Text) -> bool {
     result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
+/// The entry of a call that is about to be sent.
+pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
+    entry(recorded, None)
+}
+
 /// What the ledger keeps; without an `ending`, of a call that is about to be sent.
-fn entry(
-    gate: &Gate,
-    (policy, call, tool): Judged<'_>,
-    (trail, latency): (&Trail, Duration),
-    ending: Option<&Result<Message, Refusal>>,
-) -> Entry {
-    let judged = &call.judged;
-    let admitted = policy.allowlist.admit(&call.caller, &judged.tool).ok();
-    let admitted = admitted.map(|admitted| admitted.on(&judged.arguments));
+pub(super) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
+    let RecordedCall {
+        gate,
+        policy,
+        call,
+        tool,
+        timer,
+        found,
+    } = recorded;
+    let Findings {
+        usage: _,
+        state: StateFound {
+            before,
+            evidence: _,
+        },
+        warning: _,
+        key: KeyFound { holder, replayed },
+        draft,
+        remaining,
+        approval,
+        dispatch:
+            DispatchFound {
+                attempts,
+                fault,
+                meaning: _,
+                cost: _,
+            },
+        observed: Observed {
+            would_refuse,
+            unasked,
+        },
+    } = found;
+    let Spent {
+        judging,
+        held,
+        upstream,
+    } = timer.spent();
+    let (judged, caller) = (&call.judged, &call.origin.caller);
+    let admitted = admitted(policy, call).ok();
     let rules = admitted.as_ref().map(Admitted::rules);
     let reply = ending.and_then(|ending| ending.as_ref().ok());
     let answered = reply.and_then(|reply| reply.body.as_ref());
     let refusal = ending.and_then(|ending| ending.as_ref().err());
-    let decided = refusal.or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal));
+    let would_refuse = would_refuse.as_ref().map(|(refusal, _)| refusal);
+    let decided = refusal.or(would_refuse);
+    let rewritten = judged.rewritten.as_ref();
+    let cost = found.cost();
     Entry {
         time: gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
         request_id: judged.request_id.clone(),
         trace_id: judged.trace_id.clone(),
-        user_id: call.caller.agent.to_string(),
-        tenant_id: call.caller.tenant.as_ref().map(ToString::to_string),
-        roles: call.caller.roles.clone(),
+        user_id: caller.agent.to_string(),
+        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+        roles: caller.roles.clone(),
         session: session(judged),
         revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
         method: None,
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
-        original_params_hash: judged
-            .rewritten
-            .as_ref()
-            .map(|rewritten| params_hash(&rewritten.original)),
-        rewritten_by: judged
-            .rewritten
-            .as_ref()
+        original_params_hash: rewritten.map(|rewritten| params_hash(&rewritten.original)),
+        rewritten_by: rewritten
             .map(|rewritten| rewritten.by.clone())
             .unwrap_or_default(),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         variant: rules.and_then(|rules| rules.variant.clone()),
         writes: rules.and_then(|rules| rules.writes.clone()),
-        confirms: trail.draft.map(|draft| draft.to_string()),
-        approval: hold(refusal, trail).map(|id| id.to_string()),
-        approved_by: trail
-            .approval
+        confirms: draft.map(|draft| draft.to_string()),
+        approval: hold(refusal, approval.as_ref()).map(|id| id.to_string()),
+        approved_by: approval
             .as_ref()
-            .map(|(_, by)| by.clone())
+            .map(|found| found.by.clone())
             .unwrap_or_default(),
         audit: rules
             .map(|rules| audited(&rules.audit, &judged.arguments))
             .unwrap_or_default(),
         task: said(judged.said.task.as_ref()),
         state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
-        state_before: trail.before.map(|state| state.word().to_owned()),
+        state_before: before.map(|state| state.word().to_owned()),
         event: event(ending).to_owned(),
         outcome: ending
-            .map_or("dispatching", |ending| outcome_of(ending, trail).word())
+            .map_or("dispatching", |ending| outcome_of(ending, found).word())
             .to_owned(),
         aborted_reason: refusal.and_then(reason),
-        stage: trail.stage.as_str().to_owned(),
-        decided_by: decided.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
-        would_refuse: trail
-            .would_refuse
-            .as_ref()
-            .map(|(refusal, _)| refusal.code().to_owned()),
-        unasked: trail.unasked.clone(),
-        fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
+        stage: timer.stage().as_str().to_owned(),
+        decided_by: decided.and_then(|refusal| decided_by(recorded, refusal)),
+        would_refuse: would_refuse.map(|refusal| refusal.code().to_owned()),
+        unasked: unasked.clone(),
+        fault: fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered
             .map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),
         result_hash: answered.map(|result| hash(result.as_bytes())),
-        latency_ms: milliseconds(latency),
-        gate_ms: milliseconds(trail.judging),
-        hold_ms: (!trail.held.is_zero()).then(|| milliseconds(trail.held)),
-        upstream_ms: milliseconds(trail.upstream),
+        latency_ms: milliseconds(timer.now().saturating_sub(judged.arrived)),
+        gate_ms: milliseconds(judging),
+        hold_ms: (!held.is_zero()).then(|| milliseconds(held)),
+        upstream_ms: milliseconds(upstream),
         policy: policy.version.clone(),
-        replayed: trail.replayed,
-        claimed_by: trail.claimed_by.map(|holder| holder.to_string()),
-        attempts: trail.sent,
-        fence: trail.fence,
-        cost: (trail.sent > 0 && trail.cost > 0).then(|| units(trail.cost)),
-        budget_remaining: trail.remaining.clone(),
+        replayed: *replayed,
+        claimed_by: holder.map(|holder| holder.to_string()),
+        attempts: *attempts,
+        fence: None,
+        cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
+        budget_remaining: remaining.clone(),
         count: None,
         first_time: None,
     }
@@ -316,7 +223,7 @@ fn reason(refusal: &Refusal) -> Option<String> {
 }
 
 /// What it is to its task (003-82).
-fn event(ending: Option<&Result<Message, Refusal>>) -> &'static str {
+fn event(ending: Option<&Ending>) -> &'static str {
     match ending {
         None => "enter",
         Some(Ok(_) | Err(Refusal::Planned)) => "exit",
@@ -325,17 +232,17 @@ fn event(ending: Option<&Result<Message, Refusal>>) -> &'static str {
 }
 
 /// The hold that the call uses up, or is refused for.
-fn hold(refusal: Option<&Refusal>, trail: &Trail) -> Option<ActionId> {
-    trail
-        .approval
-        .as_ref()
-        .map(|(id, _)| *id)
+fn hold(refusal: Option<&Refusal>, approval: Option<&ApprovalFound>) -> Option<ActionId> {
+    approval
+        .map(|found| found.hold)
         .or_else(|| refusal.and_then(Refusal::hold))
 }
 
 /// Whether the call changes something, as its contract says; without one it may.
-fn changes(policy: &Policy, call: &Call) -> bool {
-    let admitted = policy.allowlist.admit(&call.caller, &call.judged.tool);
+pub(super) fn changes(policy: &Policy, call: &Call) -> bool {
+    let admitted = policy
+        .allowlist
+        .admit(&call.origin.caller, &call.judged.tool);
     admitted.map_or(true, |admitted| {
         admitted.on(&call.judged.arguments).rules().side_effect
     })
@@ -366,7 +273,14 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> TaskState {
 
 /// Layer and pattern, or rule; for operators only. What was taken away while the call waited says
 /// only the policy of now.
-fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
+fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> {
+    let RecordedCall {
+        gate,
+        policy,
+        call,
+        tool,
+        ..
+    } = *recorded;
     if *refusal != Refusal::ToolNotAllowlisted {
         if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
             return Some(format!("hook {by}"));
@@ -374,8 +288,11 @@ fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) 
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let now = gate.policy.current();
-    let steps =
-        [policy, &now].map(|policy| policy.allowlist.explain(&call.caller, &call.judged.tool));
+    let steps = [policy, &now].map(|policy| {
+        policy
+            .allowlist
+            .explain(&call.origin.caller, &call.judged.tool)
+    });
     let step = steps
         .into_iter()
         .flatten()
@@ -387,7 +304,7 @@ fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) 
             .map_or("no server offers the tool", Unapproved::words)
             .to_owned()
     };
-    let hidden = || gate.why_hidden(policy, &call.caller, &call.judged.tool);
+    let hidden = || gate.why_hidden(policy, &call.origin.caller, &call.judged.tool);
     let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
 }

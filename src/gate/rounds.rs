@@ -30,7 +30,8 @@ pub(super) fn opened(seal: &RoundSeal, tool: &Tool, mut call: Call) -> Call {
 pub(super) fn sealed(
     seal: &RoundSeal,
     tool: Option<&Tool>,
-    (call, params): (&Call, Option<&Text>),
+    call: &Call,
+    params: Option<&Text>,
     answer: Message,
 ) -> Message {
     match tool {
@@ -41,7 +42,7 @@ pub(super) fn sealed(
 
 fn bound<'a>(call: &'a Call, tool: &'a Tool, params: Option<&'a Text>) -> RoundBinding<'a> {
     RoundBinding {
-        caller: &call.caller,
+        caller: &call.origin.caller,
         server: &tool.server.settings.name,
         method: "tools/call",
         params,

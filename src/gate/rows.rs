@@ -4,11 +4,10 @@
 //! the start. An agent that goes on with what is refused reads in the end that it goes in circles,
 //! whatever the refusal; what passes is never held up, and ends the row.
 
-use super::Gate;
 use super::call::Call;
+use super::record::Ending;
 use crate::guards::Mode;
 use crate::guards::task::Belonging;
-use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::state::digest::Digest;
@@ -43,30 +42,26 @@ impl Rows {
     }
 }
 
-impl Gate {
-    /// The ending as the agent reads it, once its task's row is looked at.
-    pub(super) fn in_a_row(
-        &self,
-        policy: &Policy,
-        call: &Call,
-        ending: Result<Message, Refusal>,
-    ) -> Result<Message, Refusal> {
+impl Rows {
+    /// What the agent reads once its task's row is looked at, in place of an ending that goes in
+    /// circles.
+    pub(super) fn circle(&self, policy: &Policy, call: &Call, ending: &Ending) -> Option<Refusal> {
         if policy.mode == Mode::Observe || !policy.repetition.is_watching() {
-            return ending;
+            return None;
         }
-        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else {
-            return ending;
-        };
-        match &ending {
-            Ok(_) => self.rows.end(task.key),
-            Err(refusal) if refusal.is_verdict() => {
-                policy
-                    .repetition
-                    .after(self.rows.add(task.key), &call.judged.tool)?;
+        let Belonging { task, .. } = Belonging::of(&call.origin.caller, &call.judged).ok()?;
+        match ending {
+            Ok(_) => {
+                self.end(task.key);
+                None
             }
-            Err(_) => {}
+            Err(refusal) if refusal.is_verdict() => {
+                let before = self.add(task.key);
+                let circle = policy.repetition.after(before, &call.judged.tool);
+                circle.err()
+            }
+            Err(_) => None,
         }
-        ending
     }
 }
 

@@ -2,49 +2,23 @@
 //! that leaves.
 
 use super::Gate;
-use super::call::Call;
-use super::deliver::{Delivery, deliver};
-use super::taken::Taken;
-use super::toolbox::Tool;
-use super::trail::{Stage, Trail};
-use crate::guards::ToolRules;
+use super::case::Subject;
 use crate::guards::secrets::{Sealed, Target};
 use crate::mcp::json::Text;
-use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 
 /// What travels beside the arguments and comes from the agent.
 const BESIDE: [&str; 3] = ["_meta", "task", "inputResponses"];
 
-/// Seals a call that every guard has passed, and sends it (steps 13 to 16). `unsealed`: in observe
-/// mode, what is sent although a reference stands wrong.
-pub(super) async fn send(
-    (gate, policy, unsealed): (&Gate, &Policy, Option<Sealed>),
-    delivery: Delivery<'_>,
-    (trail, taken): (&mut Trail, &mut Taken),
-) -> Result<Message, Refusal> {
-    let Delivery {
-        call, tool, rules, ..
-    } = delivery;
-    let sealed = seal(gate, policy, (call, tool, rules)).await;
-    let sealed = match (trail.check(Stage::Secrets, sealed), unsealed) {
-        (Ok(sealed), _) => sealed,
-        (Err(refusal), Some(unsealed)) => {
-            trail.note_refusal(refusal);
-            unsealed
-        }
-        (Err(refusal), None) => return Err(refusal),
-    };
-    deliver(&gate.effects, delivery, &sealed, (trail, taken)).await
-}
-
-/// Why it is refused is for the log: the agent is not told which secrets there are.
-async fn seal(
+/// Seals a call that every guard has passed. Why it is refused is for the log: the agent is not told
+/// which secrets there are.
+pub(super) async fn seal(
     gate: &Gate,
     policy: &Policy,
-    (call, tool, rules): (&Call, &Tool, &ToolRules),
+    subject: &Subject<'_>,
 ) -> Result<Sealed, Refusal> {
+    let Subject { call, tool, rules } = subject;
     let body = call.message.body.as_ref();
     let beside: Vec<Text> = BESIDE.iter().filter_map(|key| body?.get(key)).collect();
     let (server, definition) = (&tool.server.settings.name, &*tool.definition);

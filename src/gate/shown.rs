@@ -2,10 +2,8 @@
 //! one, the tool's own schema the other (POLICY §3; SEMANTICS §2, step 3).
 
 use super::Gate;
-use super::call::Call;
 use super::placing::with_key;
 use super::toolbox::{Tool, Tools};
-use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::idempotency::Shown;
 use crate::mcp::json::Text;
@@ -320,31 +318,6 @@ pub enum Reading {
     Impossible(Refusal),
     /// They came with a `requestState` that is not of this call.
     Foreign,
-}
-
-/// The tool, if the caller's profile shows it, and the call as that tool's own schema means it.
-pub(super) fn read_back(
-    gate: &Gate,
-    policy: &Policy,
-    tool: Option<Arc<Tool>>,
-    mut call: Call,
-) -> (Option<Arc<Tool>>, Call) {
-    if call.caller.reads.profile == Profile::None {
-        return (tool, call);
-    }
-    let Some(tool) = tool else {
-        return (None, call);
-    };
-    let Ok(variant) = gate.variant(policy, &call.caller, &tool) else {
-        // Nobody is shown it; but observe mode refuses nothing.
-        return ((policy.mode == Mode::Observe).then_some(tool), call);
-    };
-    match variant.back.read(&call.judged.arguments) {
-        Ok(None) => {}
-        Ok(Some(meant)) => (call.judged.arguments, call.reading) = (meant, Reading::Back),
-        Err(violation) => call.reading = Reading::Impossible(violation.into()),
-    }
-    (Some(tool), call)
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
-//! Where a task says it is (003-73 … 003-76): takes it there, stops a call that is only planned,
+//! Where a task says it is (003-73 … 003-76): takes it there, knows a call that is only planned,
 //! and names what a task has done.
 
 use super::bill::Bill;
 use super::call::Call;
+use super::case::Subject;
 use super::effects::{Effects, of_task, unavailable};
-use super::toolbox::Tool;
-use super::trail::{Stage, Trail};
-use crate::guards::ToolRules;
-use crate::guards::evidence::NotRepeated;
+use super::findings::StateFound;
 use crate::guards::task::{Belonging, reported};
-use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
 use crate::store::state::CommandRefusal;
@@ -21,12 +18,12 @@ impl Effects {
     /// held to any order.
     pub(super) async fn advance(
         &self,
-        call: &Call,
+        subject: &Subject<'_>,
         bill: &Bill,
-        rules: &ToolRules,
-        trail: &mut Trail,
+        found: &mut StateFound,
     ) -> Result<(), Refusal> {
-        let Some(state) = reported(&call.judged, rules.side_effect)? else {
+        let changes = subject.rules.side_effect;
+        let Some(state) = reported(&subject.call.judged, changes)? else {
             return Ok(());
         };
         let known = self
@@ -34,10 +31,13 @@ impl Effects {
             .await?
             .task
             .unwrap_or_default();
-        trail.before = known.state;
-        if state == TaskState::Summarize {
-            trail.evidence = known.evidence;
-        }
+        *found = StateFound {
+            before: known.state,
+            evidence: match state {
+                TaskState::Summarize => known.evidence,
+                _ => Vec::new(),
+            },
+        };
         if known.state == Some(state) {
             Ok(())
         } else {
@@ -62,7 +62,7 @@ impl Effects {
 
     /// A plan with a step that would be refused is none: its task is asking again (003-74).
     pub(super) async fn give_up_plan(&self, call: &Call) {
-        let Ok(Belonging { task, .. }) = Belonging::of(&call.caller, &call.judged) else {
+        let Ok(Belonging { task, .. }) = Belonging::of(&call.origin.caller, &call.judged) else {
             return;
         };
         let planned = self
@@ -80,20 +80,4 @@ impl Effects {
 /// Whether the call is only planned: then nothing of it is sent, in observe mode neither.
 pub(super) fn is_planned(call: &Call) -> Result<bool, Refusal> {
     Ok(reported(&call.judged, false)? == Some(TaskState::Plan))
-}
-
-/// The rest of the gate for a call that is only planned: everything that takes nothing. Always a
-/// refusal; the call is never sent.
-pub(super) async fn planned(
-    effects: &Effects,
-    (call, tool, rules): (&Call, &Tool, &ToolRules),
-    (bill, watched): (&Bill, &NotRepeated),
-    trail: &mut Trail,
-) -> Result<Message, Refusal> {
-    if let Some(rule) = &rules.idempotency {
-        let _keyed = trail.check(Stage::Idempotency, rule.key(&call.asked(tool), watched))?;
-    }
-    let affordable = effects.afford(bill, &mut trail.remaining).await;
-    trail.check(Stage::Budget, affordable)?;
-    Err(Refusal::Planned)
 }

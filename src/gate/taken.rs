@@ -6,7 +6,6 @@ use super::effects::{Claimed, Effects};
 use super::late::{self, Late};
 use super::proof::Proof;
 use super::slots::Slot;
-use super::trail::{Stage, Trail};
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -81,13 +80,6 @@ impl Taken {
             cost: None,
         });
         Cleared::Claimed(stamp)
-    }
-
-    /// Another call was quicker, and the steps from 8 on are taken once more: who waits takes no
-    /// room.
-    pub(super) fn anew(&mut self, trail: &mut Trail) {
-        self.slot = None;
-        trail.back(Stage::Idempotency);
     }
 
     /// What the agent reads when toolgate itself broke: once the call had its slot, it may have

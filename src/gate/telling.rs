@@ -4,14 +4,10 @@
 
 use super::Gate;
 use super::call::Call;
+use super::record::{Ending, RecordedCall, outcome_of};
 use super::toolbox::Tool;
-use super::trail::Trail;
 use crate::guards::hooks::HookPhase;
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::Message;
-use crate::model::refusal::Refusal;
-use crate::policy::Policy;
-use crate::telemetry::metrics::CallOutcome;
 use crate::upstream::hook::Hook;
 use crate::upstream::http::Connections;
 use serde_json::{Value, json};
@@ -54,8 +50,8 @@ impl Hooks {
 }
 
 /// What every hook is told (001-23).
-pub(super) fn of(kind: &str, (call, tool): (&Call, &Tool), arguments: &Value) -> Object {
-    let (judged, caller) = (&call.judged, &call.caller);
+pub(super) fn of(kind: &str, call: &Call, tool: &Tool, arguments: &Value) -> Object {
+    let (judged, caller) = (&call.judged, &call.origin.caller);
     let tenant = caller.tenant.as_ref().map(ToString::to_string);
     let mut told = Object::new();
     told.set("type", Text::string(kind));
@@ -76,19 +72,19 @@ pub(super) fn of(kind: &str, (call, tool): (&Call, &Tool), arguments: &Value) ->
 impl Gate {
     /// Tells after-hooks how a call ended that was handed to its tool server, well or not. Never
     /// waits.
-    pub(super) fn tell(
-        &self,
-        policy: &Policy,
-        (call, tool): (&Call, &Tool),
-        (trail, outcome): (&Trail, CallOutcome),
-        ending: &Result<Message, Refusal>,
-    ) {
+    pub(super) fn tell(&self, recorded: &RecordedCall<'_>, tool: &Tool, ending: &Ending) {
+        let RecordedCall {
+            policy,
+            call,
+            found,
+            ..
+        } = recorded;
         let mut hooks = policy.hooks.of(HookPhase::After, &tool.name).peekable();
-        if trail.sent == 0 || hooks.peek().is_none() {
+        if found.dispatch.attempts == 0 || hooks.peek().is_none() {
             return;
         }
-        let mut told = of(AFTER, (call, tool), &call.judged.arguments);
-        told.set("outcome", Text::string(outcome.word()));
+        let mut told = of(AFTER, call, tool, &call.judged.arguments);
+        told.set("outcome", Text::string(outcome_of(ending, found).word()));
         match ending {
             Ok(answer) => {
                 let body = answer.body.clone().unwrap_or_else(|| Text::string(""));

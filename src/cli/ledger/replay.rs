@@ -5,7 +5,8 @@ use super::recorded::{self, arguments, passed, recorded};
 use super::text::{plain, short};
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
-use crate::gate::judge::{made, visible};
+use crate::gate::judge::Arguments;
+use crate::gate::supposing::{made, visible};
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use anyhow::Context as _;
@@ -135,19 +136,22 @@ impl ReplayArgs {
                 None => whole.clone(),
             }
         })?;
-        Ok(
-            match made(&admitted, &caller, (&schema, &arguments), screen) {
-                Err(refusal) => ReplayVerdict::Verdict(refusal.code().to_owned()),
-                Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
-                    ReplayVerdict::Undecided(
-                        "the tool's own schema may have refused it: give --input-schema",
-                    )
-                }
-                Ok(made) => match passed(entry, made.rules) {
-                    Ok(verdict) => ReplayVerdict::Verdict(verdict.to_owned()),
-                    Err(why) => ReplayVerdict::Undecided(why),
-                },
+        let asked = Arguments {
+            caller: &caller,
+            schema: &schema,
+            values: &arguments,
+        };
+        Ok(match made(policy, &admitted, asked, screen) {
+            Err(refusal) => ReplayVerdict::Verdict(refusal.code().to_owned()),
+            Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
+                ReplayVerdict::Undecided(
+                    "the tool's own schema may have refused it: give --input-schema",
+                )
+            }
+            Ok(made) => match passed(entry, made.rules) {
+                Ok(verdict) => ReplayVerdict::Verdict(verdict.to_owned()),
+                Err(why) => ReplayVerdict::Undecided(why),
             },
-        )
+        })
     }
 }

@@ -7,7 +7,7 @@ use super::words::verdict;
 use crate::cli::configured;
 use crate::cli::ledger::recorded::{APPROVAL_CODES, arguments, audited, find as recorded_call};
 use crate::cli::ledger::text::{json as plain_json, plain};
-use crate::gate::judge::CODES;
+use crate::gate::supposing::CODES;
 use crate::guards::ToolRules;
 use crate::guards::hooks::HookPhase;
 use crate::model::caller::Caller;

@@ -7,8 +7,9 @@ use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::recorded::{audited, caller as recorded_by, passed, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
 use crate::cli::{configured, explain};
-use crate::gate::judge::{Silent, made, visible};
+use crate::gate::judge::Arguments;
 use crate::gate::record::params_hash;
+use crate::gate::supposing::{Silent, made, visible};
 use crate::guards::allowlist::Admitted;
 use crate::model::caller::Caller;
 use crate::model::counted::counted;
@@ -221,9 +222,9 @@ impl ReplayJudge {
         }
     }
 
-    fn with(
-        &self,
-        admitted: &Admitted<'_>,
+    fn with<'p>(
+        &'p self,
+        admitted: &Admitted<'p>,
         caller: &Caller,
         entry: &Entry,
         arguments: &Value,
@@ -233,12 +234,12 @@ impl ReplayJudge {
             KnownTool::Schema(schema) => Some(schema),
             KnownTool::Absent | KnownTool::Nothing => None,
         });
-        match made(
-            admitted,
+        let arguments = Arguments {
             caller,
-            (known.unwrap_or(&self.anything), arguments),
-            &mut Silent,
-        ) {
+            schema: known.unwrap_or(&self.anything),
+            values: arguments,
+        };
+        match made(&self.policy, admitted, arguments, &mut Silent) {
             Err(Refusal::SchemaInvalid { .. }) if known.is_none() => {
                 PresentVerdict::Undecided("no pack has the tool's schema under `servers`")
             }

@@ -2,8 +2,9 @@
 
 use super::find;
 use crate::cli::explain;
-use crate::gate::judge::{CODES, Notes, Question, deciding, is_unpinned, judge};
-use crate::gate::trail::Stage;
+use crate::gate::judge::Notes;
+use crate::gate::pipeline::Stage;
+use crate::gate::supposing::{CODES, Question, deciding, is_unpinned, judge};
 use crate::guards::pins::Unapproved;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Severity};

@@ -4,7 +4,7 @@ use super::coverage::{Coverage, missing};
 use super::rollbacks::{self, RollbackCoverage};
 use super::suite::{PackRun, SampleResult, SampleVerdict, Suites};
 use crate::cli::ledger::text::plain;
-use crate::gate::trail::Stage;
+use crate::gate::pipeline::Stage;
 use crate::model::counted::counted;
 use crate::policy::pack::{EXPECT_ALLOW, PosedCall};
 use std::fmt::{self, Write};

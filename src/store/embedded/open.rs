@@ -3,8 +3,8 @@
 
 use super::super::claims::StoreError;
 use super::super::journal::{Journal, replace};
-use super::super::sent_flags::SentFlags;
 use super::super::results::Results;
+use super::super::sent_flags::SentFlags;
 use super::super::state::claim::ClaimPhase;
 use super::super::state::command::{Settle, StoreCommand};
 use super::super::state::event::Evidence;

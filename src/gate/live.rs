@@ -1,0 +1,329 @@
+//! A call that is really made: what the store, hooks, people and the tool server answer it.
+
+use super::Gate;
+use super::call::Call;
+use super::case::{
+    ApprovedCall, BegunCall, Case, ConfirmedCall, FencedCall, FundedCall, KeyedCall, OpenCall,
+    PlacedCall, RuledCall, SealedCall, SettledCall, Stop, VisibleCall, WatchedCall,
+};
+use super::deliver::{Delivery, Sending, deliver};
+use super::dispatch::Cleared;
+use super::effects::{Beginning, Stand};
+use super::findings::{Findings, KeyFound};
+use super::pipeline::{Stage, Turn, World};
+use super::prepare::admitted;
+use super::record::{self, RecordedCall};
+use super::rewriting::Rewriting;
+use super::sealing::seal;
+use super::states::is_planned;
+use super::taken::Taken;
+use super::timing::StageTimer;
+use super::{fit, hops, judging, pinned};
+use crate::failpoint;
+use crate::mcp::message::Message;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use std::sync::Arc;
+
+/// The world of one call: what it is judged by, and what it has found and taken so far.
+pub(super) struct Live<'p> {
+    pub(super) gate: &'p Gate,
+    pub(super) policy: &'p Policy,
+    /// The call as it stands, for whatever tells of its end.
+    pub(super) call: Arc<Call>,
+    pub(super) timer: StageTimer,
+    pub(super) found: Findings,
+    pub(super) taken: Taken,
+}
+
+impl<'p> Live<'p> {
+    /// Step 2. In observe mode a call passes here also when enforce mode would refuse it.
+    pub(super) fn seen(&mut self, case: Case) -> Result<VisibleCall<'p>, Refusal> {
+        let Case { call, tool } = case;
+        hops::judge(&call)?;
+        let policy = self.policy;
+        let tool = tool
+            .filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool))
+            .ok_or(Refusal::ToolNotAllowlisted)?;
+        let admitted = admitted(policy, &call)?;
+        Ok(VisibleCall {
+            call,
+            tool,
+            admitted,
+        })
+    }
+
+    /// Step 13.
+    pub(super) async fn sealed(
+        &mut self,
+        case: BegunCall<'p>,
+    ) -> Result<SealedCall<'p>, (BegunCall<'p>, Refusal)> {
+        match seal(self.gate, self.policy, &case.subject).await {
+            Ok(sealed) => Ok(SealedCall {
+                subject: case.subject,
+                cleared: case.cleared,
+                sealed,
+            }),
+            Err(refusal) => Err((case, refusal)),
+        }
+    }
+
+    /// Steps 14 to 16, 15 up to the store.
+    pub(super) async fn sent(&mut self, case: SealedCall<'p>) -> Result<Message, Refusal> {
+        let delivery = Delivery {
+            subject: case.subject,
+            cleared: case.cleared,
+            sealed: case.sealed,
+        };
+        let sending = Sending {
+            timer: &mut self.timer,
+            found: &mut self.found.dispatch,
+            taken: &mut self.taken,
+        };
+        deliver(&self.gate.effects, delivery, sending).await
+    }
+}
+
+impl<'p> World for Live<'p> {
+    type Case = Case;
+    type Visible = VisibleCall<'p>;
+    type Ruled = RuledCall<'p>;
+    type Settled = SettledCall<'p>;
+    type Placed = PlacedCall<'p>;
+    type Watched = WatchedCall<'p>;
+    type Keyed = KeyedCall<'p>;
+    type Open = OpenCall<'p>;
+    type Confirmed = ConfirmedCall<'p>;
+    type Funded = FundedCall<'p>;
+    type Approved = ApprovedCall<'p>;
+    type Fenced = FencedCall<'p>;
+    type Begun = BegunCall<'p>;
+    type Sealed = SealedCall<'p>;
+    type Answer = Message;
+    type Stop = Stop;
+
+    fn at(&mut self, stage: Stage) -> &mut Self {
+        self.timer.at(stage);
+        self
+    }
+
+    fn visible(&mut self, case: Case) -> Result<VisibleCall<'p>, Stop> {
+        Ok(self.seen(case)?)
+    }
+
+    async fn judge(&mut self, case: VisibleCall<'p>) -> Result<RuledCall<'p>, Stop> {
+        let ruled = judging::judged(self.policy, &case, &mut self.timer).await?;
+        failpoint::reached("after-policy");
+        Ok(RuledCall { case, ruled })
+    }
+
+    async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<SettledCall<'p>, Stop> {
+        let rewriting = Rewriting {
+            gate: self.gate,
+            policy: self.policy,
+            timer: &mut self.timer,
+            known: &mut self.call,
+        };
+        Ok(rewriting.run(case).await?)
+    }
+
+    async fn place(&mut self, case: SettledCall<'p>) -> Result<PlacedCall<'p>, Stop> {
+        let SettledCall { subject, last } = case;
+        let (effects, found) = (&self.gate.effects, &mut self.found);
+        let bill = effects.bill(self.policy, &subject, found).await?;
+        effects.advance(&subject, &bill, &mut found.state).await?;
+        Ok(PlacedCall {
+            subject,
+            last,
+            bill,
+        })
+    }
+
+    fn watch(&mut self, case: PlacedCall<'p>) -> Result<WatchedCall<'p>, Stop> {
+        let PlacedCall {
+            subject,
+            last,
+            bill,
+        } = case;
+        let allowed = self.policy.repetition.watch(
+            bill.history(),
+            &subject.tool.name,
+            bill.seen(&subject.call),
+            &last,
+        )?;
+        self.found.warning = allowed.warning;
+        Ok(WatchedCall {
+            is_planned: is_planned(&subject.call)?,
+            subject,
+            bill,
+            watched: allowed.watched,
+        })
+    }
+
+    fn key(&mut self, case: WatchedCall<'p>) -> Result<KeyedCall<'p>, Stop> {
+        let WatchedCall {
+            subject,
+            bill,
+            watched,
+            is_planned,
+        } = case;
+        let asked = subject.call.asked(&subject.tool);
+        let keyed = match &subject.rules.idempotency {
+            Some(rule) => Some(rule.key(&asked, &watched)?),
+            None => None,
+        };
+        Ok(KeyedCall {
+            subject,
+            bill,
+            watched,
+            is_planned,
+            keyed,
+        })
+    }
+
+    async fn look(&mut self, case: KeyedCall<'p>) -> Result<OpenCall<'p>, Stop> {
+        // What is only planned is no call of this key.
+        let Some(keyed) = case.keyed.as_ref().filter(|_| !case.is_planned) else {
+            return Ok(OpenCall(case));
+        };
+        let effects = &self.gate.effects;
+        loop {
+            let mut holder = None;
+            let stands = effects.stand(&case.subject.call, keyed, &mut holder).await;
+            self.found.key = KeyFound {
+                holder,
+                replayed: matches!(stands, Ok(Stand::Again(_))),
+            };
+            match stands? {
+                Stand::Again(answer) => return Err(Stop::Answered(Box::new(answer))),
+                Stand::Unknown(action) => {
+                    let resolved = effects.resolve(self.gate, &case.subject, keyed, action);
+                    Box::pin(resolved).await?;
+                }
+                Stand::Open => return Ok(OpenCall(case)),
+            }
+        }
+    }
+
+    async fn confirm(&mut self, case: OpenCall<'p>) -> Result<ConfirmedCall<'p>, Stop> {
+        let OpenCall(case) = case;
+        if case.keyed.is_none() || case.is_planned {
+            return Ok(ConfirmedCall {
+                case,
+                confirmed: None,
+            });
+        }
+        let effects = &self.gate.effects;
+        let confirmed = effects.confirm(&case.subject, &case.bill).await?;
+        self.found.draft = confirmed.draft();
+        Ok(ConfirmedCall {
+            case,
+            confirmed: Some(confirmed),
+        })
+    }
+
+    async fn fund(&mut self, case: ConfirmedCall<'p>) -> Result<FundedCall<'p>, Stop> {
+        let ConfirmedCall { case, confirmed } = case;
+        let (effects, left) = (&self.gate.effects, &mut self.found.remaining);
+        effects.afford(&case.bill, left).await?;
+        if case.is_planned {
+            return Err(Refusal::Planned.into());
+        }
+        if case.keyed.is_none() {
+            self.taken.reserved = effects.reserve(&case.bill, left).await?;
+        }
+        Ok(FundedCall { case, confirmed })
+    }
+
+    async fn approve(
+        &mut self,
+        case: FundedCall<'p>,
+    ) -> Result<Turn<ApprovedCall<'p>, KeyedCall<'p>>, Stop> {
+        let FundedCall { case, confirmed } = case;
+        let Some(confirmed) = confirmed else {
+            return Ok(Turn::On(ApprovedCall { case, proof: None }));
+        };
+        let held = self
+            .gate
+            .effects
+            .approve(self.gate, self.policy, &case.subject, &mut self.timer)
+            .await?;
+        let Some((approved, found)) = held else {
+            self.found.approval = None;
+            return Ok(Turn::Back(case));
+        };
+        self.found.approval = found;
+        Ok(Turn::On(ApprovedCall {
+            case,
+            proof: Some((confirmed, approved)),
+        }))
+    }
+
+    async fn fence(&mut self, case: ApprovedCall<'p>) -> Result<FencedCall<'p>, Stop> {
+        let ApprovedCall { case, proof } = case;
+        let Some((confirmed, approved)) = proof else {
+            return Ok(FencedCall { case, proof: None });
+        };
+        let effects = &self.gate.effects;
+        let lease = effects.enter(&case.subject.call, &case.bill).await?;
+        Ok(FencedCall {
+            case,
+            proof: Some((confirmed, approved, lease)),
+        })
+    }
+
+    async fn begin(
+        &mut self,
+        case: FencedCall<'p>,
+    ) -> Result<Turn<BegunCall<'p>, KeyedCall<'p>>, Stop> {
+        let FencedCall { case, proof } = case;
+        let slot = self.gate.slot(&case.subject)?;
+        self.taken.slot = Some(slot);
+        let (Some(keyed), Some((confirmed, approved, lease))) = (&case.keyed, proof) else {
+            return Ok(Turn::On(BegunCall {
+                subject: case.subject,
+                cleared: Cleared::Read(case.watched),
+            }));
+        };
+        let entry = record::intent(&RecordedCall {
+            gate: self.gate,
+            policy: self.policy,
+            call: &case.subject.call,
+            tool: Some(&case.subject.tool),
+            timer: &self.timer,
+            found: &self.found,
+        });
+        let next = Beginning {
+            keyed,
+            confirmed,
+            approved,
+            bill: &case.bill,
+            lease,
+            entry,
+            left: &mut self.found.remaining,
+        };
+        let begun = self.gate.effects.begin(&case.subject.call, next).await?;
+        let (Some(claimed), Some(rule)) = (begun, &case.subject.rules.idempotency) else {
+            // Another call was quicker. One that waits takes no room, and what was allowed is not
+            // this call's.
+            self.taken.slot = None;
+            self.found.approval = None;
+            return Ok(Turn::Back(case));
+        };
+        let cleared = self.taken.hold(claimed, rule, keyed);
+        Ok(Turn::On(BegunCall {
+            subject: case.subject,
+            cleared,
+        }))
+    }
+
+    async fn seal(&mut self, case: BegunCall<'p>) -> Result<SealedCall<'p>, Stop> {
+        self.sealed(case)
+            .await
+            .map_err(|(_, refusal)| refusal.into())
+    }
+
+    async fn send(&mut self, case: SealedCall<'p>) -> Result<Message, Stop> {
+        Ok(self.sent(case).await?)
+    }
+}

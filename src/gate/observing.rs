@@ -1,0 +1,236 @@
+//! A call where nothing is enforced: says what the steps would say, counts what the call uses, and
+//! sends it. Nothing that happens here refuses a call, but that it is only planned, or that there
+//! is no room.
+//!
+//! The first step that would refuse decides, here as well: those after it are not asked. No hook is
+//! asked, because a hook may act on what it is told, and nothing is changed. Which draft a call
+//! confirms is not asked: where nothing is enforced, nothing is claimed, and so no draft is known.
+
+use super::bill::Bill;
+use super::case::{BegunCall, Case, RuledCall, SealedCall, Stop, Subject, VisibleCall};
+use super::dispatch::Cleared;
+use super::judging;
+use super::live::Live;
+use super::pipeline::{Stage, Turn, World};
+use super::states::is_planned;
+use crate::failpoint;
+use crate::guards::evidence::{Final, NotRepeated, Ruled};
+use crate::guards::hooks::HookPhase;
+use crate::guards::secrets::Sealed;
+use crate::guards::{Section as _, confirms};
+use crate::mcp::message::Message;
+use crate::model::refusal::Refusal;
+
+/// The world of a call that is only observed.
+pub(super) struct Observing<'a, 'p>(pub(super) &'a mut Live<'p>);
+
+/// A call on its way, and what the steps have proven of it; nothing once one would have refused.
+pub(super) struct Foreseen<'p, T> {
+    subject: Subject<'p>,
+    ruled: Ruled,
+    proven: Option<T>,
+}
+
+impl<'p, T> Foreseen<'p, T> {
+    fn with<U>(self, proven: Option<U>) -> Foreseen<'p, U> {
+        Foreseen {
+            subject: self.subject,
+            ruled: self.ruled,
+            proven,
+        }
+    }
+}
+
+impl Observing<'_, '_> {
+    /// What is proven, or nothing and a note.
+    fn noted<T>(&mut self, verdict: Result<T, Refusal>) -> Option<T> {
+        let stage = self.0.timer.stage();
+        verdict
+            .map_err(|refusal| self.0.found.observed.note(refusal, stage))
+            .ok()
+    }
+}
+
+impl<'p> World for Observing<'_, 'p> {
+    type Case = Case;
+    type Visible = VisibleCall<'p>;
+    type Ruled = RuledCall<'p>;
+    type Settled = Foreseen<'p, Final>;
+    type Placed = Foreseen<'p, (Bill, Final)>;
+    type Watched = Foreseen<'p, (Bill, NotRepeated)>;
+    type Keyed = Foreseen<'p, Bill>;
+    type Open = Foreseen<'p, Bill>;
+    type Confirmed = Foreseen<'p, Bill>;
+    type Funded = Foreseen<'p, Bill>;
+    type Approved = Foreseen<'p, Bill>;
+    type Fenced = Foreseen<'p, Bill>;
+    type Begun = BegunCall<'p>;
+    type Sealed = SealedCall<'p>;
+    type Answer = Message;
+    type Stop = Stop;
+
+    fn at(&mut self, stage: Stage) -> &mut Self {
+        self.0.timer.at(stage);
+        self
+    }
+
+    fn visible(&mut self, case: Case) -> Result<VisibleCall<'p>, Stop> {
+        Ok(self.0.seen(case)?)
+    }
+
+    async fn judge(&mut self, case: VisibleCall<'p>) -> Result<RuledCall<'p>, Stop> {
+        let mode = self.0.policy.mode;
+        let ruled = judging::judged(self.0.policy, &case, &mut self.0.timer).await;
+        let ruled = match (ruled, Ruled::observed(mode)) {
+            (Ok(ruled), _) => ruled,
+            (Err(refusal), Some(unproven)) => {
+                self.noted::<()>(Err(refusal));
+                unproven
+            }
+            (Err(refusal), None) => return Err(refusal.into()),
+        };
+        failpoint::reached("after-policy");
+        Ok(RuledCall { case, ruled })
+    }
+
+    async fn rewrite(&mut self, case: RuledCall<'p>) -> Result<Self::Settled, Stop> {
+        let RuledCall { case, ruled } = case;
+        if is_planned(&case.call)? {
+            return Err(Refusal::Planned.into());
+        }
+        let proven = if self.0.found.observed.would_refuse.is_none() {
+            let last = judging::foreseen(self.0.policy, &case).await;
+            self.noted(last)
+        } else {
+            None
+        };
+        if proven.is_some() {
+            let hooks = self
+                .0
+                .policy
+                .hooks
+                .of(HookPhase::Before, &case.tool.name)
+                .map(|hook| format!("hook {}", hook.name));
+            self.0.found.observed.unasked.extend(hooks);
+        }
+        let subject = Subject {
+            rules: case.admitted.rules(),
+            call: case.call,
+            tool: case.tool,
+        };
+        Ok(Foreseen {
+            subject,
+            ruled,
+            proven,
+        })
+    }
+
+    async fn place(&mut self, mut case: Self::Settled) -> Result<Self::Placed, Stop> {
+        let Some(last) = case.proven.take() else {
+            return Ok(case.with(None));
+        };
+        let (effects, policy) = (&self.0.gate.effects, self.0.policy);
+        let bill = effects.bill(policy, &case.subject, &mut self.0.found).await;
+        let Some(bill) = self.noted(bill) else {
+            return Ok(case.with(None));
+        };
+        let advanced = effects
+            .advance(&case.subject, &bill, &mut self.0.found.state)
+            .await;
+        let proven = self.noted(advanced).map(|()| (bill, last));
+        Ok(case.with(proven))
+    }
+
+    fn watch(&mut self, mut case: Self::Placed) -> Result<Self::Watched, Stop> {
+        let proven = case.proven.take().and_then(|(bill, last)| {
+            let Subject { call, tool, .. } = &case.subject;
+            let (seen, repetition) = (bill.seen(call), &self.0.policy.repetition);
+            let watched = repetition.watch(bill.history(), &tool.name, seen, &last);
+            self.noted(watched).map(|allowed| (bill, allowed.watched))
+        });
+        Ok(case.with(proven))
+    }
+
+    fn key(&mut self, mut case: Self::Watched) -> Result<Self::Keyed, Stop> {
+        let Some((bill, watched)) = case.proven.take() else {
+            return Ok(case.with(None));
+        };
+        let Subject { call, tool, rules } = &case.subject;
+        if let Some(rule) = &rules.idempotency {
+            if self.noted(rule.key(&call.asked(tool), &watched)).is_none() {
+                return Ok(case.with(None));
+            }
+            if rules.confirms.is_some() {
+                let name = confirms::Settings::NAME.to_owned();
+                self.0.found.observed.unasked.push(name);
+            }
+        }
+        Ok(case.with(Some(bill)))
+    }
+
+    async fn look(&mut self, case: Self::Keyed) -> Result<Self::Open, Stop> {
+        Ok(case)
+    }
+
+    async fn confirm(&mut self, case: Self::Open) -> Result<Self::Confirmed, Stop> {
+        Ok(case)
+    }
+
+    async fn fund(&mut self, mut case: Self::Confirmed) -> Result<Self::Funded, Stop> {
+        let Some(bill) = case.proven.take() else {
+            return Ok(case.with(None));
+        };
+        let effects = &self.0.gate.effects;
+        let affordable = effects.afford(&bill, &mut self.0.found.remaining).await;
+        let proven = self.noted(affordable).map(|()| bill);
+        Ok(case.with(proven))
+    }
+
+    async fn approve(
+        &mut self,
+        case: Self::Funded,
+    ) -> Result<Turn<Self::Approved, Self::Keyed>, Stop> {
+        // What would wait for a person is counted like what would not.
+        if let (Some(_), Some(approval)) = (&case.proven, &case.subject.rules.approval) {
+            self.noted::<()>(Err(approval.pending(None)));
+        }
+        Ok(Turn::On(case))
+    }
+
+    async fn fence(&mut self, case: Self::Approved) -> Result<Self::Fenced, Stop> {
+        Ok(case)
+    }
+
+    async fn begin(&mut self, case: Self::Fenced) -> Result<Turn<Self::Begun, Self::Keyed>, Stop> {
+        if let Some(bill) = &case.proven {
+            self.0.taken.reserved = self.0.gate.effects.count(bill).await;
+        }
+        let slot = self.0.gate.slot(&case.subject)?;
+        self.0.taken.slot = Some(slot);
+        Ok(Turn::On(BegunCall {
+            subject: case.subject,
+            cleared: Cleared::Observed(case.ruled),
+        }))
+    }
+
+    async fn seal(&mut self, case: Self::Begun) -> Result<Self::Sealed, Stop> {
+        let (case, refusal) = match self.0.sealed(case).await {
+            Ok(sealed) => return Ok(sealed),
+            Err(refused) => refused,
+        };
+        // It is sent although a reference stands wrong.
+        let Some(sealed) = Sealed::observed(self.0.policy.mode) else {
+            return Err(refusal.into());
+        };
+        self.noted::<()>(Err(refusal));
+        Ok(SealedCall {
+            subject: case.subject,
+            cleared: case.cleared,
+            sealed,
+        })
+    }
+
+    async fn send(&mut self, case: Self::Sealed) -> Result<Message, Stop> {
+        Ok(self.0.sent(case).await?)
+    }
+}

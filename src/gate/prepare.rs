@@ -1,0 +1,117 @@
+//! What is made of a call before the first step looks at it: its arguments as the tool's own schema
+//! means them, its server's own state, and nothing that no guard and no tool server is to see.
+
+use super::Gate;
+use super::call::Call;
+use super::case::Case;
+use super::rounds::opened;
+use super::shown::Reading;
+use super::toolbox::Tool;
+use crate::guards::allowlist::Admitted;
+use crate::guards::idempotency;
+use crate::guards::rewrite::ChangedArguments;
+use crate::guards::{Mode, ToolRules};
+use crate::model::reads::Profile;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What the ledger calls the taking away of empty optional arguments (002-23).
+pub const STRIPPED: &str = "strip_empty_optionals";
+
+/// The call as the first step gets it.
+pub(super) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
+    let tool = gate.tools.current().find(&call.judged.tool).cloned();
+    let (tool, call) = read_back(gate, policy, tool, call);
+    let call = match &tool {
+        Some(tool) => without_own(policy, opened(&gate.seal, tool, call), tool),
+        None => call,
+    };
+    Case {
+        call: Arc::new(call),
+        tool,
+    }
+}
+
+/// Step 2, with the contract that counts for these arguments.
+pub(super) fn admitted<'p>(policy: &'p Policy, call: &Call) -> Result<Admitted<'p>, Refusal> {
+    let admitted = policy
+        .allowlist
+        .admit(&call.origin.caller, &call.judged.tool)
+        .map_err(|denied| denied.refusal)?;
+    Ok(admitted.on(&call.judged.arguments))
+}
+
+/// The tool, if the caller's profile shows it, and the call as that tool's own schema means it.
+pub(super) fn read_back(
+    gate: &Gate,
+    policy: &Policy,
+    tool: Option<Arc<Tool>>,
+    mut call: Call,
+) -> (Option<Arc<Tool>>, Call) {
+    if call.origin.caller.reads.profile == Profile::None {
+        return (tool, call);
+    }
+    let Some(tool) = tool else {
+        return (None, call);
+    };
+    let Ok(variant) = gate.variant(policy, &call.origin.caller, &tool) else {
+        // Nobody is shown it; but observe mode refuses nothing.
+        return ((policy.mode == Mode::Observe).then_some(tool), call);
+    };
+    match variant.back.read(&call.judged.arguments) {
+        Ok(None) => {}
+        Ok(Some(meant)) => (call.judged.arguments, call.reading) = (meant, Reading::Back),
+        Err(violation) => call.reading = Reading::Impossible(violation.into()),
+    }
+    (Some(tool), call)
+}
+
+/// Without the idempotency key where it is ours, and without empty optional arguments where the
+/// contract says so.
+fn without_own(policy: &Policy, call: Call, tool: &Tool) -> Call {
+    let Ok(admitted) = admitted(policy, &call) else {
+        return call;
+    };
+    let rules = admitted.rules();
+    let call = match &rules.idempotency {
+        Some(rule) => without_key(call, rule, tool),
+        None => call,
+    };
+    if policy.mode == Mode::Observe {
+        call
+    } else {
+        stripped(call, rules, tool)
+    }
+}
+
+fn without_key(mut call: Call, rule: &idempotency::Rule, tool: &Tool) -> Call {
+    let (rest, key) = rule.split(&tool.schema, &call.judged.arguments);
+    let (rest, key) = (owned(rest), key.map(Cow::into_owned));
+    call.judged.key_argument = key;
+    if let Some(rest) = rest {
+        (call.judged.arguments, call.judged.key_taken) = (rest, true);
+    }
+    call
+}
+
+fn owned(value: Cow<'_, Value>) -> Option<Value> {
+    match value {
+        Cow::Owned(value) => Some(value),
+        Cow::Borrowed(_) => None,
+    }
+}
+
+/// Step 3, first part: an empty text that nobody requires counts as absent, where the contract says
+/// so.
+fn stripped(mut call: Call, rules: &ToolRules, tool: &Tool) -> Call {
+    if let Cow::Owned(arguments) = rules.arguments.strip(&tool.schema, &call.judged.arguments) {
+        call.become_of(ChangedArguments {
+            arguments,
+            by: vec![STRIPPED.to_owned()],
+        });
+    }
+    call
+}
