@@ -20,16 +20,19 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use toolgate::config;
-use toolgate::gate::call::{Call, CallOrigin};
+use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin};
+use toolgate::gate::catalogue::list::Listings;
+use toolgate::gate::catalogue::tool::Tool;
+use toolgate::gate::catalogue::toolbox::Toolbox;
+use toolgate::gate::catalogue::variants::Variants;
 use toolgate::gate::effects::Effects;
-use toolgate::gate::findings::Findings;
-use toolgate::gate::record::{RecordedCall, hash, intent, params_hash};
-use toolgate::gate::shown::{Reading, Variants};
-use toolgate::gate::slots::Slots;
-use toolgate::gate::telling::Hooks;
-use toolgate::gate::timing::StageTimer;
-use toolgate::gate::toolbox::{Tool, Toolbox};
-use toolgate::gate::{Gate, list::Listings};
+use toolgate::gate::effects::slots::Slots;
+use toolgate::gate::record::findings::Findings;
+use toolgate::gate::record::hashes::{hash, params_hash};
+use toolgate::gate::record::hook_events::Hooks;
+use toolgate::gate::record::timing::StageTimer;
+use toolgate::gate::record::{RecordedCall, intent};
+use toolgate::gate::Gate;
 use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
@@ -198,7 +201,7 @@ impl Stand {
             clock: Clock,
             listings: Listings::default(),
             vault: toolgate::gate::vault::Vault::default(),
-            rows: toolgate::gate::rows::Rows::default(),
+            rows: toolgate::gate::effects::refusal_streaks::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
             approvers: Approvers::default(),
             seal: Arc::new(RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()),
@@ -241,7 +244,7 @@ impl Stand {
         let policy = self.gate.policy.current();
         Call {
             judged,
-            reading: Reading::default(),
+            reading: ArgumentOrigin::default(),
             message,
             origin: Arc::new(CallOrigin {
                 caller,

@@ -9,12 +9,13 @@ use crate::admin::tools::Switches;
 use crate::config::Config;
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
+use crate::gate::catalogue::contract_mismatch::{self, Unfit};
+use crate::gate::catalogue::hidden::Hidden;
+use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::gate::effects::Effects;
-use crate::gate::fit::{self, Unfit};
-use crate::gate::hidden::Hidden;
-use crate::gate::pinned::{self, Withheld};
 use crate::gate::{
-    Gate, list::Listings, rows::Rows, slots::Slots, telling::Hooks, toolbox::Toolbox, vault::Vault,
+    Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,
+    effects::slots::Slots, record::hook_events::Hooks, vault::Vault,
 };
 use crate::model::clock::Clock;
 use crate::model::ids::{NAME_SEPARATOR, ToolName};
@@ -603,7 +604,7 @@ impl OperatorView {
             .iter()
             .filter(|(owner, ..)| owner == name)
             .map(|(_, _, words)| words.clone());
-        let unfit = fit::unfit(&self.door.policy.current(), &tools)
+        let unfit = contract_mismatch::unfit(&self.door.policy.current(), &tools)
             .into_iter()
             .filter(|unfit| unfit.server == *name);
         let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));

@@ -1,48 +1,19 @@
-//! Floor 4: the gate. [`call`] is the pipeline, [`list`] what a caller may see; both ask the same
-//! guards.
+//! Floor 4: the gate. A call is read in three files: [`pipeline`] is the order of its steps, `live`
+//! what each of them asks, `ending` how every call ends. [`catalogue::list`] is what a caller may
+//! see; both ask the same guards.
 
-mod bill;
 pub mod call;
 mod case;
-mod collisions;
-mod counting;
-mod deliver;
-mod dispatch;
-mod drafts;
+pub mod catalogue;
 pub mod effects;
 mod ending;
-pub mod findings;
-pub mod fit;
-pub mod hidden;
-mod holding;
-pub mod hops;
-pub mod judge;
-mod judging;
-mod late;
-pub mod list;
 mod live;
-mod notes;
 mod observing;
-pub mod pinned;
 pub mod pipeline;
-pub mod placing;
 pub mod prepare;
-mod probing;
-mod proof;
 pub mod record;
-pub mod rewriting;
-mod rounds;
-pub mod rows;
-mod sealing;
-mod shaper;
-pub mod shown;
-pub mod slots;
-mod states;
+pub mod steps;
 pub mod supposing;
-mod taken;
-pub mod telling;
-pub mod timing;
-pub mod toolbox;
 pub mod vault;
 
 use crate::mcp::round::RoundSeal;
@@ -54,11 +25,11 @@ use crate::side::{Sides, sums::LedgerSums};
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use case::Subject;
+use catalogue::toolbox::Toolbox;
 use effects::Effects;
-use slots::{Slot, Slots};
+use effects::slots::{Slot, Slots};
+use record::hook_events::Hooks;
 use std::sync::Arc;
-use telling::Hooks;
-use toolbox::Toolbox;
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +51,7 @@ pub struct Gate {
     /// The time.
     pub clock: Clock,
     /// Listings already made.
-    pub listings: list::Listings,
+    pub listings: catalogue::list::Listings,
     /// Secrets, fetched.
     pub vault: vault::Vault,
     /// The way to the operator's hooks.
@@ -88,7 +59,7 @@ pub struct Gate {
     /// Who may decide about calls that are held.
     pub approvers: Approvers,
     /// Calls of tasks that were refused last.
-    pub rows: rows::Rows,
+    pub rows: effects::refusal_streaks::Rows,
     /// What makes no promise, on its way into the ledger.
     pub sums: Arc<LedgerSums>,
     /// For what a tool server wants back with the answers to its questions.

@@ -7,9 +7,9 @@ use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind, ledger};
 use crate::config::{Config, Loaded, TransportConfig};
-use crate::gate::fit::{self, Unfit};
-use crate::gate::hidden::Hidden;
-use crate::gate::pinned::{self, Withheld};
+use crate::gate::catalogue::contract_mismatch::{self, Unfit};
+use crate::gate::catalogue::hidden::Hidden;
+use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::guards::Mode;
 use crate::model::counted::counted;
 use crate::model::ids::ServerName;
@@ -143,7 +143,9 @@ async fn servers(app: &App, config: &Config, found: &mut DoctorFindings) {
         ));
     }
     let policy = app.door.policy.current();
-    for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {
+    for Unfit { tool, words, .. } in
+        contract_mismatch::unfit(&policy, &app.door.gate.tools.current())
+    {
         found.wrong(&format!("`{tool}` is withheld: {words}"));
     }
     for Withheld { tool, words, .. } in

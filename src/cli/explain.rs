@@ -3,8 +3,8 @@
 
 use super::configured;
 use super::ledger::text::plain;
-use crate::gate::judge::Notes;
 use crate::gate::pipeline::Stage;
+use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::{Passed, Question, is_unpinned, judge};
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;

@@ -16,7 +16,7 @@ use super::listed_tools::{ListedTools, listed};
 use super::serve::runtime;
 use super::{configured, files};
 use crate::config::{self, FILE_NAME, Loaded};
-use crate::gate::toolbox::Tool;
+use crate::gate::catalogue::tool::Tool;
 use crate::guards::pins::PIN_FILE_NAME as PINS;
 use crate::mcp::pretty::plain;
 use crate::model::counted::counted;

@@ -3,7 +3,10 @@
 
 use crate::app;
 use crate::config::Config;
-use crate::gate::toolbox::{Tool, Toolbox, Tools};
+use crate::gate::catalogue::{
+    tool::{Tool, Tools},
+    toolbox::Toolbox,
+};
 use crate::gate::vault::Vault;
 use crate::guards::pins::{INSTRUCTIONS_PIN_NAME, Instructions, Pin};
 use crate::model::clock::Clock;

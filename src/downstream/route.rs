@@ -2,9 +2,9 @@
 
 use super::{Authenticated, Door};
 use crate::failpoint;
+use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::{Call, CallOrigin};
-use crate::gate::hops;
-use crate::gate::shown::Reading;
+use crate::gate::steps::hops;
 use crate::guards::{idempotency, task};
 use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{HOPS_HEADER, IDEMPOTENCY_KEY_HEADER};
@@ -365,13 +365,13 @@ impl Door {
 /// The call's arguments, if there are none or they are an object. Of a model that has nothing to
 /// say null is written: where a profile reads its calls back, that is an object without members
 /// (POLICY §3, step 9), and the tool's schema judges it.
-fn arguments(params: &Text, caller: &Caller) -> Option<(Value, Reading)> {
+fn arguments(params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> {
     let nothing = || Value::Object(Map::new());
     match params.get("arguments") {
-        None => Some((nothing(), Reading::AsWritten)),
-        Some(written) if written.is_object() => Some((written.value(), Reading::AsWritten)),
+        None => Some((nothing(), ArgumentOrigin::AsWritten)),
+        Some(written) if written.is_object() => Some((written.value(), ArgumentOrigin::AsWritten)),
         Some(written) if written.is_null() && caller.reads.profile != Profile::None => {
-            Some((nothing(), Reading::Back))
+            Some((nothing(), ArgumentOrigin::Back))
         }
         Some(_) => None,
     }

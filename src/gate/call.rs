@@ -1,9 +1,8 @@
 //! A call as an agent has made it: what guards judge, and what travels.
 
-use super::dispatch::FENCE;
-use super::shown::Reading;
-use super::toolbox::Tool;
+use crate::gate::catalogue::tool::Tool;
 use crate::guards::ToolRules;
+use crate::guards::allowlist::Admitted;
 use crate::guards::idempotency::{Given, KeyRequest};
 use crate::guards::rewrite::ChangedArguments;
 use crate::mcp::json::{Object, Text};
@@ -45,13 +44,30 @@ const OF_THE_AGENT: [&str; 2] = [
 const OF_ONE_REQUEST_BYTES: usize = 512;
 const OF_THE_AGENT_BYTES: usize = 2 << 10;
 
+/// What tool servers that cooperate check (SEMANTICS §5).
+pub(in crate::gate) const FENCE: &str = "dev.toolgate/fence";
+
+/// Whether the arguments are those that the agent wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ArgumentOrigin {
+    /// They are.
+    #[default]
+    AsWritten,
+    /// They were read back, and travel so.
+    Back,
+    /// They cannot be read back.
+    Impossible(Refusal),
+    /// They came with a `requestState` that is not of this call.
+    Foreign,
+}
+
 /// A call, who makes it, and the way back. It never changes: what rewrites it makes another.
 #[derive(Clone)]
 pub struct Call {
     /// What the guards judge.
     pub judged: ToolCall,
     /// Whether its arguments are those that the agent wrote.
-    pub reading: Reading,
+    pub reading: ArgumentOrigin,
     /// The request as it was read.
     pub message: Message,
     /// Who calls, and the way back.
@@ -76,7 +92,7 @@ pub struct CallOrigin {
 
 impl CallOrigin {
     /// Ends when the agent has cancelled the call, or hears no more of it.
-    pub(super) async fn gone(&self) {
+    pub(in crate::gate) async fn gone(&self) {
         tokio::select! {
             biased;
             () = self.waiting.cancelled.cancelled() => {}
@@ -86,8 +102,20 @@ impl CallOrigin {
 }
 
 impl Call {
+    /// Step 2, with the contract that counts for these arguments.
+    pub(in crate::gate) fn admitted<'p>(
+        &self,
+        policy: &'p Policy,
+    ) -> Result<Admitted<'p>, Refusal> {
+        let admitted = policy
+            .allowlist
+            .admit(&self.origin.caller, &self.judged.tool)
+            .map_err(|denied| denied.refusal)?;
+        Ok(admitted.on(&self.judged.arguments))
+    }
+
     /// What it answers a server that asked in an earlier round, as SHA-256 (2026-07-28).
-    pub(super) fn round(&self) -> Option<Digest> {
+    pub(in crate::gate) fn round(&self) -> Option<Digest> {
         let params = self.message.body.as_ref()?;
         let parts = ROUND.map(|field| params.get(field));
         let [None, None] = &parts else {
@@ -100,7 +128,7 @@ impl Call {
     }
 
     /// The same, as a person is shown it.
-    pub(super) fn answers(&self) -> Option<Value> {
+    pub(in crate::gate) fn answers(&self) -> Option<Value> {
         let params = self.message.body.as_ref()?;
         let parts = ROUND
             .iter()
@@ -111,7 +139,7 @@ impl Call {
 
     /// What else of it an agent sends upstream, as a person is shown it: `_meta` but for what
     /// belongs to each request, and `task`.
-    pub(super) fn beside(&self) -> Option<Value> {
+    pub(in crate::gate) fn beside(&self) -> Option<Value> {
         let params = self.message.body.as_ref()?;
         let meta = params
             .get("_meta")
@@ -133,24 +161,24 @@ impl Call {
     }
 
     /// The fencing token that the agent says it holds (004-26).
-    pub(super) fn fence(&self) -> Option<u64> {
+    pub(in crate::gate) fn fence(&self) -> Option<u64> {
         self.message.meta(FENCE)?.get("token")?.value().as_u64()
     }
 
     /// Step 3: whether the arguments could be read back.
-    pub(super) fn read(&self) -> Result<(), Refusal> {
+    pub(in crate::gate) fn read(&self) -> Result<(), Refusal> {
         match &self.reading {
-            Reading::Impossible(refusal) => Err(refusal.clone()),
-            Reading::Foreign => Err(Refusal::SchemaInvalid {
+            ArgumentOrigin::Impossible(refusal) => Err(refusal.clone()),
+            ArgumentOrigin::Foreign => Err(Refusal::SchemaInvalid {
                 pointer: String::new(),
                 expected: OWN_STATE.to_owned(),
             }),
-            Reading::AsWritten | Reading::Back => Ok(()),
+            ArgumentOrigin::AsWritten | ArgumentOrigin::Back => Ok(()),
         }
     }
 
     /// The call as the key is made of it.
-    pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> KeyRequest<'a> {
+    pub(in crate::gate) fn asked<'a>(&'a self, tool: &'a Tool) -> KeyRequest<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
         let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
         let given = Given {
@@ -169,7 +197,7 @@ impl Call {
 
     /// Looks for the key in the arguments once more: a variant that the call has become may know
     /// one for it.
-    pub(super) fn find_key(&mut self, rules: &ToolRules, tool: &Tool) {
+    pub(in crate::gate) fn find_key(&mut self, rules: &ToolRules, tool: &Tool) {
         let (None, Some(rule)) = (&self.judged.key_argument, &rules.idempotency) else {
             return;
         };
@@ -180,7 +208,7 @@ impl Call {
     }
 
     /// The call goes on with other arguments.
-    pub(super) fn become_of(&mut self, changed: ChangedArguments) {
+    pub(in crate::gate) fn become_of(&mut self, changed: ChangedArguments) {
         let ChangedArguments { arguments, by } = changed;
         let mut params = self
             .message

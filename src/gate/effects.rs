@@ -2,16 +2,21 @@
 //! first from what is known, so that the earlier step always wins, then once more in one durable
 //! transaction (SEMANTICS §2).
 
-use super::bill::Bill;
-use super::call::Call;
-use super::case::Subject;
-use super::findings::{Findings, Usage};
-use super::probing::{self, Probed};
-use super::taken::Reserved;
-use super::{Gate, pinned};
+pub(in crate::gate) mod bill;
+pub mod refusal_streaks;
+pub mod slots;
+pub(in crate::gate) mod taken;
+
+use crate::gate::call::Call;
+use crate::gate::case::Subject;
+use crate::gate::effects::bill::Bill;
+use crate::gate::effects::bill::Reserved;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::findings::Usage;
+use crate::gate::steps::cleared::Claimed;
 use crate::guards::budget::shown;
 use crate::guards::evidence::{Approved, Confirmed};
-use crate::guards::idempotency::{self, Keyed};
+use crate::guards::idempotency::Keyed;
 use crate::guards::task::Belonging;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::message::Message;
@@ -50,11 +55,11 @@ pub struct Effects {
     /// Cancelled when toolgate ends: no call waits for a person any more. What is held stays held.
     pub ending: CancellationToken,
     /// Bytes of answers that may wait for room on the disk.
-    pub(super) unkept: Arc<Semaphore>,
+    pub(in crate::gate) unkept: Arc<Semaphore>,
 }
 
 /// How a call's key stands, when the call is not refused for it.
-pub(super) enum Stand {
+pub(in crate::gate) enum Stand {
     /// Nobody holds it.
     Open,
     /// The call has been made; this was its answer.
@@ -63,30 +68,16 @@ pub(super) enum Stand {
     Unknown(ActionId),
 }
 
-/// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only
-/// [`Effects::begin`] makes one.
-#[derive(Debug)]
-pub(super) struct Claimed {
-    pub(super) key: Digest,
-    pub(super) action: ActionId,
-    /// Which round of input it brings; 0 for none.
-    pub(super) round: u32,
-    pub(super) session: Digest,
-    pub(super) fence: u64,
-    /// Its turn, until it is settled.
-    pub(super) _lease: Lease,
-}
-
 /// What step 12 writes, as the steps before have found it.
-pub(super) struct Beginning<'a> {
-    pub(super) keyed: &'a Keyed,
-    pub(super) confirmed: Confirmed,
-    pub(super) approved: Approved,
-    pub(super) bill: &'a Bill,
-    pub(super) lease: Lease,
-    pub(super) entry: Entry,
+pub(in crate::gate) struct Beginning<'a> {
+    pub(in crate::gate) keyed: &'a Keyed,
+    pub(in crate::gate) confirmed: Confirmed,
+    pub(in crate::gate) approved: Approved,
+    pub(in crate::gate) bill: &'a Bill,
+    pub(in crate::gate) lease: Lease,
+    pub(in crate::gate) entry: Entry,
     /// What the budget leaves, as agents read it.
-    pub(super) left: &'a mut Option<Value>,
+    pub(in crate::gate) left: &'a mut Option<Value>,
 }
 
 impl Effects {
@@ -103,7 +94,7 @@ impl Effects {
 
     /// What the steps from 7 on need to know. Asks the store only when something is watched or
     /// limited.
-    pub(super) async fn bill(
+    pub(in crate::gate) async fn bill(
         &self,
         policy: &Policy,
         subject: &Subject<'_>,
@@ -151,7 +142,7 @@ impl Effects {
 
     /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight,
     /// whose end is this call's answer too.
-    pub(super) async fn stand(
+    pub(in crate::gate) async fn stand(
         &self,
         call: &Call,
         keyed: &Keyed,
@@ -208,7 +199,7 @@ impl Effects {
         }
     }
 
-    pub(super) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
+    pub(in crate::gate) async fn look(&self, place: StoreKeys) -> Result<StoreView, Refusal> {
         self.store.load_view(place).await.map_err(unavailable)
     }
 
@@ -219,41 +210,9 @@ impl Effects {
         Ok(Message::response(None, body, stored.is_error))
     }
 
-    /// Step 8, when it is unknown whether the call has run: by the read that its contract names, if
-    /// it names one.
-    pub(super) async fn resolve(
-        &self,
-        gate: &Gate,
-        subject: &Subject<'_>,
-        keyed: &Keyed,
-        action: ActionId,
-    ) -> Result<(), Refusal> {
-        let Subject { call, rules, .. } = subject;
-        let probe = rules
-            .idempotency
-            .as_ref()
-            .and_then(idempotency::Rule::probe)
-            .ok_or(Refusal::OutcomeUnknown)?;
-        let tool = gate.tools.current().find(&probe.tool).cloned();
-        let tool = tool.filter(|tool| pinned::is_offered(&call.origin.policy, tool));
-        let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
-        let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
-        probing::settle(
-            self,
-            call,
-            &Probed {
-                probe,
-                tool: &tool,
-                keyed,
-                action,
-            },
-        )
-        .await
-    }
-
     /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as
     /// agents read it.
-    pub(super) async fn afford(
+    pub(in crate::gate) async fn afford(
         &self,
         bill: &Bill,
         left: &mut Option<Value>,
@@ -273,7 +232,7 @@ impl Effects {
 
     /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it
     /// `left`. Where circles are watched for, its task has to know of it without a budget, too.
-    pub(super) async fn reserve(
+    pub(in crate::gate) async fn reserve(
         &self,
         bill: &Bill,
         left: &mut Option<Value>,
@@ -305,7 +264,7 @@ impl Effects {
 
     /// Step 9 where nothing is enforced: what the call uses is counted without a limit, so that the
     /// next one meets the budget as it would be.
-    pub(super) async fn count(&self, bill: &Bill) -> Option<Reserved> {
+    pub(in crate::gate) async fn count(&self, bill: &Bill) -> Option<Reserved> {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return None;
         }
@@ -337,7 +296,7 @@ impl Effects {
     }
 
     /// Step 11: the session's lane.
-    pub(super) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
+    pub(in crate::gate) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
         let lease = tokio::select! {
             biased;
             () = call.origin.gone() => return Err(Refusal::Cancelled),
@@ -359,7 +318,7 @@ impl Effects {
 
     /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be
     /// looked at again, or its hold.
-    pub(super) async fn begin(
+    pub(in crate::gate) async fn begin(
         &self,
         call: &Call,
         begin: Beginning<'_>,
@@ -425,7 +384,7 @@ impl Effects {
     }
 }
 
-pub(super) fn of_task(task: Digest) -> StoreKeys {
+pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
     StoreKeys {
         task: Some(task),
         ..StoreKeys::default()
@@ -438,12 +397,12 @@ fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal
     bill.asked.refuse(exceeded)
 }
 
-pub(super) fn milliseconds(time: Duration) -> u64 {
+pub(in crate::gate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.
-pub(super) fn unavailable(error: StoreError) -> Refusal {
+pub(in crate::gate) fn unavailable(error: StoreError) -> Refusal {
     let (StoreError::Full(why) | StoreError::Broken(why) | StoreError::Away(why)) = error;
     tracing::warn!(%why, "the store refuses side effects");
     Refusal::StoreUnavailable

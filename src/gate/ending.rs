@@ -1,23 +1,32 @@
 //! The one place where a call ends: what it holds is given back, what became of it is recorded and
 //! counted, and its agent is answered.
 
-use super::Gate;
-use super::call::Call;
-use super::case::Stop;
-use super::counting::{Counted, count};
-use super::findings::Findings;
-use super::live::Live;
-use super::observing::Observing;
-use super::pipeline::run;
-use super::prepare::prepared;
-use super::record::{Ending, RecordedCall, changes, effect, entry, has_failed, outcome_of, seen};
-use super::rounds::sealed;
-use super::shown::Reading;
-use super::states::is_planned;
-use super::taken::{Ended, Taken};
-use super::timing::StageTimer;
-use super::toolbox::Tool;
 use crate::failpoint;
+use crate::gate::Gate;
+use crate::gate::call::ArgumentOrigin;
+use crate::gate::call::Call;
+use crate::gate::case::Stop;
+use crate::gate::catalogue::tool::Tool;
+use crate::gate::effects::taken::Ended;
+use crate::gate::effects::taken::Taken;
+use crate::gate::live::Live;
+use crate::gate::observing::Observing;
+use crate::gate::pipeline::run;
+use crate::gate::prepare::prepared;
+use crate::gate::record::Ending;
+use crate::gate::record::RecordedCall;
+use crate::gate::record::changes;
+use crate::gate::record::counting::Counted;
+use crate::gate::record::counting::count;
+use crate::gate::record::effect;
+use crate::gate::record::entry;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::has_failed;
+use crate::gate::record::outcome_of;
+use crate::gate::record::seen;
+use crate::gate::record::timing::StageTimer;
+use crate::gate::steps::rounds::sealed;
+use crate::gate::steps::task_state::is_planned;
 use crate::guards::Mode;
 use crate::guards::output::Meaning;
 use crate::mcp::answer::{DecisionMeta, invalid, refused, with_decision};
@@ -237,7 +246,7 @@ fn answer(ended: &EndedCall<'_>) -> Message {
                 .map(|result| with_decision(result, &decision)),
             ..reply.clone()
         },
-        Err(refusal @ Refusal::SchemaInvalid { .. }) if call.reading == Reading::Foreign => {
+        Err(refusal @ Refusal::SchemaInvalid { .. }) if call.reading == ArgumentOrigin::Foreign => {
             invalid(None, &decision, refusal)
         }
         Err(refusal) => {

@@ -1,51 +1,72 @@
 //! A call that is really made: what the store, hooks, people and the tool server answer it.
 
-use super::Gate;
-use super::call::Call;
-use super::case::{
-    ApprovedCall, BegunCall, Case, ConfirmedCall, FencedCall, FundedCall, KeyedCall, OpenCall,
-    PlacedCall, RuledCall, SealedCall, SettledCall, Stop, VisibleCall, WatchedCall,
-};
-use super::deliver::{Delivery, Sending, deliver};
-use super::dispatch::Cleared;
-use super::effects::{Beginning, Stand};
-use super::findings::{Findings, KeyFound};
-use super::pipeline::{Stage, Turn, World};
-use super::prepare::admitted;
-use super::record::{self, RecordedCall};
-use super::rewriting::Rewriting;
-use super::sealing::seal;
-use super::states::is_planned;
-use super::taken::Taken;
-use super::timing::StageTimer;
-use super::{fit, hops, judging, pinned};
 use crate::failpoint;
+use crate::gate::Gate;
+use crate::gate::call::Call;
+use crate::gate::case::ApprovedCall;
+use crate::gate::case::BegunCall;
+use crate::gate::case::Case;
+use crate::gate::case::ConfirmedCall;
+use crate::gate::case::FencedCall;
+use crate::gate::case::FundedCall;
+use crate::gate::case::KeyedCall;
+use crate::gate::case::OpenCall;
+use crate::gate::case::PlacedCall;
+use crate::gate::case::RuledCall;
+use crate::gate::case::SealedCall;
+use crate::gate::case::SettledCall;
+use crate::gate::case::Stop;
+use crate::gate::case::VisibleCall;
+use crate::gate::case::WatchedCall;
+use crate::gate::catalogue::contract_mismatch as fit;
+use crate::gate::catalogue::pinned;
+use crate::gate::effects::Beginning;
+use crate::gate::effects::Stand;
+use crate::gate::effects::taken::Taken;
+use crate::gate::pipeline::Stage;
+use crate::gate::pipeline::Turn;
+use crate::gate::pipeline::World;
+use crate::gate::record;
+use crate::gate::record::RecordedCall;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::findings::KeyFound;
+use crate::gate::record::timing::StageTimer;
+use crate::gate::steps::cleared::Cleared;
+use crate::gate::steps::deliver::Delivery;
+use crate::gate::steps::deliver::Sending;
+use crate::gate::steps::deliver::deliver;
+use crate::gate::steps::hops;
+use crate::gate::steps::judging;
+use crate::gate::steps::probing;
+use crate::gate::steps::rewrite::Rewriting;
+use crate::gate::steps::secrets::seal;
+use crate::gate::steps::task_state::is_planned;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use std::sync::Arc;
 
 /// The world of one call: what it is judged by, and what it has found and taken so far.
-pub(super) struct Live<'p> {
-    pub(super) gate: &'p Gate,
-    pub(super) policy: &'p Policy,
+pub(in crate::gate) struct Live<'p> {
+    pub(in crate::gate) gate: &'p Gate,
+    pub(in crate::gate) policy: &'p Policy,
     /// The call as it stands, for whatever tells of its end.
-    pub(super) call: Arc<Call>,
-    pub(super) timer: StageTimer,
-    pub(super) found: Findings,
-    pub(super) taken: Taken,
+    pub(in crate::gate) call: Arc<Call>,
+    pub(in crate::gate) timer: StageTimer,
+    pub(in crate::gate) found: Findings,
+    pub(in crate::gate) taken: Taken,
 }
 
 impl<'p> Live<'p> {
     /// Step 2. In observe mode a call passes here also when enforce mode would refuse it.
-    pub(super) fn seen(&mut self, case: Case) -> Result<VisibleCall<'p>, Refusal> {
+    pub(in crate::gate) fn seen(&mut self, case: Case) -> Result<VisibleCall<'p>, Refusal> {
         let Case { call, tool } = case;
         hops::judge(&call)?;
         let policy = self.policy;
         let tool = tool
             .filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool))
             .ok_or(Refusal::ToolNotAllowlisted)?;
-        let admitted = admitted(policy, &call)?;
+        let admitted = call.admitted(policy)?;
         Ok(VisibleCall {
             call,
             tool,
@@ -54,7 +75,7 @@ impl<'p> Live<'p> {
     }
 
     /// Step 13.
-    pub(super) async fn sealed(
+    pub(in crate::gate) async fn sealed(
         &mut self,
         case: BegunCall<'p>,
     ) -> Result<SealedCall<'p>, (BegunCall<'p>, Refusal)> {
@@ -69,7 +90,7 @@ impl<'p> Live<'p> {
     }
 
     /// Steps 14 to 16, 15 up to the store.
-    pub(super) async fn sent(&mut self, case: SealedCall<'p>) -> Result<Message, Refusal> {
+    pub(in crate::gate) async fn sent(&mut self, case: SealedCall<'p>) -> Result<Message, Refusal> {
         let delivery = Delivery {
             subject: case.subject,
             cleared: case.cleared,
@@ -197,7 +218,7 @@ impl<'p> World for Live<'p> {
             match stands? {
                 Stand::Again(answer) => return Err(Stop::Answered(Box::new(answer))),
                 Stand::Unknown(action) => {
-                    let resolved = effects.resolve(self.gate, &case.subject, keyed, action);
+                    let resolved = probing::resolve(self.gate, &case.subject, keyed, action);
                     Box::pin(resolved).await?;
                 }
                 Stand::Open => return Ok(OpenCall(case)),

@@ -6,14 +6,22 @@
 //! asked, because a hook may act on what it is told, and nothing is changed. Which draft a call
 //! confirms is not asked: where nothing is enforced, nothing is claimed, and so no draft is known.
 
-use super::bill::Bill;
-use super::case::{BegunCall, Case, RuledCall, SealedCall, Stop, Subject, VisibleCall};
-use super::dispatch::Cleared;
-use super::judging;
-use super::live::Live;
-use super::pipeline::{Stage, Turn, World};
-use super::states::is_planned;
 use crate::failpoint;
+use crate::gate::case::BegunCall;
+use crate::gate::case::Case;
+use crate::gate::case::RuledCall;
+use crate::gate::case::SealedCall;
+use crate::gate::case::Stop;
+use crate::gate::case::Subject;
+use crate::gate::case::VisibleCall;
+use crate::gate::effects::bill::Bill;
+use crate::gate::live::Live;
+use crate::gate::pipeline::Stage;
+use crate::gate::pipeline::Turn;
+use crate::gate::pipeline::World;
+use crate::gate::steps::cleared::Cleared;
+use crate::gate::steps::judging;
+use crate::gate::steps::task_state::is_planned;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::hooks::HookPhase;
 use crate::guards::secrets::Sealed;
@@ -22,10 +30,10 @@ use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 
 /// The world of a call that is only observed.
-pub(super) struct Observing<'a, 'p>(pub(super) &'a mut Live<'p>);
+pub(in crate::gate) struct Observing<'a, 'p>(pub(in crate::gate) &'a mut Live<'p>);
 
 /// A call on its way, and what the steps have proven of it; nothing once one would have refused.
-pub(super) struct Foreseen<'p, T> {
+pub(in crate::gate) struct Foreseen<'p, T> {
     subject: Subject<'p>,
     ruled: Ruled,
     proven: Option<T>,

@@ -1,18 +1,16 @@
 //! What is made of a call before the first step looks at it: its arguments as the tool's own schema
 //! means them, its server's own state, and nothing that no guard and no tool server is to see.
 
-use super::Gate;
-use super::call::Call;
-use super::case::Case;
-use super::rounds::opened;
-use super::shown::Reading;
-use super::toolbox::Tool;
-use crate::guards::allowlist::Admitted;
+use crate::gate::Gate;
+use crate::gate::call::ArgumentOrigin;
+use crate::gate::call::Call;
+use crate::gate::case::Case;
+use crate::gate::catalogue::tool::Tool;
+use crate::gate::steps::rounds::opened;
 use crate::guards::idempotency;
 use crate::guards::rewrite::ChangedArguments;
 use crate::guards::{Mode, ToolRules};
 use crate::model::reads::Profile;
-use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -22,7 +20,7 @@ use std::sync::Arc;
 pub const STRIPPED: &str = "strip_empty_optionals";
 
 /// The call as the first step gets it.
-pub(super) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
+pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
     let tool = gate.tools.current().find(&call.judged.tool).cloned();
     let (tool, call) = read_back(gate, policy, tool, call);
     let call = match &tool {
@@ -35,17 +33,8 @@ pub(super) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
     }
 }
 
-/// Step 2, with the contract that counts for these arguments.
-pub(super) fn admitted<'p>(policy: &'p Policy, call: &Call) -> Result<Admitted<'p>, Refusal> {
-    let admitted = policy
-        .allowlist
-        .admit(&call.origin.caller, &call.judged.tool)
-        .map_err(|denied| denied.refusal)?;
-    Ok(admitted.on(&call.judged.arguments))
-}
-
 /// The tool, if the caller's profile shows it, and the call as that tool's own schema means it.
-pub(super) fn read_back(
+pub(in crate::gate) fn read_back(
     gate: &Gate,
     policy: &Policy,
     tool: Option<Arc<Tool>>,
@@ -63,8 +52,8 @@ pub(super) fn read_back(
     };
     match variant.back.read(&call.judged.arguments) {
         Ok(None) => {}
-        Ok(Some(meant)) => (call.judged.arguments, call.reading) = (meant, Reading::Back),
-        Err(violation) => call.reading = Reading::Impossible(violation.into()),
+        Ok(Some(meant)) => (call.judged.arguments, call.reading) = (meant, ArgumentOrigin::Back),
+        Err(violation) => call.reading = ArgumentOrigin::Impossible(violation.into()),
     }
     (Some(tool), call)
 }
@@ -72,7 +61,7 @@ pub(super) fn read_back(
 /// Without the idempotency key where it is ours, and without empty optional arguments where the
 /// contract says so.
 fn without_own(policy: &Policy, call: Call, tool: &Tool) -> Call {
-    let Ok(admitted) = admitted(policy, &call) else {
+    let Ok(admitted) = call.admitted(policy) else {
         return call;
     };
     let rules = admitted.rules();

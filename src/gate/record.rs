@@ -1,17 +1,30 @@
 //! One ledger entry for every judged call, refused ones too.
 
-use super::call::Call;
-use super::findings::{ApprovalFound, DispatchFound, Findings, KeyFound, Observed, StateFound};
-use super::prepare::admitted;
-use super::timing::{Spent, StageTimer};
-use super::toolbox::Tool;
-use super::{Gate, fit, pinned};
+pub(in crate::gate) mod counting;
+pub mod findings;
+pub mod hashes;
+pub mod hook_events;
+pub mod timing;
+
+use crate::gate::Gate;
+use crate::gate::call::Call;
+use crate::gate::catalogue::contract_mismatch as fit;
+use crate::gate::catalogue::pinned;
+use crate::gate::catalogue::tool::Tool;
+use crate::gate::record::findings::ApprovalFound;
+use crate::gate::record::findings::DispatchFound;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::findings::KeyFound;
+use crate::gate::record::findings::Observed;
+use crate::gate::record::findings::StateFound;
+use crate::gate::record::hashes::{hash, params_hash, seen_call};
+use crate::gate::record::timing::Spent;
+use crate::gate::record::timing::StageTimer;
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::budget::units;
 use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
-use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
@@ -24,7 +37,6 @@ use crate::store::state::budget::SeenCall;
 use crate::store::state::digest::Digest;
 use crate::telemetry::metrics::CallOutcome;
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// A call, what it is judged by, and what is known of it so far.
@@ -44,10 +56,10 @@ pub struct RecordedCall<'a> {
 }
 
 /// How a call ended.
-pub(super) type Ending = Result<Message, Refusal>;
+pub(in crate::gate) type Ending = Result<Message, Refusal>;
 
 /// What became of a call that ended like this.
-pub(super) fn outcome_of(ending: &Ending, found: &Findings) -> CallOutcome {
+pub(in crate::gate) fn outcome_of(ending: &Ending, found: &Findings) -> CallOutcome {
     match ending {
         Ok(_) => CallOutcome::Answered,
         Err(Refusal::Planned) => CallOutcome::Planned,
@@ -58,36 +70,19 @@ pub(super) fn outcome_of(ending: &Ending, found: &Findings) -> CallOutcome {
     }
 }
 
-/// SHA-256 in hex.
-pub fn hash(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-            text
-        })
-}
-
 /// Trace, tool and arguments: what must not run twice (004-03).
-pub(super) fn effect(entry: &Entry) -> u64 {
+pub(in crate::gate) fn effect(entry: &Entry) -> u64 {
     let parts = [&entry.trace_id, &entry.tool, &entry.params_hash];
     Digest::of_parts("effect", &parts.map(String::as_bytes)).short()
 }
 
 /// Does the call count as a failure of its task (003-92)? A refusal does not: nothing was tried.
-pub(super) fn has_failed(entry: &Entry) -> bool {
+pub(in crate::gate) fn has_failed(entry: &Entry) -> bool {
     matches!(entry.outcome.as_str(), "failed" | "unknown") || entry.is_error == Some(true)
 }
 
-/// Tool and arguments, as the loop detector knows them.
-pub(super) fn seen_call(tool: &str, params_hash: &str) -> u64 {
-    Digest::of_parts("seen", &[tool.as_bytes(), params_hash.as_bytes()]).short()
-}
-
 /// The call as the loop detector remembers it.
-pub(super) fn seen(entry: &Entry) -> SeenCall {
+pub(in crate::gate) fn seen(entry: &Entry) -> SeenCall {
     let refused = entry.aborted_reason.as_deref();
     let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
     SeenCall {
@@ -97,7 +92,7 @@ pub(super) fn seen(entry: &Entry) -> SeenCall {
     }
 }
 
-pub(super) fn is_tool_error(result: &Text) -> bool {
+pub(in crate::gate) fn is_tool_error(result: &Text) -> bool {
     result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
@@ -107,7 +102,7 @@ pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
 }
 
 /// What the ledger keeps; without an `ending`, of a call that is about to be sent.
-pub(super) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
+pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
     let RecordedCall {
         gate,
         policy,
@@ -145,7 +140,7 @@ pub(super) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Ent
         upstream,
     } = timer.spent();
     let (judged, caller) = (&call.judged, &call.origin.caller);
-    let admitted = admitted(policy, call).ok();
+    let admitted = call.admitted(policy).ok();
     let rules = admitted.as_ref().map(Admitted::rules);
     let reply = ending.and_then(|ending| ending.as_ref().ok());
     let answered = reply.and_then(|reply| reply.body.as_ref());
@@ -239,7 +234,7 @@ fn hold(refusal: Option<&Refusal>, approval: Option<&ApprovalFound>) -> Option<A
 }
 
 /// Whether the call changes something, as its contract says; without one it may.
-pub(super) fn changes(policy: &Policy, call: &Call) -> bool {
+pub(in crate::gate) fn changes(policy: &Policy, call: &Call) -> bool {
     let admitted = policy
         .allowlist
         .admit(&call.origin.caller, &call.judged.tool);
@@ -249,14 +244,14 @@ pub(super) fn changes(policy: &Policy, call: &Call) -> bool {
 }
 
 /// The wire's session, or the one that the agent names.
-pub(super) fn session(judged: &ToolCall) -> Option<String> {
+pub(in crate::gate) fn session(judged: &ToolCall) -> Option<String> {
     judged
         .session
         .clone()
         .or_else(|| said(judged.said.session.as_ref()))
 }
 
-pub(super) fn said(name: Option<&Value>) -> Option<String> {
+pub(in crate::gate) fn said(name: Option<&Value>) -> Option<String> {
     name?.as_str().map(str::to_owned)
 }
 
@@ -307,14 +302,6 @@ fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> 
     let hidden = || gate.why_hidden(policy, &call.origin.caller, &call.judged.tool);
     let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
-}
-
-/// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).
-pub fn params_hash(arguments: &Value) -> String {
-    canonical::form(arguments).map_or_else(
-        || hash(arguments.to_string().as_bytes()),
-        |text| hash(&text),
-    )
 }
 
 fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {

@@ -3,9 +3,15 @@
 //! and no store is asked. Whether a tool is still as it was approved depends on its server; that
 //! nobody has approved it does not.
 
-use super::judge::{Arguments, Notes, ruled};
-use super::pipeline::{Stage, Turn, World, run};
-use super::record::{params_hash, seen_call};
+use crate::gate::pipeline::Stage;
+use crate::gate::pipeline::Turn;
+use crate::gate::pipeline::World;
+use crate::gate::pipeline::run;
+use crate::gate::record::hashes::params_hash;
+use crate::gate::record::hashes::seen_call;
+use crate::gate::steps::judge::Arguments;
+use crate::gate::steps::judge::Notes;
+use crate::gate::steps::judge::ruled;
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};

@@ -5,7 +5,7 @@ use crate::harness::folding::{disagreement, read};
 use crate::harness::gate::Setup;
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{Agent, Gate, Launched, Reading, Settings};
+use crate::stage::{Agent, ArgumentOrigin, Gate, Launched, Settings};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -228,14 +228,14 @@ fn a_disagreement_fails_its_scenario() {
 // === F2 ===
 
 /// A question of the tool server at an agent that listens; its id there.
-async fn asked(puppet: &Puppet, standalone: &mut Reading) -> Value {
+async fn asked(puppet: &Puppet, standalone: &mut ArgumentOrigin) -> Value {
     puppet
         .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
         .await;
     standalone.message().await["id"].clone()
 }
 
-async fn listening(puppet: &Puppet, agent: &Agent) -> Reading {
+async fn listening(puppet: &Puppet, agent: &Agent) -> ArgumentOrigin {
     let standalone = agent.get(None).await;
     until("toolgate listens", || async {
         (puppet.listeners() >= 2).then_some(())
@@ -546,7 +546,7 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
 }
 
 /// All messages up to the answer.
-pub async fn heard(reading: &mut Reading) -> Vec<Value> {
+pub async fn heard(reading: &mut ArgumentOrigin) -> Vec<Value> {
     let is_stream = reading
         .headers
         .get("content-type")

@@ -4,7 +4,7 @@
 use crate::harness::gate::Setup;
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{Agent, Gate, Reading};
+use crate::stage::{Agent, ArgumentOrigin, Gate};
 use serde_json::{Value, json};
 
 pub const POLICY: &str = "
@@ -201,7 +201,7 @@ pub fn judge(id: &str, ended: &Value, whole: &Value) {
 }
 
 /// The next thing that is said of a task.
-async fn told(listening: &mut Reading) -> Value {
+async fn told(listening: &mut ArgumentOrigin) -> Value {
     loop {
         let message = listening.message().await;
         if message["params"].get("taskId").is_some() {

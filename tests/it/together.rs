@@ -4,7 +4,7 @@
 use crate::harness::tool_server::script::{LEGACY, MODERN};
 use crate::harness::until;
 use crate::puppet::{Answer, Making, Puppet, Seen, event, tool};
-use crate::stage::{Agent, Gate, Launched, Reading, Settings};
+use crate::stage::{Agent, ArgumentOrigin, Gate, Launched, Settings};
 use serde_json::{Value, json};
 
 /// Two pages: one entry and a cursor, then one more.
@@ -334,7 +334,7 @@ fn note(what: &str, params: &Value) -> Value {
 
 /// Reads until everything in `expected` was said, each under the id of the subscription; returns
 /// what was said.
-async fn hears(stream: &mut Reading, id: &Value, expected: &[&str]) -> Vec<Value> {
+async fn hears(stream: &mut ArgumentOrigin, id: &Value, expected: &[&str]) -> Vec<Value> {
     let mut said: Vec<Value> = Vec::new();
     while !expected.iter().all(|what| {
         said.iter()

@@ -1,6 +1,6 @@
 //! How the caller's profile shows the tool, and what its schema no longer says.
 
-use crate::gate::shown::variant_of;
+use crate::gate::catalogue::view::variant_of;
 use crate::guards::ToolRules;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;

@@ -3,7 +3,7 @@
 //! print.
 
 use super::source::{FoundServer, FoundTransport};
-use crate::gate::toolbox::Tool;
+use crate::gate::catalogue::tool::Tool;
 use crate::guards::pins;
 use crate::mcp::pretty::plain;
 use crate::model::ids::ServerName;

@@ -6,7 +6,7 @@ use super::calls::{LedgerCall, LedgerCalls};
 use super::text::plain;
 use crate::cli::explain;
 use crate::gate::prepare::STRIPPED;
-use crate::gate::record::params_hash;
+use crate::gate::record::hashes::params_hash;
 use crate::guards::ToolRules;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;

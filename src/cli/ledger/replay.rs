@@ -5,7 +5,7 @@ use super::recorded::{self, arguments, passed, recorded};
 use super::text::{plain, short};
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
-use crate::gate::judge::Arguments;
+use crate::gate::steps::judge::Arguments;
 use crate::gate::supposing::{made, visible};
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;

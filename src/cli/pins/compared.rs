@@ -1,7 +1,7 @@
 //! Pins against what the servers list, tool by tool.
 
 use crate::cli::listed_tools::ListedTools;
-use crate::gate::pinned::changed;
+use crate::gate::catalogue::pinned::changed;
 use crate::guards::pins::Pin;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::pins::Pins;

@@ -2,8 +2,8 @@
 
 use super::find;
 use crate::cli::explain;
-use crate::gate::judge::Notes;
 use crate::gate::pipeline::Stage;
+use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::{CODES, Question, deciding, is_unpinned, judge};
 use crate::guards::pins::Unapproved;
 use crate::model::caller::Caller;

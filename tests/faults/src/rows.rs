@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::Path;
-use toolgate::gate::record::params_hash;
+use toolgate::gate::record::hashes::params_hash;
 use toolgate::store::journal::JournalReader;
 
 /// A record that matters to the invariants.

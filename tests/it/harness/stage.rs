@@ -165,7 +165,7 @@ pub struct Agent {
 }
 
 /// An answer that is being read.
-pub struct Reading {
+pub struct ArgumentOrigin {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
     response: reqwest::Response,
@@ -254,12 +254,12 @@ impl Agent {
     }
 
     /// Sends a message with the headers its revision wants.
-    pub async fn post(&self, message: &Value) -> Reading {
+    pub async fn post(&self, message: &Value) -> ArgumentOrigin {
         self.raw(message, message.to_string()).await
     }
 
     /// Sends `text` with the headers that `message` wants.
-    pub async fn raw(&self, message: &Value, text: String) -> Reading {
+    pub async fn raw(&self, message: &Value, text: String) -> ArgumentOrigin {
         let mut request = self.http.post(format!("{}{}", self.base, self.path));
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("accept", "application/json, text/event-stream".to_owned()));
@@ -282,7 +282,7 @@ impl Agent {
     }
 
     /// Opens the standalone stream, or takes one up again.
-    pub async fn get(&self, after: Option<&str>) -> Reading {
+    pub async fn get(&self, after: Option<&str>) -> ArgumentOrigin {
         let mut request = self
             .http
             .get(format!("{}{}", self.base, self.path))
@@ -295,7 +295,7 @@ impl Agent {
 
     /// Listens for changes of the tools: in a legacy session, or by a subscription. The agent as it
     /// is then, and what it hears.
-    pub async fn listens_for_tools(self, modern: bool) -> (Self, Reading) {
+    pub async fn listens_for_tools(self, modern: bool) -> (Self, ArgumentOrigin) {
         if !modern {
             let agent = self.initialized().await;
             let listening = agent.get(None).await;
@@ -320,7 +320,7 @@ impl Agent {
         assert!(ended.status < 300, "{}", ended.status);
     }
 
-    async fn sent(&self, mut request: reqwest::RequestBuilder) -> Reading {
+    async fn sent(&self, mut request: reqwest::RequestBuilder) -> ArgumentOrigin {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -334,7 +334,7 @@ impl Agent {
             .unwrap()
             .unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Reading {
+        ArgumentOrigin {
             status,
             headers,
             response,
@@ -403,7 +403,7 @@ pub fn mirrored(value: &str) -> String {
     )
 }
 
-impl Reading {
+impl ArgumentOrigin {
     fn is_stream(&self) -> bool {
         self.headers
             .get("content-type")

@@ -3,8 +3,7 @@
 use super::bank::BROKEN;
 use super::process::{TOOLS, bank};
 use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
-use crate::gate::call::Call;
-use crate::gate::shown::Reading;
+use crate::gate::call::{ArgumentOrigin, Call, CallOrigin};
 use crate::guards::idempotency::KEY_META_NAME;
 use crate::guards::task::{Belonging, SESSION_META};
 use crate::mcp::answer::DECISION_META_KEY;
@@ -231,18 +230,20 @@ impl World {
             .borrow_mut()
             .places
             .insert(asked.deed % TASKS, session);
-        let (era, reading) = (Era::Modern, Reading::default());
+        let (era, reading) = (Era::Modern, ArgumentOrigin::default());
         let policy = process.gate.policy.current();
         let call = Call {
             judged,
             reading,
-            caller,
-            policy,
             message,
-            era,
-            links: links.clone(),
-            outlet,
-            waiting,
+            origin: Arc::new(CallOrigin {
+                caller,
+                policy,
+                era,
+                links: links.clone(),
+                outlet,
+                waiting,
+            }),
         };
         self.run_in(process.group, process.gate.clone().call_tool(call));
         Some(Request {

@@ -1,0 +1,90 @@
+//! A tool that can be called, and all of them at one time.
+
+use crate::gate::catalogue::variants::Variants;
+use crate::guards::{Mode, ToolRules};
+use crate::mcp::message::Message;
+use crate::mcp::tools::Definition;
+use crate::model::ids::{ServerName, ToolName};
+use crate::schema::{Quarantine, Schema};
+use crate::upstream::server::UpstreamServer;
+use crate::upstream::servers::Servers;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+/// A tool that can be called.
+pub struct Tool {
+    /// As policies name it.
+    pub name: ToolName,
+    /// As its server defines it.
+    pub definition: Arc<Definition>,
+    /// Its input schema, compiled.
+    pub schema: Schema,
+    /// Its output schema, compiled for the first call that is checked by it.
+    pub output: OnceLock<Option<Result<Schema, Quarantine>>>,
+    /// SHA-256 of its definition.
+    pub hash: String,
+    /// Where it lives.
+    pub server: Arc<UpstreamServer>,
+    /// How it is shown, profile by profile (002-36).
+    pub variants: Variants,
+}
+
+impl Tool {
+    /// Its answer as the agent may read it (step 16).
+    pub fn shaped(&self, (rules, mode): (&ToolRules, Mode), answer: Message) -> Message {
+        rules.results.shape(answer, mode, self.output())
+    }
+
+    /// Its output schema, if it has one.
+    pub fn output(&self) -> Option<&Result<Schema, Quarantine>> {
+        let compiled = || {
+            self.definition
+                .text
+                .get("outputSchema")
+                .map(|schema| Schema::compile(&schema.value()))
+        };
+        self.output.get_or_init(compiled).as_ref()
+    }
+}
+
+/// All tools at one time.
+#[derive(Default)]
+pub struct Tools {
+    /// Rises with every change.
+    pub version: u64,
+    /// Those that can be called now, by server in the configuration's order, then in the server's.
+    pub all: Vec<Arc<Tool>>,
+    /// Tools that are not offered: server, reason for metrics, tool and reason in words.
+    pub quarantined: Vec<(ServerName, &'static str, String)>,
+    /// Also those of servers that are down, as they were last.
+    pub(in crate::gate) by_name: HashMap<ToolName, Arc<Tool>>,
+    /// The servers that were tried at least once, whatever came of it.
+    pub(in crate::gate) tried: HashSet<ServerName>,
+}
+
+impl Tools {
+    /// Whether every server was tried at least once, and the tools of those that answered are here.
+    pub fn settled(&self, servers: &Servers) -> bool {
+        servers
+            .all()
+            .iter()
+            .all(|server| self.tried.contains(&server.settings.name))
+    }
+
+    /// The tool of that name. Its server may be down: then nothing can be sent, and what was
+    /// answered before can be told again (SEMANTICS §4).
+    pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
+        self.by_name.get(name)
+    }
+
+    /// All that [`Tools::find`] finds, in no order.
+    pub(in crate::gate) fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.by_name.values()
+    }
+
+    /// Takes tools away.
+    pub(in crate::gate) fn without(&mut self, names: &HashSet<ToolName>) {
+        self.all.retain(|tool| !names.contains(&tool.name));
+        self.by_name.retain(|name, _| !names.contains(name));
+    }
+}

@@ -1,0 +1,94 @@
+//! Refusals of a task one after the other (SEMANTICS §6, 003-107).
+//!
+//! What an early step refuses leaves nothing in its task's history, so it is counted here, since
+//! the start. An agent that goes on with what is refused reads in the end that it goes in circles,
+//! whatever the refusal; what passes is never held up, and ends the row.
+
+use crate::gate::call::Call;
+use crate::gate::record::Ending;
+use crate::guards::Mode;
+use crate::guards::task::Belonging;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::store::state::digest::Digest;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// Tasks at most whose row is known. Beyond, one of them starts anew.
+const MOST: usize = 4096;
+
+/// How many calls of each task were refused last. The default knows of none.
+#[derive(Debug, Default)]
+pub struct Rows(Mutex<HashMap<Digest, usize>>);
+
+impl Rows {
+    /// Counts one more, and says how many there were.
+    fn add(&self, task: Digest) -> usize {
+        let mut rows = self.0.lock();
+        if rows.len() >= MOST
+            && !rows.contains_key(&task)
+            && let Some(any) = rows.keys().next().copied()
+        {
+            rows.remove(&any);
+        }
+        let row = rows.entry(task).or_default();
+        let before = *row;
+        *row = row.saturating_add(1);
+        before
+    }
+
+    fn end(&self, task: Digest) {
+        self.0.lock().remove(&task);
+    }
+}
+
+impl Rows {
+    /// What the agent reads once its task's row is looked at, in place of an ending that goes in
+    /// circles.
+    pub(in crate::gate) fn circle(
+        &self,
+        policy: &Policy,
+        call: &Call,
+        ending: &Ending,
+    ) -> Option<Refusal> {
+        if policy.mode == Mode::Observe || !policy.repetition.is_watching() {
+            return None;
+        }
+        let Belonging { task, .. } = Belonging::of(&call.origin.caller, &call.judged).ok()?;
+        match ending {
+            Ok(_) => {
+                self.end(task.key);
+                None
+            }
+            Err(refusal) if refusal.is_verdict() => {
+                let before = self.add(task.key);
+                let circle = policy.repetition.after(before, &call.judged.tool);
+                circle.err()
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SEMANTICS §6: a task that is one too many takes the place of another, never more room.
+    #[test]
+    fn what_is_known_of_tasks_is_bounded() {
+        let (rows, task) = (Rows::default(), |n: usize| {
+            Digest::of_parts("task", &[&n.to_le_bytes()])
+        });
+        assert_eq!(
+            (0..3).map(|_| rows.add(task(0))).collect::<Vec<_>>(),
+            [0, 1, 2]
+        );
+        rows.end(task(0));
+        assert_eq!(rows.add(task(0)), 0);
+        for n in 0..2 * MOST {
+            rows.add(task(n));
+        }
+        assert_eq!(rows.0.lock().len(), MOST);
+    }
+}

@@ -1,0 +1,266 @@
+//! What a call has taken, given back in one place on every path, in a task that outlives the
+//! agent's connection. Three endings: answered; refused or never sent; sent with no answer known.
+
+use crate::gate::effects::Effects;
+use crate::gate::effects::bill::Reserved;
+use crate::gate::effects::slots::Slot;
+use crate::gate::steps::cleared::Claimed;
+use crate::gate::steps::cleared::Cleared;
+use crate::gate::steps::cleared::Stamp;
+use crate::gate::steps::late;
+use crate::gate::steps::late::Late;
+use crate::gate::steps::proof::Proof;
+use crate::guards::idempotency::{self, Keyed};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::store::claims::StoreError;
+use crate::store::state::StoreKeys;
+use crate::store::state::budget::SeenCall;
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::command::{Settle, Spend, StoreCommand};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Charge, Evidence};
+use crate::telemetry::tasks;
+use bytes::Bytes;
+use std::time::Duration;
+
+/// How long the end of a call waits for room on the disk before its agent is told that it could not
+/// be recorded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything a call holds while it runs.
+#[derive(Default)]
+pub(in crate::gate) struct Taken {
+    /// Its room among the calls in flight.
+    pub(in crate::gate) slot: Option<Slot>,
+    /// Its key, its turn and its part of the budget.
+    pub(in crate::gate) claim: Option<Held>,
+    /// Its part of the budget, when it has no claim.
+    pub(in crate::gate) reserved: Option<Reserved>,
+}
+
+/// A claim, and what is known of its call so far.
+pub(in crate::gate) struct Held {
+    pub(in crate::gate) claimed: Claimed,
+    /// What is proven if the call ends now.
+    pub(in crate::gate) proof: Proof,
+    /// An answer that may still come.
+    pub(in crate::gate) late: Option<Late>,
+    /// What it cost, when the result says so, in millionths.
+    pub(in crate::gate) cost: Option<u64>,
+}
+
+/// How a call ended, for its task's budget and for the loop detector.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gate) struct Ended {
+    pub(in crate::gate) failed: bool,
+    pub(in crate::gate) seen: SeenCall,
+}
+
+impl Taken {
+    /// Holds `claimed` from now on; gives what the call carries upstream.
+    pub(in crate::gate) fn hold<'a>(
+        &mut self,
+        claimed: Claimed,
+        rule: &'a idempotency::Rule,
+        keyed: &Keyed,
+    ) -> Cleared<'a> {
+        let stamp = Stamp::of(&claimed, rule, keyed);
+        self.claim = Some(Held {
+            claimed,
+            proof: Proof::NotSent,
+            late: None,
+            cost: None,
+        });
+        Cleared::Claimed(stamp)
+    }
+
+    /// What the agent reads when toolgate itself broke: once the call had its slot, it may have
+    /// been sent.
+    pub(in crate::gate) fn after_panic(&self) -> Refusal {
+        match &self.claim {
+            Some(held) if held.proof == Proof::NotSent => Refusal::InternalError,
+            Some(_) => Refusal::OutcomeUnknown,
+            None if self.slot.is_some() => Refusal::OutcomeUnknown,
+            None => Refusal::InternalError,
+        }
+    }
+
+    /// Gives everything back; with a claim, its outcome is durable when this returns (SEMANTICS §2,
+    /// step 15). Gives the entry back when there was no claim to settle with it. Exhaustive on
+    /// purpose: a new field does not compile until it is settled here.
+    pub(in crate::gate) async fn settle(
+        self,
+        effects: &Effects,
+        entry: Box<Entry>,
+        answer: Option<&Message>,
+        ended: Ended,
+    ) -> Result<Option<Box<Entry>>, StoreError> {
+        let Self {
+            slot,
+            claim,
+            reserved,
+        } = self;
+        let left = match claim {
+            Some(held) => held
+                .settle(effects, entry, answer, ended)
+                .await
+                .map(|()| None),
+            None => Ok(Some(entry)),
+        };
+        if let Some(Reserved { task, tool, cost }) = reserved {
+            let charge = Some((cost, Charge::Settle(cost)));
+            let spend = Spend {
+                task,
+                tool,
+                charge,
+                failed: ended.failed,
+                seen: Some(ended.seen),
+            };
+            if let Err(error) = effects.store.run(StoreCommand::Spend(spend), None).await {
+                tracing::warn!(%error, "a call is not counted");
+            }
+        }
+        drop(slot);
+        left
+    }
+}
+
+impl Held {
+    async fn settle(
+        self,
+        effects: &Effects,
+        entry: Box<Entry>,
+        answer: Option<&Message>,
+        ended: Ended,
+    ) -> Result<(), StoreError> {
+        let Self {
+            claimed,
+            proof,
+            late,
+            cost,
+        } = self;
+        let (key, action, round) = (claimed.key, claimed.action, claimed.round);
+        let phase = phase(effects, (proof, round), answer, &entry).await;
+        let (phase, unkept) = match phase {
+            Ok(phase) => (phase, None),
+            Err(error) => (
+                ClaimPhase::Unknown {
+                    why: "the answer could not be kept".to_owned(),
+                },
+                Some(error),
+            ),
+        };
+        let settle = Settle {
+            key,
+            action,
+            phase,
+            evidence: Evidence::Exchange,
+            cost,
+            failed: ended.failed,
+            seen: Some(ended.seen),
+        };
+        let settled = match effects
+            .store
+            .run(StoreCommand::Settle(settle), Some(*entry))
+            .await
+        {
+            // It is queued, and will be written when there is room.
+            Err(StoreError::Full(_)) => written(effects, key).await,
+            settled => settled.map(drop),
+        };
+        if let Some(late) = late {
+            late.listen(effects.store.clone(), key, action);
+        }
+        drop(claimed);
+        let Some(error) = unkept else { return settled };
+        if error.ends_by_itself() {
+            keep_later(effects, (key, action), (proof, round), answer);
+        }
+        Err(error)
+    }
+}
+
+/// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
+fn keep_later(
+    effects: &Effects,
+    (key, action): (Digest, ActionId),
+    (proof, round): (Proof, u32),
+    answer: Option<&Message>,
+) {
+    let (is_error, body) = given(answer);
+    let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let Ok(room) = effects.unkept.clone().try_acquire_many_owned(bytes) else {
+        tracing::error!(%action, "too many answers wait for room on the disk; the outcome stays unknown");
+        return;
+    };
+    let store = effects.store.clone();
+    tasks::spawn("unkept answer", async move {
+        match late::keep(&*store, is_error, body).await {
+            Ok(stored) => {
+                late::settle(&*store, key, action, late::ended_with(proof, round, stored)).await;
+            }
+            Err(error) => {
+                tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown");
+            }
+        }
+        drop(room);
+    });
+}
+
+/// Waits for room on the disk, for a while.
+async fn written(effects: &Effects, key: Digest) -> Result<(), StoreError> {
+    let place = StoreKeys {
+        call: Some(key),
+        ..StoreKeys::default()
+    };
+    let durable = async {
+        loop {
+            match effects.store.load_view(place).await {
+                Err(error) if error.ends_by_itself() => {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                other => return other.map(drop),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, durable)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::Full("the outcome waits for room".to_owned())))
+}
+
+/// What the claim becomes.
+async fn phase(
+    effects: &Effects,
+    (proof, round): (Proof, u32),
+    answer: Option<&Message>,
+    entry: &Entry,
+) -> Result<ClaimPhase, StoreError> {
+    Ok(match proof {
+        Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
+            let (is_error, body) = given(answer);
+            late::ended_with(proof, round, effects.store.keep(is_error, body).await?)
+        }
+        Proof::NotRun { again: true } => ClaimPhase::Failed {
+            answer: None,
+            again: true,
+        },
+        Proof::NotSent => ClaimPhase::NotSent,
+        Proof::Unknown => ClaimPhase::Unknown {
+            why: entry
+                .fault
+                .clone()
+                .unwrap_or_else(|| "the answer proves nothing".to_owned()),
+        },
+    })
+}
+
+fn given(answer: Option<&Message>) -> (bool, Bytes) {
+    let body = answer
+        .and_then(|answer| answer.body.as_ref())
+        .map_or_else(Bytes::new, Text::bytes);
+    (answer.is_some_and(|answer| answer.is_error), body)
+}

@@ -1,0 +1,95 @@
+//! What the metrics and the span of an ended call say.
+
+use crate::gate::Gate;
+use crate::gate::record::Ending;
+use crate::gate::record::RecordedCall;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::is_tool_error;
+use crate::gate::record::outcome_of;
+use crate::model::refusal::Refusal;
+use crate::telemetry::metrics::{CallEffects, CallLabels};
+use crate::telemetry::traces::{failed, record_usage};
+use std::time::Duration;
+
+/// Counts the call, what it means for what must not run twice, and for its task.
+pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, ending: &Ending) {
+    let RecordedCall {
+        gate,
+        policy: _,
+        call,
+        tool,
+        timer,
+        found,
+    } = recorded;
+    let outcome = outcome_of(ending, found);
+    let latency = timer.now().saturating_sub(call.judged.arrived);
+    let server = tool.map(|tool| &tool.server.settings.name);
+    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
+    // What passes only because nothing is enforced is counted with the code that it would be
+    // refused with.
+    let would_refuse = found.observed.would_refuse.as_ref();
+    let refusal = ending.as_ref().err();
+    let labels = match refusal.or(would_refuse.map(|(refusal, _)| refusal)) {
+        None => labels,
+        Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
+            (Some(code), _) => labels.with_contract_code(code),
+            (None, Some(code)) => labels.with_code(code),
+            (None, None) => labels,
+        },
+    };
+    effects(gate, found, counted, ending, timer.now());
+    gate.metrics.call(&labels, latency);
+    mark_span(ending);
+    let upstream = timer.spent().upstream;
+    if let Some(server) = server.filter(|_| !upstream.is_zero()) {
+        gate.metrics.sent();
+        gate.metrics.upstream(server, upstream);
+    }
+    timer.tell(&gate.metrics);
+}
+
+/// What is counted of a call with side effects.
+pub(in crate::gate) struct Counted {
+    /// It had a claim.
+    pub(in crate::gate) claimed: bool,
+    /// Trace, tool and arguments of what may have run.
+    pub(in crate::gate) executed: Option<u64>,
+}
+
+fn effects(gate: &Gate, found: &Findings, counted: &Counted, ending: &Ending, now: Duration) {
+    let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
+    let taken = u64::from(found.dispatch.attempts > 0);
+    let effects = CallEffects {
+        is_duplicate: found.key.holder.is_some() && !is_conflict,
+        is_replayed: found.key.replayed,
+        is_failed_first: counted.claimed && ending.is_err(),
+        executed: counted.executed,
+        used: found
+            .usage
+            .used
+            .map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * found.cost()))),
+        remaining: found.remaining.as_ref(),
+    };
+    gate.metrics.effects(&effects, now);
+    if let Some((steps, cost)) = effects.used {
+        record_usage(&tracing::Span::current(), steps, cost);
+    }
+}
+
+/// What went wrong stands on the call's span too.
+fn mark_span(ending: &Ending) {
+    let span = tracing::Span::current();
+    match ending {
+        Err(refusal) => failed(&span, refusal.code()),
+        Ok(reply) if reply.is_error => {
+            let code = reply
+                .body
+                .as_ref()
+                .and_then(|error| error.get("code"))
+                .map(|code| code.value().to_string());
+            failed(&span, &code.unwrap_or_default());
+        }
+        Ok(reply) if reply.body.as_ref().is_some_and(is_tool_error) => failed(&span, "tool_error"),
+        Ok(_) => {}
+    }
+}

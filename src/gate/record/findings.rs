@@ -1,0 +1,105 @@
+//! What the steps have found of a call, for what its agent reads, for its ledger entry and for the
+//! metrics. Each step says its part in whole; whoever tells of a call takes all of it apart, so that
+//! what nobody tells does not compile.
+
+use crate::gate::pipeline::Stage;
+use crate::guards::output::Meaning;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::model::reply::Fault;
+use crate::model::task::TaskState;
+use serde_json::Value;
+
+/// All of it; what no step has said is as if there were nothing to say.
+#[derive(Default)]
+pub struct Findings {
+    /// Step 7.
+    pub usage: Usage,
+    /// Step 7.
+    pub state: StateFound,
+    /// Step 7: what the agent should know beside its answer.
+    pub warning: Option<&'static str>,
+    /// Step 8.
+    pub key: KeyFound,
+    /// Step 8: the call that made the draft which this one confirms.
+    pub draft: Option<ActionId>,
+    /// Step 9: what is left of the task's budget, as agents read it.
+    pub remaining: Option<Value>,
+    /// Step 10.
+    pub approval: Option<ApprovalFound>,
+    /// Steps 14 and 15.
+    pub dispatch: DispatchFound,
+    /// What enforce mode would have done, where nothing is enforced.
+    pub observed: Observed,
+}
+
+/// What the call's task has used before it, and what it costs.
+#[derive(Default)]
+pub struct Usage {
+    /// Steps, and their cost in millionths; when that is counted.
+    pub used: Option<(u64, u64)>,
+    /// What the call costs if it is sent, in millionths, as its contract says.
+    pub cost: u64,
+}
+
+/// Where the call's task was, when its agent says where it is.
+#[derive(Default)]
+pub struct StateFound {
+    /// The state before this call.
+    pub before: Option<TaskState>,
+    /// What the task has done, when that is to be summarized.
+    pub evidence: Vec<ActionId>,
+}
+
+/// How the key stood.
+#[derive(Default)]
+pub struct KeyFound {
+    /// The call that holds the key, where that is another one.
+    pub holder: Option<ActionId>,
+    /// The answer is that call's.
+    pub replayed: bool,
+}
+
+/// The hold that the call uses up.
+pub struct ApprovalFound {
+    /// Its id.
+    pub hold: ActionId,
+    /// Who has allowed it.
+    pub by: Vec<String>,
+}
+
+/// What became of it upstream.
+#[derive(Default)]
+pub struct DispatchFound {
+    /// How often it was sent; 0 for never.
+    pub attempts: u32,
+    /// What broke, for operators.
+    pub fault: Option<Fault>,
+    /// What its contract says that the error means which it was answered with.
+    pub meaning: Option<Meaning>,
+    /// What it cost, in millionths, when its answer says so.
+    pub cost: Option<u64>,
+}
+
+/// What enforce mode would have done.
+#[derive(Default)]
+pub struct Observed {
+    /// What it would have refused with first, and at which stage.
+    pub would_refuse: Option<(Refusal, Stage)>,
+    /// What it would have asked besides.
+    pub unasked: Vec<String>,
+}
+
+impl Findings {
+    /// What the call costs if it is sent, in millionths: as its answer says, else its contract.
+    pub fn cost(&self) -> u64 {
+        self.dispatch.cost.unwrap_or(self.usage.cost)
+    }
+}
+
+impl Observed {
+    /// Notes what enforce mode would have refused with, unless it would have refused before.
+    pub fn note(&mut self, refusal: Refusal, stage: Stage) {
+        self.would_refuse.get_or_insert((refusal, stage));
+    }
+}

@@ -1,0 +1,126 @@
+//! How long each step of a call took. No guard times for itself.
+
+use crate::gate::pipeline::Stage;
+use crate::gate::steps::judge::Notes;
+use crate::model::clock::Clock;
+use crate::model::refusal::Refusal;
+use crate::telemetry::metrics::Metrics;
+use std::time::Duration;
+
+/// The times of one call: what it spends is the stage's that is under way.
+pub struct StageTimer {
+    clock: Clock,
+    /// The stage reached.
+    stage: Stage,
+    /// Steady time of the last look.
+    last: Duration,
+    /// By stage, for those that were reached.
+    spent: [Option<Duration>; Stage::COUNT],
+    /// Waiting for a person.
+    held: Duration,
+    /// Waiting for the tool server.
+    upstream: Duration,
+}
+
+/// What the ledger keeps of the times.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent {
+    /// All but waiting.
+    pub judging: Duration,
+    /// Waiting for a person.
+    pub held: Duration,
+    /// Waiting for the tool server.
+    pub upstream: Duration,
+}
+
+impl StageTimer {
+    /// Starts at the call's arrival, in steady time.
+    pub fn new(clock: Clock, arrived: Duration) -> Self {
+        Self {
+            clock,
+            stage: Stage::Visible,
+            last: arrived,
+            spent: [None; Stage::COUNT],
+            held: Duration::ZERO,
+            upstream: Duration::ZERO,
+        }
+    }
+
+    /// The stage reached.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Steady time.
+    pub fn now(&self) -> Duration {
+        self.clock.steady()
+    }
+
+    /// The stage under way ends, and this one begins.
+    pub fn at(&mut self, stage: Stage) {
+        self.lap();
+        self.stage = stage;
+    }
+
+    /// A wait for a person's decision ends.
+    pub fn held(&mut self) {
+        let spent = self.lap();
+        self.held += spent;
+    }
+
+    /// For how long the call has waited for a person.
+    pub fn held_for(&self) -> Duration {
+        self.held
+    }
+
+    /// The tool server has answered, or will not. What follows is the outcome's, and the call stays
+    /// known by its dispatch.
+    pub fn answered(&mut self) {
+        let spent = self.lap();
+        self.upstream += spent;
+    }
+
+    /// The outcome is durable, or cannot be made so: then the call is known by that.
+    pub fn settled(&mut self, is_recorded: bool) {
+        let reached = std::mem::replace(&mut self.stage, Stage::Outcome);
+        self.lap();
+        if is_recorded {
+            self.stage = reached;
+        }
+    }
+
+    /// The times so far.
+    pub fn spent(&self) -> Spent {
+        let all: Duration = self.spent.iter().flatten().sum();
+        Spent {
+            judging: all.saturating_sub(self.held + self.upstream),
+            held: self.held,
+            upstream: self.upstream,
+        }
+    }
+
+    /// Gives the metrics one sample for each stage that the call reached.
+    pub fn tell(&self, metrics: &Metrics) {
+        for (stage, spent) in Stage::ALL.iter().zip(self.spent) {
+            if let Some(spent) = spent {
+                metrics.stage(stage.as_str(), spent);
+            }
+        }
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = self.clock.steady();
+        let spent = now.saturating_sub(self.last);
+        self.last = now;
+        *self.spent[self.stage as usize].get_or_insert_default() += spent;
+        spent
+    }
+}
+
+impl Notes for StageTimer {
+    fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.stage = stage;
+        self.lap();
+        verdict
+    }
+}

@@ -1,0 +1,19 @@
+//! The steps of the gate, each with all of its own; their order stands in [`super::pipeline`].
+
+pub(in crate::gate) mod approval;
+pub(in crate::gate) mod cleared;
+pub(in crate::gate) mod confirm;
+pub(in crate::gate) mod deliver;
+pub(in crate::gate) mod dispatch;
+pub mod hops;
+pub mod judge;
+pub(in crate::gate) mod judging;
+pub(in crate::gate) mod late;
+pub mod placing;
+pub(in crate::gate) mod probing;
+pub(in crate::gate) mod proof;
+pub(in crate::gate) mod rewrite;
+pub(in crate::gate) mod rounds;
+pub(in crate::gate) mod secrets;
+pub(in crate::gate) mod shaper;
+pub(in crate::gate) mod task_state;

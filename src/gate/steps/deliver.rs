@@ -1,0 +1,215 @@
+//! Steps 14 to 16, 15 up to the store: sends a call, again only with proof that it did not run, and
+//! says what is proven when it ends.
+
+use crate::gate::call::Call;
+use crate::gate::case::Subject;
+use crate::gate::effects::Effects;
+use crate::gate::effects::taken::Taken;
+use crate::gate::effects::unavailable;
+use crate::gate::record::findings::DispatchFound;
+use crate::gate::record::timing::StageTimer;
+use crate::gate::steps::cleared::Cleared;
+use crate::gate::steps::dispatch::Terms;
+use crate::gate::steps::dispatch::asks_for_task;
+use crate::gate::steps::dispatch::exchange;
+use crate::gate::steps::dispatch::pack;
+use crate::gate::steps::dispatch::terms;
+use crate::gate::steps::dispatch::too_late;
+use crate::gate::steps::late;
+use crate::gate::steps::late::Late;
+use crate::gate::steps::late::LateExchange;
+use crate::gate::steps::proof;
+use crate::gate::steps::proof::Broken;
+use crate::gate::steps::proof::Named;
+use crate::gate::steps::proof::Proof;
+use crate::gate::steps::shaper::Shaper;
+use crate::guards::ToolRules;
+use crate::guards::secrets::Sealed;
+use crate::mcp::message::Message;
+use crate::model::refusal::Refusal;
+use crate::model::reply::Sent;
+use std::time::Duration;
+
+/// How long to wait before a call is sent again; doubled each time.
+const RESEND_DELAY: Duration = Duration::from_millis(100);
+
+/// A call that every guard has passed.
+pub(in crate::gate) struct Delivery<'p> {
+    pub(in crate::gate) subject: Subject<'p>,
+    pub(in crate::gate) cleared: Cleared<'p>,
+    pub(in crate::gate) sealed: Sealed,
+}
+
+/// What a sending tells of.
+pub(in crate::gate) struct Sending<'a> {
+    pub(in crate::gate) timer: &'a mut StageTimer,
+    pub(in crate::gate) found: &'a mut DispatchFound,
+    pub(in crate::gate) taken: &'a mut Taken,
+}
+
+impl Delivery<'_> {
+    fn shaper(&self) -> Shaper {
+        let Call { judged, origin, .. } = &*self.subject.call;
+        Shaper {
+            tool: self.subject.tool.clone(),
+            rules: self.subject.rules.clone(),
+            mode: origin.policy.mode,
+            wants_task: asks_for_task(&self.subject.call),
+            caller: origin.caller.clone(),
+            revision: judged.revision,
+            keeper: origin.links.servers().keeper().clone(),
+        }
+    }
+
+    async fn shaped(&self, ending: Result<Message, Refusal>) -> Result<Message, Refusal> {
+        match ending {
+            Ok(answer) => Ok(self.shaper().answer(answer).await),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Sends the call and waits for its answer, or for its deadline.
+pub(in crate::gate) async fn deliver(
+    effects: &Effects,
+    delivery: Delivery<'_>,
+    mut sending: Sending<'_>,
+) -> Result<Message, Refusal> {
+    let Subject { call, tool, rules } = &delivery.subject;
+    let (terms, began) = (terms(tool, rules), sending.timer.now());
+    let (mut attempt, mut proven) = (1, Proof::NotSent);
+    loop {
+        sending.found.attempts += 1;
+        if let Some(held) = &mut sending.taken.claim {
+            // The proof that nothing left ends here, for us and for the process that finds our
+            // journal.
+            effects
+                .store
+                .sent(held.claimed.action)
+                .map_err(unavailable)?;
+            held.proof = Proof::Unknown;
+        }
+        let (ended, late) = once(&delivery, terms).await;
+        sending.found.meaning = proof::meaning(&ended, &rules.output);
+        let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
+            let ending = sending.answered(rules.side_effect, ended);
+            return delivery.shaped(ending).await;
+        };
+        let not_executed = &*tool.server.settings.not_executed;
+        let named = Named {
+            rules,
+            rule,
+            not_executed,
+        };
+        let before = proven;
+        proven = proof::of(&ended, named).after(proven);
+        held.proof = proven;
+        let again = match held.proof {
+            Proof::NotSent | Proof::NotRun { again: true } => true,
+            // The server tells a second copy by its own key.
+            Proof::Unknown => {
+                let since = sending.timer.now().saturating_sub(began);
+                late.is_none() && since < delivery.cleared.window()
+            }
+            Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
+        };
+        // Nobody wants it sent any more.
+        let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
+        if again && !is_cancelled && attempt < rule.attempts() {
+            tokio::time::sleep(RESEND_DELAY * 2_u32.saturating_pow(attempt - 1)).await;
+            attempt += 1;
+            continue;
+        }
+        let era = call.origin.era;
+        let ended = late::readable(ended, era);
+        // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it
+        // is read.
+        held.late = late.map(|exchange| Late {
+            exchange,
+            before,
+            round: held.claimed.round,
+            era,
+            shaper: delivery.shaper(),
+        });
+        let ending = sending.finished(rules, ended);
+        return delivery.shaped(ending).await;
+    }
+}
+
+impl Sending<'_> {
+    /// What the agent is told of a claimed call.
+    fn finished(
+        &mut self,
+        rules: &ToolRules,
+        ended: Result<Message, Broken>,
+    ) -> Result<Message, Refusal> {
+        let structured = ended
+            .as_ref()
+            .ok()
+            .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
+        let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+        self.found.cost = cost;
+        let ending = self.answered(true, ended);
+        let proof = self.taken.claim.as_mut().map(|held| {
+            held.cost = cost;
+            held.proof
+        });
+        match (proof, &ending) {
+            (Some(Proof::Unknown), _) => Err(Refusal::OutcomeUnknown),
+            // A bare status, of which the contract or the operator says that nothing was done.
+            (Some(Proof::NotRun { .. }), Err(Refusal::OutcomeUnknown)) => {
+                Err(Refusal::UpstreamRefused)
+            }
+            _ => ending,
+        }
+    }
+
+    /// Notes the end of the exchange; a fault becomes the refusal that the agent reads.
+    fn answered(
+        &mut self,
+        side_effect: bool,
+        ended: Result<Message, Broken>,
+    ) -> Result<Message, Refusal> {
+        self.timer.answered();
+        ended.map_err(|broken| match broken {
+            Broken::Cancelled(_) => Refusal::Cancelled,
+            Broken::Fault(fault) => {
+                let refusal = match (fault.sent, side_effect) {
+                    (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
+                    (Sent::Maybe | Sent::Answered, true) => Refusal::OutcomeUnknown,
+                    (Sent::Maybe | Sent::Answered, false) => Refusal::UpstreamFailed,
+                };
+                self.found.fault = Some(fault);
+                refusal
+            }
+        })
+    }
+}
+
+/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes,
+/// if it has left itself; otherwise it is taken back: what is late is only listened to (SEMANTICS
+/// §4).
+async fn once(
+    delivery: &Delivery<'_>,
+    terms: Terms,
+) -> (Result<Message, Broken>, Option<LateExchange>) {
+    let Delivery {
+        subject,
+        cleared,
+        sealed,
+    } = delivery;
+    let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
+    let shaper = delivery.shaper();
+    if !terms.detached {
+        let ended = exchange(&subject.call, &shaper, parcel, terms).await;
+        return (ended, None);
+    }
+    let (departure, call) = (parcel.departure(), subject.call.clone());
+    let mut detached: LateExchange =
+        Box::pin(async move { exchange(&call, &shaper, parcel, terms).await });
+    match tokio::time::timeout(terms.deadline, &mut detached).await {
+        Ok(ended) => (ended, None),
+        Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
+        Err(_) => (Err(too_late(terms.deadline, false)), Some(detached)),
+    }
+}

@@ -1,0 +1,249 @@
+//! Step 14: sends a judged call upstream and carries back what arrives, up to its answer.
+
+use crate::failpoint;
+use crate::gate::call::ArgumentOrigin;
+use crate::gate::call::Call;
+use crate::gate::call::FENCE;
+use crate::gate::catalogue::tool::Tool;
+use crate::gate::steps::cleared::{Cleared, Stamp};
+use crate::gate::steps::hops;
+use crate::gate::steps::late::LATE_ANSWER_TIMEOUT;
+use crate::gate::steps::placing::Placed;
+use crate::gate::steps::proof::Broken;
+use crate::gate::steps::shaper::Shaper;
+use crate::guards::ToolRules;
+use crate::guards::secrets::Sealed;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::own::without_ours;
+use crate::mcp::revision::Era;
+use crate::model::reply::Fault;
+use crate::side::capabilities;
+use crate::upstream::departure::Departure;
+use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// How long a call may take, and whether it goes on when its agent leaves.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gate) struct Terms {
+    pub(in crate::gate) deadline: Duration,
+    pub(in crate::gate) detached: bool,
+}
+
+/// What goes upstream, built before anything is sent.
+pub(in crate::gate) struct Parcel {
+    message: Message,
+    headers: Vec<(String, String)>,
+    departure: Departure,
+}
+
+impl Parcel {
+    /// By which it can be taken back until it has left.
+    pub(in crate::gate) fn departure(&self) -> Departure {
+        self.departure.clone()
+    }
+}
+
+/// The call as it will travel.
+pub(in crate::gate) fn pack(
+    call: &Call,
+    tool: &Tool,
+    cleared: &Cleared<'_>,
+    sealed: &Sealed,
+) -> Parcel {
+    // Until eras are bridged, the agent's is the server's.
+    let stamp = match cleared {
+        Cleared::Claimed(stamp) => Some(stamp),
+        Cleared::Observed(_) | Cleared::Read(_) => None,
+    };
+    let key = stamp
+        .and_then(|stamp| stamp.key.as_ref())
+        .map(|(place, key)| (*place, key.as_str()));
+    let placed = Placed {
+        strip: call.judged.key_taken,
+        key,
+    };
+    let mut params = outbound(call, tool, &placed);
+    if let Some(Stamp { fence, .. }) = stamp {
+        let mut meta = params
+            .get("_meta")
+            .and_then(Text::object)
+            .unwrap_or_default();
+        meta.set(FENCE, fence.clone());
+        params.set("_meta", meta.text());
+    }
+    let mut headers = match call.origin.era {
+        Era::Modern => header_params(params.get("arguments"), tool),
+        Era::Legacy => Vec::new(),
+    };
+    headers.extend(placed.header());
+    headers.push(hops::header(call));
+    hops::mark(call, &mut params);
+    // Last, so that no value is anywhere but in the body that leaves.
+    if let Some(filled) = params
+        .get("arguments")
+        .map(|arguments| sealed.fill(arguments))
+    {
+        params.set("arguments", filled);
+    }
+    Parcel {
+        message: Message::request(0, "tools/call", Some(params.text())),
+        headers,
+        departure: Departure::default(),
+    }
+}
+
+/// Sends the call once, and ends with its answer. One that is `detached` is listened for long after
+/// its deadline, which is for the delivery that waits to keep.
+pub(in crate::gate) async fn exchange(
+    call: &Call,
+    shaper: &Shaper,
+    parcel: Parcel,
+    terms: Terms,
+) -> Result<Message, Broken> {
+    let (tool, origin) = (&shaper.tool, &call.origin);
+    let server = &tool.server.settings.name;
+    // What it offers when it comes back is not known yet.
+    if tool.server.up().is_none() {
+        return Err(Broken::Fault(Fault::unsent(format!(
+            "tool server `{server}` is down"
+        ))));
+    }
+    let context = ExchangeContext {
+        caller: &origin.caller,
+        outlet: &origin.outlet,
+        links: &origin.links,
+        waiting: &origin.waiting,
+        stop_when_gone: !terms.detached,
+        shaping: Some(shaper),
+        task_token: None,
+    };
+    let timeout = Some(if terms.detached {
+        terms.deadline + LATE_ANSWER_TIMEOUT
+    } else {
+        terms.deadline
+    });
+    let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
+    let departure = changes.then_some(parcel.departure);
+    let outbound = Outbound {
+        server,
+        message,
+        params,
+        timeout,
+        changes,
+    };
+    failpoint::reached("before-send");
+    match context.departs(outbound, departure).await {
+        Ok(ExchangeOutcome::Answer(answer)) => {
+            if let Some(result) = answer
+                .body
+                .as_ref()
+                .filter(|_| !answer.is_error && shaper.may_be_task())
+            {
+                origin.links.tasks.note(&origin.caller, result, || {
+                    shaper.of_task(call.message.body.as_ref())
+                });
+            }
+            Ok(answer)
+        }
+        Ok(ExchangeOutcome::Gone(sent)) => Err(Broken::Cancelled(sent)),
+        Err(fault) => {
+            if fault.is_outage() {
+                tool.server.suspect();
+            }
+            Err(Broken::Fault(fault))
+        }
+    }
+}
+
+/// Whether the agent said that the call may become a task (PROTOCOL §6.1).
+pub(in crate::gate) fn asks_for_task(call: &Call) -> bool {
+    let declared = [
+        "io.modelcontextprotocol/clientCapabilities",
+        "extensions",
+        "io.modelcontextprotocol/tasks",
+    ];
+    let asks = |(key, value): (Cow<'_, str>, Text)| match &*key {
+        "task" => true,
+        "_meta" => value.at(&declared).is_some(),
+        _ => false,
+    };
+    call.message
+        .body
+        .as_ref()
+        .and_then(Text::members)
+        .is_some_and(|mut members| members.any(asks))
+}
+
+/// The fault of a call whose deadline has passed; `taken_back`: nothing of it has left, nor will.
+pub(in crate::gate) fn too_late(deadline: Duration, taken_back: bool) -> Broken {
+    Broken::Fault(if taken_back {
+        Fault::unsent(format!("it could not be sent within {deadline:?}"))
+    } else {
+        Fault::after_sending(format!("no answer within {deadline:?}"))
+    })
+}
+
+/// How long the call may take: the contract's `timeout_ms`, else the server's.
+pub(in crate::gate) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
+    let deadline = rules
+        .budget
+        .timeout()
+        .unwrap_or(Duration::MAX)
+        .min(tool.server.settings.timeout);
+    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS
+    // §4).
+    Terms {
+        deadline,
+        detached: rules.side_effect && !rules.actions.is_empty(),
+    }
+}
+
+pub(in crate::gate) fn header_params(
+    arguments: Option<&Text>,
+    tool: &Tool,
+) -> Vec<(String, String)> {
+    let (Some(arguments), false) = (arguments, tool.definition.header_params.is_empty()) else {
+        return Vec::new();
+    };
+    let (arguments, params) = (arguments.value(), tool.definition.header_params.iter());
+    params
+        .filter_map(|param| Some((param.header.clone(), param.value(&arguments)?)))
+        .collect()
+}
+
+/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read
+/// it.
+fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
+    let sent = call
+        .message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let mut params = Object::new();
+    params.set("name", Text::string(&tool.definition.name));
+    for (key, value) in sent.iter() {
+        match key {
+            "arguments" | "_meta" | "task" | "inputResponses" | "requestState" => {
+                params.set(key, value.clone());
+            }
+            _ => {}
+        }
+    }
+    // Set again, in its place: what is not placed stays as it was written.
+    let read = (call.reading == ArgumentOrigin::Back).then(|| Text::of(&call.judged.arguments));
+    if let Some(arguments) = placed.arguments(read.as_ref().or(sent.get("arguments"))) {
+        params.set("arguments", arguments);
+    }
+    if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
+        let told = capabilities::meta(
+            &call.origin.policy,
+            (&call.origin.caller, &tool.server.settings.name),
+            &meta,
+        );
+        params.set("_meta", told.unwrap_or(meta));
+    }
+    params
+}

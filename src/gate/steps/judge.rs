@@ -1,0 +1,71 @@
+//! Steps 3 to 5 as guards judge them: nothing is sent, and no store is asked.
+
+use crate::gate::pipeline;
+use crate::gate::pipeline::Stage;
+use crate::guards::allowlist::Admitted;
+use crate::guards::evidence::{Checked, Permit, Ruled};
+use crate::guards::rewrite::ChangedArguments;
+use crate::model::caller::Caller;
+use crate::model::refusal::Refusal;
+use crate::schema::Schema;
+use serde_json::Value;
+
+/// Where each step's verdict goes.
+pub trait Notes {
+    /// Notes the verdict of a step, and gives it back.
+    fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal>;
+
+    /// Notes what the contract's own steps make of the arguments, before that is judged.
+    fn changed(&mut self, _before: &Value, _changed: &ChangedArguments) {}
+}
+
+/// What a caller sends, and the schema that it has to fit.
+#[derive(Debug, Clone, Copy)]
+pub struct Arguments<'a> {
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// The tool's input schema.
+    pub schema: &'a Schema,
+    /// The arguments.
+    pub values: &'a Value,
+}
+
+/// By the contract that counts for the arguments; step 2 has admitted the caller.
+pub(in crate::gate) fn ruled(
+    admitted: &Admitted<'_>,
+    arguments: Arguments<'_>,
+    notes: &mut impl Notes,
+) -> Result<Ruled, Refusal> {
+    pipeline::judged(&mut Judging { admitted, notes }, arguments)
+}
+
+struct Judging<'a, 'p, N> {
+    admitted: &'a Admitted<'p>,
+    notes: &'a mut N,
+}
+
+impl<'a, N: Notes> pipeline::Judge for Judging<'a, '_, N> {
+    type Visible = Arguments<'a>;
+    type Checked = (Arguments<'a>, Checked);
+    type Permitted = (Arguments<'a>, Permit);
+    type Ruled = Ruled;
+    type Refusal = Refusal;
+
+    fn arguments(&mut self, case: Arguments<'a>) -> Result<Self::Checked, Refusal> {
+        let rule = &self.admitted.rules().arguments;
+        let checked = rule.check(case.schema, case.values);
+        Ok((case, self.notes.note(Stage::Arguments, checked)?))
+    }
+
+    fn permission(&mut self, (case, checked): Self::Checked) -> Result<Self::Permitted, Refusal> {
+        let rule = &self.admitted.rules().permission;
+        let permit = rule.allow(case.caller, case.values, &checked);
+        Ok((case, self.notes.note(Stage::Permission, permit)?))
+    }
+
+    fn rules(&mut self, (case, permit): Self::Permitted) -> Result<Ruled, Refusal> {
+        let rule = &self.admitted.rules().rules;
+        let ruled = rule.apply(case.caller, case.values, &permit);
+        self.notes.note(Stage::Rules, ruled)
+    }
+}

@@ -1,0 +1,204 @@
+//! What comes after its call was given up: an answer, or the proof that it did not run, is the
+//! truth about the effect, and ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
+
+use crate::gate::steps::proof;
+use crate::gate::steps::proof::Broken;
+use crate::gate::steps::proof::Named;
+use crate::gate::steps::proof::Proof;
+use crate::gate::steps::shaper::Shaper;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::ids::ActionId;
+use crate::model::reply::Sent;
+use crate::store::claims::{Store, StoreError};
+use crate::store::state::claim::{ClaimPhase, Stored};
+use crate::store::state::command::{Settle, StoreCommand};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::Evidence;
+use crate::telemetry::tasks;
+use bytes::Bytes;
+use serde_json::json;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long after its deadline an answer is still listened for.
+pub(in crate::gate) const LATE_ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long between two tries to record it.
+const RECORD_RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// Said in place of an answer that came and cannot be read.
+const UNREADABLE: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no \
+                          JSON that everybody reads alike. Don't send the call again; look for what it has done.";
+
+/// A call on its way.
+pub(in crate::gate) type LateExchange =
+    Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
+
+/// A call whose deadline has passed and whose answer may still come.
+pub(in crate::gate) struct Late {
+    /// The rest of the exchange.
+    pub(in crate::gate) exchange: LateExchange,
+    /// What the attempts before it have proven.
+    pub(in crate::gate) before: Proof,
+    /// What its agent speaks.
+    pub(in crate::gate) era: Era,
+    /// Which round of input it brought.
+    pub(in crate::gate) round: u32,
+    /// What was called, and what its contract says of errors and results.
+    pub(in crate::gate) shaper: Shaper,
+}
+
+impl Late {
+    /// Listens on; the call's claim is unknown until then.
+    pub(in crate::gate) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
+        tasks::spawn("late answer", async move {
+            let Ok(ended) = tokio::time::timeout(LATE_ANSWER_TIMEOUT, self.exchange).await else {
+                return;
+            };
+            let Some(rule) = &self.shaper.rules.idempotency else {
+                return;
+            };
+            let (rules, not_executed) = (
+                &*self.shaper.rules,
+                &*self.shaper.tool.server.settings.not_executed,
+            );
+            let proof = proof::of(
+                &ended,
+                Named {
+                    rules,
+                    rule,
+                    not_executed,
+                },
+            )
+            .after(self.before);
+            let phase = match (proof, readable(ended, self.era)) {
+                (Proof::NotSent, _) => ClaimPhase::NotSent,
+                (Proof::NotRun { again: true }, _) => ClaimPhase::Failed {
+                    answer: None,
+                    again: true,
+                },
+                // What is no answer proves nothing else.
+                (Proof::Unknown, _) | (_, Err(_)) => return,
+                (
+                    Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false },
+                    Ok(answer),
+                ) => {
+                    let answer = self.shaper.answer(answer).await;
+                    let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
+                    match keep(&*store, answer.is_error, body).await {
+                        Ok(stored) => ended_with(proof, self.round, stored),
+                        Err(error) => return stays_unknown(action, &error),
+                    }
+                }
+            };
+            settle(&*store, key, action, phase).await;
+        });
+    }
+}
+
+/// What the agent reads in place of an answer that came and cannot be read. A result, as that was:
+/// a contract that names errors does not mean this one.
+pub(in crate::gate) fn readable(
+    ended: Result<Message, Broken>,
+    era: Era,
+) -> Result<Message, Broken> {
+    match ended {
+        Err(Broken::Fault(fault)) if fault.sent == Sent::Answered => {
+            tracing::warn!(%fault, "an answer is withheld");
+            let mut result =
+                json!({ "content": [{ "type": "text", "text": UNREADABLE }], "isError": true });
+            if era == Era::Modern {
+                result["resultType"] = json!("complete");
+            }
+            Ok(Message::response(None, Text::of(&result), false))
+        }
+        ended => ended,
+    }
+}
+
+/// What the claim becomes with an answer that is kept.
+pub(in crate::gate) fn ended_with(proof: Proof, round: u32, stored: Stored) -> ClaimPhase {
+    match proof {
+        Proof::Asked => ClaimPhase::AwaitingInput {
+            round: round + 1,
+            asked: stored,
+        },
+        Proof::NotRun { again } => ClaimPhase::Failed {
+            answer: Some(stored),
+            again,
+        },
+        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => {
+            ClaimPhase::Completed(stored)
+        }
+    }
+}
+
+/// Keeps an answer that came late, or for which there was no room; while there is none, for as long
+/// as [`LATE_ANSWER_TIMEOUT`].
+pub(in crate::gate) async fn keep(
+    store: &dyn Store,
+    is_error: bool,
+    body: Bytes,
+) -> Result<Stored, StoreError> {
+    let kept = tokio::time::timeout(LATE_ANSWER_TIMEOUT, async {
+        loop {
+            match store.keep(is_error, body.clone()).await {
+                Err(error) if error.ends_by_itself() => {
+                    tokio::time::sleep(RECORD_RETRY_DELAY).await
+                }
+                kept => return kept,
+            }
+        }
+    });
+    kept.await.unwrap_or_else(|_| {
+        Err(StoreError::Full(
+            "there was no room for too long".to_owned(),
+        ))
+    })
+}
+
+/// Ends an unknown outcome with what is known after all.
+pub(in crate::gate) async fn settle(
+    store: &dyn Store,
+    key: Digest,
+    action: ActionId,
+    phase: ClaimPhase,
+) {
+    tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
+    let settle = Settle {
+        key,
+        action,
+        phase,
+        evidence: Evidence::Late,
+        cost: None,
+        failed: false,
+        seen: None,
+    };
+    let settled = tokio::time::timeout(LATE_ANSWER_TIMEOUT, async {
+        loop {
+            match store.run(StoreCommand::Settle(settle.clone()), None).await {
+                Err(StoreError::Away(_)) => tokio::time::sleep(RECORD_RETRY_DELAY).await,
+                settled => return settled,
+            }
+        }
+    });
+    match settled.await.unwrap_or_else(|_| {
+        Err(StoreError::Away(
+            "the store was away for too long".to_owned(),
+        ))
+    }) {
+        // Without room it is queued.
+        Ok(Ok(_)) | Err(StoreError::Full(_)) => {}
+        // An operator or a probe has said meanwhile what became of it, and may have been wrong.
+        Ok(Err(_)) => {
+            tracing::error!(%action, "a late answer came to a call that was settled without it");
+        }
+        Err(error) => stays_unknown(action, &error),
+    }
+}
+
+fn stays_unknown(action: ActionId, error: &StoreError) {
+    tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
+}

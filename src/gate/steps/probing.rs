@@ -1,0 +1,196 @@
+//! Finds out what became of a call with an unknown outcome, by the read that its contract names,
+//! when the same call comes again: it brings the arguments, which nobody has kept (SEMANTICS §4).
+
+use crate::gate::Gate;
+use crate::gate::call::Call;
+use crate::gate::case::Subject;
+use crate::gate::catalogue::pinned;
+use crate::gate::catalogue::tool::Tool;
+use crate::gate::effects::Effects;
+use crate::gate::effects::unavailable;
+use crate::gate::steps::dispatch;
+use crate::guards::idempotency;
+use crate::guards::idempotency::{Keyed, Probe, ProbeVerdict};
+use crate::guards::secrets;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::own::without_ours;
+use crate::mcp::revision::Era;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::side::capabilities;
+use crate::store::state::claim::ClaimPhase;
+use crate::store::state::command::{Settle, StoreCommand};
+use crate::store::state::event::Evidence;
+use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the read may take.
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a replay says of a call that was found.
+const FOUND: &str = "The tool has carried this call out: a look at the tool server found it. Its own answer was lost.";
+
+/// Step 8, when it is unknown whether the call has run: by the read that its contract names, if
+/// it names one.
+pub(in crate::gate) async fn resolve(
+    gate: &Gate,
+    subject: &Subject<'_>,
+    keyed: &Keyed,
+    action: ActionId,
+) -> Result<(), Refusal> {
+    let Subject { call, rules, .. } = subject;
+    let probe = rules
+        .idempotency
+        .as_ref()
+        .and_then(idempotency::Rule::probe)
+        .ok_or(Refusal::OutcomeUnknown)?;
+    let tool = gate.tools.current().find(&probe.tool).cloned();
+    let tool = tool.filter(|tool| pinned::is_offered(&call.origin.policy, tool));
+    let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
+    let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
+    settle(
+        &gate.effects,
+        call,
+        &Probed {
+            probe,
+            tool: &tool,
+            keyed,
+            action,
+        },
+    )
+    .await
+}
+
+/// A call whose outcome is unknown, and the read that says what became of it.
+struct Probed<'a> {
+    probe: &'a Probe,
+    /// The read's tool.
+    tool: &'a Tool,
+    keyed: &'a Keyed,
+    action: ActionId,
+}
+
+/// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
+async fn settle(effects: &Effects, call: &Call, probed: &Probed<'_>) -> Result<(), Refusal> {
+    let Probed {
+        probe,
+        tool,
+        keyed,
+        action,
+    } = *probed;
+    let unknown = Refusal::OutcomeUnknown;
+    let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else {
+        return Err(unknown);
+    };
+    let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else {
+        return Err(unknown);
+    };
+    // A look for a reference finds nothing, which would prove nothing.
+    if secrets::Rule::is_in(&arguments) {
+        return Err(unknown);
+    }
+    let Some(result) = ask(call, tool, &Text::of(&arguments)).await else {
+        return Err(unknown);
+    };
+    let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
+    let phase = match probe.read(&result, since) {
+        ProbeVerdict::Found => {
+            let stored = effects
+                .store
+                .keep(false, found(call.origin.era).bytes())
+                .await;
+            ClaimPhase::Completed(stored.map_err(unavailable)?)
+        }
+        ProbeVerdict::Absent => ClaimPhase::NotSent,
+        ProbeVerdict::Unclear => return Err(unknown),
+    };
+    tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
+    let settle = Settle {
+        key,
+        action,
+        phase,
+        evidence: Evidence::Probe,
+        cost: None,
+        failed: false,
+        seen: None,
+    };
+    // A quicker operator, late answer or probe has settled it, too.
+    effects
+        .store
+        .run(StoreCommand::Settle(settle), None)
+        .await
+        .map(drop)
+        .map_err(unavailable)
+}
+
+/// The structured result of the read; none when there is none.
+async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
+    let mut params = Object::new();
+    params.set("name", Text::string(&tool.definition.name));
+    params.set("arguments", arguments.clone());
+    if let Some(meta) = call
+        .message
+        .body
+        .as_ref()
+        .and_then(|body| body.get("_meta"))
+    {
+        let meta = without_ours(&meta);
+        let told = capabilities::meta(
+            &call.origin.policy,
+            (&call.origin.caller, &tool.server.settings.name),
+            &meta,
+        );
+        params.set("_meta", told.unwrap_or(meta));
+    }
+    let headers = match call.origin.era {
+        Era::Modern => dispatch::header_params(Some(arguments), tool),
+        Era::Legacy => Vec::new(),
+    };
+    let message = Message::request(0, "tools/call", Some(params.text()));
+    // The agent did not ask, so it hears nothing of it.
+    let (outlet, _inlet) = mpsc::channel(INBOX_MESSAGES_MAX);
+    let (links, waiting) = (&call.origin.links, &call.origin.waiting);
+    let caller = &call.origin.caller;
+    let passage = ExchangeContext {
+        caller,
+        outlet: &outlet,
+        links,
+        waiting,
+        stop_when_gone: true,
+        shaping: None,
+        task_token: None,
+    };
+    let (server, timeout) = (
+        &tool.server.settings.name,
+        Some(LONGEST.min(tool.server.settings.timeout)),
+    );
+    match passage
+        .exchange(Outbound {
+            server,
+            message,
+            params: headers,
+            timeout,
+            changes: false,
+        })
+        .await
+    {
+        Ok(ExchangeOutcome::Answer(answer)) if !answer.is_error => {
+            let result = answer
+                .body
+                .filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
+            Some(result.get("structuredContent")?.value())
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn found(era: Era) -> Text {
+    let mut result = json!({ "content": [{ "type": "text", "text": FOUND }], "isError": false });
+    if era == Era::Modern {
+        result["resultType"] = json!("complete");
+    }
+    Text::of(&result)
+}

@@ -1,0 +1,150 @@
+//! What the contract of a call makes of everything that its tool says of it: on the way, in its
+//! answer, and later, when the answer was the handle of a task.
+
+use crate::gate::catalogue::tool::Tool;
+use crate::guards::{Mode, ToolRules};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::Revision;
+use crate::model::caller::Caller;
+use crate::model::ids::AgentId;
+use crate::model::tally::UNASKED_TASKS;
+use crate::upstream::keeper::{ServerMessagePolicy, asks_too_much, withheld};
+use crate::upstream::owners::{OwnedTask, Shaping, is_task, shaped};
+use serde_json::json;
+use std::sync::Arc;
+
+/// What a model reads of a task that its agent did not ask for.
+const UNASKED: &str = "The tool server answered with a task that this call did not ask for, so there is no result. The tool has been \
+                       called and may still be at work: find out what it has done before you do it again.";
+
+/// A called tool, and the rules that it was called under: they count for whatever it still says.
+#[derive(Clone)]
+pub(in crate::gate) struct Shaper {
+    pub(in crate::gate) tool: Arc<Tool>,
+    pub(in crate::gate) rules: Arc<ToolRules>,
+    pub(in crate::gate) mode: Mode,
+    /// Whether the agent said that the call may become a task.
+    pub(in crate::gate) wants_task: bool,
+    /// Who called, and in which revision.
+    pub(in crate::gate) caller: Arc<Caller>,
+    pub(in crate::gate) revision: &'static str,
+    pub(in crate::gate) keeper: Arc<dyn ServerMessagePolicy>,
+}
+
+impl Shaper {
+    /// What is noted of a task that a call with these parameters became.
+    pub(in crate::gate) fn of_task(&self, params: Option<&Text>) -> OwnedTask {
+        let (server, tool) = (
+            self.tool.server.settings.name.clone(),
+            self.tool.name.clone(),
+        );
+        let token = params.and_then(|params| params.at(&["_meta", "progressToken"]));
+        OwnedTask {
+            server,
+            tool,
+            token,
+            shaping: Arc::new(self.clone()),
+        }
+    }
+
+    /// The answer of the call as the agent may read it.
+    pub(in crate::gate) async fn answer(&self, answer: Message) -> Message {
+        if let Some(words) = self.too_much(&answer) {
+            return withheld(&answer, words);
+        }
+        shaped(self, |shaping, answer| shaping.result(answer), answer).await
+    }
+
+    /// Whether a task that the answer names is its agent's: in enforce mode one that nobody asked
+    /// for is nobody's (SECURITY §3C C5).
+    pub(in crate::gate) fn may_be_task(&self) -> bool {
+        self.wants_task || self.mode == Mode::Observe
+    }
+
+    fn is_unasked(&self, answer: &Message) -> bool {
+        !self.may_be_task() && !answer.is_error && answer.body.as_ref().is_some_and(is_task)
+    }
+
+    /// What the agent reads in place of an answer that asks it for what the server may not: since
+    /// 2026-07-28 by results, and in any revision by errors.
+    fn too_much(&self, said: &Message) -> Option<&'static str> {
+        if !said.is_error && self.revision != Revision::NEWEST_MODERN.as_str() {
+            return None;
+        }
+        let server = &self.tool.server.settings.name;
+        asks_too_much(&*self.keeper, (&self.caller, server, self.revision), said)
+    }
+}
+
+impl Shaping for Shaper {
+    fn agent(&self) -> &AgentId {
+        &self.caller.agent
+    }
+
+    fn result(&self, answer: Message) -> Message {
+        if self.is_unasked(&answer) {
+            UNASKED_TASKS.add(1);
+            tracing::warn!(tool = %self.tool.name, "a tool server answered with a task that the call did not ask for");
+            return unasked(&answer, self.revision == Revision::NEWEST_MODERN.as_str());
+        }
+        self.tool.shaped((&self.rules, self.mode), answer)
+    }
+
+    fn standing(&self, said: Message) -> Message {
+        with_brief_end(
+            self.rules
+                .results
+                .shape_task(said, self.mode, self.tool.output()),
+        )
+    }
+
+    fn remark(&self, said: Message) -> Option<Message> {
+        self.rules.results.remark(said)
+    }
+
+    fn too_costly(&self, said: Message) -> Message {
+        tracing::warn!(tool = %self.tool.name, "what the tool said is withheld: checking and redacting it takes too much");
+        self.rules.results.too_costly(said)
+    }
+
+    fn is_held(&self) -> bool {
+        self.rules.approval.is_some()
+    }
+
+    fn owned(&self) -> Arc<dyn Shaping> {
+        Arc::new(self.clone())
+    }
+}
+
+/// What says how a task stands, with the error that it ended with as an agent has to read one
+/// (SECURITY §8).
+fn with_brief_end(said: Message) -> Message {
+    let body = said.body.as_ref().filter(|_| !said.is_error);
+    let Some((body, error)) = body.and_then(|body| Some((body, body.get("error")?))) else {
+        return said;
+    };
+    let brief = Message::response(None, error.clone(), true)
+        .brief()
+        .body
+        .filter(|brief| *brief != error);
+    let Some((mut members, brief)) = body.object().zip(brief) else {
+        return said;
+    };
+    members.set("error", brief);
+    Message {
+        body: Some(members.text()),
+        ..said
+    }
+}
+
+fn unasked(answer: &Message, is_modern: bool) -> Message {
+    let mut result = json!({ "content": [{ "type": "text", "text": UNASKED }], "isError": true });
+    if is_modern {
+        result["resultType"] = json!("complete");
+    }
+    Message {
+        body: Some(Text::of(&result)),
+        ..answer.clone()
+    }
+}
