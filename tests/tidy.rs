@@ -305,13 +305,10 @@ fn evidence_is_minted_by_its_guard_only() {
         });
         report(&format!("{name} is minted by {guard} only"), minted);
     }
-    let observed = places("::observed\\(policy", |source| {
-        source.module == ["gate", "call"]
+    let observed = places(r"\b(Ruled|NotRepeated|Sealed)::observed\(", |source| {
+        source.module == ["gate", "observing"]
     });
-    report(
-        "evidence without proof is for observe mode, in the pipeline only",
-        observed,
-    );
+    report("evidence without proof is for observe mode only", observed);
 }
 
 #[test]
@@ -392,7 +389,7 @@ fn arguments_are_read_and_checked_in_one_place() {
         (
             "its arguments are checked",
             r"\.arguments\s*\.check\(",
-            &["src/gate/judge.rs"],
+            &["src/gate/steps/judge.rs"],
         ),
         // Arguments; results; and, when a policy is loaded, what its contracts set.
         (

@@ -52,8 +52,8 @@ impl<'a, N: Notes> pipeline::Judge for Judging<'a, '_, N> {
     type Refusal = Refusal;
 
     fn arguments(&mut self, case: Arguments<'a>) -> Result<Self::Checked, Refusal> {
-        let rule = &self.admitted.rules().arguments;
-        let checked = rule.check(case.schema, case.values);
+        let rules = self.admitted.rules();
+        let checked = rules.arguments.check(case.schema, case.values);
         Ok((case, self.notes.note(Stage::Arguments, checked)?))
     }
 
