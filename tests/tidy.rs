@@ -371,8 +371,8 @@ fn comments_have_subjects() {
     report("a comment names its subject", broken);
 }
 
-/// 002-13: whatever door a call comes in by, it becomes one in one place, its arguments are checked
-/// in one, and only that check asks a schema whether it accepts them.
+/// 002-13, 003-36: whatever door a call comes in by, it becomes one in one place, its arguments are
+/// checked in one, and only that check asks a schema whether it accepts them.
 #[test]
 fn arguments_are_read_and_checked_in_one_place() {
     for (what, pattern, expected) in [

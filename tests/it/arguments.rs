@@ -211,8 +211,8 @@ async fn nothing_is_chosen_or_filled_in() {
     }
 }
 
-/// 003-48: a contract limits the calls to what is the caller's own, what is its tenant's, and what
-/// it names.
+/// 003-15, 003-48: a contract limits the calls to what is the caller's own, what is its tenant's,
+/// and what it names.
 #[tokio::test]
 async fn who_may_call_for_whom_and_on_what() {
     let policy = r#"
@@ -291,8 +291,8 @@ contracts:
     }
 }
 
-/// 003-49: what has to be there, formats, lengths and lists of values are the contract's, though
-/// its server takes everything.
+/// 003-14, 003-49: what has to be there, formats, lengths and lists of values are the contract's,
+/// though its server takes everything.
 #[tokio::test]
 async fn what_a_contract_asks_of_arguments() {
     let policy = r#"

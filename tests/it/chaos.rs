@@ -55,8 +55,8 @@ fn errand(call: u64, session: u32, mut dice: Dice) -> Errand {
     }
 }
 
-/// `TOOLGATE_CHAOS_CALLS` and `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same
-/// chance again.
+/// 003-P4c, 003-P4e, 004-01, 004-07, 004-46, 004-60: `TOOLGATE_CHAOS_CALLS` and
+/// `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same chance again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(
     clippy::print_stderr,

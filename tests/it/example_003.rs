@@ -315,8 +315,8 @@ fn verdict(answer: &Value) -> (Option<String>, bool, Value) {
     )
 }
 
-/// 003-21 … 003-32, 003-39: each case has its code on both wires, and what is refused does not
-/// reach the tool.
+/// 003-13, 003-14, 003-118, 003-21 … 003-32, 003-39: each case has its code on both wires, and what
+/// is refused does not reach the tool.
 #[tokio::test]
 async fn the_example_gives_its_codes_on_both_wires() {
     let (puppet, gate) = stage().await;
@@ -428,9 +428,9 @@ async fn refusals_say_what_to_do_and_never_the_value() {
     insta::assert_snapshot!(read);
 }
 
-/// 003-27, 003-29, 003-33, 003-40, 003-61: with its budget used, 1 of 1, the example refuses the
-/// next call with that code; every earlier step's code goes before it, and of two budgets the
-/// tool's own before the task's.
+/// 003-27, 003-29, 003-33, 003-40, 003-51, 003-61: with its budget used, 1 of 1, the example
+/// refuses the next call with that code; every earlier step's code goes before it, and of two
+/// budgets the tool's own before the task's.
 #[tokio::test]
 async fn the_used_budget_has_its_place_among_the_codes() {
     let (puppet, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
@@ -605,8 +605,8 @@ const FIND: &str = "  billing__find_invoice: { purpose: Finds one., actions: [re
 /// and more only by what a noisy machine needs to notice; the server's own deadline is a minute.
 const GIVEN_UP: Range<f64> = 3000.0..15_000.0;
 
-/// 003-62: after the example's 3000 ms nobody waits for a slow tool server any more. A read is
-/// cancelled: its connection is closed, or on the legacy wire the server is told. A call that
+/// 003-51, 003-62: after the example's 3000 ms nobody waits for a slow tool server any more. A read
+/// is cancelled: its connection is closed, or on the legacy wire the server is told. A call that
 /// changes something has an unknown outcome; as SEMANTICS §4 has it, it is not cancelled but
 /// listened for, and its late answer ends that.
 #[tokio::test]

@@ -79,6 +79,7 @@ async fn readiness(gate: &Gate, status: u16) {
     .await;
 }
 
+/// 003-02: without room for their intents calls with side effects are refused, and reads go on.
 #[tokio::test]
 async fn g4_nothing_that_changes_something_runs_without_a_record() {
     let oracle = oracle().await;

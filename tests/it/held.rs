@@ -172,9 +172,9 @@ fn held(answer: &Value) -> String {
     decision["approval_id"].as_str().unwrap().to_owned()
 }
 
-/// 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of it, an
-/// irreversible effect each time anew; what opts out is not asked for. SEMANTICS §7: the call runs
-/// once, when the agent sends it again; the answer is replayed.
+/// 001-46, 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of
+/// it, an irreversible effect each time anew; what opts out is not asked for. SEMANTICS §7: the
+/// call runs once, when the agent sends it again; the answer is replayed.
 #[tokio::test]
 async fn a_call_runs_once_when_a_person_allows_it() {
     let stage = Stage::with(
@@ -283,8 +283,8 @@ async fn who_cannot_be_asked_refuses_at_once() {
     );
 }
 
-/// SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the tool's, and
-/// denied, the reason's.
+/// 001-42, SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the
+/// tool's, and denied, the reason's.
 #[tokio::test]
 async fn a_call_waits_for_its_decision() {
     let stage = Arc::new(Stage::new().await);
@@ -348,7 +348,7 @@ async fn a_call_waits_for_its_decision() {
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// SEMANTICS §7: no decision in time means no.
+/// 001-43, 001-A2, SEMANTICS §7: no decision in time means no.
 #[tokio::test]
 async fn a_time_that_is_over_means_no() {
     let stage = Stage::with(&policy(", approve_by: 1s"), "enforce").await;
@@ -600,8 +600,8 @@ async fn only_who_has_the_role_decides_and_never_the_agent() {
     assert_eq!(status, 1, "{words}");
 }
 
-/// SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing runs for
-/// nobody.
+/// 001-59, SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing
+/// runs for nobody.
 #[tokio::test]
 async fn who_hangs_up_can_come_again() {
     let stage = Stage::new().await;
@@ -625,7 +625,7 @@ async fn who_hangs_up_can_come_again() {
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// 001-17, SECURITY §8: nothing is held where nothing is enforced; the record says what would be.
+/// SECURITY §8: nothing is held where nothing is enforced; the record says what would be.
 #[tokio::test]
 async fn observing_asks_nobody() {
     let stage = Stage::with(&policy(""), "observe").await;

@@ -93,6 +93,7 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
 macro_rules! points {
     ($($name:ident: $point:literal),* $(,)?) => {
         $(
+            /// 004-14, 004-44: nothing runs twice, and nothing acknowledged is lost.
             #[tokio::test]
             async fn $name() {
                 killed_at($point, Carrier::Http).await;

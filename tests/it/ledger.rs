@@ -174,8 +174,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// 003-65 … 003-72, 003-80 … 003-84: one entry per call, on both wires, with who, what, under which
-/// policy, and what became of it.
+/// 003-37, 003-P3b, 003-65 … 003-72, 003-80 … 003-84: one entry per call, on both wires, with who,
+/// what, under which policy, and what became of it.
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn every_judged_call_leaves_one_entry() {
@@ -443,8 +443,8 @@ async fn the_ledger_is_read_while_toolgate_runs_and_after() {
     assert_eq!(code, 1, "{said}");
 }
 
-/// 004-51, 003-104: a recorded call is judged again under the policy as it is now; nothing is
-/// executed.
+/// 003-104, 003-P3a, 003-P3c, 004-51: a recorded call is judged again under the policy as it is
+/// now; nothing is executed.
 #[tokio::test]
 async fn a_recorded_call_is_judged_again() {
     let (puppet, gate) = stage().await;

@@ -53,9 +53,9 @@ fn next_step(answer: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// 003-115, SEMANTICS §6: an agent that goes in circles with calls that nothing else is against is
-/// stopped after so many, without any budget: it reads that this is final, and to do something else
-/// or to report; soon nothing more is sent.
+/// 003-115, 003-119, 003-P2a, SEMANTICS §6: an agent that goes in circles with calls that nothing
+/// else is against is stopped after so many, without any budget: it reads that this is final, and
+/// to do something else or to report; soon nothing more is sent.
 #[tokio::test]
 async fn a_task_that_goes_in_circles_is_stopped() {
     let (puppet, gate) = stage().await;
@@ -103,9 +103,9 @@ async fn a_task_that_goes_in_circles_is_stopped() {
     );
 }
 
-/// 003-107, SEMANTICS §6: an agent that does not listen, simulated, stops after as many refusals as
-/// the policy says, whatever they are for and whichever way it goes wrong; nothing was sent. Doing
-/// something right is still possible, and ends it.
+/// 003-107, 003-P2b, SEMANTICS §6: an agent that does not listen, simulated, stops after as many
+/// refusals as the policy says, whatever they are for and whichever way it goes wrong; nothing was
+/// sent. Doing something right is still possible, and ends it.
 #[tokio::test]
 async fn an_agent_that_does_not_listen_is_stopped() {
     let (puppet, gate) = stage().await;

@@ -132,9 +132,9 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// 003-105, 003-27, 003-40: 32 tasks try 40 calls each, all at once. In each exactly as many run as
-/// its budget allows, the tool server's own count says so, all others are refused with that
-/// budget's code, and metrics and ledger say the same.
+/// 003-27, 003-40, 003-105, 003-119: 32 tasks try 40 calls each, all at once. In each exactly as
+/// many run as its budget allows, the tool server's own count says so, all others are refused with
+/// that budget's code, and metrics and ledger say the same.
 #[tokio::test]
 async fn no_task_runs_more_than_its_budget_allows() {
     let (server, gate) = stage().await;

@@ -528,8 +528,8 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
     }
 }
 
-/// SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a side
-/// effect is finished and recorded.
+/// 001-59, SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a
+/// side effect is finished and recorded.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     let (puppet, gate) = stage_in(false).await;

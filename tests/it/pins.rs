@@ -625,8 +625,8 @@ async fn packs_know_of_tools_that_nobody_approved() {
     }
 }
 
-/// DESIGN §2 `mode`, 003-109: observe mode withholds nothing, and records what enforce mode would
-/// have refused.
+/// DESIGN §2 `mode`: observe mode withholds nothing, and records what enforce mode would have
+/// refused.
 #[tokio::test]
 async fn observe_mode_records_that_a_drifted_tool_would_be_refused() {
     let puppet = Puppet::with(vec![tool("a")]).await;

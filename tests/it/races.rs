@@ -206,7 +206,8 @@ fn answered(answer: &Answer) -> String {
     result.unwrap_or_else(|| panic!("{text}")).0.to_owned()
 }
 
-/// 004-12, 004-17, 004-25: the calls of one session run one after another, each with a newer token.
+/// 004-12, 004-17, 004-20, 004-25, 004-56: the calls of one session run one after another, each
+/// with a newer token.
 #[tokio::test]
 async fn parallel_calls_of_a_session_run_one_after_another() {
     let (server, gate) = stage(Behaviour::Held, None).await;
@@ -329,7 +330,7 @@ async fn reads_wait_for_nobody() {
     }
 }
 
-/// 004-17, 004-26: a token that an agent gives is checked and never raises ours.
+/// 004-17, 004-26, 004-56: a token that an agent gives is checked and never raises ours.
 #[tokio::test]
 async fn a_stale_token_is_refused_and_a_forged_one_ignored() {
     let (server, gate) = stage(Behaviour::Answers, None).await;

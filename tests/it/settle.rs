@@ -189,7 +189,7 @@ async fn stage(script: Script, tools: &[String], members: &str) -> (ToolServer, 
     )
 }
 
-/// Each event of the table, on both wires.
+/// 004-13, 004-18, 004-30, 004-37: each event of the table, on both wires.
 #[tokio::test]
 async fn each_event_settles_as_promised() {
     let names: Vec<String> = (0..rows().len()).map(|row| format!("row_{row}")).collect();

@@ -224,8 +224,8 @@ fn life() -> Vec<Step> {
     ]
 }
 
-/// 003-10, 003-73 … 003-76, 003-78, 003-79, 003-81 … 003-85: every state with its ways in and out,
-/// on both wires.
+/// 003-04, 003-10, 003-73 … 003-79, 003-81 … 003-85, 003-P3b: every state with its ways in and out,
+/// also those that fail, on both wires.
 #[tokio::test]
 async fn a_task_is_held_to_what_its_agent_reports() {
     let (puppet, gate) = stage(false).await;

@@ -69,6 +69,7 @@ fn field(number: u8, hex: &str) -> Vec<u8> {
         .collect()
 }
 
+/// 003-80, 004-06: one trace id leads from the agent by way of the ledger to the tool server.
 #[tokio::test]
 async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server_know_it() {
     let (collector, url) = Collector::start().await;
@@ -165,8 +166,8 @@ async fn a_refused_call_says_so_on_its_span() {
     assert_eq!(puppet.executions(), 0);
 }
 
-/// 003-108, 003-109, 003-110, 003-111: what tasks have used is scraped under the documents' names:
-/// steps and cost after each call, as the contract says it or the result reports it; calls;
+/// 003-108, 003-109, 003-110, 003-111, 004-49: what tasks have used is scraped under the documents'
+/// names: steps and cost after each call, as the contract says it or the result reports it; calls;
 /// milliseconds. A refused call uses nothing.
 #[tokio::test]
 async fn what_tasks_use_is_scraped_under_the_documents_names() {

@@ -125,7 +125,8 @@ impl ApprovalsFixture {
     }
 }
 
-/// 003-46, 003-47: operators see all of a held call, decide once, and are told what came of it.
+/// 001-A3, 003-46, 003-47: operators see all of a held call, decide once, and are told what came of
+/// it.
 #[tokio::test]
 async fn operators_decide_on_held_calls() {
     let desk = ApprovalsFixture::new();
@@ -188,8 +189,8 @@ async fn operators_decide_on_held_calls() {
     );
 }
 
-/// SECURITY §3E E11: who decides is who the token names. Every refusal says what is wrong, and
-/// changes nothing.
+/// 001-54, 001-A3, SECURITY §3E E11: who decides is who the token names. Every refusal says what is
+/// wrong, and changes nothing.
 #[tokio::test]
 async fn who_may_not_decide_changes_nothing() {
     let desk = ApprovalsFixture::new();
@@ -300,7 +301,7 @@ async fn a_list_has_a_bound() {
     assert!(listed.to_string().len() < LISTED_BYTES_MAX + 1000);
 }
 
-/// Too late is as if there were no such thing.
+/// 001-53: too late is as if there were no such thing.
 #[tokio::test]
 async fn nobody_decides_too_late() {
     let desk = ApprovalsFixture::new();

@@ -91,7 +91,7 @@ fn listed(data: &Path, words: &[&str]) -> Vec<u64> {
         .collect()
 }
 
-// 003-65 … 003-72, 003-83: found by agent, tool, code, outcome and time.
+/// 003-P1d, 003-65 … 003-72, 003-83: found by agent, tool, code, outcome and time.
 #[tokio::test]
 async fn list_gives_the_calls_that_fit() {
     let data = three().await;

@@ -245,7 +245,8 @@ fn wrong() -> String {
     .concat()
 }
 
-/// 003-35: a pack that is wrong on purpose gets each of the three verdicts, and exit code 1.
+/// 003-06, 003-35: a pack that is wrong on purpose gets each of the three verdicts, and exit code
+/// 1.
 #[test]
 fn a_wrong_pack_gets_each_verdict() {
     let directory = stage(&wrong());

@@ -22,9 +22,9 @@ fn compiled(
     (rule, errors.map(|problem| problem.path.join(".")).collect())
 }
 
-/// 003-47, 003-97: what deletes, pays or grants is asked for unless its contract says otherwise;
-/// 003-98: what is irreversible is asked for each time, and no contract can say otherwise. At least
-/// one person decides.
+/// 001-37, 001-39, 003-47, 003-97: what deletes, pays or grants is asked for unless its contract
+/// says otherwise; 003-98: what is irreversible is asked for each time, and no contract can say
+/// otherwise. At least one person decides.
 #[test]
 fn what_is_dear_is_asked_for() {
     let never = Some(r#"{ "ask": "never" }"#);

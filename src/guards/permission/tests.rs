@@ -33,7 +33,7 @@ fn judged(rule: &Rule, caller: &Caller, arguments: &Value) -> Result<(), String>
         .map_err(|refusal| refusal.code().to_owned())
 }
 
-/// 003-22, 003-23, 003-32: role, then tenant, then resource.
+/// 003-15, 003-22, 003-23, 003-32: role, then tenant, then resource.
 #[test]
 fn role_then_tenant_then_resource() {
     let (rule, problems) = compile(

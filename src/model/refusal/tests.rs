@@ -109,8 +109,8 @@ fn all() -> Vec<Refusal> {
     ]
 }
 
-/// Issue 4 "snapshots of every refusal": code, place, dimension, retry and words of each; no code
-/// is missing.
+/// 004-32, issue 4 "snapshots of every refusal": code, place, dimension, retry and words of each;
+/// no code is missing.
 #[test]
 fn every_refusal_says_what_is_wrong_whether_it_ran_and_what_to_do() {
     let mut text = String::new();

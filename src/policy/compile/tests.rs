@@ -242,7 +242,8 @@ fn problems_of(section: &str, rest: &str) -> String {
     compile_files(&[("a.yaml", &text)], Mode::Enforce).1
 }
 
-/// 004-53, 004-58: whatever changes something is told apart, whether its contract says how or not.
+/// 004-10, 004-53, 004-58: whatever changes something is told apart, whether its contract says how
+/// or not.
 #[test]
 fn side_effects_have_keys_without_being_told() {
     for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {

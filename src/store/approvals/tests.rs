@@ -24,8 +24,8 @@ async fn states(store: &dyn Store, ids: &[ActionId]) -> Vec<String> {
     states
 }
 
-/// What is shown is what was asked, whole (003-46, 003-47), in the order in which it was asked;
-/// what is over is not listed, and can still be looked at.
+/// 001-44: what is shown is what was asked, whole (003-46, 003-47), in the order in which it was
+/// asked; what is over is not listed, and can still be looked at.
 #[tokio::test]
 async fn operators_see_all_of_what_will_run() {
     let hands = TestClock::new();

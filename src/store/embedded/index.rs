@@ -663,8 +663,8 @@ mod tests {
     use crate::store::state::tests::{START_MS, ask, intent, result, settle, word};
     use crate::store::state::{StoreView, apply, decide};
 
-    /// A held call that is over is kept for as long as it may be looked at, whatever became of it
-    /// meanwhile, and then forgotten.
+    /// 001-57, 001-P4: a held call that is over is kept for as long as it may be looked at,
+    /// whatever became of it meanwhile, and then forgotten.
     #[test]
     fn held_calls_are_forgotten_in_their_time() {
         let temp = tempfile::tempdir().unwrap();

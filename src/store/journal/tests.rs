@@ -79,8 +79,8 @@ pub(super) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-// 003-65 … 003-72, 003-80 … 003-85: what was recorded is what is read, in order, across batches,
-// segments and restarts.
+/// 003-65 … 003-72, 003-80 … 003-85: what was recorded is what is read, in order, across batches,
+/// segments and restarts.
 #[tokio::test]
 async fn records_come_back_as_they_were_recorded() {
     let temp = tempfile::tempdir().unwrap();

@@ -224,9 +224,7 @@ async fn began(key: &str, store: &dyn Store) -> bool {
         .is_ok()
 }
 
-/// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever
-/// became of the first by then, and however often the store was opened in between; with a new key
-/// it is a new one (004-08).
+/// Sent again 31, 60 and 89 s after calls that ended each in its way.
 async fn is_the_same_within_the_retry_horizon(stand: &TestStore, hands: &TestClock) {
     let mut store = stand.open();
     complete(&*store, "done", (HOUR_MS, 0)).await;
@@ -261,6 +259,9 @@ async fn is_the_same_within_the_retry_horizon(stand: &TestStore, hands: &TestClo
     }
 }
 
+/// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever
+/// became of the first by then, and however often the store was opened in between; with a new key
+/// it is a new one (004-08).
 #[tokio::test]
 async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     let hands = TestClock::new();
@@ -363,6 +364,7 @@ async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns
     }
 }
 
+/// 001-57: a decision outlives the deadline that it was made before, whatever the clock does.
 #[tokio::test]
 async fn held_calls_live_by_steady_time() {
     for turns in CLOCK_TURNS {

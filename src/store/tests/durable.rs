@@ -22,6 +22,7 @@ fn slow() -> JournalOptions {
     }
 }
 
+/// 003-18: nobody hears of what a power cut could take back.
 #[tokio::test]
 async fn what_was_begun_ended_held_decided_or_fenced_is_on_disk_when_its_caller_hears_of_it() {
     let temp = tempfile::tempdir().unwrap();

@@ -125,8 +125,8 @@ async fn what_was_allowed_runs_once(stand: &TestStore) {
     assert_eq!(store.holds(10).await.unwrap(), []);
 }
 
-/// SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed; what is
-/// decided makes room.
+/// 001-P4, SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed;
+/// what is decided makes room.
 async fn so_many_wait_and_no_more(stand: &TestStore) {
     let store = stand.open();
     let asks = (0..120).map(|n| {
@@ -237,7 +237,7 @@ async fn the_first_decision_stands(stand: &TestStore) {
     }
 }
 
-/// No call waits for what is decided, and one that waits hears of it.
+/// 001-44: no call waits for what is decided, and one that waits hears of it.
 async fn who_waits_for_operators_is_woken(stand: &TestStore) {
     let store = stand.open();
     store.decided(named("nothing")).await;
@@ -264,8 +264,9 @@ async fn phases(store: &dyn Store) -> Vec<String> {
     phases
 }
 
-/// SEMANTICS §7, restart: what waits still waits, what was decided is decided, what was used is
-/// used; also after a crash right after each of them, and however often it is opened.
+/// 001-41, 001-48, 001-P1, SEMANTICS §7, restart: what waits still waits, what was decided is
+/// decided, what was used is used; also after a crash right after each of them, and however often
+/// it is opened.
 async fn what_was_decided_is_there_again(stand: &TestStore) {
     let mut store = stand.open();
     let used = HoldRequest {

@@ -96,8 +96,8 @@ async fn stories() -> tempfile::TempDir {
     temp
 }
 
-// 003-94, 004-14: who, on what, did what, with what result, under which policy; how it came to be
-// known, by whom; also of a call whose process died.
+/// 003-94, 004-14: who, on what, did what, with what result, under which policy; how it came to be
+/// known, by whom; also of a call whose process died.
 #[tokio::test]
 async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
     let data = stories().await;

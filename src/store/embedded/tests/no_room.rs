@@ -101,8 +101,8 @@ fn looks_at(key: &str) -> StoreKeys {
     }
 }
 
-/// Its caller is refused, so nothing is sent; its key is free, and its part of the budget is given
-/// back.
+/// 003-02: its caller is refused, so nothing is sent; its key is free, and its part of the budget
+/// is given back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_without_room_is_taken_back() {
     let disk = BoundedStore::new(1000);

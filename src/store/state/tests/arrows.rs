@@ -36,6 +36,7 @@ fn words() -> Vec<(&'static str, Evidence)> {
     ]
 }
 
+/// 004-13: from one phase to the next only on its evidence.
 #[test]
 fn every_arrow_has_its_evidence_and_no_other_is_taken() {
     let call = intent("key", 1);

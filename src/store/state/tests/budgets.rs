@@ -58,6 +58,8 @@ fn used() -> StoreView {
     view
 }
 
+/// 003-16, 003-27, 003-40, 003-86, 003-87, 003-89, 003-92: calls, cost and time, and whatever else
+/// has a limit.
 #[test]
 fn one_more_passes_up_to_each_limit_and_none_beyond() {
     let none = BudgetLimits::default();

@@ -47,7 +47,7 @@ fn denied() -> HoldStatus {
     }
 }
 
-/// Every deadline: a moment before it, and at it (`now == deadline` is expired).
+/// 001-58: every deadline: a moment before it, and at it (`now == deadline` is expired).
 #[test]
 fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     let ask = ask("key");
@@ -108,8 +108,8 @@ fn a_hold_stands_until_its_deadline_and_not_a_moment_longer() {
     assert_eq!(hold_status(None, START_MS), HoldStatus::Absent);
 }
 
-/// A call that asks is held once: what stands is told, what is over is asked anew, under its own
-/// id.
+/// 001-56, 001-A1: a call that asks is held once: what stands is told, what is over is asked anew,
+/// under its own id.
 #[test]
 fn what_is_held_is_not_asked_again() {
     let first = ask("key");
@@ -169,8 +169,8 @@ fn only_so_many_wait() {
     }
 }
 
-/// Only the roles that the rule asks for, never the agent itself; any denial ends it; the first
-/// decision stands.
+/// 001-A3: only the roles that the rule asks for, never the agent itself; any denial ends it; the
+/// first decision stands.
 #[test]
 fn operators_decide_within_their_roles() {
     use Undecided::{Gone, NotYours, Other, Same};

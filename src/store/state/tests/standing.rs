@@ -26,6 +26,8 @@ fn stands(view: &StoreView, fingerprint: &str, now: Millis) -> String {
     ))
 }
 
+/// 004-18, 004-24, 004-30, 004-35, 004-37: an answer is told again for its time to live, a definite
+/// failure frees the key, and an unknown outcome keeps it.
 #[test]
 fn a_key_stands_as_its_call_ended_and_as_long_ago() {
     let failed = |answer, again| Some(ClaimPhase::Failed { answer, again });
