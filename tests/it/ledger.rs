@@ -298,7 +298,7 @@ async fn every_judged_call_leaves_one_entry() {
     assert!(!gate.log().contains(CANARY), "{}", gate.log());
 }
 
-/// 003-22, 003-96: the entry has the caller as it was when it was judged, also one without roles.
+/// 003-22: the entry has the caller as it was when it was judged, also one without roles.
 #[tokio::test]
 async fn refused_callers_are_recorded_too() {
     let (puppet, gate) = stage().await;

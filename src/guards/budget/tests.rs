@@ -94,7 +94,7 @@ fn the_tightest_layer_wins() {
     );
 }
 
-/// 003-90: beyond a limit that degrades, what changes nothing may still be called, up to a limit
+/// Beyond a limit that degrades, what changes nothing may still be called, up to a limit
 /// that stops; a looser layer that stops is not lost behind a tighter one that degrades.
 #[test]
 fn degrading_leaves_reads() {
