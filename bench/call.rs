@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use toolgate::config;
+use toolgate::gate::Gate;
 use toolgate::gate::call::{ArgumentOrigin, Call, CallOrigin};
 use toolgate::gate::catalogue::list::Listings;
 use toolgate::gate::catalogue::tool::Tool;
@@ -32,7 +33,6 @@ use toolgate::gate::record::hashes::{hash, params_hash};
 use toolgate::gate::record::hook_events::Hooks;
 use toolgate::gate::record::timing::StageTimer;
 use toolgate::gate::record::{RecordedCall, intent};
-use toolgate::gate::Gate;
 use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
@@ -536,7 +536,7 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     let policy = stand.gate.policy.current();
     let message = Message::parse(&Text::read(call(), &AGENT_JSON_LIMITS).unwrap()).unwrap();
     let call = stand.call(message, mpsc::channel(1).0);
-    let timer = StageTimer::new(Clock, Clock.steady());
+    let timer = StageTimer::new(stand.gate.metrics.clone(), Clock, Clock.steady());
     let found = Findings::default();
     group.bench_function("record", |bencher| {
         bencher.iter(|| {

@@ -52,7 +52,7 @@ impl Gate {
         let mut live = Live {
             gate: &self,
             policy: &policy,
-            timer: StageTimer::new(self.clock, case.call.judged.arrived),
+            timer: StageTimer::new(self.metrics.clone(), self.clock, case.call.judged.arrived),
             call: case.call.clone(),
             found: Findings::default(),
             taken: Taken::default(),
@@ -145,6 +145,7 @@ impl<'p> EndedCall<'p> {
             }
             Err(error) => unrecorded(&call, ending, &error),
         };
+        timer.end();
         let ended = Self {
             gate,
             policy,

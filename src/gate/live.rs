@@ -331,6 +331,7 @@ impl<'p> World for Live<'p> {
             self.found.approval = None;
             return Ok(Turn::Back(case));
         };
+        self.found.fence = Some(claimed.fence);
         let cleared = self.taken.hold(claimed, rule, keyed);
         Ok(Turn::On(BegunCall {
             subject: case.subject,

@@ -122,6 +122,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         draft,
         remaining,
         approval,
+        fence,
         dispatch:
             DispatchFound {
                 attempts,
@@ -204,7 +205,7 @@ pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending
         replayed: *replayed,
         claimed_by: holder.map(|holder| holder.to_string()),
         attempts: *attempts,
-        fence: None,
+        fence: *fence,
         cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
         budget_remaining: remaining.clone(),
         count: None,

@@ -31,6 +31,7 @@ mod example_003;
 mod exemptions;
 mod exhaustion;
 mod failures;
+mod fences;
 mod full_disk;
 mod fuzz;
 mod harness;

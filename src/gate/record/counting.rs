@@ -45,7 +45,6 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
         gate.metrics.sent();
         gate.metrics.upstream(server, upstream);
     }
-    timer.tell(&gate.metrics);
 }
 
 /// What is counted of a call with side effects.

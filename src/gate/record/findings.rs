@@ -27,6 +27,8 @@ pub struct Findings {
     pub remaining: Option<Value>,
     /// Step 10.
     pub approval: Option<ApprovalFound>,
+    /// Step 12: the token that the call runs under.
+    pub fence: Option<u64>,
     /// Steps 14 and 15.
     pub dispatch: DispatchFound,
     /// What enforce mode would have done, where nothing is enforced.

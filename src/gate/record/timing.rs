@@ -5,10 +5,12 @@ use crate::gate::steps::judge::Notes;
 use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
 use crate::telemetry::metrics::Metrics;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The times of one call: what it spends is the stage's that is under way.
 pub struct StageTimer {
+    metrics: Arc<Metrics>,
     clock: Clock,
     /// The stage reached.
     stage: Stage,
@@ -16,6 +18,8 @@ pub struct StageTimer {
     last: Duration,
     /// By stage, for those that were reached.
     spent: [Option<Duration>; Stage::COUNT],
+    /// Stages whose sample the metrics have: those before it.
+    told: usize,
     /// Waiting for a person.
     held: Duration,
     /// Waiting for the tool server.
@@ -35,12 +39,14 @@ pub struct Spent {
 
 impl StageTimer {
     /// Starts at the call's arrival, in steady time.
-    pub fn new(clock: Clock, arrived: Duration) -> Self {
+    pub fn new(metrics: Arc<Metrics>, clock: Clock, arrived: Duration) -> Self {
         Self {
+            metrics,
             clock,
             stage: Stage::Visible,
             last: arrived,
             spent: [None; Stage::COUNT],
+            told: 0,
             held: Duration::ZERO,
             upstream: Duration::ZERO,
         }
@@ -59,6 +65,7 @@ impl StageTimer {
     /// The stage under way ends, and this one begins.
     pub fn at(&mut self, stage: Stage) {
         self.lap();
+        self.tell_before(stage as usize);
         self.stage = stage;
     }
 
@@ -99,13 +106,20 @@ impl StageTimer {
         }
     }
 
-    /// Gives the metrics one sample for each stage that the call reached.
-    pub fn tell(&self, metrics: &Metrics) {
-        for (stage, spent) in Stage::ALL.iter().zip(self.spent) {
-            if let Some(spent) = spent {
-                metrics.stage(stage.as_str(), spent);
+    /// The call has ended: the metrics get the samples that they do not have.
+    pub fn end(&mut self) {
+        self.tell_before(Stage::COUNT);
+    }
+
+    /// One sample a stage a call, when the call first leaves the stage behind. What a call spends in
+    /// a stage that it comes back to is told to the ledger only.
+    fn tell_before(&mut self, stage: usize) {
+        for (index, told) in Stage::ALL.iter().enumerate().take(stage).skip(self.told) {
+            if let Some(spent) = self.spent[index] {
+                self.metrics.stage(told.as_str(), spent);
             }
         }
+        self.told = self.told.max(stage);
     }
 
     fn lap(&mut self) -> Duration {
@@ -119,6 +133,7 @@ impl StageTimer {
 
 impl Notes for StageTimer {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.tell_before(stage as usize);
         self.stage = stage;
         self.lap();
         verdict

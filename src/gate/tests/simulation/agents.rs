@@ -23,6 +23,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+/// Bytes of the future that runs a call.
+const CALL_BYTES_MAX: usize = 4096;
+
 /// How often an agent sends a call again before it gives up.
 const PERSISTENCE: u32 = 15;
 /// Codes after which the call itself may have run.
@@ -245,7 +248,13 @@ impl World {
                 waiting,
             }),
         };
-        self.run_in(process.group, process.gate.clone().call_tool(call));
+        let running = process.gate.clone().call_tool(call);
+        assert!(
+            size_of_val(&running) <= CALL_BYTES_MAX,
+            "a call is a future of {} bytes",
+            size_of_val(&running)
+        );
+        self.run_in(process.group, running);
         Some(Request {
             action,
             id,
