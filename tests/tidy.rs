@@ -6,6 +6,9 @@
     reason = "a tree that cannot be read is a failure"
 )]
 
+#[path = "tidy/documents.rs"]
+mod documents;
+
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::fs;
