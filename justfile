@@ -29,3 +29,7 @@ requirements WHAT="show":
 # The generated files, written again.
 schemas:
     cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema pack > policies/pack.schema.json && cargo run --quiet -- schema exemptions > policies/exemptions.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json
+
+# The chapters of docs/ as a book in target/book/.
+book:
+    MDBOOK_LOG=warn mdbook build docs && tests/tools/built-links target/book
