@@ -449,7 +449,9 @@ fn build(
     let secrets = problems.under("secrets", |problems| {
         secrets::compile(secrets, &named.servers, directory, problems)
     });
-    let data = problems.under("data", |problems| doors::data(&data, directory, problems));
+    let data = problems.under("data", |problems| {
+        doors::data_dir(&data, directory, problems)
+    });
     doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
     let policies = problems.under("policies", |problems| {
         doors::policies(&policies, mode, directory, problems)

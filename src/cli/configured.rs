@@ -25,7 +25,7 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// Where the ledger is: in `given`, else where [`ledger()`] says. Nothing there, and anything wrong
 /// with the configuration, is an error.
-pub fn data(given: Option<&Path>, named: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub fn data_dir(given: Option<&Path>, named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_path_buf());
     }

@@ -122,7 +122,7 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
         Some(data) if config.is_none() => (data.clone(), Ledger::default()),
         named => {
             let (_, kept) = configured::ledger(config)?;
-            (configured::data(named.as_deref(), config)?, kept)
+            (configured::data_dir(named.as_deref(), config)?, kept)
         }
     };
     let place = LedgerLocation {

@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let data = configured::data(args.data.as_deref(), args.config.as_deref())?;
+    let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
     let versions = Versions::read(&data, &args.wanted)?;
     let Some(named) = &args.compare else {
         words::list(&versions, args.json, out)?;

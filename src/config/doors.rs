@@ -323,7 +323,7 @@ fn judge_origins(origins: &[String], problems: &mut Problems) {
 }
 
 /// The directory of the store.
-pub(super) fn data(text: &str, directory: &Path, problems: &mut Problems) -> PathBuf {
+pub(super) fn data_dir(text: &str, directory: &Path, problems: &mut Problems) -> PathBuf {
     if text.contains("://") {
         problems.error(
             "a store that is not a directory is not enforced by this version",

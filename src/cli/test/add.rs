@@ -55,7 +55,7 @@ impl Add {
     /// Prints the sample, or where it stands now and what is said of it.
     pub(super) fn run(&self, out: &mut String) -> anyhow::Result<u8> {
         let config = self.config.as_deref();
-        let data = configured::data(self.data.as_deref(), config)?;
+        let data = configured::data_dir(self.data.as_deref(), config)?;
         let entry = recorded_call(&data, &self.action_id)?;
         let policy = find::load(&configured::path(config)?)
             .reading

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 
 /// Takes each recorded call that is asked for. How many records cannot be read.
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
-    let data = configured::data(args.data.as_deref(), args.config.as_deref())?;
+    let data = configured::data_dir(args.data.as_deref(), args.config.as_deref())?;
     let mut unreadable = 0;
     for call in LedgerCalls::open(&data)? {
         match call {

@@ -117,7 +117,7 @@ fn facts(
         let both = match keyword.as_str() {
             "description" | "default" => continue,
             "type" => types(known, &value),
-            "enum" => common(known, &value),
+            "enum" => values_in_both(known, &value),
             "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
                 one_of(known, value, f64::gt)
             }
@@ -172,7 +172,7 @@ fn types(known: &Value, value: &Value) -> Option<Value> {
     }
 }
 
-fn common(known: &Value, value: &Value) -> Option<Value> {
+fn values_in_both(known: &Value, value: &Value) -> Option<Value> {
     let value = value.as_array()?;
     let both: Vec<Value> = known
         .as_array()?

@@ -70,7 +70,7 @@ impl EmbeddedInner {
 
     /// Makes the index anew and puts it in the place of the one that broke.
     fn heal(&self) -> Result<(), StoreError> {
-        let dir = index_path(self.closing.data());
+        let dir = index_path(self.closing.data_dir());
         // The old one is asked until the new one is there; sled has its files open, and needs no
         // names any more.
         if dir.exists() {
@@ -98,7 +98,7 @@ impl EmbeddedInner {
         index: &Index,
         applied: IndexProgress,
     ) -> Result<IndexProgress, StoreError> {
-        let replay = IndexReplay::begin(self.closing.data(), index, applied)?;
+        let replay = IndexReplay::begin(self.closing.data_dir(), index, applied)?;
         let mut replay =
             replay.ok_or_else(|| StoreError::Broken("a new index is not empty".to_owned()))?;
         loop {
@@ -136,7 +136,7 @@ impl EmbeddedInner {
 
     /// Whether there is room for an index as large as the one that broke, beside it.
     fn has_room_for_another(&self) -> bool {
-        let data = self.closing.data();
+        let data = self.closing.data_dir();
         let dir = index_path(data);
         room(data) >= MIN_FREE_BYTES.saturating_add(size(&dir).max(size(&aside(&dir))))
     }

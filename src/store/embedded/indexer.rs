@@ -247,7 +247,7 @@ impl EmbeddedInner {
     pub(super) fn has_room(&self) -> bool {
         let is_full = !self.journal.is_writing()
             && matches!(self.journal.health().state, journal::JournalState::Full(_));
-        !is_full && room(self.closing.data()) >= MIN_FREE_BYTES
+        !is_full && room(self.closing.data_dir()) >= MIN_FREE_BYTES
     }
 
     /// Everything that is not indexed, as it is after the last record decided.

@@ -40,7 +40,7 @@ pub(crate) fn provider(
     runtime: Handle,
 ) -> Result<SdkTracerProvider, NotStarted> {
     let client = OnRuntime {
-        client: client(endpoint)?,
+        client: http_client(endpoint)?,
         runtime,
         reachable: AtomicBool::new(true),
     };
@@ -56,7 +56,7 @@ pub(crate) fn provider(
         .build())
 }
 
-fn client(endpoint: &TracesEndpoint) -> std::io::Result<Arc<dyn HttpClient>> {
+fn http_client(endpoint: &TracesEndpoint) -> std::io::Result<Arc<dyn HttpClient>> {
     if !endpoint.is_encrypted() {
         return Ok(Arc::new(HyperClient::new(
             HttpConnector::new(),

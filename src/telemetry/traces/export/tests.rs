@@ -1,6 +1,6 @@
 //! The way to a collector that is down, wrong, or back.
 
-use super::{OnRuntime, client};
+use super::{OnRuntime, http_client};
 use crate::telemetry::captured_log::CapturedLog;
 use crate::telemetry::logs::{LogFormat, layer, level};
 use crate::telemetry::tasks;
@@ -22,7 +22,7 @@ fn to(url: &str) -> OnRuntime {
     let endpoint = TracesEndpoint::read(|name| {
         (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.to_owned())
     });
-    let client = client(&endpoint.unwrap().unwrap()).unwrap();
+    let client = http_client(&endpoint.unwrap().unwrap()).unwrap();
     OnRuntime {
         client,
         runtime: Handle::current(),
