@@ -10,7 +10,7 @@ quick:
 test *ARGS:
     cargo nextest run {{ARGS}}
 
-# Floors, names, sizes, documents.
+# Floors, names, documents.
 tidy:
     cargo test --quiet --test tidy
 
@@ -33,3 +33,7 @@ schemas:
 # The chapters of docs/ as a book in target/book/.
 book:
     MDBOOK_LOG=warn mdbook build docs && tests/tools/built-links target/book
+
+# How large the folders, files and functions of src/ are; `just sizes ../other` counts another.
+sizes *ROOT:
+    tests/tools/sizes {{ROOT}}
