@@ -6,9 +6,18 @@ verify:
 quick:
     tests/run quick
 
-# The tests alone.
+# The tests alone; builds every test program, whatever the filter.
 test *ARGS:
     cargo nextest run {{ARGS}}
+
+# Unit tests whose names hold NAME: `just unit guards::budget`. Builds no scenarios. (With `-p toolgate` other features of
+# libraries would be asked for, and all of them built once more.)
+unit NAME:
+    cargo nextest run --lib {{NAME}}
+
+# Scenarios whose names hold NAME: `just it order`.
+it NAME:
+    cargo nextest run --test it {{NAME}}
 
 # Floors, names, documents.
 tidy:
