@@ -6,6 +6,8 @@
     reason = "a tree that cannot be read is a failure"
 )]
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/documents.rs"]
 mod documents;
 
