@@ -8,12 +8,14 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/citations.rs"]
+mod citations;
 #[path = "tidy/documents.rs"]
 mod documents;
 
 use documents::documents;
 use regex::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use toolgate::model::refusal::REFUSAL_CODES;
@@ -499,6 +501,40 @@ fn names_are_of_the_glossary() {
     report(
         "these names say nothing; take one of the glossary, or say more",
         broken,
+    );
+}
+
+/// A name that stands for several things sends its reader to the wrong one.
+#[test]
+fn type_names_occur_once() {
+    let defined =
+        Regex::new(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|union) ([A-Z]\w*)").unwrap();
+    // Types that are associated stand inside of something.
+    let alias = Regex::new(r"^(?:pub(?:\([^)]*\))? )?type ([A-Z]\w*)").unwrap();
+    // What all of a folder have, and name with their module: `budget::Rule`.
+    let shared = |source: &Source, name: &str| {
+        matches!(
+            (source.part(0), name),
+            ("guards", "Settings" | "Rule") | ("cli", "Args")
+        )
+    };
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources("src").iter().filter(|source| !source.is_test) {
+        for (number, line) in source.code() {
+            let name = defined.captures(line).or_else(|| alias.captures(line));
+            let name = name.map(|found| found[1].to_owned());
+            for name in name.filter(|name| !shared(source, name)) {
+                let place = format!("{}:{number}", source.path);
+                places.entry(name).or_default().push(place);
+            }
+        }
+    }
+    let several = places.into_iter().filter(|(_, places)| places.len() > 1);
+    report(
+        "a type's name occurs once in src",
+        several
+            .map(|(name, places)| format!("{name}: {}", places.join(", ")))
+            .collect(),
     );
 }
 
