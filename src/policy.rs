@@ -65,7 +65,7 @@ impl Policy {
             let names = disabled
                 .keys()
                 .fold(version, |text, tool| text + "\n" + tool.as_str());
-            version = compile::shown(&Sha256::digest(names));
+            version = compile::content::shown(&Sha256::digest(names));
         }
         Self {
             version,

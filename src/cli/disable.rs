@@ -12,8 +12,7 @@ use crate::guards::Mode;
 use crate::mcp::json::Text;
 use crate::model::clock::Clock;
 use crate::model::disabled::{Disabled, Reason};
-use crate::model::ids::ToolName;
-use crate::policy::compile::server_of;
+use crate::model::ids::{self, ToolName};
 use crate::policy::shape::suggest;
 use crate::store::claims::Store as _;
 use crate::store::disabling::{self, Disabling, DisablingChange, DisablingError};
@@ -146,7 +145,7 @@ fn unknown(
         return None;
     }
     let servers: Vec<_> = config.servers.keys().cloned().collect();
-    if server_of(tool, &servers).is_none() {
+    if ids::server_of(tool, &servers).is_none() {
         return Some(
             "there is no such tool; name it `server__tool`, as the listing and the contracts do"
                 .to_owned(),

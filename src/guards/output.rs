@@ -257,66 +257,32 @@ mod tests {
         assert_eq!(problems, [""; 0]);
         let locked = json!({ "error": { "code": "LOCKED" } });
         let far = format!("{}timed out", "x".repeat(ERROR_TEXT_CHARS_READ));
+        let coded = |code, text| UpstreamError {
+            code: Some(code),
+            text,
+            ..UpstreamError::default()
+        };
+        let said = |text| UpstreamError {
+            text: Some(text),
+            ..UpstreamError::default()
+        };
+        let structured = UpstreamError {
+            structured: Some(&locked),
+            ..said("timed out")
+        };
+        let status = UpstreamError {
+            status: Some(502),
+            ..UpstreamError::default()
+        };
         for (said, means) in [
-            (
-                UpstreamError {
-                    structured: Some(&locked),
-                    text: Some("timed out"),
-                    ..UpstreamError::default()
-                },
-                Some("retryable"),
-            ),
-            (
-                UpstreamError {
-                    code: Some(-32050),
-                    text: Some("no quota left"),
-                    ..UpstreamError::default()
-                },
-                Some("not_executed"),
-            ),
-            (
-                UpstreamError {
-                    code: Some(-32050),
-                    text: Some("other"),
-                    ..UpstreamError::default()
-                },
-                None,
-            ),
-            (
-                UpstreamError {
-                    status: Some(502),
-                    ..UpstreamError::default()
-                },
-                Some("retryable"),
-            ),
-            (
-                UpstreamError {
-                    text: Some("the bank timed out"),
-                    ..UpstreamError::default()
-                },
-                Some("unknown"),
-            ),
-            (
-                UpstreamError {
-                    text: Some("the bank TIMED OUT"),
-                    ..UpstreamError::default()
-                },
-                None,
-            ),
-            (
-                UpstreamError {
-                    text: Some(&far),
-                    ..UpstreamError::default()
-                },
-                None,
-            ),
-            (
-                UpstreamError {
-                    code: Some(-32603),
-                    ..UpstreamError::default()
-                },
-                Some("failed"),
-            ),
+            (structured, Some("retryable")),
+            (coded(-32050, Some("no quota left")), Some("not_executed")),
+            (coded(-32050, Some("other")), None),
+            (status, Some("retryable")),
+            (said("the bank timed out"), Some("unknown")),
+            (said("the bank TIMED OUT"), None),
+            (said(&far), None),
+            (coded(-32603, None), Some("failed")),
             (UpstreamError::default(), None),
         ] {
             assert_eq!(rule.judge(said).map(Meaning::word), means, "{said:?}");

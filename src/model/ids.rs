@@ -153,6 +153,14 @@ pub fn unguessable() -> String {
         })
 }
 
+/// The server that a tool's full name begins with, if it is declared.
+pub(crate) fn server_of<'s>(name: &str, servers: &'s [ServerName]) -> Option<&'s ServerName> {
+    let (server, tool) = parts(name)?;
+    servers
+        .iter()
+        .find(|known| known.as_str() == server && !tool.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

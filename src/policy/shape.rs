@@ -196,15 +196,24 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
                 ..flaw(format!("missing `{key}`"), hint)
             });
         }
-        ValidationErrorKind::Type { kind } => {
-            wrong.push(flaw(format!("expected {}", types(kind)), String::new()));
+        kind => {
+            let (message, hint) = value_flaw(kind, shape.as_ref());
+            wrong.push(flaw(message, hint));
         }
-        ValidationErrorKind::Enum { options } => {
-            wrong.push(flaw(format!("expected one of {options}"), String::new()));
-        }
+    }
+}
+
+/// What is wrong with one value, and what to do about it.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the keywords that no struct of ours produces share one answer"
+)]
+fn value_flaw(kind: &ValidationErrorKind, shape: Option<&Value>) -> (String, String) {
+    let (message, hint) = match kind {
+        ValidationErrorKind::Type { kind } => (format!("expected {}", types(kind)), ""),
+        ValidationErrorKind::Enum { options } => (format!("expected one of {options}"), ""),
         ValidationErrorKind::OneOfNotValid { .. } => {
             let options = shape
-                .as_ref()
                 .and_then(|shape| shape["oneOf"].as_array())
                 .into_iter()
                 .flatten();
@@ -212,37 +221,23 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
                 .filter_map(|one| one["const"].as_str())
                 .map(|one| format!("`{one}`"))
                 .collect();
-            wrong.push(flaw(
-                format!("expected one of {}", words.join(", ")),
-                String::new(),
-            ));
+            (format!("expected one of {}", words.join(", ")), "")
         }
         ValidationErrorKind::MaxLength { limit } => {
-            wrong.push(flaw(
-                format!("longer than {limit} characters"),
-                "shorten it".to_owned(),
-            ));
+            (format!("longer than {limit} characters"), "shorten it")
         }
-        ValidationErrorKind::MinLength { .. } => {
-            wrong.push(flaw("is blank".to_owned(), "write something".to_owned()));
-        }
-        ValidationErrorKind::MinItems { .. } => {
-            wrong.push(flaw("is empty".to_owned(), "name at least one".to_owned()));
-        }
+        ValidationErrorKind::MinLength { .. } => ("is blank".to_owned(), "write something"),
+        ValidationErrorKind::MinItems { .. } => ("is empty".to_owned(), "name at least one"),
         ValidationErrorKind::Minimum { limit } => {
-            wrong.push(flaw(
-                format!("is less than {limit}"),
-                "write a larger number".to_owned(),
-            ));
+            (format!("is less than {limit}"), "write a larger number")
         }
-        ValidationErrorKind::Custom { message, .. } => {
-            wrong.push(flaw(message.clone(), String::new()));
-        }
-        kind => wrong.push(flaw(
+        ValidationErrorKind::Custom { message, .. } => (message.clone(), ""),
+        kind => (
             format!("breaks `{}` of its schema", kind.keyword()),
-            "compare it with `toolgate schema`".to_owned(),
-        )),
-    }
+            "compare it with `toolgate schema`",
+        ),
+    };
+    (message, hint.to_owned())
 }
 
 fn keys(shape: Option<&Value>) -> Vec<String> {

@@ -262,58 +262,8 @@ fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
 /// What `event` makes of what was known. Total: an event that was decided once is never refused.
 pub fn apply(event: &StoreEvent, view: &mut StoreView) {
     match event {
-        StoreEvent::Intended(intended) => {
-            if intended.round == 0 {
-                let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
-                task.reserve(
-                    intended.counted(),
-                    intended.cost,
-                    intended.rate,
-                    intended.at,
-                );
-                // What is done is done, whatever its agent says of it.
-                if intended.entry.state == TaskState::Execute.word() {
-                    task.state = Some(TaskState::Execute);
-                }
-            }
-            view.session = Some(SessionFence::holding(
-                view.session.as_ref(),
-                intended.fence,
-                intended.at,
-            ));
-            view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
-            if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
-                hold.phase = hold::HoldPhase::Used {
-                    action: intended.action,
-                    at: intended.at,
-                };
-            }
-        }
-        StoreEvent::Settled(settled) => {
-            let Some(claim) = view
-                .claim
-                .as_mut()
-                .filter(|claim| claim.action == settled.action)
-            else {
-                return;
-            };
-            if let Some(task) = &mut view.task {
-                task.settle(
-                    claim.counted.as_ref().unwrap_or(&claim.tool),
-                    claim.reserved,
-                    settled.charge,
-                );
-                task.note(settled.failed, settled.seen, settled.at);
-                task.prove(settled.action, &settled.phase);
-                // What is found out later, by whomever, says nothing of how the task fares now.
-                let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
-                    && settled.evidence == Evidence::Exchange;
-                if is_done && !settled.failed {
-                    task.succeed();
-                }
-            }
-            claim.settle(settled);
-        }
+        StoreEvent::Intended(intended) => apply_intended(intended, view),
+        StoreEvent::Settled(settled) => apply_settled(settled, view),
         StoreEvent::Reserved(reserved) => {
             let task = view.task.get_or_insert_with(|| TaskUsage::new(reserved.at));
             task.reserve(
@@ -348,6 +298,61 @@ pub fn apply(event: &StoreEvent, view: &mut StoreView) {
             view.session = Some(SessionFence::holding(view.session.as_ref(), *token, *at));
         }
     }
+}
+
+fn apply_intended(intended: &Intended, view: &mut StoreView) {
+    if intended.round == 0 {
+        let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
+        task.reserve(
+            intended.counted(),
+            intended.cost,
+            intended.rate,
+            intended.at,
+        );
+        // What is done is done, whatever its agent says of it.
+        if intended.entry.state == TaskState::Execute.word() {
+            task.state = Some(TaskState::Execute);
+        }
+    }
+    view.session = Some(SessionFence::holding(
+        view.session.as_ref(),
+        intended.fence,
+        intended.at,
+    ));
+    view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
+    if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
+        hold.phase = hold::HoldPhase::Used {
+            action: intended.action,
+            at: intended.at,
+        };
+    }
+}
+
+fn apply_settled(settled: &Settled, view: &mut StoreView) {
+    let Some(claim) = view
+        .claim
+        .as_mut()
+        .filter(|claim| claim.action == settled.action)
+    else {
+        return;
+    };
+    if let Some(task) = &mut view.task {
+        task.settle(
+            claim.counted.as_ref().unwrap_or(&claim.tool),
+            claim.reserved,
+            settled.charge,
+        );
+        task.note(settled.failed, settled.seen, settled.at);
+        task.prove(settled.action, &settled.phase);
+        // What is found out later, by an operator or a probe, says nothing of how the task
+        // fares now.
+        let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
+            && settled.evidence == Evidence::Exchange;
+        if is_done && !settled.failed {
+            task.succeed();
+        }
+    }
+    claim.settle(settled);
 }
 
 #[cfg(test)]

@@ -84,57 +84,9 @@ impl ExchangeContext<'_> {
         outbound: Outbound<'_>,
         departure: Option<Departure>,
     ) -> Result<ExchangeOutcome, Fault> {
-        let Outbound {
-            server,
-            message,
-            params,
-            timeout,
-            changes,
-        } = outbound;
-        let (mut sent, asked) = (None, message.body.clone());
-        let exchange = async {
-            let sending = self.links.request(
-                server,
-                Sending {
-                    message,
-                    params,
-                    changes,
-                    departure,
-                },
-                |link, id| {
-                    let waited_for = self.waiting.on(link, id);
-                    sent = waited_for.then(|| (link.clone(), id.clone()));
-                    waited_for
-                },
-            );
-            let begun = tokio::select! {
-                biased;
-                () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
-                begun = sending => begun?,
-            };
-            // Cancelled before anything left: nothing is sent, not even what would have been
-            // finished.
-            let Some((link, mut exchange)) = begun else {
-                return Ok(ExchangeOutcome::Gone(Sent::Nothing));
-            };
-            if self.waiting.cancelled.is_cancelled() {
-                // The agent's own cancellation may have overtaken the request.
-                link.cancel(&exchange.id, "the agent cancelled the request");
-            }
-            match self
-                .carry((server, &link), &mut exchange, asked.as_ref())
-                .await?
-            {
-                // An error that names no request may be about any.
-                ExchangeOutcome::Answer(answer)
-                    if changes && answer.id.as_ref() != Some(&exchange.id) =>
-                {
-                    Err(exchange
-                        .unanswered("the tool server answered with an error that names no request"))
-                }
-                passed @ (ExchangeOutcome::Answer(_) | ExchangeOutcome::Gone(_)) => Ok(passed),
-            }
-        };
+        let timeout = outbound.timeout;
+        let mut sent = None;
+        let exchange = self.sent_and_carried(outbound, departure, &mut sent);
         let ended = match timeout {
             None => exchange.await,
             Some(timeout) => tokio::time::timeout(timeout, exchange)
@@ -164,6 +116,63 @@ impl ExchangeContext<'_> {
             link.cancel(&id, why);
         }
         ended
+    }
+
+    /// Notes in `sent` where the request waits for its answer, before a byte of it leaves.
+    async fn sent_and_carried(
+        &self,
+        outbound: Outbound<'_>,
+        departure: Option<Departure>,
+        sent: &mut Option<(Arc<Link>, Text)>,
+    ) -> Result<ExchangeOutcome, Fault> {
+        let Outbound {
+            server,
+            message,
+            params,
+            timeout: _, // it limits all of this
+            changes,
+        } = outbound;
+        let asked = message.body.clone();
+        let sending = self.links.request(
+            server,
+            Sending {
+                message,
+                params,
+                changes,
+                departure,
+            },
+            |link, id| {
+                let waited_for = self.waiting.on(link, id);
+                *sent = waited_for.then(|| (link.clone(), id.clone()));
+                waited_for
+            },
+        );
+        let begun = tokio::select! {
+            biased;
+            () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
+            begun = sending => begun?,
+        };
+        // Cancelled before anything left: nothing is sent, not even what would have been finished.
+        let Some((link, mut exchange)) = begun else {
+            return Ok(ExchangeOutcome::Gone(Sent::Nothing));
+        };
+        if self.waiting.cancelled.is_cancelled() {
+            // The agent's own cancellation may have overtaken the request.
+            link.cancel(&exchange.id, "the agent cancelled the request");
+        }
+        match self
+            .carry((server, &link), &mut exchange, asked.as_ref())
+            .await?
+        {
+            // An error that names no request may be about any.
+            ExchangeOutcome::Answer(answer)
+                if changes && answer.id.as_ref() != Some(&exchange.id) =>
+            {
+                Err(exchange
+                    .unanswered("the tool server answered with an error that names no request"))
+            }
+            passed @ (ExchangeOutcome::Answer(_) | ExchangeOutcome::Gone(_)) => Ok(passed),
+        }
     }
 
     async fn gone(&self) {

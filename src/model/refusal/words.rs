@@ -67,30 +67,12 @@ impl Refusal {
             | Self::ApprovalTimeout { .. }
             | Self::ApproverUnreachable { .. } => return self.of_a_person(),
             Self::SecretDenied => (SECRET_TEXT.into(), SECRET_HINT),
-            Self::ToolNotAllowlisted => (
-                "this tool is not available to this caller".into(),
-                "List the tools and use one of those.",
-            ),
-            Self::SchemaInvalid { expected, .. } => (
-                format!("expected {expected}"),
-                "Correct the argument and call again.",
-            ),
-            Self::RbacDenied { needed } => (
-                format!("the caller needs one of the roles: {}", needed.join(", ")),
-                "Ask an operator for the role, or use another tool.",
-            ),
-            Self::TenantMismatch { .. } => (
-                "expected the caller's own tenant".into(),
-                "Call again with the caller's own tenant.",
-            ),
-            Self::ResourceDenied { .. } => (
-                "expected a resource of the caller's own".into(),
-                "Call again with a resource of the caller's own.",
-            ),
-            Self::Rule { expected, .. } => (
-                expected.clone(),
-                "Change the arguments so that the rule holds, or ask an operator.",
-            ),
+            Self::ToolNotAllowlisted
+            | Self::SchemaInvalid { .. }
+            | Self::RbacDenied { .. }
+            | Self::TenantMismatch { .. }
+            | Self::ResourceDenied { .. }
+            | Self::Rule { .. } => return self.of_the_contract(),
             Self::HookBlocked { reason, .. } => return blocked(reason),
             Self::HookBroken { why, .. } => (
                 format!("it could not be prepared: {why}"),
@@ -117,6 +99,41 @@ impl Refusal {
             Self::StoreUnavailable => (
                 "the ledger cannot be written".into(),
                 "Send the same call again later and tell an operator.",
+            ),
+        };
+        (what, next.to_owned())
+    }
+
+    /// The refusals of steps 2 to 5: what the policy says of the tool, its arguments and its caller.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "explanation names them all, and is exhaustive"
+    )]
+    fn of_the_contract(&self) -> (String, String) {
+        let (what, next): (String, &str) = match self {
+            Self::SchemaInvalid { expected, .. } => (
+                format!("expected {expected}"),
+                "Correct the argument and call again.",
+            ),
+            Self::RbacDenied { needed } => (
+                format!("the caller needs one of the roles: {}", needed.join(", ")),
+                "Ask an operator for the role, or use another tool.",
+            ),
+            Self::TenantMismatch { .. } => (
+                "expected the caller's own tenant".into(),
+                "Call again with the caller's own tenant.",
+            ),
+            Self::ResourceDenied { .. } => (
+                "expected a resource of the caller's own".into(),
+                "Call again with a resource of the caller's own.",
+            ),
+            Self::Rule { expected, .. } => (
+                expected.clone(),
+                "Change the arguments so that the rule holds, or ask an operator.",
+            ),
+            _ => (
+                "this tool is not available to this caller".into(),
+                "List the tools and use one of those.",
             ),
         };
         (what, next.to_owned())

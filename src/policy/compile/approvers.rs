@@ -1,6 +1,6 @@
 //! Is there an operator to ask where a contract asks a person? Known once all files are read.
 
-use super::Compiler;
+use super::compiler::Compiler;
 use crate::guards::ToolRules;
 use crate::guards::{approval, variants};
 use crate::model::approvers::Approvers;

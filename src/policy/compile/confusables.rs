@@ -1,8 +1,8 @@
 //! Can two contracts be taken for each other (003-44)? Known once the contracts of all files are.
 
-use super::{Compiler, Severity};
+use super::compiler::Compiler;
 use crate::mcp::skeleton;
-use crate::model::diagnostic::Diagnostic;
+use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
 
 /// Tools of such names are both withheld, so two contracts for them are a slip of the author of

@@ -1,6 +1,5 @@
 //! One contract as written → as run.
 
-use super::server_of;
 use crate::guards::{
     RequiredArgument, Section, ToolRules, approval, arguments, budget, confirms, idempotency,
     permission,
@@ -9,7 +8,7 @@ use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
-use crate::policy::file::Contract;
+use crate::policy::file::{Contract, ContractVariants};
 use crate::policy::shape::suggest;
 use serde_json::Value;
 use std::time::Duration;
@@ -22,9 +21,18 @@ mod variants;
 /// What a call can do; anything else is taken for a side effect.
 const KNOWN_ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
 
+/// What a contract stands in.
+#[derive(Clone, Copy)]
+pub(super) struct ContractEnvironment<'a> {
+    /// The servers that the configuration declares.
+    pub(super) servers: &'a [ServerName],
+    /// How long one call of the tool's server may take.
+    pub(super) timeout: Duration,
+}
+
 /// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
 pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Problems) -> bool {
-    if server_of(name, servers).is_some() {
+    if ids::server_of(name, servers).is_some() {
         return true;
     }
     match ids::parts(name) {
@@ -52,14 +60,13 @@ pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Prob
 /// Compiles every section, for the contract and for each of its variants.
 pub(super) fn compile(
     contract: &Contract,
-    servers: &[ServerName],
-    timeout: Duration,
+    around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
     lint::judge(contract, problems);
-    let whole = section_by_section(contract.clone(), servers, timeout, problems);
+    let whole = section_by_section(contract.clone(), around, problems);
     if contract.variants.is_some() {
-        variants::compile(contract, whole, (servers, timeout), problems)
+        variants::compile(contract, whole, around, problems)
     } else {
         effect::judge_told(contract, problems);
         whole
@@ -69,12 +76,11 @@ pub(super) fn compile(
 /// A section that is added to the format and not here does not build.
 fn section_by_section(
     contract: Contract,
-    servers: &[ServerName],
-    timeout: Duration,
+    around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
-    judge_words(&contract, servers, problems);
-    let (budget, idempotency, approval) = compile_times(&contract, timeout, problems);
+    judge_words(&contract, around.servers, problems);
+    let (budget, idempotency, approval) = compile_times(&contract, around.timeout, problems);
     let rewrite = compile_rewrite(&contract, problems);
     let Contract {
         purpose,
@@ -106,17 +112,8 @@ fn section_by_section(
     let (arguments, permission) = (section(arguments, problems), section(permission, problems));
     let (secrets, output) = (section(secrets, problems), section(output, problems));
     let confirms = confirms.map(|written| section(written, problems));
-    let needs = needs(
-        &permission,
-        confirms.as_ref(),
-        variants.as_ref().map(|variants| variants.by.as_str()),
-    );
-    let judged = [
-        paths(&needs, idempotency.as_ref()),
-        rules.reads().to_vec(),
-        rewrite.reads(),
-    ]
-    .concat();
+    let needs = needs(&permission, confirms.as_ref(), variants.as_ref());
+    let judged = judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
     let arguments = arguments
         .beside(&judged, &named(&audit, &rewrite, &secrets))
         .stripping(strip_empty_optionals);
@@ -210,7 +207,7 @@ fn named(audit: &[String], rewrite: &rewrite::Rule, secrets: &secrets::Rule) -> 
 fn needs(
     permission: &permission::Rule,
     confirms: Option<&confirms::Rule>,
-    by: Option<&str>,
+    variants: Option<&ContractVariants>,
 ) -> Vec<RequiredArgument> {
     let one = |section: &str, keys: &[&str], pointer: &str| {
         let key = std::iter::once(section)
@@ -229,7 +226,7 @@ fn needs(
         confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
     judged
         .chain(draft)
-        .chain(by.map(|by| one("variants", &["by"], by)))
+        .chain(variants.map(|variants| one("variants", &["by"], &variants.by)))
         .collect()
 }
 
@@ -244,13 +241,21 @@ fn changed(rewrite: &rewrite::Rule) -> Vec<RequiredArgument> {
         .collect()
 }
 
-/// They, and those by which calls are told apart.
-fn paths(needs: &[RequiredArgument], keys: Option<&idempotency::Rule>) -> Vec<Vec<String>> {
+/// All arguments that a call is judged by: those it needs, those by which calls are told apart, and
+/// those that rules and rewriting steps read.
+fn judged_paths(
+    needs: &[RequiredArgument],
+    keys: Option<&idempotency::Rule>,
+    rules: &rules::Rule,
+    rewrite: &rewrite::Rule,
+) -> Vec<Vec<String>> {
     let keyed = keys.map(idempotency::Rule::reads).unwrap_or_default();
     needs
         .iter()
         .map(|needed| needed.path.clone())
         .chain(keyed)
+        .chain(rules.reads().to_vec())
+        .chain(rewrite.reads())
         .collect()
 }
 

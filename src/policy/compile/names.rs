@@ -1,6 +1,6 @@
 //! Do the names of contracts say which one counts? Known once all files are read.
 
-use super::Compiler;
+use super::compiler::Compiler;
 use crate::guards::allowlist::ToolPattern;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::policy::file::Contract;

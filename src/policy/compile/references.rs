@@ -1,12 +1,12 @@
 //! Do the tools that a contract names to go with its own exist, and can they do what they are named
 //! for? Known once the contracts of all files are.
 
-use super::{Compiler, YamlDocument, server_of};
 use crate::guards::allowlist::Contracts;
 use crate::guards::{ToolRules, confirms, idempotency};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
-use crate::model::ids::ToolName;
+use crate::model::ids::{self, ServerName, ToolName};
 use crate::policy::file::{Contract, SideEffect};
+use crate::policy::locate::YamlDocument;
 
 /// A tool that a contract names.
 pub(super) struct ToolReference {
@@ -64,70 +64,70 @@ pub(super) fn references_in(
     name: &str,
     contract: &Contract,
 ) -> Vec<ToolReference> {
-    let Contract {
-        side_effect,
-        confirms,
-        idempotency,
-        variants,
-        ..
-    } = contract;
+    let whole = ReferencingSections {
+        case: None,
+        side_effect: contract.side_effect.as_ref(),
+        confirms: contract.confirms.as_ref(),
+        idempotency: contract.idempotency.as_ref(),
+    };
+    let cases = contract
+        .variants
+        .iter()
+        .flat_map(|variants| &variants.cases)
+        .map(|(case, said)| ReferencingSections {
+            case: Some(case),
+            side_effect: said.side_effect.as_ref(),
+            confirms: said.confirms.as_ref(),
+            idempotency: said.idempotency.as_ref(),
+        });
     let mut named = Vec::new();
-    let mut note =
-        |case: Option<&String>, (side_effect, confirms, idempotency): ReferencingSections<'_>| {
-            let rollback = side_effect
-                .and_then(|effect| effect.rollback.as_ref())
-                .map(|rollback| &rollback.tool);
-            let probe = idempotency
-                .and_then(|idempotency| idempotency.probe.as_ref())
-                .map(|probe| &probe.tool);
-            let draft = confirms.map(|confirms| &confirms.tool);
-            for (role, tool) in [
-                (ReferenceRole::Rollback, rollback),
-                (ReferenceRole::Draft, draft),
-                (ReferenceRole::Probe, probe),
-            ] {
-                if let Some(tool) = tool {
-                    let place = place(document, name, (case, role));
-                    named.push(ToolReference {
-                        of: ToolName::new(name),
-                        tool: ToolName::new(tool),
-                        role,
-                        place,
-                    });
-                }
-            }
-        };
-    note(
-        None,
-        (
-            side_effect.as_ref(),
-            confirms.as_ref(),
-            idempotency.as_ref(),
-        ),
-    );
-    for (name, case) in variants.iter().flat_map(|variants| &variants.cases) {
-        note(
-            Some(name),
-            (
-                case.side_effect.as_ref(),
-                case.confirms.as_ref(),
-                case.idempotency.as_ref(),
-            ),
-        );
+    for sections in std::iter::once(whole).chain(cases) {
+        for (role, tool) in sections.named() {
+            named.push(ToolReference {
+                of: ToolName::new(name),
+                tool: ToolName::new(tool),
+                role,
+                place: place(document, name, sections.case, role),
+            });
+        }
     }
     named
 }
 
-type ReferencingSections<'a> = (
-    Option<&'a SideEffect>,
-    Option<&'a confirms::Settings>,
-    Option<&'a idempotency::Settings>,
-);
+/// The sections of a contract, or of one case of it, that name tools.
+struct ReferencingSections<'a> {
+    case: Option<&'a str>,
+    side_effect: Option<&'a SideEffect>,
+    confirms: Option<&'a confirms::Settings>,
+    idempotency: Option<&'a idempotency::Settings>,
+}
+
+impl<'a> ReferencingSections<'a> {
+    fn named(&self) -> impl Iterator<Item = (ReferenceRole, &'a str)> + use<'a> {
+        let rollback = self
+            .side_effect
+            .and_then(|effect| effect.rollback.as_ref())
+            .map(|rollback| &*rollback.tool);
+        let draft = self.confirms.map(|confirms| &*confirms.tool);
+        let probe = self
+            .idempotency
+            .and_then(|idempotency| idempotency.probe.as_ref())
+            .map(|probe| &*probe.tool);
+        [
+            (ReferenceRole::Rollback, rollback),
+            (ReferenceRole::Draft, draft),
+            (ReferenceRole::Probe, probe),
+        ]
+        .into_iter()
+        .filter_map(|(role, tool)| Some((role, tool?)))
+    }
+}
 
 fn place(
     document: &YamlDocument,
     name: &str,
-    (case, role): (Option<&String>, ReferenceRole),
+    case: Option<&str>,
+    role: ReferenceRole,
 ) -> Diagnostic {
     let around: Vec<&str> = case
         .into_iter()
@@ -150,16 +150,20 @@ fn note_at(path: &[&str], problems: &mut Problems) {
     }
 }
 
-/// Judges what was named.
-pub(super) fn judge(stock: &mut Compiler, contracts: &Contracts) {
-    for ToolReference {
-        of,
-        tool,
-        role,
-        place,
-    } in std::mem::take(&mut stock.pairs)
-    {
-        let server = |name: &ToolName| server_of(name.as_str(), &stock.servers).cloned();
+/// Judges what was named; `contracts` are those of all files.
+pub(super) fn judge(
+    references: Vec<ToolReference>,
+    servers: &[ServerName],
+    contracts: &Contracts,
+) -> Vec<Diagnostic> {
+    let server = |name: &ToolName| ids::server_of(name.as_str(), servers);
+    let wrong = |reference: ToolReference| {
+        let ToolReference {
+            of,
+            tool,
+            role,
+            place,
+        } = reference;
         let found = match server(&tool) {
             // Said where the contract was compiled.
             None if role == ReferenceRole::Rollback => None,
@@ -173,14 +177,12 @@ pub(super) fn judge(stock: &mut Compiler, contracts: &Contracts) {
             )),
             _ => role.judge(&tool, contracts.get(&tool).map(|rules| &**rules)),
         };
-        if let Some((message, hint)) = found {
-            let hint = Some(hint.to_owned());
-            stock.diagnostics.push(Diagnostic {
-                severity: Severity::Error,
-                message,
-                hint,
-                ..place
-            });
-        }
-    }
+        found.map(|(message, hint)| Diagnostic {
+            severity: Severity::Error,
+            message,
+            hint: Some(hint.to_owned()),
+            ..place
+        })
+    };
+    references.into_iter().filter_map(wrong).collect()
 }

@@ -1,7 +1,7 @@
 //! Does every secret of the configuration go where a contract lets one stand? Known once all files
 //! are read.
 
-use super::Compiler;
+use super::compiler::Compiler;
 use crate::guards::secrets::SecretTarget;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;

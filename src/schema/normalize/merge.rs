@@ -16,21 +16,8 @@ pub(super) fn merge(
     if second == SchemaNode::default() {
         return first;
     }
-    let names = |node: &SchemaNode| {
-        node.members
-            .iter()
-            .map(|member| member.name.clone())
-            .collect::<HashSet<_>>()
-    };
-    let judged = |node: &SchemaNode| node.rest != Rest::Open || !node.patterns.is_empty();
-    if (judged(&first) || judged(&second))
-        && (first.rest != second.rest || names(&first) != names(&second))
-    {
-        // What one of them names, the rest of the other may not take.
-        let alone = |node: &SchemaNode| node.members.is_empty() && !judged(node);
-        if !alone(&first) && !alone(&second) {
-            losses.note(at, Lost::Merged("allOf"));
-        }
+    if rest_may_clash(&first, &second) {
+        losses.note(at, Lost::Merged("allOf"));
     }
     facts(&mut first.facts, second.facts, at, losses);
     for member in second.members {
@@ -75,6 +62,22 @@ pub(super) fn merge(
     first.unions.extend(second.unions);
     asides(&mut first.asides, second.asides, at, losses);
     first
+}
+
+/// What one of them names, the rest of the other may not take.
+fn rest_may_clash(first: &SchemaNode, second: &SchemaNode) -> bool {
+    let names = |node: &SchemaNode| {
+        node.members
+            .iter()
+            .map(|member| member.name.clone())
+            .collect::<HashSet<_>>()
+    };
+    let judged = |node: &SchemaNode| node.rest != Rest::Open || !node.patterns.is_empty();
+    let alone = |node: &SchemaNode| node.members.is_empty() && !judged(node);
+    (judged(first) || judged(second))
+        && (first.rest != second.rest || names(first) != names(second))
+        && !alone(first)
+        && !alone(second)
 }
 
 fn elements(

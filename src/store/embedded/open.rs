@@ -5,6 +5,7 @@ use super::super::claims::StoreError;
 use super::super::journal::{Journal, replace};
 use super::super::results::Results;
 use super::super::sent_flags::SentFlags;
+use super::super::state::Millis;
 use super::super::state::claim::ClaimPhase;
 use super::super::state::command::{Settle, StoreCommand};
 use super::super::state::event::Evidence;
@@ -76,34 +77,15 @@ pub(super) fn open(
         Some(anchor) => Time::continuing(clock, applied.seen, anchor),
         None => Time::starting(clock, applied.seen),
     };
-    let now = time.now();
-    let open = index.holds(|hold| hold.is_open(now))?;
-    let holds = open
-        .into_iter()
-        .map(|(key, value)| (key, Versioned { value, change: 0 }))
-        .collect();
-    let table = StateTable {
-        token: applied.token,
-        last: applied.seq,
-        indexed: applied.seq,
-        holds,
-        ..StateTable::default()
-    };
-    let (table, lookup, waiters, pace) = (
-        Mutex::new(table),
-        Lookup::new(index),
-        Waiters::default(),
-        IndexerPace::default(),
-    );
     let mut shared = EmbeddedInner {
-        table,
-        lookup,
+        table: Mutex::new(table_of(&index, &applied, time.now())?),
+        lookup: Lookup::new(index),
         journal,
         results,
         marks,
-        waiters,
+        waiters: Waiters::default(),
         time,
-        pace,
+        pace: IndexerPace::default(),
         keeping,
         closing,
     };
@@ -115,6 +97,22 @@ pub(super) fn open(
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.trust()?;
     Ok(shared)
+}
+
+/// What is kept in memory of an index that ends with `applied`: the calls that are held at `now`.
+fn table_of(index: &Index, applied: &IndexProgress, now: Millis) -> Result<StateTable, StoreError> {
+    let open = index.holds(|hold| hold.is_open(now))?;
+    let holds = open
+        .into_iter()
+        .map(|(key, value)| (key, Versioned { value, change: 0 }))
+        .collect();
+    Ok(StateTable {
+        token: applied.token,
+        last: applied.seq,
+        indexed: applied.seq,
+        holds,
+        ..StateTable::default()
+    })
 }
 
 /// Says, once the index is closed, whether the next start may trust it.

@@ -38,20 +38,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
     let listed =
         segment::list(&place.dir).map_err(|source| JournalError::io("read", &place.dir, source))?;
     let Some(first) = listed.last() else {
-        if let Some(summary) = Summary::open(&place.dir)? {
-            let first = summary.header.last + 1;
-            return Err(damaged(
-                first,
-                0,
-                first,
-                "the segments after the summary are missing",
-            ));
-        }
-        return Ok(Recovered {
-            epoch: 0,
-            tail: None,
-            key: None,
-        });
+        return without_segments(&place.dir);
     };
     begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
@@ -88,24 +75,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
             last @ (BatchScan::Nothing | BatchScan::Partial | BatchScan::Bad(_)) => break last,
         }
     };
-    if let Some(rest) = rest(&file, end.offset).map_err(failed)? {
-        if was_synced(&rest, &end.head) {
-            let what = match last {
-                BatchScan::Bad(what) => what,
-                BatchScan::Whole(_) | BatchScan::Nothing | BatchScan::Partial => {
-                    "a batch is missing"
-                }
-            };
-            return Err(damaged(*first, end.offset, end.head.seq + 1, what));
-        }
-        keep(&path, &rest, end.offset)
-            .map_err(|source| JournalError::io("keep what is cut from", &path, source))?;
-        tracing::warn!(segment = %path.display(), offset = end.offset, bytes = rest.len(), head = %end.head,
-            "the last batch was not finished and is cut off; nobody was told it was written");
-    }
-    file.set_len(end.offset)
-        .and_then(|()| file.sync_all())
-        .map_err(|source| JournalError::io("cut", &path, source))?;
+    cut_unfinished(&file, &path, *first, &end, &last)?;
     let tail = Tail {
         file,
         header,
@@ -117,6 +87,50 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
         tail: Some(tail),
         key: watch.last,
     })
+}
+
+/// A journal without a segment: a new one, unless a summary says what is missing.
+fn without_segments(dir: &Path) -> Result<Recovered, JournalError> {
+    if let Some(summary) = Summary::open(dir)? {
+        let first = summary.header.last + 1;
+        let what = "the segments after the summary are missing";
+        return Err(damaged(first, 0, first, what));
+    }
+    Ok(Recovered {
+        epoch: 0,
+        tail: None,
+        key: None,
+    })
+}
+
+/// Cuts what follows the end of segment `first`, where `last` stands: a write that was not
+/// finished. What was synced once is not cut; then the journal is damaged.
+fn cut_unfinished(
+    file: &File,
+    path: &Path,
+    first: u64,
+    end: &TailEnd,
+    last: &BatchScan,
+) -> Result<(), JournalError> {
+    let rest = rest(file, end.offset).map_err(|source| JournalError::io("read", path, source))?;
+    if let Some(rest) = rest {
+        if was_synced(&rest, &end.head) {
+            let what = match last {
+                BatchScan::Bad(what) => what,
+                BatchScan::Whole(_) | BatchScan::Nothing | BatchScan::Partial => {
+                    "a batch is missing"
+                }
+            };
+            return Err(damaged(first, end.offset, end.head.seq + 1, what));
+        }
+        keep(path, &rest, end.offset)
+            .map_err(|source| JournalError::io("keep what is cut from", path, source))?;
+        tracing::warn!(segment = %path.display(), offset = end.offset, bytes = rest.len(), head = %end.head,
+            "the last batch was not finished and is cut off; nobody was told it was written");
+    }
+    file.set_len(end.offset)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| JournalError::io("cut", path, source))
 }
 
 /// Nothing is missing before the newest segment: what is not there would be forgotten, and keys of

@@ -231,7 +231,6 @@ impl JournalWalk {
 
     /// Opens the segment that begins after the head.
     fn enter(&mut self) -> Result<WalkLook, JournalError> {
-        let mut path = self.dir.join(segment::name(self.head.seq + 1));
         let wrong = |what: String| {
             let segment = segment::name(self.head.seq + 1);
             Ok(WalkLook::Wrong(JournalDamage {
@@ -241,20 +240,13 @@ impl JournalWalk {
                 what,
             }))
         };
-        let is_missing = |opened: &std::io::Result<File>| {
-            opened
-                .as_ref()
-                .is_err_and(|source| source.kind() == std::io::ErrorKind::NotFound)
+        let (path, opened) = self.open_next();
+        let file = match opened {
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                return wrong("the segment is missing".to_owned());
+            }
+            opened => opened.map_err(|source| JournalError::io("read", &path, source))?,
         };
-        let mut opened = segment::open(&path, false);
-        if let Some(archive) = self.archive.as_ref().filter(|_| is_missing(&opened)) {
-            path = archive.join(segment::name(self.head.seq + 1));
-            opened = segment::open(&path, false);
-        }
-        if is_missing(&opened) {
-            return wrong("the segment is missing".to_owned());
-        }
-        let file = opened.map_err(|source| JournalError::io("read", &path, source))?;
         let header = match segment::read_header(&file)
             .map_err(|source| JournalError::io("read", &path, source))?
         {
@@ -294,6 +286,20 @@ impl JournalWalk {
             offset: segment::SEGMENT_HEADER_BYTES,
         });
         Ok(WalkLook::Step(WalkStep::Segment(header)))
+    }
+
+    /// The segment that begins after the head: where it was written, else in the archive.
+    fn open_next(&self) -> (PathBuf, std::io::Result<File>) {
+        let name = segment::name(self.head.seq + 1);
+        let path = self.dir.join(&name);
+        match (segment::open(&path, false), &self.archive) {
+            (Err(source), Some(archive)) if source.kind() == std::io::ErrorKind::NotFound => {
+                let path = archive.join(name);
+                let opened = segment::open(&path, false);
+                (path, opened)
+            }
+            (opened, _) => (path, opened),
+        }
     }
 
     /// Whether nothing but reserved space is left of the segment.

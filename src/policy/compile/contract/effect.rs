@@ -1,10 +1,9 @@
 //! Whatever changes something says how it is taken back, or that it cannot be (003-19, 003-52,
 //! 003-64).
 
-use super::server_of;
 use crate::guards::rollback::{self, ACTION_PLACEHOLDER, ARGUMENTS_PREFIX, RESULT_PREFIX};
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{ServerName, ToolName};
+use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::pointer::is_pointer;
 use crate::policy::file::{Contract, RollbackSettings, SideEffect};
 use serde_json::Value;
@@ -81,7 +80,7 @@ pub(super) fn judge_told(contract: &Contract, problems: &mut Problems) {
 
 fn judge_rollback(rollback: &RollbackSettings, servers: &[ServerName], problems: &mut Problems) {
     let RollbackSettings { tool, arguments } = rollback;
-    if server_of(tool, servers).is_none() {
+    if ids::server_of(tool, servers).is_none() {
         problems.under("tool", |problems| {
             problems.error(
                 format!("`{tool}` is no tool of a declared server"),

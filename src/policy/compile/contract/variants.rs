@@ -1,16 +1,14 @@
 //! A contract with variants → one contract for each (002-32). A case only narrows: what the
 //! contract asks of everybody, it asks of the caller that chooses the case.
 
-use super::{effect, keys, section_by_section};
+use super::{ContractEnvironment, effect, keys, section_by_section};
 use crate::guards::{RequiredArgument, ToolRules, arguments, idempotency, rules, variants};
 use crate::model::diagnostic::Problems;
-use crate::model::ids::ServerName;
 use crate::model::pointer::is_pointer;
 use crate::policy::file::{Contract, ContractVariants, VariantCase};
 use crate::policy::shape::suggest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Cases of one contract.
 const MAX_VARIANT_CASES: usize = 64;
@@ -22,7 +20,7 @@ const CASE_NAME_CHARS_MAX: usize = 64;
 pub(super) fn compile(
     contract: &Contract,
     whole: ToolRules,
-    (servers, timeout): (&[ServerName], Duration),
+    around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
     let Some(ContractVariants { by, absent, cases }) = &contract.variants else {
@@ -33,7 +31,8 @@ pub(super) fn compile(
         let one = |(name, case): (&String, &VariantCase)| {
             let rules = problems.under("cases", |problems| {
                 problems.under(name.clone(), |problems| {
-                    compile_case((contract, name, case), (servers, timeout), problems)
+                    let merged = merge(contract, case, name);
+                    compile_case(name, case, merged, around, problems)
                 })
             });
             (name.clone(), Arc::new(rules))
@@ -95,13 +94,13 @@ fn judge(contract: &Contract, problems: &mut Problems) {
         }
         for (name, case) in cases {
             problems.under(name.clone(), |problems| {
-                judge_case(contract, (name, case), problems);
+                judge_case(contract, name, case, problems);
             });
         }
     });
 }
 
-fn judge_case(contract: &Contract, (name, case): (&str, &VariantCase), problems: &mut Problems) {
+fn judge_case(contract: &Contract, name: &str, case: &VariantCase, problems: &mut Problems) {
     if name.is_empty()
         || name.chars().count() > CASE_NAME_CHARS_MAX
         || name.chars().any(char::is_control)
@@ -135,17 +134,19 @@ fn judge_case(contract: &Contract, (name, case): (&str, &VariantCase), problems:
     });
 }
 
+/// `merged`: the contract that a call is judged by which chooses `case`.
 fn compile_case(
-    (contract, name, case): (&Contract, &str, &VariantCase),
-    (servers, timeout): (&[ServerName], Duration),
+    name: &str,
+    case: &VariantCase,
+    merged: Contract,
+    around: ContractEnvironment<'_>,
     problems: &mut Problems,
 ) -> ToolRules {
-    let merged = merge(contract, case, name);
     effect::judge_told(&merged, problems);
     // What the case says itself is judged where it stands; what it has from the contract was judged
     // there.
-    section_by_section(alone(case, &merged), servers, timeout, problems);
-    let mut rules = section_by_section(merged, servers, timeout, &mut Problems::default());
+    section_by_section(alone(case, &merged), around, problems);
+    let mut rules = section_by_section(merged, around, &mut Problems::default());
     rules.variant = Some(name.to_owned());
     if case
         .budget

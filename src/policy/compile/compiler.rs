@@ -1,0 +1,80 @@
+//! What was read of the policy files so far, and what was found wrong with them.
+
+use super::references::ToolReference;
+use crate::guards::allowlist::Contracts;
+use crate::guards::budget::TaskLimits;
+use crate::guards::secrets::Bindings;
+use crate::guards::{ToolRules, repetition};
+use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::ids::{AgentId, ServerName, ToolName};
+use crate::policy::layers;
+use crate::policy::locate::YamlDocument;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A contract, and where it stands.
+pub(super) struct CompiledContract {
+    pub(super) rules: Arc<ToolRules>,
+    pub(super) place: Diagnostic,
+}
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Compiler {
+    pub(super) servers: Vec<ServerName>,
+    pub(super) timeouts: BTreeMap<ServerName, Duration>,
+    pub(super) agents: Vec<AgentId>,
+    pub(super) groups: Vec<String>,
+    pub(super) secrets: Bindings,
+    pub(super) tasks: TaskLimits,
+    pub(super) repetition: Option<repetition::Rule>,
+    pub(super) contracts: BTreeMap<ToolName, CompiledContract>,
+    /// The layers and groups of each file; compiled when all files are read.
+    pub(super) written: Vec<(YamlDocument, layers::WrittenLayers)>,
+    /// The tools that contracts name to go with them, and where.
+    pub(super) pairs: Vec<ToolReference>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+impl Compiler {
+    /// Nothing is read yet.
+    pub(super) fn new(
+        servers: Vec<ServerName>,
+        timeouts: BTreeMap<ServerName, Duration>,
+        agents: Vec<AgentId>,
+        groups: Vec<String>,
+        secrets: Bindings,
+    ) -> Self {
+        Self {
+            servers,
+            timeouts,
+            agents,
+            groups,
+            secrets,
+            ..Self::default()
+        }
+    }
+
+    /// The contracts so far.
+    pub(super) fn contracts(&self) -> Contracts {
+        let contracts = self
+            .contracts
+            .iter()
+            .map(|(name, held)| (name.clone(), held.rules.clone()));
+        contracts.collect::<HashMap<_, _>>().into()
+    }
+}
+
+pub(super) fn about(path: &Path, severity: Severity, message: &str, hint: &str) -> Diagnostic {
+    let hint = (!hint.is_empty()).then(|| hint.to_owned());
+    Diagnostic {
+        severity,
+        file: path.display().to_string(),
+        line: 0,
+        column: 0,
+        message: message.to_owned(),
+        hint,
+    }
+}

@@ -1,0 +1,66 @@
+//! What a policy is known by: its version, and the fingerprint of its files.
+
+use crate::guards::Mode;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Everything that was read for one policy.
+pub(super) struct PolicyContent {
+    /// The bytes of the files, and what else says whether they are as they were.
+    bytes: Sha256,
+    /// What they say, in canonical JSON.
+    said: Vec<Vec<u8>>,
+}
+
+impl PolicyContent {
+    /// `written`: what the configuration says.
+    pub(super) fn beginning(written: &Value) -> Self {
+        Self {
+            bytes: Sha256::new(),
+            said: vec![canonical(written)],
+        }
+    }
+
+    /// Counts for the fingerprint.
+    pub(super) fn bytes(&mut self, bytes: impl AsRef<[u8]>) {
+        self.bytes.update(bytes);
+    }
+
+    /// Counts for the version.
+    pub(super) fn say(&mut self, tree: &Value) {
+        self.said.push(canonical(tree));
+    }
+
+    /// The order of files, their comments and their layout don't count.
+    pub(super) fn version(&self, mode: Mode) -> String {
+        let mut parts: Vec<[u8; 32]> = self
+            .said
+            .iter()
+            .map(|text| Sha256::digest(text).into())
+            .collect();
+        parts.sort_unstable();
+        let mut whole = Sha256::new();
+        whole.update([u8::from(mode == Mode::Observe)]);
+        for part in parts {
+            whole.update(part);
+        }
+        shown(&whole.finalize())
+    }
+
+    /// SHA-256 over the bytes.
+    pub(super) fn fingerprint(self) -> [u8; 32] {
+        self.bytes.finalize().into()
+    }
+}
+
+fn canonical(tree: &Value) -> Vec<u8> {
+    serde_json_canonicalizer::to_vec(tree).unwrap_or_else(|_| tree.to_string().into_bytes())
+}
+
+/// A version as people read it: the first twelve digits.
+pub(in crate::policy) fn shown(digest: &[u8]) -> String {
+    digest
+        .iter()
+        .take(6)
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
