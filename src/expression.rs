@@ -5,6 +5,7 @@
 //! what a value becomes.
 
 mod judge;
+mod reads;
 mod values;
 
 pub use values::LazyCaller;
@@ -12,7 +13,8 @@ pub use values::LazyCaller;
 use crate::model::diagnostic::Problems;
 use crate::model::work;
 use cel::{Context, Env, IdedExpr};
-use judge::{ArgumentsRead, Expression, ExpressionCost, ExpressionReads, RE_FUNCTION, RegexTable};
+use judge::Expression;
+use reads::{ArgumentsRead, ExpressionCost, ExpressionReads, RE_FUNCTION, RegexTable};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 

@@ -1,7 +1,7 @@
 //! Values for the expressions: JSON to CEL with integers as `int`, so that `arguments.amount + 1`
 //! means something.
 
-use super::judge::ArgumentsRead;
+use super::reads::ArgumentsRead;
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
 use cel::common::types::{

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 
 pub mod fold;
 mod levels;
+mod ordinary;
 pub mod path_edit;
 mod scalars;
 mod scan;

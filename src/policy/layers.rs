@@ -8,7 +8,6 @@ use crate::guards::allowlist::written::{
     self, GROUP_PREFIX, LayerEnvironment, LayerKind, Unavailable,
 };
 use crate::guards::allowlist::{Settings, ToolPattern};
-use crate::guards::budget::TaskSettings;
 use crate::guards::{Mode, identity};
 use crate::model::diagnostic::{Diagnostic, Problems};
 use crate::model::ids::{AgentId, ServerName};
@@ -434,32 +433,5 @@ impl<'a> LayerChecker<'a> {
                 hint,
             );
         }
-    }
-}
-
-/// Judges the names in `budgets`: with a typo they would limit nobody.
-pub fn judge_budgets(
-    budgets: &TaskSettings,
-    agents: &[AgentId],
-    groups: &[String],
-    problems: &mut Problems,
-) {
-    let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
-    let named: [(&str, Vec<&String>, &[String]); 2] = [
-        ("agent", budgets.agent.keys().collect(), &agents),
-        ("group", budgets.group.keys().collect(), groups),
-    ];
-    for (kind, names, known) in named {
-        problems.under(kind, |problems| {
-            for name in names.into_iter().filter(|name| !known.contains(name)) {
-                let message = match kind {
-                    "agent" => format!("no caller is the agent `{name}`"),
-                    _ => format!("no caller has the group `{name}`"),
-                };
-                problems.under(name.clone(), |problems| {
-                    problems.error(message, suggest(name, known));
-                });
-            }
-        });
     }
 }

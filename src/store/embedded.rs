@@ -7,46 +7,40 @@
 //! that breaks is made anew from the journal meanwhile.
 
 use super::claims::{MAX_INLINE_RESULT_BYTES, Store, StoreError};
-use super::journal::{self, Extent, Item, Journal, Ticket};
+use super::journal::{self, Journal};
 use super::memory::is_in_flight;
-use super::results::Results;
-use super::sent_flags::SentFlags;
-use super::state::claim::{Claim, ClaimPhase, Stored};
-use super::state::command::{Settle, StoreCommand};
+use super::state::claim::{Claim, Stored};
+use super::state::command::StoreCommand;
 use super::state::digest::Digest;
-use super::state::event::{Evidence, Intended, StoreEvent};
+use super::state::event::StoreEvent;
 use super::state::hold::{self, Hold};
-use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
-use super::table::StateTable;
-use super::time::Time;
-use super::waiters::Waiters;
+use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
-use lookup::Lookup;
-use parking_lot::Mutex;
+use errors::{unkept, unwritten};
+use inner::{EmbeddedInner, MAX_UNINDEXED};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod errors;
 mod heal;
 mod index;
 mod indexer;
+mod inner;
 mod key_filter;
 mod lookup;
+mod mark;
 mod open;
+mod pace;
 mod packed;
 mod park;
 mod replay;
-
-/// Things in memory that the index does not have yet; a decision waits while there are more.
-const MAX_UNINDEXED: usize = 1 << 16;
-/// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond
-/// that.
-const MAX_IN_MEMORY: usize = 2 * MAX_UNINDEXED;
+mod room;
 
 /// Fail points before an event is durable, and after.
 const FAILPOINTS_BEFORE_SYNC: [Option<&str>; 4] = [
@@ -75,27 +69,6 @@ pub struct SegmentRetention {
     pub age: Duration,
     /// Where they go then; none: they are removed.
     pub archive: Option<PathBuf>,
-}
-
-/// What was decided and queued; or refused, with the number of the last record that was decided
-/// from.
-type CommandResult = Result<(StoreEvent, Ticket), (CommandRefusal, u64)>;
-
-/// What callers and the indexer share.
-struct EmbeddedInner {
-    table: Mutex<StateTable>,
-    lookup: Lookup,
-    journal: Journal,
-    results: Results,
-    marks: SentFlags,
-    waiters: Waiters,
-    time: Time,
-    pace: indexer::IndexerPace,
-    /// How long closed segments of the journal are kept, and where they go; none: nothing is
-    /// dropped.
-    keeping: Option<SegmentRetention>,
-    /// Behind `lookup`, which is closed first.
-    closing: open::IndexCloser,
 }
 
 impl EmbeddedStore {
@@ -146,119 +119,6 @@ impl Drop for EmbeddedStore {
     }
 }
 
-impl EmbeddedInner {
-    /// All that is known of `place`: what is in memory is newer than what is indexed.
-    fn view(&self, table: &StateTable, place: StoreKeys) -> Result<StoreView, StoreError> {
-        let mut view = table.view(place);
-        let lacks_claim = place.call.is_some() && view.claim.is_none();
-        let lacks_task = place.task.is_some() && view.task.is_none();
-        let lacks_hold = place.hold.is_some() && view.hold.is_none();
-        if lacks_claim
-            || lacks_task
-            || lacks_hold
-            || place.session.is_some() && view.session.is_none()
-        {
-            self.lookup.ask(|index| index.complete(&mut view, place))?;
-        }
-        Ok(view)
-    }
-
-    /// Why nothing can be begun; the last room is for the outcomes of what has begun.
-    fn refuses(&self) -> Option<StoreError> {
-        if !self.journal.is_writing() {
-            return Some(unwritable(self.journal.health().state));
-        }
-        if self.journal.extent() == Extent::FarBeyond {
-            return Some(StoreError::Full(
-                "the ledger has far more than `ledger.max_bytes`".to_owned(),
-            ));
-        }
-        if !self.lookup.is_whole() {
-            return Some(lookup::away());
-        }
-        self.pace.is_stuck(MAX_UNINDEXED).then(crowded)
-    }
-
-    /// The place of `command`, with what only the claim knows of it.
-    fn place(&self, table: &StateTable, command: &StoreCommand) -> Result<StoreKeys, StoreError> {
-        let place = command.place();
-        let (Some(key), None) = (place.call, place.task) else {
-            return Ok(place);
-        };
-        let claim = self
-            .view(
-                table,
-                StoreKeys {
-                    call: Some(key),
-                    ..StoreKeys::default()
-                },
-            )?
-            .claim;
-        Ok(StoreKeys {
-            task: claim.map(|claim| claim.task),
-            ..place
-        })
-    }
-
-    /// Decides and queues, in one go.
-    fn decide(
-        &self,
-        command: &StoreCommand,
-        entry: Option<Entry>,
-    ) -> Result<CommandResult, StoreError> {
-        let mut table = self.table.lock();
-        if table.len() >= MAX_IN_MEMORY && !matches!(command, StoreCommand::Settle(_)) {
-            return Err(crowded());
-        }
-        let now = self.time.now();
-        let known = self.view(&table, self.place(&table, command)?)?;
-        let view = StoreView {
-            waiting: table.waiting(command, now),
-            ..known
-        };
-        let event = match decide(command, &view, now) {
-            Ok(event) => event,
-            Err(refused) => return Ok(Err((refused, table.last))),
-        };
-        let ticket = self.append(&event, entry)?;
-        table.apply(&event, view, ticket.seq());
-        Ok(Ok((event, ticket)))
-    }
-
-    /// Takes back an intent that waits for room on the disk: nothing was sent, and nothing will be.
-    fn take_back(&self, intended: &Intended) {
-        let settle = Settle {
-            key: intended.key,
-            action: intended.action,
-            phase: ClaimPhase::NotSent,
-            evidence: Evidence::Exchange,
-            cost: None,
-            failed: false,
-            seen: None,
-        };
-        // Queued behind the intent, and waited for by nobody.
-        if let Err(error) = self.decide(&StoreCommand::Settle(settle), None) {
-            tracing::error!(action = %intended.action, %error, "a call that was not sent holds its key until a restart");
-        }
-        self.waiters.wake(&intended.key);
-    }
-
-    fn append(&self, event: &StoreEvent, entry: Option<Entry>) -> Result<Ticket, StoreError> {
-        let record = event
-            .encode()
-            .map_err(|error| StoreError::Broken(format!("an event cannot be written: {error}")))?;
-        let mut items = vec![Item::Event(record)];
-        items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
-        // What has begun has to end, however much waits for the disk.
-        let appended = if matches!(event, StoreEvent::Settled(_)) {
-            self.journal.append(items)
-        } else {
-            self.journal.append_unless_crowded(items)
-        };
-        appended.map_err(unwritten)
-    }
-}
-
 /// The fail points of an event, by those of an intent, an outcome, a held call and a decision.
 fn reached(event: &StoreEvent, [intent, outcome, held, decided]: [Option<&'static str>; 4]) {
     let point = match event {
@@ -289,39 +149,6 @@ fn is_awaited(event: &StoreEvent) -> bool {
         | StoreEvent::Entered { .. }
         | StoreEvent::Carried(_)
         | StoreEvent::Noted(_) => false,
-    }
-}
-
-fn unwritten(error: journal::JournalError) -> StoreError {
-    if let journal::JournalError::NoSpace(why) = error {
-        StoreError::Full(why)
-    } else {
-        StoreError::Broken(error.to_string())
-    }
-}
-
-/// Why nothing can be begun.
-fn unwritable(state: journal::JournalState) -> StoreError {
-    match state {
-        journal::JournalState::Full(why) => StoreError::Full(why),
-        journal::JournalState::Poisoned(why) => StoreError::Broken(why),
-        journal::JournalState::Closed => StoreError::Broken("the journal is closed".to_owned()),
-        journal::JournalState::Writing => {
-            StoreError::Full("there was no room a moment ago".to_owned())
-        }
-    }
-}
-
-/// Why nothing more is taken into memory.
-fn crowded() -> StoreError {
-    StoreError::Full("the index waits for room".to_owned())
-}
-
-fn unkept(error: &std::io::Error) -> StoreError {
-    if super::journal::is_full(error) {
-        StoreError::Full(error.to_string())
-    } else {
-        StoreError::Broken(format!("a long result cannot be kept: {error}"))
     }
 }
 
@@ -497,58 +324,6 @@ impl Store for EmbeddedStore {
 
     fn now(&self) -> Millis {
         self.shared.time.now()
-    }
-}
-
-impl EmbeddedInner {
-    /// The claim that `action` holds, if it is in memory or has a name in the index.
-    fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
-        let table = self.table.lock();
-        let held = table
-            .claims
-            .iter()
-            .find(|(_, kept)| kept.value.action == action)
-            .map(|(key, _)| *key);
-        let indexed = || self.lookup.ask(|index| index.key_of(action));
-        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else {
-            return Ok(None);
-        };
-        let view = self.view(
-            &table,
-            StoreKeys {
-                call: Some(key),
-                ..StoreKeys::default()
-            },
-        )?;
-        Ok(view
-            .claim
-            .filter(|claim| claim.action == action)
-            .map(|claim| (key, claim)))
-    }
-
-    /// Claims that have not come to an end: those in memory as they are there, the others as they
-    /// are indexed.
-    fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
-        let table = self.table.lock();
-        let mut found: Vec<_> = table
-            .claims
-            .iter()
-            .map(|(key, kept)| (*key, kept.value.clone()))
-            .collect();
-        self.lookup.ask(|index| {
-            for key in index.open_keys(most)? {
-                if !table.claims.contains_key(&key)
-                    && let Some(claim) = index.claim(&key)?
-                {
-                    found.push((key, claim));
-                }
-            }
-            Ok(())
-        })?;
-        found.retain(|(_, claim)| !claim.phase.is_final());
-        found.sort_by_key(|(_, claim)| claim.began);
-        found.truncate(most);
-        Ok(found)
     }
 }
 

@@ -3,11 +3,9 @@
 //! ours.
 
 use super::Inbound;
-use super::Inbox;
 use super::child::{ChildProcess, DEFAULT_SHUTDOWN_GRACE};
-use super::departure::Departure;
 use super::http::{HttpExchange, ServerEndpoint, Wire};
-use super::stdio::{Conversation, Ready};
+use super::stdio::Conversation;
 use crate::mcp::headers::SESSION_HEADER;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, MessageKind, number};
@@ -15,13 +13,17 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::clock::Clock;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
-use http::StatusCode;
 use http::header::HeaderValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+mod exchange;
+
+use exchange::ExchangeSource;
+pub use exchange::UpstreamExchange;
 
 /// How long a server may take to say good-bye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,25 +52,6 @@ enum Carrier {
     Child {
         conversation: Arc<Conversation>,
         process: tokio::sync::Mutex<Option<ChildProcess>>,
-    },
-}
-
-/// One request on a link, until its answer. Dropping it stops listening.
-pub struct UpstreamExchange {
-    /// Our id of the request.
-    pub id: Text,
-    source: ExchangeSource,
-    kept: Option<Arc<()>>,
-}
-
-enum ExchangeSource {
-    Http(Box<HttpExchange>),
-    Lines {
-        inbox: Inbox,
-        ready: Option<Ready>,
-        conversation: Arc<Conversation>,
-        id: u64,
-        open: bool,
     },
 }
 
@@ -416,92 +399,6 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.ended.cancel();
-    }
-}
-
-impl UpstreamExchange {
-    /// Sends the request, if that has not been done. Over HTTP this waits until the server begins
-    /// to answer, so the exchange's id must be where it is needed before.
-    pub async fn begin(&mut self) -> Result<(), Fault> {
-        match &mut self.source {
-            ExchangeSource::Http(exchange) => exchange.begin().await,
-            ExchangeSource::Lines { ready, .. } => {
-                if let Some(ready) = ready.take() {
-                    ready.queue();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// From now on it leaves only if `departure` lets it.
-    pub fn departs_by(&mut self, departure: Departure) {
-        match &mut self.source {
-            ExchangeSource::Http(exchange) => exchange.departs_by(departure),
-            ExchangeSource::Lines {
-                ready: Some(ready), ..
-            } => ready.departs_by(departure),
-            ExchangeSource::Lines { ready: None, .. } => {}
-        }
-    }
-
-    /// As long as it lasts, no session of `link` is ended at the server.
-    pub fn keeps(&mut self, link: &Link) {
-        self.kept = Some(link.kept.clone());
-    }
-
-    /// Whether the server has begun to answer it, as far as that can be known before the answer is
-    /// read.
-    pub fn is_heard(&self) -> bool {
-        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.is_heard())
-    }
-
-    fn is_bad_request(&self) -> bool {
-        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.has_status(StatusCode::BAD_REQUEST))
-    }
-
-    /// Whether the server says that the session is no more, of which this is a request.
-    pub fn session_is_gone(&self) -> bool {
-        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.session_is_gone())
-    }
-
-    /// The fault of an answer that is none to this request.
-    pub fn unanswered(&self, what: &str) -> Fault {
-        let fault = Fault::after_sending(what);
-        match &self.source {
-            ExchangeSource::Http(exchange) => exchange.under_status(fault),
-            ExchangeSource::Lines { .. } => fault,
-        }
-    }
-
-    /// What arrives next, the sending included; none after the answer.
-    pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
-        self.begin().await?;
-        match &mut self.source {
-            ExchangeSource::Http(exchange) => exchange.next().await,
-            ExchangeSource::Lines { inbox, open, .. } => match inbox.recv().await {
-                Some(Ok(inbound)) => {
-                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response);
-                    Ok(Some(inbound))
-                }
-                Some(Err(fault)) => Err(fault),
-                None => Ok(None),
-            },
-        }
-    }
-}
-
-impl Drop for UpstreamExchange {
-    fn drop(&mut self) {
-        if let ExchangeSource::Lines {
-            conversation,
-            id,
-            open: true,
-            ..
-        } = &self.source
-        {
-            let _ = conversation.forget(*id);
-        }
     }
 }
 

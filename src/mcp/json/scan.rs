@@ -2,6 +2,7 @@
 //! differently.
 
 use super::fold::folded;
+use super::ordinary::ordinary;
 use super::{JsonLimits, Malformed};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,11 +12,6 @@ const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 const DELETE_BYTE: u8 = 0x7F;
 /// Up to here a new key is compared with each before it; above, a set is kept.
 const LINEAR_SEARCH_KEYS: usize = 24;
-/// So many bytes of a string are passed in words before it counts as long.
-const SHORT_STRING_BYTES: usize = 64;
-/// Bytes of a long string that are looked at together.
-const STRIDE_BYTES: usize = 64;
-
 pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Malformed> {
     if text.len() > limits.bytes {
         return Err(Malformed {
@@ -406,59 +402,4 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-/// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor
-/// backslash.
-fn ordinary(text: &[u8]) -> usize {
-    // Most strings end soon; long ones are passed in strides that the compiler turns into vector
-    // instructions.
-    let mut at = soon(text);
-    if at < SHORT_STRING_BYTES {
-        return at;
-    }
-    while let Some(stride) = text[at..].first_chunk::<STRIDE_BYTES>() {
-        let special = stride.iter().fold(0, |special, &byte| {
-            special
-                | u8::from(!(0x20..0x80).contains(&byte))
-                | u8::from(byte == b'"')
-                | u8::from(byte == b'\\')
-        });
-        if special != 0 {
-            break;
-        }
-        at += STRIDE_BYTES;
-    }
-    at + words(&text[at..])
-}
-
-/// The same, of the first bytes only.
-pub(super) fn soon(text: &[u8]) -> usize {
-    words(&text[..text.len().min(SHORT_STRING_BYTES)])
-}
-
-/// The same, eight bytes at a time.
-fn words(text: &[u8]) -> usize {
-    const LOW_BIT_OF_EACH_BYTE: u64 = 0x0101_0101_0101_0101;
-    const HIGH_BIT_OF_EACH_BYTE: u64 = 0x8080_8080_8080_8080;
-    let mut at = 0;
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8]));
-        let quote = word ^ (LOW_BIT_OF_EACH_BYTE * u64::from(b'"'));
-        let slash = word ^ (LOW_BIT_OF_EACH_BYTE * u64::from(b'\\'));
-        let special = (word.wrapping_sub(LOW_BIT_OF_EACH_BYTE * 0x20) & !word)
-            | (quote.wrapping_sub(LOW_BIT_OF_EACH_BYTE) & !quote)
-            | (slash.wrapping_sub(LOW_BIT_OF_EACH_BYTE) & !slash)
-            | word;
-        let hits = special & HIGH_BIT_OF_EACH_BYTE;
-        if hits != 0 {
-            return at + (hits.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = &text[at..];
-    at + rest
-        .iter()
-        .position(|&byte| !(0x20..0x80).contains(&byte) || byte == b'"' || byte == b'\\')
-        .unwrap_or(rest.len())
 }

@@ -1,6 +1,6 @@
 //! Takes one level of a strictly read text apart, without copying and without judging it again.
 
-use super::scan::soon;
+use super::ordinary::soon;
 use super::{Text, decode, push_string};
 use bytes::Bytes;
 use memchr::memchr2;

@@ -9,7 +9,7 @@ use crate::guards::allowlist::layers::Layers;
 use crate::guards::allowlist::written::LayerEnvironment;
 use crate::guards::{self, Mode, Section, allowlist, budget, identity, repetition, secrets};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
-use crate::model::ids::{self, ServerName, ToolName};
+use crate::model::ids::{self, AgentId, ServerName, ToolName};
 use crate::policy::file::{self, Contract, PolicyFile};
 use crate::policy::locate::{self, YamlDocument};
 use crate::policy::{layers, pins, shape};
@@ -77,7 +77,7 @@ impl Compiler {
                 }
             });
             problems.under(budget::TaskSettings::NAME, |problems| {
-                layers::judge_budgets(&budgets, &self.agents, &self.groups, problems);
+                judge_budgets(&budgets, &self.agents, &self.groups, problems);
                 self.tasks.extend(budgets.compile(problems));
             });
             if let Some(written) = repetition {
@@ -238,4 +238,31 @@ fn place(document: &YamlDocument, name: &str) -> Diagnostic {
             "",
         )
     })
+}
+
+/// Judges the names in `budgets`: with a typo they would limit nobody.
+fn judge_budgets(
+    budgets: &budget::TaskSettings,
+    agents: &[AgentId],
+    groups: &[String],
+    problems: &mut Problems,
+) {
+    let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
+    let named: [(&str, Vec<&String>, &[String]); 2] = [
+        ("agent", budgets.agent.keys().collect(), &agents),
+        ("group", budgets.group.keys().collect(), groups),
+    ];
+    for (kind, names, known) in named {
+        problems.under(kind, |problems| {
+            for name in names.into_iter().filter(|name| !known.contains(name)) {
+                let message = match kind {
+                    "agent" => format!("no caller is the agent `{name}`"),
+                    _ => format!("no caller has the group `{name}`"),
+                };
+                problems.under(name.clone(), |problems| {
+                    problems.error(message, shape::suggest(name, known));
+                });
+            }
+        });
+    }
 }

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::model::caller::Caller;
+use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
+use crate::policy::locate::YamlDocument;
 use std::fs;
+use std::path::Path;
 
 mod closed;
 mod contracts;

@@ -9,7 +9,13 @@ use super::merge::merge;
 use super::node::{PropertyNode, Rest, SchemaNode, weight};
 use super::{NAME_WORK_UNITS, NODE_WORK_UNITS};
 use crate::model::work::spend;
+use keywords::{
+    ASIDE_GROUPS, ASIDE_KEYWORDS, DROPPED_KEYWORDS, EVALUATING_KEYWORDS, FACT_KEYWORDS,
+    LOCATION_KEYWORDS, NEWER_ASIDE_KEYWORDS, SILENT_KEYWORDS, WALKED_KEYWORDS,
+};
 use serde_json::{Map, Value};
+
+mod keywords;
 
 /// Subschemas within each other, references written out: a listing has no more than twice as many
 /// levels.
@@ -18,94 +24,6 @@ const MAX_NODE_DEPTH: usize = 48;
 const MAX_REQUIRED_NAMES: usize = 256;
 /// What stands where a recursion ends (POLICY §3).
 const NESTED_VALUE_TEXT: &str = "(nested value, any JSON)";
-
-/// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
-const SILENT_KEYWORDS: &[&str] = &[
-    "$schema",
-    "$id",
-    "id",
-    "$anchor",
-    "$dynamicAnchor",
-    "$vocabulary",
-    "$comment",
-    "$defs",
-    "definitions",
-    "title",
-];
-/// Keywords of `OpenAPI`, and annotations that are not for models.
-const DROPPED_KEYWORDS: &[&str] = &[
-    "examples",
-    "example",
-    "discriminator",
-    "externalDocs",
-    "readOnly",
-    "writeOnly",
-    "xml",
-    "deprecated",
-];
-/// Keywords without subschemas.
-const FACT_KEYWORDS: &[&str] = &[
-    "type",
-    "enum",
-    "const",
-    "description",
-    "default",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "contentEncoding",
-    "contentMediaType",
-];
-/// Keywords that are told as they are, or not at all.
-const ASIDE_KEYWORDS: &[&str] = &[
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "minContains",
-    "maxContains",
-    "dependentRequired",
-    "dependentSchemas",
-    "propertyNames",
-];
-/// Of those, what draft-07 does not know, and so ignores.
-const NEWER_ASIDE_KEYWORDS: &[&str] = &[
-    "prefixItems",
-    "dependentRequired",
-    "dependentSchemas",
-    "minContains",
-    "maxContains",
-];
-/// In an aside these would be read otherwise than they were written.
-const LOCATION_KEYWORDS: &[&str] = &[
-    "$ref",
-    "$dynamicRef",
-    "$recursiveRef",
-    "$id",
-    "$anchor",
-    "$schema",
-    "$defs",
-    "definitions",
-    "dependencies",
-    "additionalItems",
-    "prefixItems",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "dependentRequired",
-    "dependentSchemas",
-];
 
 /// Reads one schema.
 pub(super) struct SchemaNodeReader<'a> {
@@ -456,44 +374,6 @@ impl<'a> SchemaNodeReader<'a> {
         Ok(())
     }
 }
-
-/// Keywords that the walk reads by itself.
-const WALKED_KEYWORDS: &[&str] = &[
-    "$ref",
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "nullable",
-];
-/// Keywords by which a property can count as evaluated, beside those that `additionalProperties`
-/// asks.
-const EVALUATING_KEYWORDS: &[&str] = &[
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "dependentSchemas",
-    "additionalProperties",
-];
-/// Asides that mean something together only; the first one makes the group.
-const ASIDE_GROUPS: &[&[&str]] = &[
-    &["not"],
-    &["if", "then", "else"],
-    &["contains", "minContains", "maxContains"],
-    &["dependentRequired"],
-    &["dependentSchemas"],
-    &["propertyNames"],
-];
 
 /// What a reference of draft-07 leaves of what stands beside it.
 fn annotations(members: &Map<String, Value>) -> SchemaNode {

@@ -4,11 +4,12 @@
 
 use super::super::claims::StoreError;
 use super::super::state::Millis;
-use super::EmbeddedInner;
 use super::index::{Index, IndexProgress};
-use super::indexer::{MIN_FREE_BYTES, room};
-use super::open::{aside, index_path, set_aside};
+use super::inner::EmbeddedInner;
+use super::mark::index_path;
+use super::open::{aside, set_aside};
 use super::replay::IndexReplay;
+use super::room::{MIN_FREE_BYTES, room};
 use std::path::Path;
 
 /// Milliseconds after which it is tried again, the first time; twice as many each time after that.

@@ -16,18 +16,20 @@
 
 use super::super::claims::StoreError;
 use super::super::state::budget::TaskUsage;
-use super::super::state::claim::{Age, Claim};
+use super::super::state::claim::Claim;
 use super::super::state::digest::Digest;
-use super::super::state::event::{Carried, StoreEvent, decode, encode, fill};
+use super::super::state::event::{Carried, StoreEvent};
 use super::super::state::fence::SessionFence;
 use super::super::state::hold::Hold;
 use super::super::state::{Millis, StoreKeys, StoreView};
-use super::super::table::StateTable;
 use super::key_filter::KeyFilter;
-use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
-use bytes::Bytes;
+use names::{
+    CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, META_KEY, OPEN_PREFIX,
+    RESULT_PREFIX, SESSION_PREFIX, TASK_PREFIX, acting, expiring, forgotten, idle_since, kept_in,
+    named, named_by,
+};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
@@ -38,35 +40,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use values::{claim_text, hold_text, read, read_claim, read_hold, text, unreadable};
+
+mod changes;
+mod names;
+mod sweep;
+mod values;
+
+pub(super) use changes::IndexChanges;
 
 /// How long sled may take to hand everything to the kernel.
 const FLUSH_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of pages sled keeps in memory.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
-const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
-const HOUR_MS: Millis = 3600 * 1000;
-/// Milliseconds for which a held call that is over can still be shown: one hour.
-const ENDED_HOLD_RETENTION_MS: Millis = HOUR_MS;
-/// Things looked at in one sweep, or a few more.
-const SWEEP_ITEMS: usize = 1024;
 /// Keys that stand together at most.
 const MAX_KEYS_PER_GROUP: usize = 64;
-/// Bytes of a key.
-const KEY_BYTES: usize = 32;
 /// Keys learned at once.
 const KEYS_PER_PORTION: usize = 4096;
-
-const CLAIM_PREFIX: u8 = b'c';
-const TASK_PREFIX: u8 = b't';
-const SESSION_PREFIX: u8 = b's';
-const HOLD_PREFIX: u8 = b'h';
-const ACTION_PREFIX: u8 = b'a';
-const OPEN_PREFIX: u8 = b'o';
-const EXPIRY_PREFIX: u8 = b'x';
-const GROUP_PREFIX: u8 = b'g';
-const RESULT_PREFIX: u8 = b'r';
-const META_KEY: &[u8] = b"m";
 
 /// How far the journal is indexed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,46 +76,6 @@ pub(super) struct Index {
     hangs: AtomicBool,
     /// Which claims it may hold. Changed only by the thread that writes the index.
     known: Mutex<KeyFilter>,
-}
-
-/// What changed since the index was last written, each thing in its newest form.
-#[derive(Debug, Default)]
-pub(super) struct IndexChanges {
-    pub(super) claims: Vec<(Digest, Claim)>,
-    pub(super) tasks: Vec<(Digest, TaskUsage)>,
-    pub(super) sessions: Vec<(Digest, SessionFence)>,
-    pub(super) holds: Vec<(Digest, Hold)>,
-}
-
-impl IndexChanges {
-    /// What of `table` is not in the index.
-    pub(super) fn of(table: &StateTable) -> Self {
-        let upto = table.indexed;
-        let claims = table.claims.iter().filter(|(_, kept)| kept.change > upto);
-        let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
-        let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
-        let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
-        Self {
-            claims: claims
-                .map(|(key, kept)| (*key, kept.value.clone()))
-                .collect(),
-            tasks: tasks
-                .map(|(key, kept)| (*key, kept.value.clone()))
-                .collect(),
-            sessions: sessions.map(|(key, kept)| (*key, kept.value)).collect(),
-            holds: holds
-                .map(|(key, kept)| (*key, kept.value.clone()))
-                .collect(),
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn len(&self) -> usize {
-        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
-    }
 }
 
 impl Index {
@@ -395,104 +345,6 @@ impl Index {
         })
     }
 
-    /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
-    pub(super) fn sweep(
-        &self,
-        now: Millis,
-        is_busy: impl Fn(&Digest) -> bool,
-    ) -> Result<bool, StoreError> {
-        let until = [&[EXPIRY_PREFIX][..], &now.to_be_bytes()].concat();
-        let (mut batch, mut left) = (Batch::default(), SWEEP_ITEMS);
-        let mut due = self.db.range(vec![EXPIRY_PREFIX]..until);
-        while let Some((name, group)) = calmly(|| due.next().transpose())? {
-            batch.remove(&name);
-            let (kind, keys) = match (name.get(9), name.get(10..)) {
-                (Some(&GROUP_PREFIX), _) => (CLAIM_PREFIX, &*group),
-                (Some(kind), Some(key)) => (*kind, key),
-                _ => continue,
-            };
-            let keys = keys.chunks_exact(KEY_BYTES);
-            for key in keys.filter_map(|key| Some(Digest::new(key.try_into().ok()?))) {
-                self.forget(&mut batch, (kind, &key), now, &is_busy)?;
-                left = left.saturating_sub(1);
-            }
-            if left == 0 {
-                break;
-            }
-        }
-        calmly(|| self.db.apply_batch(batch))?;
-        Ok(left == 0)
-    }
-
-    /// Forgets one thing of `kind` if it is over at `now`; what is busy is looked at again.
-    fn forget(
-        &self,
-        batch: &mut Batch,
-        (kind, key): (u8, &Digest),
-        now: Millis,
-        is_busy: impl Fn(&Digest) -> bool,
-    ) -> Result<(), StoreError> {
-        if is_busy(key) {
-            batch.insert(expiring(now + 60_000, kind, key), &[]);
-            return Ok(());
-        }
-        match kind {
-            CLAIM_PREFIX => self.forget_claim(batch, key, now)?,
-            TASK_PREFIX
-                if self
-                    .task(key)?
-                    .is_some_and(|task| task.last + IDLE_RETENTION_MS <= now) =>
-            {
-                batch.remove(named(TASK_PREFIX, key));
-            }
-            SESSION_PREFIX
-                if self
-                    .session(key)?
-                    .is_some_and(|session| session.at + IDLE_RETENTION_MS <= now) =>
-            {
-                batch.remove(named(SESSION_PREFIX, key));
-            }
-            HOLD_PREFIX if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => {
-                batch.remove(named(HOLD_PREFIX, key));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
-    fn forget_claim(&self, batch: &mut Batch, key: &Digest, now: Millis) -> Result<(), StoreError> {
-        let Some(mut claim) = self.claim(key)? else {
-            return Ok(());
-        };
-        match claim.age(now) {
-            Age::Fresh => {}
-            Age::Remembered => {
-                if let Some(stored) = claim.phase.stored_mut() {
-                    stored.body = Bytes::new();
-                    batch.remove(kept_in(&stored.digest, key));
-                }
-                batch.insert(named(CLAIM_PREFIX, key), claim_text(&claim)?);
-                batch.insert(
-                    expiring(claim.changed + claim.ttl + claim.keep, CLAIM_PREFIX, key),
-                    &[],
-                );
-            }
-            Age::Forgotten => {
-                batch.remove(named(CLAIM_PREFIX, key));
-                if self.key_of(claim.action)?.is_some() {
-                    batch.remove(acting(claim.action));
-                }
-                claim
-                    .phase
-                    .stored()
-                    .into_iter()
-                    .for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
-            }
-        }
-        Ok(())
-    }
-
     fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, StoreError> {
         calmly(|| self.db.get(key))
     }
@@ -518,40 +370,6 @@ fn free(changes: usize) {
     for _ in 0..changes / 64 + 4 {
         crossbeam_epoch::pin().flush();
     }
-}
-
-fn named(kind: u8, key: &Digest) -> Vec<u8> {
-    [&[kind][..], key.as_bytes()].concat()
-}
-
-/// The key in a name of a claim, task, session or held call.
-fn named_by(name: &[u8]) -> Option<Digest> {
-    Some(Digest::new(name.get(1..)?.try_into().ok()?))
-}
-
-fn acting(action: ActionId) -> Vec<u8> {
-    [&[ACTION_PREFIX][..], action.as_bytes()].concat()
-}
-
-fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
-    [
-        &[EXPIRY_PREFIX][..],
-        &at.to_be_bytes(),
-        &[kind],
-        key.as_bytes(),
-    ]
-    .concat()
-}
-
-/// When something that was last used then may be forgotten. By the hour, so that its use leaves few
-/// traces behind.
-fn idle_since(last: Millis) -> Millis {
-    (last / HOUR_MS + 1) * HOUR_MS + IDLE_RETENTION_MS
-}
-
-/// When a held call may be forgotten.
-fn forgotten(hold: &Hold) -> Millis {
-    hold.ends().saturating_add(ENDED_HOLD_RETENTION_MS)
 }
 
 /// `is_new`: nothing of it is in the index.
@@ -604,176 +422,5 @@ fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
     }
 }
 
-/// That `key`'s answer lies in the file `digest`.
-fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
-    [&[RESULT_PREFIX][..], digest.as_bytes(), key.as_bytes()].concat()
-}
-
-fn claim_text(claim: &Claim) -> Result<Vec<u8>, StoreError> {
-    let body = claim
-        .phase
-        .stored()
-        .map(|stored| stored.body.clone())
-        .unwrap_or_default();
-    encode(claim, &body)
-        .map(|record| pack(&record))
-        .map_err(|error| unreadable(&error))
-}
-
-fn read_claim(value: &sled::IVec) -> Result<Claim, StoreError> {
-    let record = Bytes::from(unpack(value));
-    let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
-    fill(&mut claim.phase, body);
-    Ok(claim)
-}
-
-fn hold_text(hold: &Hold) -> Result<Vec<u8>, StoreError> {
-    let body = hold.question.body();
-    body.and_then(|body| encode(hold, &body))
-        .map_err(|error| unreadable(&error))
-}
-
-fn read_hold(value: &sled::IVec) -> Result<Hold, StoreError> {
-    let read = || {
-        let (mut hold, body): (Hold, _) = decode(&Bytes::copy_from_slice(value))?;
-        hold.question.fill(body).map(|()| hold)
-    };
-    read().map_err(|error: serde_json::Error| unreadable(&error))
-}
-
-fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, StoreError> {
-    decode(&Bytes::copy_from_slice(value))
-        .map(|(head, _)| head)
-        .map_err(|error| unreadable(&error))
-}
-
-fn text(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(value).map_err(|error| unreadable(&error))
-}
-
-fn unreadable(error: &serde_json::Error) -> StoreError {
-    StoreError::Broken(format!("the index cannot be read: {error}"))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::state::claim::ClaimPhase;
-    use crate::store::state::command::StoreCommand;
-    use crate::store::state::tests::{START_MS, ask, intent, result, settle, word};
-    use crate::store::state::{StoreView, apply, decide};
-
-    /// 001-57, 001-P4: a held call that is over is kept for as long as it may be looked at,
-    /// whatever became of it meanwhile, and then forgotten.
-    #[test]
-    fn held_calls_are_forgotten_in_their_time() {
-        let temp = tempfile::tempdir().unwrap();
-        let (index, _) = Index::open(temp.path()).unwrap();
-        let (mut view, asked) = (StoreView::default(), ask("key"));
-        let commands = [
-            StoreCommand::Hold(Box::new(asked.clone())),
-            StoreCommand::Decide(word(&asked, "ann", true)),
-        ];
-        let mut ends = Vec::new();
-        for command in commands {
-            apply(&decide(&command, &view, START_MS).unwrap(), &mut view);
-            let hold = view.hold.clone().unwrap();
-            ends.push(hold.ends());
-            index
-                .write(
-                    &IndexChanges {
-                        holds: vec![(asked.key, hold)],
-                        ..IndexChanges::default()
-                    },
-                    IndexProgress::default(),
-                )
-                .unwrap();
-        }
-        assert!(
-            ends[1] < ends[0],
-            "it is over before it would have been without a decision"
-        );
-        index
-            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS, |_| false)
-            .unwrap();
-        assert_eq!(
-            index.hold(&asked.key).unwrap(),
-            view.hold,
-            "until then, it is there"
-        );
-        index
-            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS + 1, |_| true)
-            .unwrap();
-        assert_eq!(
-            index.holds(|hold| hold.id == asked.id).unwrap().len(),
-            1,
-            "what is in memory stays"
-        );
-        index
-            .sweep(ends[1] + ENDED_HOLD_RETENTION_MS + 60_002, |_| false)
-            .unwrap();
-        assert_eq!(index.hold(&asked.key).unwrap(), None);
-        index
-            .sweep(ends[0] + ENDED_HOLD_RETENTION_MS + 1, |_| false)
-            .unwrap();
-        assert_eq!(
-            index.db.len(),
-            1,
-            "nothing is left but how far the journal is indexed"
-        );
-    }
-
-    /// SEMANTICS §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
-    #[test]
-    fn tombstones_are_swept_once_and_forgotten_in_their_time() {
-        let temp = tempfile::tempdir().unwrap();
-        let (index, _) = Index::open(temp.path()).unwrap();
-        let mut changes = IndexChanges::default();
-        for n in 0..SWEEP_ITEMS + 5 {
-            let (call, mut view) = (intent(&format!("key {n}"), 1), StoreView::default());
-            let call = crate::store::state::command::Intent {
-                ttl: 100,
-                keep: 1000,
-                ..call
-            };
-            let end = StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid"))));
-            for command in [StoreCommand::Begin(Box::new(call.clone())), end] {
-                let event = decide(&command, &view, START_MS).unwrap();
-                apply(&event, &mut view);
-            }
-            changes.claims.push((call.key, view.claim.unwrap()));
-        }
-        // As a carried state is read: several writes, one record number.
-        for part in changes.claims.chunks(SWEEP_ITEMS / 2) {
-            let part = IndexChanges {
-                claims: part.to_vec(),
-                ..IndexChanges::default()
-            };
-            index.write(&part, IndexProgress::default()).unwrap();
-        }
-        let (key, whole) = &changes.claims[0];
-        let sweeps = |now| {
-            (0..5)
-                .take_while(|_| index.sweep(now, |_| false).unwrap())
-                .count()
-        };
-        assert_eq!(sweeps(START_MS + 99), 0);
-        assert_eq!(index.claim(key).unwrap().as_ref(), Some(whole));
-        assert_eq!(sweeps(START_MS + 101), 1, "as many as there are, each once");
-        let left = index.claim(key).unwrap().unwrap();
-        assert_eq!(left.phase.stored().unwrap().body, Bytes::new());
-        assert_eq!(
-            (left.age(START_MS + 101), left.fingerprint),
-            (Age::Remembered, whole.fingerprint)
-        );
-        assert_eq!(sweeps(START_MS + 1101), 1);
-        assert!(changes.claims.iter().all(|(key, claim)| {
-            index.claim(key).unwrap().is_none() && index.key_of(claim.action).unwrap().is_none()
-        }));
-        assert_eq!(
-            index.db.len(),
-            1,
-            "nothing is left but how far the journal is indexed"
-        );
-    }
-}
+mod tests;

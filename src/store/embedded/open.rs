@@ -2,7 +2,7 @@
 //! made anew.
 
 use super::super::claims::StoreError;
-use super::super::journal::{Journal, replace};
+use super::super::journal::Journal;
 use super::super::results::Results;
 use super::super::sent_flags::SentFlags;
 use super::super::state::Millis;
@@ -10,32 +10,25 @@ use super::super::state::claim::ClaimPhase;
 use super::super::state::command::{Settle, StoreCommand};
 use super::super::state::event::Evidence;
 use super::super::table::{StateTable, Versioned};
-use super::super::time::{Anchor, Time};
+use super::super::time::Time;
 use super::super::waiters::Waiters;
+use super::SegmentRetention;
+use super::errors::{unkept, unwritten};
 use super::index::{Index, IndexProgress};
-use super::indexer::IndexerPace;
+use super::inner::EmbeddedInner;
 use super::lookup::Lookup;
+use super::mark::{
+    BROKEN_MARK, CLEAN_MARK, IndexCloser, NO_BOOT_ID, OPENING_MARK, boot_id, index_path, last_mark,
+    unmarked, write_mark,
+};
+use super::pace::IndexerPace;
 use super::park::block_on;
 use super::replay::IndexReplay;
-use super::{EmbeddedInner, SegmentRetention};
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The mark of an index in use.
-const RUNNING_MARK: &str = "running";
-/// The mark while it is brought up to the journal: it still names the boot before.
-const OPENING_MARK: &str = "opening";
-/// Stands where no boot is known.
-const NO_BOOT_ID: &str = "-";
-/// The mark of an index that was closed and synced.
-const CLEAN_MARK: &str = "clean";
-/// The mark of an index that broke and is not made anew yet.
-const BROKEN_MARK: &str = "broken";
 /// Claims in flight that are settled at a start; there are never more than calls in flight.
 const MAX_CLAIMS_SETTLED: usize = 1 << 16;
 
@@ -63,14 +56,9 @@ pub(super) fn open(
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
     let before = last.as_ref().map_or(NO_BOOT_ID, |last| last.boot.as_str());
     write_mark(data, OPENING_MARK, before, anchor).map_err(|error| unmarked(&error))?;
-    let closing = IndexCloser {
-        data: data.to_owned(),
-        boot,
-        anchor,
-        ended_well: AtomicBool::new(false),
-    };
+    let closing = IndexCloser::new(data, boot, anchor);
     let (index, applied) = up_to_date(data, journal.health().head.seq)?;
-    let results = Results::open(data).map_err(|error| super::unkept(&error))?;
+    let results = Results::open(data).map_err(|error| unkept(&error))?;
     let (marks, sent) = SentFlags::open(data)
         .map_err(|error| StoreError::Broken(format!("the marks cannot be read: {error}")))?;
     let time = match anchor {
@@ -113,77 +101,6 @@ fn table_of(index: &Index, applied: &IndexProgress, now: Millis) -> Result<State
         holds,
         ..StateTable::default()
     })
-}
-
-/// Says, once the index is closed, whether the next start may trust it.
-pub(super) struct IndexCloser {
-    data: PathBuf,
-    boot: String,
-    /// How the store's time goes with the machine's.
-    anchor: Option<Anchor>,
-    ended_well: AtomicBool,
-}
-
-impl IndexCloser {
-    /// Everything is in the index.
-    pub(super) fn in_good_order(&self) {
-        self.ended_well.store(true, Ordering::Relaxed);
-    }
-
-    /// The data directory.
-    pub(super) fn data_dir(&self) -> &Path {
-        &self.data
-    }
-
-    /// The index is whole: if this process is killed, the next one goes on with it.
-    pub(super) fn trust(&self) -> Result<(), StoreError> {
-        self.mark(RUNNING_MARK).map_err(|error| unmarked(&error))
-    }
-
-    /// The next start makes the index anew, unless this process does.
-    pub(super) fn distrust(&self) {
-        // On a full disk nothing can be written, but removed: an index without a mark is not
-        // trusted either.
-        if self.mark(BROKEN_MARK).is_err()
-            && let Err(error) = std::fs::remove_file(mark_path(&self.data))
-        {
-            tracing::error!(%error, "the index cannot be marked; remove its directory before toolgate is started again");
-        }
-    }
-
-    /// Notes durably how the index stands.
-    fn mark(&self, how: &str) -> io::Result<()> {
-        write_mark(&self.data, how, &self.boot, self.anchor)
-    }
-
-    /// sled does not sync its files; after a power cut only synced ones can be trusted.
-    fn sync(&self) -> io::Result<()> {
-        for file in std::fs::read_dir(index_path(&self.data))? {
-            let file = file?;
-            if file.file_type()?.is_file() {
-                File::open(file.path())?.sync_all()?;
-            }
-        }
-        File::open(index_path(&self.data))?.sync_all()?;
-        self.mark(CLEAN_MARK)
-    }
-}
-
-impl Drop for IndexCloser {
-    fn drop(&mut self) {
-        if self.ended_well.load(Ordering::Relaxed)
-            && let Err(error) = self.sync()
-        {
-            tracing::warn!(%error, "the index is not closed well; it is checked when toolgate starts again");
-        }
-    }
-}
-
-fn write_mark(data: &Path, how: &str, boot: &str, anchor: Option<Anchor>) -> io::Result<()> {
-    let anchor = anchor
-        .map(|anchor| format!(" {} {}", anchor.at, anchor.steady))
-        .unwrap_or_default();
-    replace(data, &mark_path(data), &format!("{how} {boot}{anchor}\n"))
 }
 
 /// The index of `data`, up to the journal, whose end is record `head`.
@@ -260,51 +177,9 @@ impl EmbeddedInner {
         last.map_or(Ok(()), |last| {
             block_on(self.journal.wait_durable(last))
                 .map(drop)
-                .map_err(super::unwritten)
+                .map_err(unwritten)
         })
     }
-}
-
-/// Which run of the kernel this is; changes with every boot.
-fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map(|id| id.trim().to_owned())
-        .unwrap_or_default()
-}
-
-/// How the index stood when it was last marked.
-struct IndexMark {
-    how: String,
-    /// Under which run of the kernel.
-    boot: String,
-    anchor: Option<Anchor>,
-}
-
-fn last_mark(data: &Path) -> Option<IndexMark> {
-    let text = std::fs::read_to_string(mark_path(data)).ok()?;
-    let mut words = text.split_whitespace();
-    let (how, boot) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let anchor = words.next().zip(words.next());
-    let anchor = anchor.and_then(|(at, steady)| {
-        Some(Anchor {
-            at: at.parse().ok()?,
-            steady: steady.parse().ok()?,
-        })
-    });
-    Some(IndexMark { how, boot, anchor })
-}
-
-fn unmarked(error: &io::Error) -> StoreError {
-    StoreError::Broken(format!("the index cannot be marked: {error}"))
-}
-
-/// Where the index of `data` lies.
-pub(super) fn index_path(data: &Path) -> PathBuf {
-    data.join("index")
-}
-
-fn mark_path(data: &Path) -> PathBuf {
-    data.join("index.mark")
 }
 
 /// Where an index is moved that is not trusted.

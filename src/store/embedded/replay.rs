@@ -5,6 +5,7 @@ use super::super::claims::StoreError;
 use super::super::journal::{JournalReader, JournalRecord};
 use super::super::state::event::StoreEvent;
 use super::super::table::StateTable;
+use super::errors::unwritten;
 use super::index::{Index, IndexChanges, IndexProgress};
 use std::path::Path;
 
@@ -33,7 +34,7 @@ impl<'a> IndexReplay<'a> {
         index: &'a Index,
         applied: IndexProgress,
     ) -> Result<Option<Self>, StoreError> {
-        let reader = JournalReader::replay(data, applied.seq).map_err(super::unwritten)?;
+        let reader = JournalReader::replay(data, applied.seq).map_err(unwritten)?;
         if reader.is_anew() && applied != IndexProgress::default() {
             return Ok(None);
         }
@@ -64,7 +65,7 @@ impl<'a> IndexReplay<'a> {
     pub(super) fn step(&mut self, last: u64) -> Result<bool, StoreError> {
         while self.table.len() < self.portion {
             let next = self.ahead.take().map(Ok).or_else(|| self.reader.next());
-            let Some(record) = next.transpose().map_err(super::unwritten)? else {
+            let Some(record) = next.transpose().map_err(unwritten)? else {
                 self.write()?;
                 return Ok(false);
             };

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::store::embedded::index::Index;
-use crate::store::embedded::open::index_path;
+use crate::store::embedded::mark::index_path;
 use crate::store::embedded::replay::IndexReplay;
 use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::command::Reserve;

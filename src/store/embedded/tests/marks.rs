@@ -2,6 +2,7 @@
 //! whole proves nothing.
 
 use super::*;
+use crate::store::sent_flags::SentFlags;
 use crate::store::tests::copy_all;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;

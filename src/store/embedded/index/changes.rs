@@ -1,0 +1,48 @@
+//! What the index lacks of what is in memory.
+
+use crate::store::state::budget::TaskUsage;
+use crate::store::state::claim::Claim;
+use crate::store::state::digest::Digest;
+use crate::store::state::fence::SessionFence;
+use crate::store::state::hold::Hold;
+use crate::store::table::StateTable;
+
+/// What changed since the index was last written, each thing in its newest form.
+#[derive(Debug, Default)]
+pub(in crate::store::embedded) struct IndexChanges {
+    pub(in crate::store::embedded) claims: Vec<(Digest, Claim)>,
+    pub(in crate::store::embedded) tasks: Vec<(Digest, TaskUsage)>,
+    pub(in crate::store::embedded) sessions: Vec<(Digest, SessionFence)>,
+    pub(in crate::store::embedded) holds: Vec<(Digest, Hold)>,
+}
+
+impl IndexChanges {
+    /// What of `table` is not in the index.
+    pub(in crate::store::embedded) fn of(table: &StateTable) -> Self {
+        let upto = table.indexed;
+        let claims = table.claims.iter().filter(|(_, kept)| kept.change > upto);
+        let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
+        let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
+        let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
+        Self {
+            claims: claims
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
+            tasks: tasks
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
+            sessions: sessions.map(|(key, kept)| (*key, kept.value)).collect(),
+            holds: holds
+                .map(|(key, kept)| (*key, kept.value.clone()))
+                .collect(),
+        }
+    }
+
+    pub(in crate::store::embedded) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
+    }
+}

@@ -1,0 +1,63 @@
+//! The names under which the index keeps things, and when their time is up.
+
+use crate::model::ids::ActionId;
+use crate::store::state::Millis;
+use crate::store::state::digest::Digest;
+use crate::store::state::hold::Hold;
+
+/// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
+pub(super) const IDLE_RETENTION_MS: Millis = 30 * 24 * HOUR_MS;
+pub(super) const HOUR_MS: Millis = 3600 * 1000;
+/// Milliseconds for which a held call that is over can still be shown: one hour.
+pub(super) const ENDED_HOLD_RETENTION_MS: Millis = HOUR_MS;
+/// Bytes of a key.
+pub(super) const KEY_BYTES: usize = 32;
+pub(super) const CLAIM_PREFIX: u8 = b'c';
+pub(super) const TASK_PREFIX: u8 = b't';
+pub(super) const SESSION_PREFIX: u8 = b's';
+pub(super) const HOLD_PREFIX: u8 = b'h';
+pub(super) const ACTION_PREFIX: u8 = b'a';
+pub(super) const OPEN_PREFIX: u8 = b'o';
+pub(super) const EXPIRY_PREFIX: u8 = b'x';
+pub(super) const GROUP_PREFIX: u8 = b'g';
+pub(super) const RESULT_PREFIX: u8 = b'r';
+pub(super) const META_KEY: &[u8] = b"m";
+
+pub(super) fn named(kind: u8, key: &Digest) -> Vec<u8> {
+    [&[kind][..], key.as_bytes()].concat()
+}
+
+/// The key in a name of a claim, task, session or held call.
+pub(super) fn named_by(name: &[u8]) -> Option<Digest> {
+    Some(Digest::new(name.get(1..)?.try_into().ok()?))
+}
+
+pub(super) fn acting(action: ActionId) -> Vec<u8> {
+    [&[ACTION_PREFIX][..], action.as_bytes()].concat()
+}
+
+pub(super) fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
+    [
+        &[EXPIRY_PREFIX][..],
+        &at.to_be_bytes(),
+        &[kind],
+        key.as_bytes(),
+    ]
+    .concat()
+}
+
+/// That `key`'s answer lies in the file `digest`.
+pub(super) fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
+    [&[RESULT_PREFIX][..], digest.as_bytes(), key.as_bytes()].concat()
+}
+
+/// When something that was last used then may be forgotten. By the hour, so that its use leaves few
+/// traces behind.
+pub(super) fn idle_since(last: Millis) -> Millis {
+    (last / HOUR_MS + 1) * HOUR_MS + IDLE_RETENTION_MS
+}
+
+/// When a held call may be forgotten.
+pub(super) fn forgotten(hold: &Hold) -> Millis {
+    hold.ends().saturating_add(ENDED_HOLD_RETENTION_MS)
+}

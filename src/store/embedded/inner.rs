@@ -1,0 +1,224 @@
+//! What callers and the indexer share: decisions are made here, under one lock.
+
+use super::SegmentRetention;
+use super::errors::{crowded, unwritable, unwritten};
+use super::lookup::{self, Lookup};
+use super::mark::IndexCloser;
+use super::pace::IndexerPace;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::store::claims::StoreError;
+use crate::store::journal::{Extent, Item, Journal, Ticket};
+use crate::store::results::Results;
+use crate::store::sent_flags::SentFlags;
+use crate::store::state::claim::{Claim, ClaimPhase};
+use crate::store::state::command::{Settle, StoreCommand};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Evidence, Intended, StoreEvent};
+use crate::store::state::{CommandRefusal, StoreKeys, StoreView, decide};
+use crate::store::table::StateTable;
+use crate::store::time::Time;
+use crate::store::waiters::Waiters;
+use parking_lot::Mutex;
+
+/// Things in memory that the index does not have yet; a decision waits while there are more.
+pub(super) const MAX_UNINDEXED: usize = 1 << 16;
+/// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond
+/// that.
+const MAX_IN_MEMORY: usize = 2 * MAX_UNINDEXED;
+
+/// What was decided and queued; or refused, with the number of the last record that was decided
+/// from.
+pub(super) type CommandResult = Result<(StoreEvent, Ticket), (CommandRefusal, u64)>;
+
+/// What callers and the indexer share.
+pub(super) struct EmbeddedInner {
+    pub(super) table: Mutex<StateTable>,
+    pub(super) lookup: Lookup,
+    pub(super) journal: Journal,
+    pub(super) results: Results,
+    pub(super) marks: SentFlags,
+    pub(super) waiters: Waiters,
+    pub(super) time: Time,
+    pub(super) pace: IndexerPace,
+    /// How long closed segments of the journal are kept, and where they go; none: nothing is
+    /// dropped.
+    pub(super) keeping: Option<SegmentRetention>,
+    /// Behind `lookup`, which is closed first.
+    pub(super) closing: IndexCloser,
+}
+
+impl EmbeddedInner {
+    /// All that is known of `place`: what is in memory is newer than what is indexed.
+    pub(super) fn view(
+        &self,
+        table: &StateTable,
+        place: StoreKeys,
+    ) -> Result<StoreView, StoreError> {
+        let mut view = table.view(place);
+        let lacks_claim = place.call.is_some() && view.claim.is_none();
+        let lacks_task = place.task.is_some() && view.task.is_none();
+        let lacks_hold = place.hold.is_some() && view.hold.is_none();
+        if lacks_claim
+            || lacks_task
+            || lacks_hold
+            || place.session.is_some() && view.session.is_none()
+        {
+            self.lookup.ask(|index| index.complete(&mut view, place))?;
+        }
+        Ok(view)
+    }
+
+    /// Why nothing can be begun; the last room is for the outcomes of what has begun.
+    pub(super) fn refuses(&self) -> Option<StoreError> {
+        if !self.journal.is_writing() {
+            return Some(unwritable(self.journal.health().state));
+        }
+        if self.journal.extent() == Extent::FarBeyond {
+            return Some(StoreError::Full(
+                "the ledger has far more than `ledger.max_bytes`".to_owned(),
+            ));
+        }
+        if !self.lookup.is_whole() {
+            return Some(lookup::away());
+        }
+        self.pace.is_stuck(MAX_UNINDEXED).then(crowded)
+    }
+
+    /// The place of `command`, with what only the claim knows of it.
+    pub(super) fn place(
+        &self,
+        table: &StateTable,
+        command: &StoreCommand,
+    ) -> Result<StoreKeys, StoreError> {
+        let place = command.place();
+        let (Some(key), None) = (place.call, place.task) else {
+            return Ok(place);
+        };
+        let claim = self
+            .view(
+                table,
+                StoreKeys {
+                    call: Some(key),
+                    ..StoreKeys::default()
+                },
+            )?
+            .claim;
+        Ok(StoreKeys {
+            task: claim.map(|claim| claim.task),
+            ..place
+        })
+    }
+
+    /// Decides and queues, in one go.
+    pub(super) fn decide(
+        &self,
+        command: &StoreCommand,
+        entry: Option<Entry>,
+    ) -> Result<CommandResult, StoreError> {
+        let mut table = self.table.lock();
+        if table.len() >= MAX_IN_MEMORY && !matches!(command, StoreCommand::Settle(_)) {
+            return Err(crowded());
+        }
+        let now = self.time.now();
+        let known = self.view(&table, self.place(&table, command)?)?;
+        let view = StoreView {
+            waiting: table.waiting(command, now),
+            ..known
+        };
+        let event = match decide(command, &view, now) {
+            Ok(event) => event,
+            Err(refused) => return Ok(Err((refused, table.last))),
+        };
+        let ticket = self.append(&event, entry)?;
+        table.apply(&event, view, ticket.seq());
+        Ok(Ok((event, ticket)))
+    }
+
+    /// Takes back an intent that waits for room on the disk: nothing was sent, and nothing will be.
+    pub(super) fn take_back(&self, intended: &Intended) {
+        let settle = Settle {
+            key: intended.key,
+            action: intended.action,
+            phase: ClaimPhase::NotSent,
+            evidence: Evidence::Exchange,
+            cost: None,
+            failed: false,
+            seen: None,
+        };
+        // Queued behind the intent, and waited for by nobody.
+        if let Err(error) = self.decide(&StoreCommand::Settle(settle), None) {
+            tracing::error!(action = %intended.action, %error, "a call that was not sent holds its key until a restart");
+        }
+        self.waiters.wake(&intended.key);
+    }
+
+    pub(super) fn append(
+        &self,
+        event: &StoreEvent,
+        entry: Option<Entry>,
+    ) -> Result<Ticket, StoreError> {
+        let record = event
+            .encode()
+            .map_err(|error| StoreError::Broken(format!("an event cannot be written: {error}")))?;
+        let mut items = vec![Item::Event(record)];
+        items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
+        // What has begun has to end, however much waits for the disk.
+        let appended = if matches!(event, StoreEvent::Settled(_)) {
+            self.journal.append(items)
+        } else {
+            self.journal.append_unless_crowded(items)
+        };
+        appended.map_err(unwritten)
+    }
+
+    /// The claim that `action` holds, if it is in memory or has a name in the index.
+    pub(super) fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, StoreError> {
+        let table = self.table.lock();
+        let held = table
+            .claims
+            .iter()
+            .find(|(_, kept)| kept.value.action == action)
+            .map(|(key, _)| *key);
+        let indexed = || self.lookup.ask(|index| index.key_of(action));
+        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else {
+            return Ok(None);
+        };
+        let view = self.view(
+            &table,
+            StoreKeys {
+                call: Some(key),
+                ..StoreKeys::default()
+            },
+        )?;
+        Ok(view
+            .claim
+            .filter(|claim| claim.action == action)
+            .map(|claim| (key, claim)))
+    }
+
+    /// Claims that have not come to an end: those in memory as they are there, the others as they
+    /// are indexed.
+    pub(super) fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, StoreError> {
+        let table = self.table.lock();
+        let mut found: Vec<_> = table
+            .claims
+            .iter()
+            .map(|(key, kept)| (*key, kept.value.clone()))
+            .collect();
+        self.lookup.ask(|index| {
+            for key in index.open_keys(most)? {
+                if !table.claims.contains_key(&key)
+                    && let Some(claim) = index.claim(&key)?
+                {
+                    found.push((key, claim));
+                }
+            }
+            Ok(())
+        })?;
+        found.retain(|(_, claim)| !claim.phase.is_final());
+        found.sort_by_key(|(_, claim)| claim.began);
+        found.truncate(most);
+        Ok(found)
+    }
+}

@@ -1,0 +1,117 @@
+//! One request on a link: sent once, whatever carries it, and listened to until its answer.
+
+use super::Link;
+use crate::mcp::json::Text;
+use crate::mcp::message::MessageKind;
+use crate::model::reply::Fault;
+use crate::upstream::departure::Departure;
+use crate::upstream::http::HttpExchange;
+use crate::upstream::stdio::{Conversation, Ready};
+use crate::upstream::{Inbound, Inbox};
+use http::StatusCode;
+use std::sync::Arc;
+
+/// One request on a link, until its answer. Dropping it stops listening.
+pub struct UpstreamExchange {
+    /// Our id of the request.
+    pub id: Text,
+    pub(super) source: ExchangeSource,
+    pub(super) kept: Option<Arc<()>>,
+}
+
+pub(super) enum ExchangeSource {
+    Http(Box<HttpExchange>),
+    Lines {
+        inbox: Inbox,
+        ready: Option<Ready>,
+        conversation: Arc<Conversation>,
+        id: u64,
+        open: bool,
+    },
+}
+
+impl UpstreamExchange {
+    /// Sends the request, if that has not been done. Over HTTP this waits until the server begins
+    /// to answer, so the exchange's id must be where it is needed before.
+    pub async fn begin(&mut self) -> Result<(), Fault> {
+        match &mut self.source {
+            ExchangeSource::Http(exchange) => exchange.begin().await,
+            ExchangeSource::Lines { ready, .. } => {
+                if let Some(ready) = ready.take() {
+                    ready.queue();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// From now on it leaves only if `departure` lets it.
+    pub fn departs_by(&mut self, departure: Departure) {
+        match &mut self.source {
+            ExchangeSource::Http(exchange) => exchange.departs_by(departure),
+            ExchangeSource::Lines {
+                ready: Some(ready), ..
+            } => ready.departs_by(departure),
+            ExchangeSource::Lines { ready: None, .. } => {}
+        }
+    }
+
+    /// As long as it lasts, no session of `link` is ended at the server.
+    pub fn keeps(&mut self, link: &Link) {
+        self.kept = Some(link.kept.clone());
+    }
+
+    /// Whether the server has begun to answer it, as far as that can be known before the answer is
+    /// read.
+    pub fn is_heard(&self) -> bool {
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.is_heard())
+    }
+
+    pub(super) fn is_bad_request(&self) -> bool {
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.has_status(StatusCode::BAD_REQUEST))
+    }
+
+    /// Whether the server says that the session is no more, of which this is a request.
+    pub fn session_is_gone(&self) -> bool {
+        matches!(&self.source, ExchangeSource::Http(exchange) if exchange.session_is_gone())
+    }
+
+    /// The fault of an answer that is none to this request.
+    pub fn unanswered(&self, what: &str) -> Fault {
+        let fault = Fault::after_sending(what);
+        match &self.source {
+            ExchangeSource::Http(exchange) => exchange.under_status(fault),
+            ExchangeSource::Lines { .. } => fault,
+        }
+    }
+
+    /// What arrives next, the sending included; none after the answer.
+    pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        self.begin().await?;
+        match &mut self.source {
+            ExchangeSource::Http(exchange) => exchange.next().await,
+            ExchangeSource::Lines { inbox, open, .. } => match inbox.recv().await {
+                Some(Ok(inbound)) => {
+                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response);
+                    Ok(Some(inbound))
+                }
+                Some(Err(fault)) => Err(fault),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+impl Drop for UpstreamExchange {
+    fn drop(&mut self) {
+        if let ExchangeSource::Lines {
+            conversation,
+            id,
+            open: true,
+            ..
+        } = &self.source
+        {
+            let _ = conversation.forget(*id);
+        }
+    }
+}
