@@ -53,7 +53,7 @@ use toolgate::telemetry::metrics::Metrics;
 use toolgate::upstream::http::connections;
 use toolgate::upstream::leftovers::Leftovers;
 use toolgate::upstream::links::Links;
-use toolgate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
+use toolgate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use toolgate::upstream::servers::Servers;
 
 const TOKEN: &str = "a-token-for-the-benchmark-only";

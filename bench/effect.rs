@@ -10,7 +10,7 @@ use toolgate::store::state::budget::{BudgetLimits, Price};
 use toolgate::store::state::claim::{ClaimPhase, Stored};
 use toolgate::store::state::command::{Intent, Settle, StoreCommand};
 use toolgate::store::state::digest::Digest;
-use toolgate::store::state::event::Evidence;
+use toolgate::store::state::settlement::Evidence;
 
 /// Call number `call` of `caller`, who is a session of its own: intent, mark and outcome.
 pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {

@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod canonical;
 pub mod envelope;
+pub mod error_codes;
 pub mod headers;
 pub mod json;
 pub mod members;

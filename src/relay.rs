@@ -12,7 +12,7 @@ mod tasks;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED};
+use crate::mcp::error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
@@ -131,7 +131,7 @@ impl Relay {
             Err(RelayFailure::Fault(fault)) => {
                 tracing::warn!(method = %request.message.method.escape_debug(), %fault, "a request was not answered");
                 let words = "the tool server did not answer; toolgate's log says why";
-                Message::error(id, crate::mcp::answer::INTERNAL_ERROR, words, None)
+                Message::error(id, crate::mcp::error_codes::INTERNAL_ERROR, words, None)
             }
         };
         let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;

@@ -3,6 +3,7 @@
 //! letting everything through.
 
 pub mod closed;
+mod dialect;
 mod explain;
 pub mod flags;
 pub mod limits;
@@ -11,10 +12,13 @@ mod names;
 pub mod normalize;
 mod pattern;
 pub mod preflight;
+mod quarantine;
 mod survey;
 pub mod validate;
+mod violation;
 mod weight;
 
 pub use names::PropertyNames;
-pub use preflight::Quarantine;
-pub use validate::{Schema, SchemaViolation, schema_hash};
+pub use quarantine::Quarantine;
+pub use validate::{Schema, schema_hash};
+pub use violation::SchemaViolation;

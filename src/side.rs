@@ -4,7 +4,7 @@
 
 use crate::guards::Mode;
 use crate::guards::allowlist::side::SideTarget;
-use crate::mcp::answer::METHOD_NOT_FOUND;
+use crate::mcp::error_codes::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::methods::is_server_notification;

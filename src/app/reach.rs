@@ -2,7 +2,7 @@
 
 use crate::config::{ServerConfig, TransportConfig as Configured};
 use crate::upstream::child::ChildCommand;
-use crate::upstream::server::{ServerTransport, UpstreamServerSettings};
+use crate::upstream::server_settings::{ServerTransport, UpstreamServerSettings};
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 

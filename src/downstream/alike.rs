@@ -4,7 +4,7 @@
 use super::session::AgentSession;
 use super::{Authenticated, Door};
 use crate::guards::Mode;
-use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::json::Text;
 use crate::mcp::members::{LookAlikes, MessageSender};
 use crate::mcp::message::Message;

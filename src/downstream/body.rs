@@ -1,6 +1,6 @@
 //! Bodies of our answers: whole, or an event stream that is written as it comes.
 
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE_COMMENT, encode};
 use crate::outlet::Outgoing;

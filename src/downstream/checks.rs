@@ -3,7 +3,7 @@
 
 use super::Door;
 use super::body::{HttpAnswer, error};
-use crate::mcp::answer::INVALID_REQUEST;
+use crate::mcp::error_codes::INVALID_REQUEST;
 use crate::mcp::headers::{
     IDEMPOTENCY_KEY_HEADER, METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, SESSION_HEADER,
 };

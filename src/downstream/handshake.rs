@@ -4,7 +4,7 @@ use super::route::{Arrived, CallHeaders};
 use super::session::{AgentSession, UnsolicitedMessages};
 use super::{Authenticated, Door};
 use crate::guards::Mode;
-use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, UNSUPPORTED_VERSION};
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};

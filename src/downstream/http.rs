@@ -9,7 +9,7 @@ use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
 use super::{Authenticated, Door};
-use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};

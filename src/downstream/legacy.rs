@@ -7,7 +7,7 @@ use super::handshake::{OpenedSession, arrived};
 use super::session::{AgentSession, STANDALONE_STREAM};
 use super::stream::parse_event_id;
 use super::{Authenticated, Door};
-use crate::mcp::answer::INVALID_REQUEST;
+use crate::mcp::error_codes::INVALID_REQUEST;
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};

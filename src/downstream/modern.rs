@@ -4,8 +4,9 @@
 use super::body::{HttpAnswer, json, json_on, modern_events};
 use super::route::Arrived;
 use super::{Authenticated, Door};
-use crate::mcp::answer::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
+use crate::mcp::answer::status;
+use crate::mcp::error_codes::{
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION,
 };
 use crate::mcp::headers::{
     METHOD_HEADER, NAME_HEADER, PARAM_HEADER_PREFIX, PROTOCOL_VERSION_HEADER, decode, name_of,

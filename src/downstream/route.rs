@@ -6,7 +6,7 @@ use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::{Call, CallOrigin};
 use crate::gate::steps::hops;
 use crate::guards::{idempotency, task};
-use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{HOPS_HEADER, IDEMPOTENCY_KEY_HEADER};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;

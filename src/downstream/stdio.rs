@@ -6,7 +6,7 @@ use super::modern::is_modern;
 use super::route::{Arrived, CallHeaders};
 use super::session::AgentSession;
 use super::{Authenticated, Door};
-use crate::mcp::answer::{INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::error_codes::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::AgentId;

@@ -5,7 +5,7 @@
 
 use super::body::{HttpAnswer, KEEPALIVE_INTERVAL, events};
 use super::replay_budget::{EventKeeper, SharedReplayBudget};
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE_COMMENT, SseComment, encode};

@@ -14,10 +14,13 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
+mod compile;
 mod contracts;
 pub mod layers;
+pub mod listed;
 mod pattern;
 pub mod side;
+mod side_rule;
 pub mod written;
 
 pub use contracts::Contracts;

@@ -1,6 +1,6 @@
 //! One JSON-RPC message: exactly a request, a notification or a response, or refused.
 
-use super::answer::INTERNAL_ERROR;
+use super::error_codes::INTERNAL_ERROR;
 use super::json::{Object, Text, push_string};
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -3,10 +3,9 @@
 //! `allow` that can match nothing (POLICY §2.1, §2.2).
 
 use super::shape::suggest;
+use crate::guards::allowlist::listed::GROUP_PREFIX;
 use crate::guards::allowlist::side;
-use crate::guards::allowlist::written::{
-    self, GROUP_PREFIX, LayerEnvironment, LayerKind, Unavailable,
-};
+use crate::guards::allowlist::written::{self, LayerEnvironment, LayerKind, Unavailable};
 use crate::guards::allowlist::{Settings, ToolPattern};
 use crate::guards::{Mode, identity};
 use crate::model::diagnostic::{Diagnostic, Problems};

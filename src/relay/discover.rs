@@ -2,7 +2,7 @@
 //! the servers said of themselves, with the revisions that toolgate serves here.
 
 use super::{Relay, RelayFailure};
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
 use crate::mcp::revision::Revision;

@@ -3,7 +3,7 @@
 use super::merge::empty;
 use super::{Relay, RelayFailure, RelayRequest, no_such_prompt, no_such_resource};
 use crate::guards::Mode;
-use crate::mcp::answer::INVALID_PARAMS;
+use crate::mcp::error_codes::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::readable::readable_words;

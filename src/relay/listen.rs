@@ -222,7 +222,7 @@ fn error_of(answer: &Message) -> (i64, String) {
         .and_then(|error| error.get("message"))
         .and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
     (
-        code.unwrap_or(crate::mcp::answer::INTERNAL_ERROR),
+        code.unwrap_or(crate::mcp::error_codes::INTERNAL_ERROR),
         words.unwrap_or_default(),
     )
 }

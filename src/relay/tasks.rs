@@ -3,7 +3,7 @@
 
 use super::forward::became;
 use super::{Relay, RelayFailure, RelayRequest};
-use crate::mcp::answer::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY};
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;

@@ -7,7 +7,7 @@
 
 use super::explain;
 use super::names::{MAX_SEARCH_STEPS, PropertyNames, STEP_WORK_UNITS, is_nested};
-use super::validate::SchemaViolation;
+use super::violation::SchemaViolation;
 use crate::model::work;
 use serde_json::{Map, Value};
 

@@ -4,11 +4,11 @@
 //! recursive schemas and quote the instance (SECURITY §2.2). Values of the schema may be shown; of
 //! the arguments only names are, made safe.
 
+use super::dialect::{Dialect, dialect};
 use super::metered::equal;
 use super::pattern::{self, SchemaPatterns};
-use super::preflight::{self, Dialect};
 use super::survey::unescape;
-use super::validate::SchemaViolation;
+use super::violation::SchemaViolation;
 use crate::model::work::{self, spend};
 use serde_json::{Map, Number, Value, json};
 
@@ -32,7 +32,7 @@ pub(super) fn explain(
     patterns: &SchemaPatterns,
     arguments: &Value,
 ) -> SchemaViolation {
-    let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
+    let reference_alone = dialect(schema) == Some(Dialect::Draft07);
     let mut walk = ExplainWalk {
         root: schema,
         reference_alone,

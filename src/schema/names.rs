@@ -5,7 +5,7 @@
 
 use super::explain;
 use super::survey::{Applicator, Survey};
-use super::validate::SchemaViolation;
+use super::violation::SchemaViolation;
 use crate::mcp::json::fold::folded;
 use crate::model::work;
 use serde_json::Value;

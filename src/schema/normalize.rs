@@ -23,7 +23,8 @@ pub use back::ArgumentMapping;
 pub use loss::{Loss, Losses, Lost};
 
 use super::limits::{self, ProfileLimits};
-use super::preflight::{self, Quarantine};
+use super::preflight;
+use super::quarantine::Quarantine;
 use super::survey::Survey;
 use crate::model::reads::Profile;
 use crate::model::work::{self, WorkExceeded};

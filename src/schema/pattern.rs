@@ -5,8 +5,8 @@
 //! not time, so the text it reads is bounded too. What matching costs is spent before it is done
 //! ([`crate::model::work`]).
 
+use super::dialect::Dialect;
 use super::metered::{Metered, MeteredValue};
-use super::preflight::Dialect;
 use crate::model::work::spend;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 //! off without following a reference twice. Values under `enum`, `const`, `default` and `examples`
 //! are data: nothing in them is a keyword.
 
-use super::preflight::Quarantine;
+use super::dialect::dialect;
+use super::quarantine::Quarantine;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -185,8 +186,7 @@ impl<'a> Survey<'a> {
         let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
         if index > 0
             && members.contains_key("$schema")
-            && super::preflight::dialect(self.nodes[index].schema)
-                != super::preflight::dialect(self.nodes[0].schema)
+            && dialect(self.nodes[index].schema) != dialect(self.nodes[0].schema)
         {
             return Err(Quarantine::UnknownDialect);
         }

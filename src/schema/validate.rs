@@ -1,13 +1,15 @@
 //! Compiles a tool's schema once and judges arguments by it.
 
+use super::dialect::{Dialect, dialect};
 use super::metered::{Metered, MeteredValue, Toll, tolled};
 use super::names::PropertyNames;
 use super::pattern::{self, Matches, SchemaPatterns};
-use super::preflight::{self, Dialect, Quarantine};
+use super::preflight;
+use super::quarantine::Quarantine;
+use super::violation::SchemaViolation;
 use super::{explain, weight};
 use crate::mcp::json::Text;
-use crate::model::refusal::Refusal;
-use crate::model::work::{self, WorkExceeded};
+use crate::model::work;
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -30,33 +32,6 @@ pub struct Schema {
     names: PropertyNames,
 }
 
-/// Where arguments break a schema. Never holds a value of the arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SchemaViolation {
-    /// JSON pointer to the argument; empty for the arguments as a whole.
-    pub pointer: String,
-    /// What would have been right, in words that follow "expected".
-    pub expected: String,
-}
-
-impl From<SchemaViolation> for Refusal {
-    fn from(violation: SchemaViolation) -> Self {
-        Self::SchemaInvalid {
-            pointer: violation.pointer,
-            expected: violation.expected,
-        }
-    }
-}
-
-impl From<WorkExceeded> for SchemaViolation {
-    fn from(_: WorkExceeded) -> Self {
-        Self {
-            pointer: String::new(),
-            expected: TOO_COSTLY_MESSAGE.to_owned(),
-        }
-    }
-}
-
 /// Whether `format` decides or only describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Formats {
@@ -65,10 +40,6 @@ enum Formats {
     /// A contract's: what its author wrote is meant, and an unknown format is an error.
     Assert,
 }
-
-/// Said when judging would take more than any message may.
-pub const TOO_COSTLY_MESSAGE: &str =
-    "fewer or smaller values: by the schema these cost more than 1 s of computing to judge";
 
 /// Said of a schema that cannot be applied.
 const SCHEMA_UNUSABLE_MESSAGE: &str = "a tool whose schema can be compiled";
@@ -89,7 +60,7 @@ impl Schema {
 
     fn compile_with(schema: &Value, formats: Formats) -> Result<Self, Quarantine> {
         let survey = preflight::survey(schema)?;
-        let dialect = preflight::dialect(schema).ok_or(Quarantine::UnknownDialect)?;
+        let dialect = dialect(schema).ok_or(Quarantine::UnknownDialect)?;
         let patterns =
             pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
         let keys = pattern::cost_of_keys(&survey.key_patterns, dialect)

@@ -17,6 +17,7 @@ mod compaction;
 mod data_dir;
 mod error;
 mod extent;
+mod files;
 mod frame;
 mod health;
 mod item;
@@ -51,8 +52,8 @@ pub use witness::{HeadProof, Witness};
 pub(super) use data_dir::replace;
 
 use item::RecordGroup;
-use queue::WriteQueue;
-use waiting::{SyncWait, WaitGoal};
+use queue::{WaitGoal, WriteQueue};
+use waiting::SyncWait;
 
 /// How a journal is written. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]

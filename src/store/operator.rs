@@ -5,7 +5,7 @@ use super::claims::{Store, StoreError};
 use super::state::Millis;
 use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::{Settle, StoreCommand};
-use super::state::event::Evidence;
+use super::state::settlement::Evidence;
 use crate::mcp::json::Text;
 use crate::mcp::json::fold::is_same_name;
 use crate::mcp::readable::is_misleading;

@@ -3,6 +3,7 @@
 //! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`View`] a
 //! command names, decide, make the event durable and keep what was applied.
 
+mod apply;
 pub mod budget;
 pub mod claim;
 pub mod command;
@@ -10,17 +11,20 @@ pub mod digest;
 pub mod event;
 pub mod fence;
 pub mod hold;
+mod holding;
+pub mod settlement;
+
+pub use apply::apply;
 
 use crate::model::task::TaskState;
 use budget::{Exceeded, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
 use command::{Intent, Reserve, Settle, Spend, StoreCommand};
 use digest::Digest;
-use event::{
-    BudgetReserved, BudgetSettled, Carried, Charge, Evidence, Intended, Settled, StoreEvent,
-};
+use event::{BudgetReserved, BudgetSettled, Intended, Settled, StoreEvent};
 use fence::SessionFence;
 use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
+use settlement::Charge;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12,
 /// clock).
@@ -127,10 +131,10 @@ pub fn decide(
             }
         }
         StoreCommand::Hold(ask) => {
-            let held = hold::open_hold(ask, view.hold.as_ref(), view.waiting, now)?;
+            let held = holding::open_hold(ask, view.hold.as_ref(), view.waiting, now)?;
             Ok(StoreEvent::Held(Box::new(held)))
         }
-        StoreCommand::Decide(decide) => hold::decided(decide, view.hold.as_ref(), now)
+        StoreCommand::Decide(decide) => holding::decided(decide, view.hold.as_ref(), now)
             .map(StoreEvent::Decided)
             .map_err(CommandRefusal::Undecided),
         StoreCommand::Fence { session, token } => {
@@ -257,102 +261,6 @@ fn spent(spend: &Spend, now: Millis) -> BudgetSettled {
         seen: spend.seen,
         at: now,
     }
-}
-
-/// What `event` makes of what was known. Total: an event that was decided once is never refused.
-pub fn apply(event: &StoreEvent, view: &mut StoreView) {
-    match event {
-        StoreEvent::Intended(intended) => apply_intended(intended, view),
-        StoreEvent::Settled(settled) => apply_settled(settled, view),
-        StoreEvent::Reserved(reserved) => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(reserved.at));
-            task.reserve(
-                reserved.tool.as_str(),
-                reserved.cost,
-                reserved.rate,
-                reserved.at,
-            );
-        }
-        StoreEvent::Spent(spent) => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
-            if let Some((reserved, charge)) = spent.charge {
-                task.settle(&spent.tool, reserved, charge);
-            }
-            task.note(spent.failed, spent.seen, spent.at);
-            if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
-                task.succeed();
-            }
-        }
-        StoreEvent::Entered { state, at, .. } => {
-            let task = view.task.get_or_insert_with(|| TaskUsage::new(*at));
-            (task.state, task.last) = (Some(*state), task.last.max(*at));
-        }
-        StoreEvent::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
-        StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
-        StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
-        StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
-        StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
-        StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
-        StoreEvent::Noted(_) => {}
-        StoreEvent::Fenced { token, at, .. } => {
-            view.session = Some(SessionFence::holding(view.session.as_ref(), *token, *at));
-        }
-    }
-}
-
-fn apply_intended(intended: &Intended, view: &mut StoreView) {
-    if intended.round == 0 {
-        let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
-        task.reserve(
-            intended.counted(),
-            intended.cost,
-            intended.rate,
-            intended.at,
-        );
-        // What is done is done, whatever its agent says of it.
-        if intended.entry.state == TaskState::Execute.word() {
-            task.state = Some(TaskState::Execute);
-        }
-    }
-    view.session = Some(SessionFence::holding(
-        view.session.as_ref(),
-        intended.fence,
-        intended.at,
-    ));
-    view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
-    if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
-        hold.phase = hold::HoldPhase::Used {
-            action: intended.action,
-            at: intended.at,
-        };
-    }
-}
-
-fn apply_settled(settled: &Settled, view: &mut StoreView) {
-    let Some(claim) = view
-        .claim
-        .as_mut()
-        .filter(|claim| claim.action == settled.action)
-    else {
-        return;
-    };
-    if let Some(task) = &mut view.task {
-        task.settle(
-            claim.counted.as_ref().unwrap_or(&claim.tool),
-            claim.reserved,
-            settled.charge,
-        );
-        task.note(settled.failed, settled.seen, settled.at);
-        task.prove(settled.action, &settled.phase);
-        // What is found out later, by an operator or a probe, says nothing of how the task
-        // fares now.
-        let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
-            && settled.evidence == Evidence::Exchange;
-        if is_done && !settled.failed {
-            task.succeed();
-        }
-    }
-    claim.settle(settled);
 }
 
 #[cfg(test)]

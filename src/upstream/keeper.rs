@@ -2,7 +2,7 @@
 //! is introduced to it (SECURITY §3C C6, C12). What it decides is the policy's business, which is
 //! on a higher floor.
 
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;

@@ -420,7 +420,7 @@ impl Drop for WaitingRequest {
 mod tests {
     use super::*;
     use crate::upstream::http::connections;
-    use crate::upstream::server::Surroundings;
+    use crate::upstream::server_settings::Surroundings;
     use std::path::PathBuf;
 
     /// SECURITY §8: an agent's open requests have a bound, and it is told what it ran into.

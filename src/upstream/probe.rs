@@ -6,7 +6,7 @@ use super::catalog::own_params;
 use super::child::{self, ChildProcess};
 use super::http::ServerEndpoint;
 use super::link::Link;
-use super::server::{ServerTransport, Surroundings, UpstreamServerSettings};
+use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, introduction};

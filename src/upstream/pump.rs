@@ -8,7 +8,7 @@ use super::link::{Link, UpstreamExchange};
 use super::links::{Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
 use super::questions::refuse;
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;

@@ -3,7 +3,7 @@
 
 use super::keeper::Unheard;
 use super::link::Link;
-use crate::mcp::answer::{INTERNAL_ERROR, METHOD_NOT_FOUND};
+use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, number};
 use crate::mcp::methods::is_server_request;

@@ -3,72 +3,22 @@
 
 use super::backoff::Backoff;
 use super::catalog::{Catalog, own_params};
-use super::child;
-use super::http::Connections;
-use super::leftovers::Leftovers;
 use super::link::Link;
 use super::probe::{self, ServerEras};
-use super::relist::Relist;
+use super::server_settings::{Surroundings, UpstreamServerSettings};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::upstream::{Inbound, UnsolicitedReceiver};
-use http::{HeaderMap, Uri};
 use parking_lot::Mutex;
+use relist::Relist;
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A server as configured.
-#[derive(Clone)]
-pub struct UpstreamServerSettings {
-    /// Its name.
-    pub name: ServerName,
-    /// How it is reached.
-    pub transport: ServerTransport,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// How long it may take from start to its first answer.
-    pub start_timeout: Duration,
-    /// How old what is known of its tools may get.
-    pub refresh: Duration,
-    /// How long a legacy session over HTTP is silent before the server is asked whether it knows
-    /// it still.
-    pub ping_after: Duration,
-    /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
-    /// the operator's word.
-    pub not_executed: Arc<[u16]>,
-}
-
-/// How a server is reached.
-#[derive(Clone)]
-pub enum ServerTransport {
-    /// Streamable HTTP.
-    Http {
-        /// Its address.
-        uri: Uri,
-        /// Sent with every request.
-        headers: HeaderMap,
-    },
-    /// A child process.
-    Child(child::ChildCommand),
-}
-
-/// What servers share.
-#[derive(Clone)]
-pub struct Surroundings {
-    /// Connections to HTTP servers.
-    pub connections: Connections,
-    /// The program that guards children: toolgate itself.
-    pub guard: PathBuf,
-    /// Where running children are noted.
-    pub leftovers: Arc<Leftovers>,
-}
+mod relist;
 
 /// What is known of a server that answers.
 pub struct Up {
@@ -299,7 +249,7 @@ impl UpstreamServer {
             "ping" => Message::response(message.id, Text::of(&json!({})), false),
             _ => Message::error(
                 message.id,
-                crate::mcp::answer::METHOD_NOT_FOUND,
+                crate::mcp::error_codes::METHOD_NOT_FOUND,
                 "no agent is behind this session",
                 None,
             ),

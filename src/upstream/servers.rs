@@ -1,7 +1,8 @@
 //! All configured tool servers, in the order of the configuration.
 
 use super::keeper::ServerMessagePolicy;
-use super::server::{Surroundings, UpstreamServer, UpstreamServerSettings};
+use super::server::UpstreamServer;
+use super::server_settings::{Surroundings, UpstreamServerSettings};
 use crate::mcp::revision::Revision;
 use crate::model::ids::ServerName;
 use crate::telemetry::tasks;

@@ -6,8 +6,9 @@ use crate::store::state::Millis;
 use crate::store::state::budget::MICROS_PER_UNIT;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Evidence, HoldDecided, Intended, Settled, StoreEvent};
+use crate::store::state::event::{HoldDecided, Intended, Settled, StoreEvent};
 use crate::store::state::hold::{self, Hold, OperatorDecision};
+use crate::store::state::settlement::{Charge, Evidence};
 use serde_json::{Value, json};
 
 /// Steps that are kept of one call; more are only counted. A call has a handful.

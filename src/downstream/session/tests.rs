@@ -5,7 +5,7 @@ use super::super::replay_budget::ReplayBudget;
 use super::*;
 use crate::mcp::json::Text;
 use crate::upstream::http::connections;
-use crate::upstream::server::Surroundings;
+use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};

@@ -22,7 +22,7 @@ use crate::store::state::budget::SeenCall;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, Spend, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Evidence};
+use crate::store::state::settlement::{Charge, Evidence};
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;

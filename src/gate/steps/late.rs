@@ -15,7 +15,7 @@ use crate::store::claims::{Store, StoreError};
 use crate::store::state::claim::{ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::Evidence;
+use crate::store::state::settlement::Evidence;
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use serde_json::json;

@@ -21,7 +21,7 @@ use crate::model::refusal::Refusal;
 use crate::side::capabilities;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
-use crate::store::state::event::Evidence;
+use crate::store::state::settlement::Evidence;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Layers as run: for each caller those that hold for it, in the documented order.
 
 use super::LayerVerdict;
-use super::pattern::ToolPattern;
+use super::listed::ListedPattern;
 use super::side::SideSection;
 use super::written::{LayerKind, Unavailable, WrittenLayer};
 use crate::model::caller::Caller;
@@ -38,47 +38,12 @@ pub struct AllowlistLayer {
     sides: Vec<SideSection>,
 }
 
-/// A pattern of a list, and the group it comes from.
-#[derive(Debug, Clone)]
-pub struct ListedPattern {
-    pattern: ToolPattern,
-    shown: String,
-}
-
 /// Patterns, of which names are looked up at once.
 #[derive(Debug, Default, Clone)]
 struct PatternList {
     listed: Vec<ListedPattern>,
     names: HashMap<String, usize>,
     globs: Vec<usize>,
-}
-
-impl ListedPattern {
-    /// A pattern that stands in the list itself.
-    pub fn own(pattern: ToolPattern) -> Self {
-        Self {
-            shown: pattern.as_str().to_owned(),
-            pattern,
-        }
-    }
-
-    /// A pattern of `group`.
-    pub fn of(group: &str, pattern: ToolPattern) -> Self {
-        Self {
-            shown: format!("{} of group:{group}", pattern.as_str()),
-            pattern,
-        }
-    }
-
-    /// The pattern.
-    pub fn pattern(&self) -> &ToolPattern {
-        &self.pattern
-    }
-
-    /// As operators read it.
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
-    }
 }
 
 impl PatternList {
@@ -88,9 +53,9 @@ impl PatternList {
             ..Self::default()
         };
         for (index, one) in list.listed.iter().enumerate() {
-            if !one.pattern.is_wild() && !one.pattern.is_in_any_case() {
+            if !one.pattern().is_wild() && !one.pattern().is_in_any_case() {
                 list.names
-                    .entry(one.pattern.as_str().to_owned())
+                    .entry(one.pattern().as_str().to_owned())
                     .or_insert(index);
             } else {
                 list.globs.push(index);
@@ -104,17 +69,18 @@ impl PatternList {
             self.globs
                 .iter()
                 .copied()
-                .find(|index| self.listed[*index].pattern.matches(tool))
+                .find(|index| self.listed[*index].pattern().matches(tool))
         };
         let found = self.names.get(tool).copied().or_else(glob)?;
-        Some(&self.listed[found].shown)
+        Some(self.listed[found].shown())
     }
 }
 
 impl AllowlistLayer {
     pub(super) fn new(
         label: String,
-        (allow, deny): (Option<Vec<ListedPattern>>, Vec<ListedPattern>),
+        allow: Option<Vec<ListedPattern>>,
+        deny: Vec<ListedPattern>,
         unavailable: Option<Unavailable>,
         sides: Vec<SideSection>,
     ) -> Self {

@@ -3,13 +3,11 @@
 //! in each layer, all layers together, a child within its parents, as for tools. What no layer
 //! allows is closed.
 
-use super::layers::{AllowlistLayer, ListedPattern};
+use super::LayerVerdict;
+use super::listed::{GROUP_PREFIX, ListedPattern};
 use super::pattern::ToolPattern;
-use super::written::GROUP_PREFIX;
-use super::{LayerVerdict, Provenance, Rule};
 use crate::mcp::readable::composed;
 use crate::mcp::uri::{self, Unclear, Uri};
-use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::side::SideDoor;
@@ -32,7 +30,7 @@ pub struct SideSettings {
 /// One section as run.
 #[derive(Debug, Clone)]
 pub(super) struct SideSection {
-    door: SideDoor,
+    pub(super) door: SideDoor,
     allow: Option<Vec<ListedPattern>>,
     deny: Vec<DenyPattern>,
 }
@@ -55,12 +53,12 @@ pub struct SideTarget {
     whole: Vec<String>,
     /// What must all not be denied.
     parts: Vec<String>,
-    how: SideMatching,
+    pub(super) how: SideMatching,
 }
 
 /// How patterns are held against what is wanted.
 #[derive(Debug, Clone)]
-enum SideMatching {
+pub(super) enum SideMatching {
     /// Texts that patterns match.
     Text,
     /// A template in a list: some URI of it may be allowed.
@@ -72,22 +70,6 @@ enum SideMatching {
     /// It has no strict reading.
     Unclear(Unclear),
 }
-
-/// What became of it.
-#[derive(Debug)]
-pub struct SideVerdict<'a> {
-    /// What decided.
-    pub by: Provenance<'a>,
-}
-
-impl SideVerdict<'_> {
-    /// May it not pass?
-    pub fn refuses(&self) -> bool {
-        self.by.verdict.refuses()
-    }
-}
-
-// === impl Wanted ===
 
 impl SideTarget {
     /// A resource, by its URI.
@@ -202,8 +184,6 @@ fn pattern_of(server: &ServerName, template: &str) -> Option<ToolPattern> {
         .then(|| ToolPattern::of_text(&named(server, &form)))
 }
 
-// === impl Side ===
-
 impl SideSection {
     /// Compiles the section of `door`.
     pub(super) fn compile(door: SideDoor, written: &SideSettings, problems: &mut Problems) -> Self {
@@ -225,7 +205,7 @@ impl SideSection {
         Self { door, allow, deny }
     }
 
-    fn judge(&self, wanted: &SideTarget) -> LayerVerdict<'_> {
+    pub(super) fn judge(&self, wanted: &SideTarget) -> LayerVerdict<'_> {
         if let Some(denied) = self.deny.iter().find(|denying| denying.holds(wanted)) {
             return LayerVerdict::Denied(denied.listed.shown());
         }
@@ -298,99 +278,6 @@ impl SideTarget {
         }
     }
 }
-
-// === impl Layer ===
-
-impl AllowlistLayer {
-    fn judge_side(&self, wanted: &SideTarget) -> LayerVerdict<'_> {
-        self.sides()
-            .iter()
-            .find(|side| side.door == wanted.door)
-            .map_or(LayerVerdict::Passed, |side| side.judge(wanted))
-    }
-}
-
-// === impl Rule ===
-
-impl Rule {
-    /// May `caller` reach what is `wanted`? The same in either mode: who asks knows what is
-    /// enforced.
-    pub fn side(&self, caller: &Caller, wanted: &SideTarget) -> SideVerdict<'_> {
-        let mut by = Provenance {
-            parent: None,
-            layer: DEFAULT_LAYER,
-            verdict: LayerVerdict::Closed,
-        };
-        self.side_steps((caller, None), wanted, &mut |step| {
-            by = step;
-            !by.verdict.refuses()
-        });
-        SideVerdict { by }
-    }
-
-    /// Every step of the decision, in order.
-    pub fn explain_side(&self, caller: &Caller, wanted: &SideTarget) -> Vec<Provenance<'_>> {
-        let mut steps = Vec::new();
-        self.side_steps((caller, None), wanted, &mut |step| {
-            steps.push(step);
-            true
-        });
-        steps
-    }
-
-    /// The layers, what is closed by default, and the same of every parent. The last step that
-    /// allowed is told last.
-    fn side_steps<'a>(
-        &'a self,
-        (caller, parent): (&Caller, Option<&Caller>),
-        wanted: &SideTarget,
-        note: &mut dyn FnMut(Provenance<'a>) -> bool,
-    ) -> bool {
-        let parent = parent.map(|parent| parent.agent.clone());
-        let step = |layer: &'a str, verdict| Provenance {
-            parent: parent.clone(),
-            layer,
-            verdict,
-        };
-        if let SideMatching::Unclear(unclear) = wanted.how {
-            return note(step(DEFAULT_LAYER, LayerVerdict::Unclear(unclear)));
-        }
-        for own in &caller.parents {
-            if !self.side_steps((own, Some(own)), wanted, note) {
-                return false;
-            }
-        }
-        let mut allowed = None;
-        for layer in self.layers.of(caller) {
-            let verdict = layer.judge_side(wanted);
-            if !note(step(layer.label(), verdict)) {
-                return false;
-            }
-            if matches!(verdict, LayerVerdict::Allowed(_)) {
-                allowed = Some((layer.label(), verdict));
-            }
-        }
-        let (layer, verdict) = allowed.unwrap_or((DEFAULT_LAYER, LayerVerdict::Closed));
-        note(step(layer, verdict))
-    }
-
-    /// Does any layer say anything of side doors?
-    pub fn has_sides(&self) -> bool {
-        self.layers
-            .every()
-            .into_iter()
-            .any(|layer| !layer.sides().is_empty())
-    }
-
-    /// May `caller` reach anything of `server` through `door`? In either mode by what the layers
-    /// say.
-    pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
-        !self.side(caller, &SideTarget::any(door, server)).refuses()
-    }
-}
-
-/// The layer that closes what none allows.
-const DEFAULT_LAYER: &str = "default";
 
 /// The pattern that `text` is for `door`.
 pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<ToolPattern> {

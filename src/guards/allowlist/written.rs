@@ -1,9 +1,9 @@
 //! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what
 //! runs.
 
-use super::layers::{AllowlistLayer, Layers, ListedPattern};
+use super::listed::{GROUP_PREFIX, ListedPattern};
 use super::pattern::ToolPattern;
-use super::side::{SideSection, SideSettings};
+use super::side::SideSettings;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::side::SideDoor;
@@ -27,9 +27,6 @@ macro_rules! sections {
         std::array::from_fn(|index| (SideDoor::ALL[index], sections[index].as_ref()))
     }};
 }
-
-/// What a pattern begins with that stands for the patterns of a group.
-pub const GROUP_PREFIX: &str = "group:";
 
 /// The layers of one policy file. A tool must pass every layer of every file.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
@@ -271,7 +268,7 @@ impl Settings {
                 problems.under(kind.word(), |problems| {
                     for (name, layer) in layers {
                         problems.under(name.clone(), |problems| {
-                            layer.each((kind, name), problems, look);
+                            layer.each(kind, name, problems, look);
                         });
                     }
                 });
@@ -286,25 +283,17 @@ impl Settings {
         ] {
             let Some(layer) = layer else { continue };
             problems.under(kind.word(), |problems| {
-                layer.each((kind, ""), problems, look);
+                layer.each(kind, "", problems, look);
             });
         }
-    }
-
-    /// Compiles every layer, and judges its patterns one by one.
-    pub fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> Layers {
-        let mut layers = Layers::default();
-        self.each(problems, &mut |written, problems| {
-            layers.add(written, written.compile(around, problems));
-        });
-        layers
     }
 }
 
 impl LayerSettings {
     fn each(
         &self,
-        (kind, name): (LayerKind, &str),
+        kind: LayerKind,
+        name: &str,
         problems: &mut Problems,
         look: &mut dyn FnMut(&WrittenLayer<'_>, &mut Problems),
     ) {
@@ -442,43 +431,5 @@ impl WrittenLayer<'_> {
             && allow
                 .iter()
                 .all(|text| text.trim() == text && !text.is_empty())
-    }
-
-    fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> AllowlistLayer {
-        let mut list = |key: &str, written: &[String]| -> Vec<ListedPattern> {
-            problems.under(key, |problems| {
-                for (index, text) in written.iter().enumerate() {
-                    let is_blank = self.on_empty_allow == OnEmpty::All && text.trim().is_empty();
-                    if !is_blank && !text.starts_with(GROUP_PREFIX) {
-                        problems.under(index.to_string(), |problems| {
-                            drop(ToolPattern::compile(text, problems));
-                        });
-                    }
-                }
-            });
-            self.patterns(written, around)
-                .filter_map(|(_, listed)| listed.ok())
-                .collect()
-        };
-        let deny = list("deny", self.deny);
-        let is_empty = |allow: &[String]| allow.iter().all(|text| text.trim().is_empty());
-        let allow = self
-            .allow
-            .filter(|allow| self.on_empty_allow == OnEmpty::Nothing || !is_empty(allow));
-        let allow = allow.map(|allow| list("allow", allow));
-        let unavailable = self
-            .is_unavailable(around)
-            .then_some(self.unavailable_only_allowlist);
-        let sections = self
-            .sides
-            .into_iter()
-            .filter_map(|(door, section)| Some((door, section?)));
-        let sides = sections.map(|(door, section)| {
-            problems.under(door.word(), |problems| {
-                SideSection::compile(door, section, problems)
-            })
-        });
-        let sides = sides.collect();
-        AllowlistLayer::new(self.label(), (allow, deny), unavailable, sides)
     }
 }

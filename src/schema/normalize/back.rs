@@ -2,7 +2,7 @@
 //! (SEMANTICS §2, step 3).
 
 use super::super::explain::{pointer, shown};
-use super::super::validate::SchemaViolation;
+use super::super::violation::SchemaViolation;
 use super::node::{PropertyNode, Rest, SchemaNode};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};

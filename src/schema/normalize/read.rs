@@ -2,7 +2,7 @@
 //! `allOf` is put together and `oneOf` becomes `anyOf`. Nothing here takes less than the original
 //! (002-18, 002-22).
 
-use super::super::preflight::{Dialect, dialect};
+use super::super::dialect::{Dialect, dialect};
 use super::super::survey::Survey;
 use super::loss::{Losses, Lost, SchemaPlace};
 use super::merge::merge;

@@ -8,7 +8,7 @@ use super::super::sent_flags::SentFlags;
 use super::super::state::Millis;
 use super::super::state::claim::ClaimPhase;
 use super::super::state::command::{Settle, StoreCommand};
-use super::super::state::event::Evidence;
+use super::super::state::settlement::Evidence;
 use super::super::table::{StateTable, Versioned};
 use super::super::time::Time;
 use super::super::waiters::Waiters;

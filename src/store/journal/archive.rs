@@ -2,7 +2,7 @@
 //! changed in them.
 
 use super::error::JournalError;
-use super::{data_dir, segment};
+use super::{data_dir, files, segment};
 use crate::owners::fresh;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -46,8 +46,8 @@ pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), Journal
 }
 
 fn copy(source: &Path, target: &Path) -> io::Result<()> {
-    let mut from = segment::open(source, false)?;
-    match segment::open(target, false) {
+    let mut from = files::open(source, false)?;
+    match files::open(target, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         there => return same(&from, &there?),
     }
@@ -64,7 +64,7 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         .open(&new)?;
     io::copy(&mut from, &mut file)?;
     file.sync_all()?;
-    same(&segment::open(source, false)?, &segment::open(&new, false)?)?;
+    same(&files::open(source, false)?, &files::open(&new, false)?)?;
     std::fs::rename(&new, target)
 }
 

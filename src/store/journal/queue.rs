@@ -11,7 +11,6 @@ use super::extent::Extent;
 use super::frame::{Frame, MAX_PAYLOAD_BYTES};
 use super::health::{JournalHealth, JournalState};
 use super::item::{MAX_GROUP_BYTES, RecordGroup};
-use super::waiting::{SyncWaiter, WaitGoal};
 use crate::model::clock::Clock;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -19,8 +18,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 mod space;
+mod waiter;
 
 pub(super) use space::Space;
+pub(super) use waiter::{SyncWaiter, WaitGoal};
 
 /// A batch that has reached this size is closed and the next one begun.
 const BATCH_CLOSE_BYTES: usize = 1 << 20;

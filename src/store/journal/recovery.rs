@@ -6,8 +6,8 @@ use super::data_dir::DataDir;
 use super::error::{JournalDamage, JournalError};
 use super::frame::{self, BatchScan};
 use super::seal::{KeyId, SealFault, SealWatch, SealingKeys};
-use super::segment;
 use super::summary::Summary;
+use super::{files, segment};
 use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
     begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
     let failed = |source| JournalError::io("read", &path, source);
-    let file = segment::open(&path, true).map_err(failed)?;
+    let file = files::open(&path, true).map_err(failed)?;
     let header = segment::read_header(&file)
         .map_err(failed)?
         .map_err(|what| damaged(*first, 0, *first, what))?;
@@ -143,7 +143,7 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), JournalError> {
     for listed in listed {
         let path = dir.join(segment::name(*listed));
         let failed = |source| JournalError::io("read", &path, source);
-        let header = segment::open(&path, false)
+        let header = files::open(&path, false)
             .and_then(|file| segment::read_header(&file))
             .map_err(failed)?;
         let header = header.map_err(|what| damaged(*listed, 0, *listed, what))?;

@@ -18,13 +18,14 @@
 
 use super::chain::{Hash, Head, hash};
 use super::error::WriteFailure;
+use super::files::numbered;
 use super::frame::array;
 use super::seal::KeyId;
 use super::{data_dir, summary};
 use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes before the first batch.
@@ -143,22 +144,6 @@ pub(super) fn every(dir: &Path) -> io::Result<Vec<u64>> {
     numbered(dir, name, ".journal")
 }
 
-/// The numbers of all files in `dir` that have one of the names `name` makes, which end with
-/// `ending`; in order.
-pub(super) fn numbered(dir: &Path, name: fn(u64) -> String, ending: &str) -> io::Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for item in std::fs::read_dir(dir)? {
-        let item = item?;
-        let number = item
-            .file_name()
-            .to_str()
-            .and_then(|name| name.strip_suffix(ending)?.parse().ok());
-        found.extend(number.filter(|number| item.file_name().to_str() == Some(&name(*number))));
-    }
-    found.sort_unstable();
-    Ok(found)
-}
-
 /// Reads the header of `file`.
 pub(super) fn read_header(file: &File) -> io::Result<Result<SegmentHeader, &'static str>> {
     let mut raw = [0; 96];
@@ -169,20 +154,6 @@ pub(super) fn read_header(file: &File) -> io::Result<Result<SegmentHeader, &'sta
         }
         Err(error) => Err(error),
     }
-}
-
-/// Opens a segment; never follows a link, and never waits on something that is not a file.
-pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(write)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("this is not a regular file"));
-    }
-    Ok(file)
 }
 
 /// Makes the segment that begins with `header` in `dir`, under a name that nobody reads yet.

@@ -27,7 +27,7 @@ use super::error::{JournalDamage, JournalError};
 use super::frame::{self, Batch, BatchScan, EVENT_RECORD, Frame, SUMMARY_SEAL_RECORD, array};
 use super::item::{MAX_EVENT_BYTES, RecordGroup};
 use super::seal::{BatchSeal, SealVerdict, SealingKey, SealingKeys};
-use super::{data_dir, segment};
+use super::{data_dir, files};
 use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -131,7 +131,7 @@ pub(super) fn name(last: u64) -> String {
 
 /// The last records of all summaries in `dir`, in order; the newest counts.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
-    segment::numbered(dir, name, ".summary")
+    files::numbered(dir, name, ".summary")
 }
 
 /// A summary, open.
@@ -155,7 +155,7 @@ impl Summary {
         };
         let path = dir.join(name(*last));
         let failed = |source| JournalError::io("read", &path, source);
-        let file = segment::open(&path, false).map_err(failed)?;
+        let file = files::open(&path, false).map_err(failed)?;
         let mut raw = [0; SUMMARY_HEADER_BYTES];
         let got = frame::read_up_to(&file, &mut raw, 0).map_err(failed)?;
         let damaged = |what: &str| {

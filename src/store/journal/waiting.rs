@@ -3,52 +3,10 @@
 
 use super::chain::Head;
 use super::error::JournalError;
-use super::queue::{QueueInner, Space, WriteQueue};
+use super::queue::{WaitGoal, WriteQueue};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-
-/// What a caller waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitGoal {
-    /// This record is synced.
-    Durable(u64),
-    /// The journal is closed, in good order or not.
-    Ended,
-    /// The journal cannot be written any more.
-    Failed,
-    /// There is space to write.
-    Writing,
-}
-
-impl WaitGoal {
-    /// The end of the wait, when it has come.
-    pub(super) fn answer(self, inside: &QueueInner) -> Option<Result<Head, JournalError>> {
-        let head = inside.health.head;
-        let over = match self {
-            Self::Durable(seq) => head.seq >= seq,
-            Self::Ended => matches!(inside.ended, Some(JournalError::Closed)),
-            Self::Writing => inside.ended.is_none() && inside.space == Space::Ample,
-            Self::Failed => false,
-        };
-        match (&inside.ended, &inside.space, self) {
-            _ if over => Some(Ok(head)),
-            (Some(JournalError::Closed), _, Self::Failed) => None,
-            (Some(error), _, _) => Some(Err(error.clone())),
-            (None, Space::Gone(why), Self::Durable(_)) => {
-                Some(Err(JournalError::NoSpace(why.clone())))
-            }
-            (None, _, _) => None,
-        }
-    }
-}
-
-/// A caller that waits.
-pub(super) struct SyncWaiter {
-    pub(super) id: u64,
-    pub(super) until: WaitGoal,
-    pub(super) waker: Waker,
-}
+use std::task::{Context, Poll};
 
 /// A wait. To be dropped at any time.
 #[must_use = "nobody waits until this is awaited"]

@@ -5,7 +5,7 @@ use super::chain::{Head, short};
 use super::error::{JournalDamage, JournalError};
 use super::frame::{self, Batch, BatchScan};
 use super::summary::{self, Summary};
-use super::{archive, data_dir, segment};
+use super::{archive, data_dir, files, segment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -292,10 +292,10 @@ impl JournalWalk {
     fn open_next(&self) -> (PathBuf, std::io::Result<File>) {
         let name = segment::name(self.head.seq + 1);
         let path = self.dir.join(&name);
-        match (segment::open(&path, false), &self.archive) {
+        match (files::open(&path, false), &self.archive) {
             (Err(source), Some(archive)) if source.kind() == std::io::ErrorKind::NotFound => {
                 let path = archive.join(name);
-                let opened = segment::open(&path, false);
+                let opened = files::open(&path, false);
                 (path, opened)
             }
             (opened, _) => (path, opened),

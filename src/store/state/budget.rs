@@ -4,7 +4,7 @@
 
 use super::Millis;
 use super::claim::ClaimPhase;
-use super::event::Charge;
+use super::settlement::Charge;
 use crate::model::ids::{ActionId, ToolName};
 pub use crate::model::rate::Rate;
 use crate::model::task::TaskState;

@@ -2,7 +2,7 @@
 
 use super::Millis;
 use super::digest::Digest;
-use super::event::{Evidence, Intended, Settled};
+use super::settlement::Evidence;
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -303,77 +303,6 @@ pub enum Age {
 }
 
 impl Claim {
-    /// The claim that an intent makes of what was `before`. A later round goes on with what the
-    /// first one reserved.
-    pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
-        let paid = before.filter(|_| intended.round > 0);
-        let paid = paid.map(|paid| {
-            (
-                paid.task,
-                paid.tool.clone(),
-                paid.counted.clone(),
-                paid.reserved,
-            )
-        });
-        let first = || {
-            (
-                intended.task,
-                ToolName::new(&intended.entry.tool),
-                intended.counted.clone(),
-                intended.cost,
-            )
-        };
-        let (task, tool, counted, reserved) = paid.unwrap_or_else(first);
-        Self {
-            action: intended.action,
-            fingerprint: intended.fingerprint,
-            attempt: intended.attempt,
-            brought: intended.brought,
-            answered: before
-                .map(|before| before.answered_before(intended))
-                .unwrap_or_default(),
-            phase: ClaimPhase::Dispatching,
-            began: intended.at,
-            changed: intended.at,
-            ttl: intended.ttl,
-            keep: intended.keep,
-            task,
-            session: intended.session,
-            fence: intended.fence,
-            reserved,
-            tool,
-            counted,
-            agent: intended.entry.user_id.clone(),
-        }
-    }
-
-    /// What of its rounds the server has answered by asking, when `intended` follows.
-    fn answered_before(&self, intended: &Intended) -> Vec<Option<Digest>> {
-        if intended.round > 0 {
-            return self
-                .answered
-                .iter()
-                .copied()
-                .chain([self.brought])
-                .collect();
-        }
-        let goes_on = self.is_released() && self.age(intended.at) != Age::Forgotten;
-        if goes_on {
-            self.answered.clone()
-        } else {
-            Vec::new()
-        }
-    }
-
-    pub(super) fn settle(&mut self, settled: &Settled) {
-        self.phase = settled.phase.clone();
-        self.changed = settled.at;
-        if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
-            // The operator speaks of the call, not of the round in which it stood.
-            self.answered.clear();
-        }
-    }
-
     /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.
     pub fn is_released(&self) -> bool {
         matches!(

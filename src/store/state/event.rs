@@ -6,6 +6,7 @@ use super::claim::{Claim, ClaimPhase};
 use super::digest::Digest;
 use super::fence::SessionFence;
 use super::hold::{self, Hold, OperatorDecision};
+use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreKeys};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::entry::Entry;
@@ -217,41 +218,6 @@ pub struct Settled {
     /// For the loop detector.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seen: Option<SeenCall>,
-}
-
-/// How we know what became of a claim.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Evidence {
-    /// The exchange itself: an answer, or how it broke.
-    Exchange,
-    /// An answer that came after the call was given up.
-    Late,
-    /// The same call was sent again under the server's own key.
-    UpstreamKey,
-    /// What the journal held after a crash.
-    Restart,
-    /// A read that the contract names.
-    Probe,
-    /// An operator said so.
-    Operator {
-        /// Who.
-        who: String,
-        /// Why.
-        why: String,
-    },
-}
-
-/// What becomes of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Charge {
-    /// Given back: nothing ran.
-    Release,
-    /// Kept: nobody knows.
-    Hold,
-    /// Replaced by what it cost, in millionths.
-    Settle(u64),
 }
 
 /// A reservation without a claim.

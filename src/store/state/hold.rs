@@ -1,10 +1,7 @@
 //! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or
 //! not at all.
 
-use super::command::{Decide, HoldRequest};
-use super::event::{CallHeld, HoldDecided};
-use super::{CommandRefusal, Millis};
-use crate::mcp::json::fold::is_same_name;
+use super::Millis;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
@@ -216,14 +213,6 @@ impl HoldQuestion {
 }
 
 impl Hold {
-    /// Takes in what an operator decided, if this hold was meant.
-    pub(super) fn take(&mut self, decided: &HoldDecided) {
-        if self.id == decided.id {
-            self.decisions.push(decided.decision.clone());
-            self.phase = decided.phase.clone();
-        }
-    }
-
     /// When the last decision was made; before any, when it was asked.
     fn decided(&self) -> Millis {
         self.decisions.last().map_or(self.asked, |last| last.at)
@@ -288,97 +277,4 @@ pub fn hold_status(hold: Option<&Hold>, now: Millis) -> HoldStatus {
         // Each execution is asked for on its own.
         HoldPhase::Used { .. } => HoldStatus::Absent,
     }
-}
-
-/// Step 10: the call is held, unless it is held already or too many are.
-pub(super) fn open_hold(
-    ask: &HoldRequest,
-    hold: Option<&Hold>,
-    waiting: WaitingHolds,
-    now: Millis,
-) -> Result<CallHeld, CommandRefusal> {
-    let stands = hold_status(hold, now);
-    if stands != HoldStatus::Absent {
-        return Err(CommandRefusal::Held(stands));
-    }
-    let (all, agent) = ask.bounds;
-    if waiting.all >= all || waiting.agent >= agent {
-        return Err(CommandRefusal::TooManyHolds);
-    }
-    let hold = Hold {
-        id: ask.id,
-        asked: now,
-        approve_by: now.saturating_add(ask.approve_for),
-        execute_for: ask.execute_for,
-        needed: ask.needed,
-        roles: ask.roles.clone(),
-        self_approval: ask.self_approval,
-        question: ask.question.clone(),
-        decisions: Vec::new(),
-        phase: HoldPhase::Pending,
-    };
-    Ok(CallHeld { key: ask.key, hold })
-}
-
-/// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators
-/// as it needs.
-pub(super) fn decided(
-    decide: &Decide,
-    hold: Option<&Hold>,
-    now: Millis,
-) -> Result<HoldDecided, Undecided> {
-    let hold = hold
-        .filter(|hold| hold.id == decide.id)
-        .ok_or(Undecided::Gone)?;
-    let already = match hold_status(Some(hold), now) {
-        HoldStatus::Pending => None,
-        HoldStatus::Allowed => Some(true),
-        HoldStatus::Denied { .. } => Some(false),
-        HoldStatus::Absent | HoldStatus::TimedOut => return Err(Undecided::Gone),
-    };
-    let is_itself = is_same_name(&decide.who, &hold.question.agent) && !hold.self_approval;
-    if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
-        return Err(Undecided::NotYours);
-    }
-    if let Some(allowed) = already {
-        return Err(if allowed == decide.allow {
-            Undecided::Same
-        } else {
-            Undecided::Other { allowed }
-        });
-    }
-    // All decisions of a pending hold allow it.
-    if decide.allow
-        && hold
-            .decisions
-            .iter()
-            .any(|before| is_same_name(&before.who, &decide.who))
-    {
-        return Err(Undecided::Same);
-    }
-    let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
-    let phase = match (decide.allow, is_enough) {
-        (false, _) => HoldPhase::Denied,
-        (true, true) => HoldPhase::Allowed,
-        (true, false) => HoldPhase::Pending,
-    };
-    let Decide {
-        key,
-        id,
-        who,
-        allow,
-        why,
-        ..
-    } = decide.clone();
-    Ok(HoldDecided {
-        key,
-        id,
-        decision: OperatorDecision {
-            who,
-            allow,
-            why,
-            at: now,
-        },
-        phase,
-    })
 }

@@ -3,8 +3,8 @@
 use super::budget::{BudgetLimits, Price};
 use super::claim::Stored;
 use super::command::{Decide, HoldRequest};
-use super::event::Evidence;
 use super::hold::HoldQuestion;
+use super::settlement::Evidence;
 use super::*;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};

@@ -11,7 +11,7 @@ use crate::store::state::command::{
     Decide, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
 };
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Evidence};
+use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
 use crate::store::state::{StoreKeys, StoreView};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::{AFTERMATH_TIMEOUT, ConversationShared, StdinLine};
 use crate::failpoint;
-use crate::mcp::answer::INTERNAL_ERROR;
+use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::members::of_server;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::scrub;

@@ -32,7 +32,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::http::{Connections, connections};
 use crate::upstream::link::Link;
-use crate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
+use crate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::upstream::servers::Servers;
 use crate::upstream::stdio::Conversation;
 use serde_json::json;

@@ -5,7 +5,7 @@ use super::*;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::ids::ServerName;
 use crate::upstream::lines::Lines;
-use crate::upstream::server::{ServerTransport, Surroundings, UpstreamServerSettings};
+use crate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use std::sync::Arc;

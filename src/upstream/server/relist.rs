@@ -2,11 +2,11 @@
 //! lost, and because what is known of them is old, whatever the server says or keeps to itself
 //! (FINDINGS L7). One question at a time.
 
-use super::backoff::jittered;
-use super::catalog::Catalog;
-use super::link::Link;
-use super::server::UpstreamServer;
+use super::UpstreamServer;
 use crate::model::reply::Fault;
+use crate::upstream::backoff::jittered;
+use crate::upstream::catalog::Catalog;
+use crate::upstream::link::Link;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};

@@ -1,0 +1,191 @@
+//! What events make of what was known.
+
+use super::StoreView;
+use super::budget::TaskUsage;
+use super::claim::{Age, Claim, ClaimPhase};
+use super::digest::Digest;
+use super::event::{Carried, HoldDecided, Intended, Settled, StoreEvent};
+use super::fence::SessionFence;
+use super::hold::{self, Hold};
+use super::settlement::Evidence;
+use crate::model::ids::ToolName;
+use crate::model::task::TaskState;
+
+/// What `event` makes of what was known. Total: an event that was decided once is never refused.
+pub fn apply(event: &StoreEvent, view: &mut StoreView) {
+    match event {
+        StoreEvent::Intended(intended) => apply_intended(intended, view),
+        StoreEvent::Settled(settled) => apply_settled(settled, view),
+        StoreEvent::Reserved(reserved) => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(reserved.at));
+            task.reserve(
+                reserved.tool.as_str(),
+                reserved.cost,
+                reserved.rate,
+                reserved.at,
+            );
+        }
+        StoreEvent::Spent(spent) => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(spent.at));
+            if let Some((reserved, charge)) = spent.charge {
+                task.settle(&spent.tool, reserved, charge);
+            }
+            task.note(spent.failed, spent.seen, spent.at);
+            if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+                task.succeed();
+            }
+        }
+        StoreEvent::Entered { state, at, .. } => {
+            let task = view.task.get_or_insert_with(|| TaskUsage::new(*at));
+            (task.state, task.last) = (Some(*state), task.last.max(*at));
+        }
+        StoreEvent::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
+        StoreEvent::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
+        StoreEvent::Carried(Carried::Session(_, session)) => view.session = Some(*session),
+        StoreEvent::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
+        StoreEvent::Held(held) => view.hold = Some(held.hold.clone()),
+        StoreEvent::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
+        StoreEvent::Noted(_) => {}
+        StoreEvent::Fenced { token, at, .. } => {
+            view.session = Some(SessionFence::holding(view.session.as_ref(), *token, *at));
+        }
+    }
+}
+
+fn apply_intended(intended: &Intended, view: &mut StoreView) {
+    if intended.round == 0 {
+        let task = view.task.get_or_insert_with(|| TaskUsage::new(intended.at));
+        task.reserve(
+            intended.counted(),
+            intended.cost,
+            intended.rate,
+            intended.at,
+        );
+        // What is done is done, whatever its agent says of it.
+        if intended.entry.state == TaskState::Execute.word() {
+            task.state = Some(TaskState::Execute);
+        }
+    }
+    view.session = Some(SessionFence::holding(
+        view.session.as_ref(),
+        intended.fence,
+        intended.at,
+    ));
+    view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
+    if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
+        hold.phase = hold::HoldPhase::Used {
+            action: intended.action,
+            at: intended.at,
+        };
+    }
+}
+
+fn apply_settled(settled: &Settled, view: &mut StoreView) {
+    let Some(claim) = view
+        .claim
+        .as_mut()
+        .filter(|claim| claim.action == settled.action)
+    else {
+        return;
+    };
+    if let Some(task) = &mut view.task {
+        task.settle(
+            claim.counted.as_ref().unwrap_or(&claim.tool),
+            claim.reserved,
+            settled.charge,
+        );
+        task.note(settled.failed, settled.seen, settled.at);
+        task.prove(settled.action, &settled.phase);
+        // What is found out later, by an operator or a probe, says nothing of how the task
+        // fares now.
+        let is_done = matches!(settled.phase, ClaimPhase::Completed(_))
+            && settled.evidence == Evidence::Exchange;
+        if is_done && !settled.failed {
+            task.succeed();
+        }
+    }
+    claim.settle(settled);
+}
+
+impl Claim {
+    /// The claim that an intent makes of what was `before`. A later round goes on with what the
+    /// first one reserved.
+    fn begun(intended: &Intended, before: Option<&Self>) -> Self {
+        let paid = before.filter(|_| intended.round > 0);
+        let paid = paid.map(|paid| {
+            (
+                paid.task,
+                paid.tool.clone(),
+                paid.counted.clone(),
+                paid.reserved,
+            )
+        });
+        let first = || {
+            (
+                intended.task,
+                ToolName::new(&intended.entry.tool),
+                intended.counted.clone(),
+                intended.cost,
+            )
+        };
+        let (task, tool, counted, reserved) = paid.unwrap_or_else(first);
+        Self {
+            action: intended.action,
+            fingerprint: intended.fingerprint,
+            attempt: intended.attempt,
+            brought: intended.brought,
+            answered: before
+                .map(|before| before.answered_before(intended))
+                .unwrap_or_default(),
+            phase: ClaimPhase::Dispatching,
+            began: intended.at,
+            changed: intended.at,
+            ttl: intended.ttl,
+            keep: intended.keep,
+            task,
+            session: intended.session,
+            fence: intended.fence,
+            reserved,
+            tool,
+            counted,
+            agent: intended.entry.user_id.clone(),
+        }
+    }
+
+    /// What of its rounds the server has answered by asking, when `intended` follows.
+    fn answered_before(&self, intended: &Intended) -> Vec<Option<Digest>> {
+        if intended.round > 0 {
+            return self
+                .answered
+                .iter()
+                .copied()
+                .chain([self.brought])
+                .collect();
+        }
+        let goes_on = self.is_released() && self.age(intended.at) != Age::Forgotten;
+        if goes_on {
+            self.answered.clone()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn settle(&mut self, settled: &Settled) {
+        self.phase = settled.phase.clone();
+        self.changed = settled.at;
+        if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
+            // The operator speaks of the call, not of the round in which it stood.
+            self.answered.clear();
+        }
+    }
+}
+
+impl Hold {
+    /// Takes in what an operator decided, if this hold was meant.
+    fn take(&mut self, decided: &HoldDecided) {
+        if self.id == decided.id {
+            self.decisions.push(decided.decision.clone());
+            self.phase = decided.phase.clone();
+        }
+    }
+}

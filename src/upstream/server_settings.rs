@@ -1,0 +1,56 @@
+//! A tool server as configured, and what all of them share.
+
+use super::child;
+use super::http::Connections;
+use super::leftovers::Leftovers;
+use crate::model::ids::ServerName;
+use http::{HeaderMap, Uri};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server as configured.
+#[derive(Clone)]
+pub struct UpstreamServerSettings {
+    /// Its name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub transport: ServerTransport,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How long it may take from start to its first answer.
+    pub start_timeout: Duration,
+    /// How old what is known of its tools may get.
+    pub refresh: Duration,
+    /// How long a legacy session over HTTP is silent before the server is asked whether it knows
+    /// it still.
+    pub ping_after: Duration,
+    /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
+    /// the operator's word.
+    pub not_executed: Arc<[u16]>,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum ServerTransport {
+    /// Streamable HTTP.
+    Http {
+        /// Its address.
+        uri: Uri,
+        /// Sent with every request.
+        headers: HeaderMap,
+    },
+    /// A child process.
+    Child(child::ChildCommand),
+}
+
+/// What servers share.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Connections to HTTP servers.
+    pub connections: Connections,
+    /// The program that guards children: toolgate itself.
+    pub guard: PathBuf,
+    /// Where running children are noted.
+    pub leftovers: Arc<Leftovers>,
+}
