@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use std::sync::LazyLock;
+use toolgate::model::digest::Digest;
 use toolgate::model::entry::Entry;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store;
 use toolgate::store::state::budget::{BudgetLimits, Price};
 use toolgate::store::state::claim::{ClaimPhase, Stored};
 use toolgate::store::state::command::{Intent, Settle, StoreCommand};
-use toolgate::store::state::digest::Digest;
 use toolgate::store::state::settlement::Evidence;
 
 /// Call number `call` of `caller`, who is a session of its own: intent, mark and outcome.

@@ -168,7 +168,7 @@ pub fn confine(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut command = Command::new(&program);
     command.args(arguments);
     let unconfined =
-        Sandbox::become_confined(&told.to_string_lossy(), (Path::new(&program), command), say);
+        Sandbox::become_confined(&told.to_string_lossy(), Path::new(&program), command, say);
     say(&format!(
         "toolgate: cannot start {} confined: {unconfined}",
         Path::new(&program).display()

@@ -73,7 +73,8 @@ impl Door {
         let (inbox, unsolicited) = mpsc::channel(INBOX_MESSAGES_MAX);
         let links = Arc::new(Links::session(
             self.servers.clone(),
-            (caller.clone(), params.clone()),
+            caller.clone(),
+            params.clone(),
             inbox,
         ));
         let opened = match &scope {

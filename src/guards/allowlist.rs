@@ -198,12 +198,12 @@ impl Rule {
             layer,
             verdict,
         };
-        let goes_on = owned(rules, (caller, None), note)
+        let goes_on = owned(rules, caller, None, note)
             && self
                 .taken_away(tool)
                 .is_none_or(|verdict| note(own("disabled", verdict)))
-            && self.layered(tool, (caller, None), note)
-            && self.delegated(rules, (caller, tool), note);
+            && self.layered(tool, caller, None, note)
+            && self.delegated(rules, caller, tool, note);
         if goes_on {
             note(own(
                 "contract",
@@ -217,7 +217,8 @@ impl Rule {
     fn layered<'a>(
         &'a self,
         tool: &ToolName,
-        (caller, parent): (&Caller, Option<&AgentId>),
+        caller: &Caller,
+        parent: Option<&AgentId>,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
         self.layers.of(caller).into_iter().all(|layer| {
@@ -233,20 +234,21 @@ impl Rule {
     fn delegated<'a>(
         &'a self,
         rules: Option<&'a Arc<ToolRules>>,
-        (caller, tool): (&Caller, &ToolName),
+        caller: &Caller,
+        tool: &ToolName,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
         caller.parents.iter().all(|parent| {
             let of = Some(&parent.agent);
             let provider = rules.map_or(LayerVerdict::Passed, |rules| rules.judge_provider(parent));
-            owned(rules, (parent, of), note)
-                && self.layered(tool, (parent, of), note)
+            owned(rules, parent, of, note)
+                && self.layered(tool, parent, of, note)
                 && note(Provenance {
                     parent: of.cloned(),
                     layer: "contract",
                     verdict: provider,
                 })
-                && self.delegated(rules, (parent, tool), note)
+                && self.delegated(rules, parent, tool, note)
         })
     }
 
@@ -343,7 +345,8 @@ impl Rule {
 
 fn owned<'a>(
     rules: Option<&Arc<ToolRules>>,
-    (caller, parent): (&Caller, Option<&AgentId>),
+    caller: &Caller,
+    parent: Option<&AgentId>,
     note: &mut dyn FnMut(Provenance<'a>) -> bool,
 ) -> bool {
     let hidden = rules.is_some_and(|rules| rules.owner_only) && !caller.owner;

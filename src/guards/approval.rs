@@ -12,10 +12,10 @@ use crate::mcp::json::fold::is_same_name;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
-use crate::store::state::digest::Digest;
 use crate::store::state::hold::{HoldStatus, MAX_HELD_ARGUMENTS_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -185,7 +185,8 @@ impl Section for Settings {
 /// nothing is written.
 pub fn compile(
     written: Option<Settings>,
-    (actions, irreversible): (&[String], bool),
+    actions: &[String],
+    irreversible: bool,
     problems: &mut Problems,
 ) -> Option<Rule> {
     let changes = actions.iter().any(|action| action != "read");

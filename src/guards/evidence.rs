@@ -2,8 +2,8 @@
 //! forgets it doesn't compile.
 
 use super::Mode;
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
-use crate::store::state::digest::Digest;
 
 /// The arguments passed the server's schema and the contract's. Left by `arguments`.
 #[must_use]

@@ -5,10 +5,12 @@
 //! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
 
 use super::{Mode, Section};
+use crate::mcp::answer::is_tool_error;
 use crate::mcp::json::path_edit::PathStep;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Scalar, ScalarKind, Text};
 use crate::mcp::message::{Message, MessageKind as Of};
 use crate::model::diagnostic::Problems;
+use crate::model::hex::hex;
 use crate::model::regular::Regular;
 use crate::model::work;
 use crate::schema::{Quarantine, Schema};
@@ -18,7 +20,6 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 mod redaction;
 
@@ -280,7 +281,7 @@ impl Rule {
 /// Does the result break its schema? One that says `isError` need not have what the schema
 /// describes.
 fn misfit(body: &Text, output: Output<'_>) -> Option<WithheldReason> {
-    let schema = output.filter(|_| !body.get("isError").is_some_and(|flag| flag.is_true()))?;
+    let schema = output.filter(|_| !is_tool_error(body))?;
     let Ok(schema) = schema else {
         return Some(WithheldReason::NotJudged);
     };
@@ -415,10 +416,7 @@ fn in_string(json: &Text) -> Text {
 
 fn withheld_message(body: &Text, why: WithheldReason) -> String {
     let (length, digest) = (body.as_bytes().len(), Sha256::digest(body.as_bytes()));
-    let digest = digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let digest = hex(&digest);
     let why = match why {
         WithheldReason::TooLong(most) => format!("its contract allows {most} bytes"),
         WithheldReason::Misfit => "it does not fit the tool's own output schema".to_owned(),
@@ -447,7 +445,7 @@ fn withheld(body: &Text, why: WithheldReason, is_listed: bool) -> Text {
     {
         result["_meta"] = json!({ RELATED_TASK_META: { "taskId": task.value() } });
     }
-    if body.get("isError").is_some_and(|flag| flag.is_true()) {
+    if is_tool_error(body) {
         result["isError"] = json!(true);
     }
     Text::of(&result)

@@ -95,7 +95,7 @@ impl Settings {
                 if let Some(outlook) = schema.map(|schema| decided::outlook(&tree, schema)) {
                     let place = index.to_string();
                     problems.under(place, |problems| {
-                        judge_reach(outlook, (&written.code, &mut before), problems);
+                        judge_reach(outlook, &written.code, &mut before, problems);
                     });
                 }
                 let default =
@@ -120,11 +120,7 @@ impl Settings {
 }
 
 /// `before`: the first rule that refuses every call, once there is one.
-fn judge_reach(
-    outlook: Outlook,
-    (code, before): (&str, &mut Option<String>),
-    problems: &mut Problems,
-) {
+fn judge_reach(outlook: Outlook, code: &str, before: &mut Option<String>, problems: &mut Problems) {
     if let Some(before) = before {
         let hint = "put it before that one, or take it away";
         problems.warning(

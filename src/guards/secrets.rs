@@ -170,7 +170,8 @@ impl Rule {
     /// Notes which pointers of the contract of `tool` no secret of the configuration may go to.
     pub fn judge(
         &self,
-        (server, tool): (&ServerName, &str),
+        server: &ServerName,
+        tool: &str,
         bindings: &Bindings,
         problems: &mut Problems,
     ) {

@@ -6,10 +6,10 @@
 
 use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;
+use crate::model::digest::Digest;
 use crate::model::ids::TenantId;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
-use crate::store::state::digest::Digest;
 use serde_json::Value;
 use std::borrow::Cow;
 

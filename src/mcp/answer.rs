@@ -18,6 +18,11 @@ pub const DECISION_META_KEY: &str = "dev.toolgate/decision";
 /// What a replay says to who meant a second execution (SEMANTICS §3).
 const REPLAY_TEXT: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
 
+/// Whether the result of a call says `isError`.
+pub fn is_tool_error(result: &Text) -> bool {
+    result.get("isError").is_some_and(|flag| flag.is_true())
+}
+
 /// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
 pub fn status(message: &Message) -> u16 {
     let code = message
@@ -132,7 +137,8 @@ pub fn refused(
     id: Option<Text>,
     era: Era,
     decision: &DecisionMeta<'_>,
-    (refusal, attached): (&Refusal, Option<&Message>),
+    refusal: &Refusal,
+    attached: Option<&Message>,
 ) -> Message {
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
         return invalid(id, decision, refusal);

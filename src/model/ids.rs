@@ -1,6 +1,7 @@
 //! Names and ids: newtypes, never bare strings.
 
 use super::clock::Clock;
+use super::hex::hex;
 use super::random;
 use std::fmt;
 use std::sync::Arc;
@@ -144,13 +145,7 @@ pub fn unguessable() -> String {
     let Some(bytes) = random::bytes::<16>() else {
         return uuid::Uuid::now_v7().simple().to_string();
     };
-    bytes
-        .iter()
-        .fold(String::with_capacity(32), |mut text, byte| {
-            text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-            text
-        })
+    hex(&bytes)
 }
 
 /// The server that a tool's full name begins with, if it is declared.

@@ -2,7 +2,7 @@
 //! at once at most.
 
 use super::diagnostic::Problems;
-use super::times::between;
+use super::times::{between, millis};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ impl RateSettings {
         }
         Some(Rate {
             calls: self.calls,
-            per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX),
+            per: millis(per),
         })
     }
 }

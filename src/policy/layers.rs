@@ -112,7 +112,7 @@ impl<'a> LayerChecker<'a> {
                             format!("write `{GROUP_PREFIX}{name}` into a layer"),
                         );
                     }
-                    self.judge_patterns(patterns, (self.denied.contains(name), false), problems);
+                    self.judge_patterns(patterns, self.denied.contains(name), false, problems);
                 });
             }
         });
@@ -208,7 +208,8 @@ impl<'a> LayerChecker<'a> {
                 self.judge_groups(is_deny, list.unwrap_or_default(), problems);
                 self.judge_patterns(
                     list.unwrap_or_default(),
-                    (is_deny, layer.ignore_case),
+                    is_deny,
+                    layer.ignore_case,
                     problems,
                 );
             });
@@ -365,7 +366,8 @@ impl<'a> LayerChecker<'a> {
     fn judge_patterns(
         &self,
         list: &[String],
-        (is_deny, any_case): (bool, bool),
+        is_deny: bool,
+        any_case: bool,
         problems: &mut Problems,
     ) {
         let servers = &self.around.servers;

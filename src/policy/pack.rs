@@ -124,7 +124,7 @@ impl Pack {
             None => Parts::rest(document.tree()),
         };
         let mut found = Vec::new();
-        let pack = read::compile((path, document), parts, (&mut problems, &mut found));
+        let pack = read::compile(path, document, parts, &mut problems, &mut found);
         found.extend(problems.into_found());
         let usable = found
             .iter()
@@ -158,12 +158,7 @@ impl Pack {
     }
 
     /// A problem of the sample at `index`, or of its `key`.
-    pub fn about(
-        &self,
-        index: usize,
-        key: Option<&str>,
-        (message, hint): (&str, &str),
-    ) -> Diagnostic {
+    pub fn about(&self, index: usize, key: Option<&str>, message: &str, hint: &str) -> Diagnostic {
         let steps = ["samples", &index.to_string()]
             .map(str::to_owned)
             .into_iter();

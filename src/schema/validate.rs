@@ -9,6 +9,7 @@ use super::quarantine::Quarantine;
 use super::violation::SchemaViolation;
 use super::{explain, weight};
 use crate::mcp::json::Text;
+use crate::model::hex::hex;
 use crate::model::work;
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
@@ -184,14 +185,7 @@ pub fn schema_hash(schema: &Value) -> String {
     // Canonicalizing fails only for numbers that JSON cannot hold; such a value cannot have been
     // read.
     let canonical = serde_json_canonicalizer::to_vec(schema).unwrap_or_default();
-    Sha256::digest(&canonical)
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            for digit in [byte >> 4, byte & 15] {
-                hex.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-            }
-            hex
-        })
+    hex(&Sha256::digest(&canonical))
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use super::state::claim::{Claim, Stored};
 use super::state::command::StoreCommand;
-use super::state::digest::Digest;
 use super::state::event::StoreEvent;
 use super::state::hold::Hold;
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView};
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;

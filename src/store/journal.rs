@@ -151,13 +151,14 @@ impl Journal {
         options: JournalOptions,
         keys: SealingKeys,
     ) -> Result<Self, JournalError> {
-        Self::open_on(data, (options, keys), Box::new(|file| Box::new(file)))
+        Self::open_on(data, options, keys, Box::new(|file| Box::new(file)))
     }
 
     /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
     fn open_on(
         data: &Path,
-        (options, keys): (JournalOptions, SealingKeys),
+        options: JournalOptions,
+        keys: SealingKeys,
         wrap: medium::Wrap,
     ) -> Result<Self, JournalError> {
         let options = JournalOptions {

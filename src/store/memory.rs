@@ -4,7 +4,6 @@
 use super::claims::{Store, StoreError};
 use super::state::claim::{Claim, ClaimPhase, Stored};
 use super::state::command::StoreCommand;
-use super::state::digest::Digest;
 use super::state::event::StoreEvent;
 use super::state::hold::{self, Hold};
 use super::state::{CommandRefusal, Millis, StoreKeys, StoreView, decide};
@@ -12,6 +11,7 @@ use super::table::StateTable;
 use super::time::Time;
 use super::waiters::Waiters;
 use crate::model::clock::Clock;
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;

@@ -1,8 +1,8 @@
 //! Long answers, each in a file named by its SHA-256 (SEMANTICS §4): synced, with its directory,
 //! before anything refers to it, and checked when it is read.
 
-use super::state::digest::Digest;
 use crate::model::clock::Clock;
+use crate::model::digest::Digest;
 use bytes::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;

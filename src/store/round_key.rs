@@ -5,7 +5,7 @@
 use super::claims::StoreError;
 use super::journal::replace;
 use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
-use std::fmt::Write as _;
+use crate::model::hex::hex;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -35,11 +35,7 @@ pub fn open(data: &Path) -> Result<RoundSeal, StoreError> {
             let mut key = [0; ROUND_KEY_BYTES];
             getrandom::fill(&mut key)
                 .map_err(|error| failed(&format!("no key can be made: {error}")))?;
-            let mut text = String::with_capacity(2 * ROUND_KEY_BYTES);
-            for byte in key {
-                let _ = write!(text, "{byte:02x}");
-            }
-            replace(data, &path, &text)
+            replace(data, &path, &hex(&key))
                 .map_err(|error| failed(&format!("it cannot be written: {error}")))?;
             return RoundSeal::new(&key).ok_or_else(|| failed("no key can be made"));
         }

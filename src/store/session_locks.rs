@@ -2,7 +2,7 @@
 //! §5). First come, first served; calls of different sessions don't wait for each other, and reads
 //! take no lane.
 
-use super::state::digest::Digest;
+use crate::model::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,6 @@ mod apply;
 pub mod budget;
 pub mod claim;
 pub mod command;
-pub mod digest;
 pub mod event;
 pub mod fence;
 pub mod hold;
@@ -16,11 +15,11 @@ pub mod settlement;
 
 pub use apply::apply;
 
+use crate::model::digest::Digest;
 use crate::model::task::TaskState;
 use budget::{Exceeded, TaskUsage};
 use claim::{Claim, ClaimPhase, ClaimStatus};
 use command::{Intent, Reserve, Settle, Spend, StoreCommand};
-use digest::Digest;
 use event::{BudgetReserved, BudgetSettled, Intended, Settled, StoreEvent};
 use fence::SessionFence;
 use hold::{Hold, HoldStatus, Undecided, WaitingHolds};

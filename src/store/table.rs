@@ -5,11 +5,11 @@
 use super::state::budget::TaskUsage;
 use super::state::claim::{Claim, ClaimPhase};
 use super::state::command::StoreCommand;
-use super::state::digest::Digest;
 use super::state::event::StoreEvent;
 use super::state::fence::SessionFence;
 use super::state::hold::{Hold, WaitingHolds};
 use super::state::{Millis, StoreKeys, StoreView, apply};
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use std::collections::{HashMap, HashSet};
 

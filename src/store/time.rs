@@ -4,7 +4,7 @@
 
 use super::state::Millis;
 use crate::model::clock::Clock;
-use std::time::Duration;
+use crate::model::times::millis;
 
 /// A clock for one store.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +55,4 @@ impl Time {
         let since = millis(self.clock.steady()).saturating_sub(self.anchor.steady);
         self.anchor.at.saturating_add(since)
     }
-}
-
-fn millis(steady: Duration) -> Millis {
-    Millis::try_from(steady.as_millis()).unwrap_or(Millis::MAX)
 }

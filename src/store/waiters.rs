@@ -1,8 +1,8 @@
 //! Calls that wait for the end of a call with the same key, or for what operators say of a held
 //! one.
 
-use super::state::digest::Digest;
 use super::state::event::StoreEvent;
+use crate::model::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -209,7 +209,7 @@ impl Hook {
 
     fn headers(&self, id: &str, body: &[u8]) -> Option<HeaderMap> {
         let timestamp = Clock.wall().as_second().to_string();
-        let signature = sign(&key_of(&self.key)?, (id, &timestamp), body)?;
+        let signature = sign(&key_of(&self.key)?, id, &timestamp, body)?;
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in [
@@ -224,7 +224,7 @@ impl Hook {
 }
 
 /// `v1,` and HMAC-SHA256 over id, timestamp and body, with full stops between them, in base64.
-fn sign(key: &[u8], (id, timestamp): (&str, &str), body: &[u8]) -> Option<String> {
+fn sign(key: &[u8], id: &str, timestamp: &str, body: &[u8]) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
         mac.update(part);

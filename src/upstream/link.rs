@@ -12,6 +12,7 @@ use crate::mcp::message::{Message, MessageKind, number};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::clock::Clock;
 use crate::model::reply::Fault;
+use crate::model::times::millis;
 use crate::telemetry::tasks;
 use http::header::HeaderValue;
 use std::sync::Arc;
@@ -249,7 +250,7 @@ impl Link {
     /// heard for so long.
     pub fn is_idle(&self, long: Duration) -> bool {
         let silent = || now().saturating_sub(self.heard.load(Ordering::Relaxed));
-        self.has_session() && u128::from(silent()) >= long.as_millis()
+        self.has_session() && silent() >= millis(long)
     }
 
     /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is
@@ -403,7 +404,7 @@ impl Drop for Link {
 }
 
 fn now() -> u64 {
-    u64::try_from(Clock.steady().as_millis()).unwrap_or(u64::MAX)
+    millis(Clock.steady())
 }
 
 /// The revision that the server chose; for a refusal the newest, since nothing more will be said.

@@ -114,7 +114,8 @@ impl Links {
     /// What servers say outside requests goes to `unsolicited`.
     pub fn session(
         servers: Arc<Servers>,
-        (caller, initialize): (Arc<Caller>, Text),
+        caller: Arc<Caller>,
+        initialize: Text,
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
         let questions = Questions::to(&initialize);

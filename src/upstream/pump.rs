@@ -161,7 +161,7 @@ impl ExchangeContext<'_> {
             link.cancel(&exchange.id, "the agent cancelled the request");
         }
         match self
-            .carry((server, &link), &mut exchange, asked.as_ref())
+            .carry(server, &link, &mut exchange, asked.as_ref())
             .await?
         {
             // An error that names no request may be about any.
@@ -184,18 +184,19 @@ impl ExchangeContext<'_> {
 
     async fn carry(
         &self,
-        from: (&ServerName, &Arc<Link>),
+        server: &ServerName,
+        link: &Arc<Link>,
         exchange: &mut UpstreamExchange,
         asked: Option<&Text>,
     ) -> Result<ExchangeOutcome, Fault> {
-        let passage = self.until_gone(from, exchange, asked);
+        let passage = self.until_gone(server, link, exchange, asked);
         tokio::pin!(passage);
         tokio::select! {
             biased;
             passed = &mut passage => return passed,
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
-        if from.1.cancels_by_closing() {
+        if link.cancels_by_closing() {
             return Ok(ExchangeOutcome::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
@@ -206,7 +207,8 @@ impl ExchangeContext<'_> {
 
     async fn until_gone(
         &self,
-        from: (&ServerName, &Arc<Link>),
+        server: &ServerName,
+        link: &Arc<Link>,
         exchange: &mut UpstreamExchange,
         asked: Option<&Text>,
     ) -> Result<ExchangeOutcome, Fault> {
@@ -233,10 +235,12 @@ impl ExchangeContext<'_> {
                     return Ok(ExchangeOutcome::Answer(message));
                 }
                 Some(Inbound::Message(message)) if self.is_foreign(&message, asked) => continue,
-                Some(Inbound::Message(message)) => match self.towards_agent(from, message).await {
-                    Some(message) => Outgoing::Message(Box::new(message)),
-                    None => continue,
-                },
+                Some(Inbound::Message(message)) => {
+                    match self.towards_agent(server, link, message).await {
+                        Some(message) => Outgoing::Message(Box::new(message)),
+                        None => continue,
+                    }
+                }
             };
             let pause = match outgoing {
                 Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
@@ -270,10 +274,10 @@ impl ExchangeContext<'_> {
     /// servers send no requests.
     async fn towards_agent(
         &self,
-        from: (&ServerName, &Arc<Link>),
+        server: &ServerName,
+        link: &Arc<Link>,
         message: Message,
     ) -> Option<Message> {
-        let (server, link) = from;
         let spoken = ServerMessage {
             caller: self.caller,
             server,

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use toolgate::model::clock::Clock;
+use toolgate::model::digest::Digest;
 use toolgate::model::ids::{ActionId, ToolName};
 use toolgate::store::claims::Store as _;
 use toolgate::store::embedded::EmbeddedStore;
 use toolgate::store::journal::{Journal, JournalOptions};
 use toolgate::store::state::command::{HoldRequest, StoreCommand};
-use toolgate::store::state::digest::Digest;
 use toolgate::store::state::hold::HoldQuestion;
 
 const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-the-operator, roles: [lead] }, \

@@ -3,10 +3,10 @@
 use super::super::approvals::LISTED_BYTES_MAX;
 use super::*;
 use crate::model::clock::hands::TestClock;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
 use crate::store::state::command::{HoldRequest, StoreCommand};
-use crate::store::state::digest::Digest;
 use crate::store::state::hold::HoldQuestion;
 use axum::Router;
 use std::time::Duration;

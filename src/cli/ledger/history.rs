@@ -1,11 +1,11 @@
 //! What happened to one call, event by event, as it is shown.
 
 use super::text::plain;
+use crate::model::digest::Digest;
 use crate::store::operator::time;
 use crate::store::state::Millis;
 use crate::store::state::budget::MICROS_PER_UNIT;
 use crate::store::state::claim::ClaimPhase;
-use crate::store::state::digest::Digest;
 use crate::store::state::event::{HoldDecided, Intended, Settled, StoreEvent};
 use crate::store::state::hold::{self, Hold, OperatorDecision};
 use crate::store::state::settlement::{Charge, Evidence};

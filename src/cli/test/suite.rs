@@ -186,7 +186,7 @@ impl Suites {
                 suggest(&posed.caller, &known)
             };
             self.diagnostics
-                .push(pack.about(index, Some("caller"), (&message, &hint)));
+                .push(pack.about(index, Some("caller"), &message, &hint));
         }
         if let Some((message, hint)) = posed
             .expect
@@ -194,7 +194,7 @@ impl Suites {
             .and_then(|code| misspelt(code, policy))
         {
             self.diagnostics
-                .push(pack.about(index, Some("expect"), (&message, &hint)));
+                .push(pack.about(index, Some("expect"), &message, &hint));
             return None;
         }
         pose(pack, index, (policy, anything), &*caller?)
@@ -322,6 +322,6 @@ fn pose(
         verdict,
         got,
         steps: steps.0,
-        place: pack.about(index, None, ("", "")),
+        place: pack.about(index, None, "", ""),
     })
 }

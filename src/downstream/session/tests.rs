@@ -24,7 +24,8 @@ fn open(sessions: &AgentSessions, agent: &str) -> Arc<AgentSession> {
     let caller = Arc::new(Caller::named(agent));
     let links = Arc::new(Links::session(
         servers,
-        (caller.clone(), Text::of(&json!({}))),
+        caller.clone(),
+        Text::of(&json!({})),
         mpsc::channel(1).0,
     ));
     sessions

@@ -8,10 +8,10 @@
 
 use crate::gate::Gate;
 use crate::model::clock::hands::TestClock;
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::state::StoreKeys;
 use crate::store::state::claim::ClaimPhase;
-use crate::store::state::digest::Digest;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::settlement::Evidence;
 use crate::store::tests::TestStore;

@@ -42,7 +42,7 @@ impl Rule {
             layer: DEFAULT_LAYER,
             verdict: LayerVerdict::Closed,
         };
-        self.side_steps((caller, None), wanted, &mut |step| {
+        self.side_steps(caller, None, wanted, &mut |step| {
             by = step;
             !by.verdict.refuses()
         });
@@ -52,7 +52,7 @@ impl Rule {
     /// Every step of the decision, in order.
     pub fn explain_side(&self, caller: &Caller, wanted: &SideTarget) -> Vec<Provenance<'_>> {
         let mut steps = Vec::new();
-        self.side_steps((caller, None), wanted, &mut |step| {
+        self.side_steps(caller, None, wanted, &mut |step| {
             steps.push(step);
             true
         });
@@ -63,7 +63,8 @@ impl Rule {
     /// allowed is told last.
     fn side_steps<'a>(
         &'a self,
-        (caller, parent): (&Caller, Option<&Caller>),
+        caller: &Caller,
+        parent: Option<&Caller>,
         wanted: &SideTarget,
         note: &mut dyn FnMut(Provenance<'a>) -> bool,
     ) -> bool {
@@ -77,7 +78,7 @@ impl Rule {
             return note(step(DEFAULT_LAYER, LayerVerdict::Unclear(unclear)));
         }
         for own in &caller.parents {
-            if !self.side_steps((own, Some(own)), wanted, note) {
+            if !self.side_steps(own, Some(own), wanted, note) {
                 return false;
             }
         }

@@ -14,7 +14,7 @@ fn compiled(
     let written = written.map(|yaml| serde_json::from_str::<Settings>(yaml).unwrap());
     let actions: Vec<String> = actions.iter().map(|action| (*action).to_owned()).collect();
     let mut problems = Problems::default();
-    let rule = compile(written, (&actions, irreversible), &mut problems);
+    let rule = compile(written, &actions, irreversible, &mut problems);
     let errors = problems
         .into_found()
         .into_iter()

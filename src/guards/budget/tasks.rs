@@ -5,7 +5,7 @@ use super::shortage::{units, word};
 use crate::guards::Section;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::times::between;
+use crate::model::times::{between, millis};
 use crate::store::state::budget::{BudgetLimits, Dimension};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -161,7 +161,7 @@ impl TaskLayerSettings {
             TASK_DURATION_BOUNDS,
             problems,
         );
-        let duration = duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let duration = duration.map(millis);
         let all = [
             (Dimension::Steps, max_steps, on_limit.steps),
             (Dimension::ToolCalls, max_tool_calls, on_limit.tool_calls),
@@ -178,7 +178,8 @@ impl TaskLayerSettings {
         for (dimension, most, action) in all {
             judge(
                 word(dimension),
-                (most, max_duration.is_some()),
+                most,
+                max_duration.is_some(),
                 action,
                 problems,
             );
@@ -191,12 +192,7 @@ impl TaskLayerSettings {
     }
 }
 
-fn judge(
-    name: &str,
-    (most, timed): (Option<u64>, bool),
-    action: LimitAction,
-    problems: &mut Problems,
-) {
+fn judge(name: &str, most: Option<u64>, timed: bool, action: LimitAction, problems: &mut Problems) {
     if most == Some(0) && name != "cost" {
         let hint = "allow at least 1, or take the limit away";
         problems.under(format!("max_{name}"), |problems| {

@@ -5,7 +5,7 @@
 //! Unlike RFC 8785 it tells `1` from `1.0` (004-23). Both tell composed from decomposed letters.
 
 use crate::mcp::json::push_string;
-use crate::store::state::digest::Digest;
+use crate::model::digest::Digest;
 use serde_json::{Number, Value};
 
 /// Exponents between which Python writes a number without one.

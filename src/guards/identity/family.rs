@@ -50,7 +50,8 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
             made[index] = parents.map(|parents| {
                 Arc::new(caller(
                     one,
-                    (reads[index], &paces[&*one.agent]),
+                    reads[index],
+                    &paces[&*one.agent],
                     distinct(parents),
                 ))
             });
@@ -62,10 +63,10 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
         .enumerate()
         .map(|(index, (one, made))| {
             problems.under(index.to_string(), |problems| {
-                judge(one, (made.as_deref(), &entries), problems);
+                judge(one, made.as_deref(), &entries, problems);
             });
             made.unwrap_or_else(|| {
-                Arc::new(caller(one, (reads[index], &paces[&*one.agent]), Vec::new()))
+                Arc::new(caller(one, reads[index], &paces[&*one.agent], Vec::new()))
             })
         });
     judged.collect()
@@ -139,7 +140,8 @@ fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
 
 fn caller(
     settings: &CallerSettings,
-    (reads, pace): (SchemaReader, &Arc<Meter>),
+    reads: SchemaReader,
+    pace: &Arc<Meter>,
     parents: Vec<Arc<Caller>>,
 ) -> Caller {
     let named = Caller::named(&settings.agent);
@@ -160,7 +162,8 @@ fn caller(
 
 fn judge(
     settings: &CallerSettings,
-    (made, entries): (Option<&Caller>, &HashMap<&str, Vec<usize>>),
+    made: Option<&Caller>,
+    entries: &HashMap<&str, Vec<usize>>,
     problems: &mut Problems,
 ) {
     let Some(parent) = settings.parent.as_deref() else {

@@ -184,11 +184,11 @@ fn order(node: &IdedExpr, operator: &str, bound: f64, schema: &Map<String, Value
         (None, _) => {
             return Outlook {
                 fails: true,
-                ..compare(operator, bound, (says("minimum"), says("maximum")))
+                ..compare(operator, bound, says("minimum"), says("maximum"))
             };
         }
     };
-    let outlook = compare(operator, bound, (least, most));
+    let outlook = compare(operator, bound, least, most);
     Outlook {
         fails: fails || outlook.fails,
         ..outlook
@@ -211,7 +211,7 @@ fn sized(node: &IdedExpr) -> Option<&IdedExpr> {
         .filter(|_| func_name == "size")
 }
 
-fn compare(operator: &str, bound: f64, (least, most): (Option<f64>, Option<f64>)) -> Outlook {
+fn compare(operator: &str, bound: f64, least: Option<f64>, most: Option<f64>) -> Outlook {
     let (least, most) = (
         least.unwrap_or(f64::NEG_INFINITY),
         most.unwrap_or(f64::INFINITY),

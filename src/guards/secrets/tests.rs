@@ -198,11 +198,7 @@ fn pointers_are_judged_when_they_are_loaded() {
         .map(str::to_owned)
         .to_vec();
     let rule = Settings(pointers).compile(&mut problems);
-    rule.judge(
-        (&ServerName::new("bank"), "pay"),
-        &bindings(),
-        &mut problems,
-    );
+    rule.judge(&ServerName::new("bank"), "pay", &bindings(), &mut problems);
     let found: Vec<String> = problems
         .into_found()
         .into_iter()

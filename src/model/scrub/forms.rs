@@ -1,6 +1,7 @@
 //! The forms of a value that are looked for as they are; what escapes make of them is for the
 //! lenses.
 
+use crate::model::hex::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
@@ -18,7 +19,7 @@ pub(super) fn of(value: &[u8], mut add: impl FnMut(&[u8])) {
     if let Ok(text) = std::str::from_utf8(value) {
         add(text.chars().rev().collect::<String>().as_bytes());
     }
-    add(&hex(value));
+    add(hex(value).as_bytes());
     if value.contains(&b' ') {
         // As forms are encoded; what they write in percent is for the lens.
         add(&value
@@ -42,19 +43,6 @@ pub(super) fn of(value: &[u8], mut add: impl FnMut(&[u8])) {
     }) {
         add(line);
     }
-}
-
-fn hex(value: &[u8]) -> Vec<u8> {
-    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
-    value
-        .iter()
-        .flat_map(|byte| {
-            [
-                HEX_DIGITS[usize::from(byte >> 4)],
-                HEX_DIGITS[usize::from(byte & 15)],
-            ]
-        })
-        .collect()
 }
 
 /// The part of a longer text's base64 that `value` alone decides, when `before` (modulo 3) bytes

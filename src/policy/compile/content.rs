@@ -1,6 +1,7 @@
 //! What a policy is known by: its version, and the fingerprint of its files.
 
 use crate::guards::Mode;
+use crate::model::hex::hex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -59,8 +60,5 @@ fn canonical(tree: &Value) -> Vec<u8> {
 
 /// A version as people read it: the first twelve digits.
 pub(in crate::policy) fn shown(digest: &[u8]) -> String {
-    digest
-        .iter()
-        .take(6)
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hex(&digest[..6])
 }

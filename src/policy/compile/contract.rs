@@ -325,9 +325,13 @@ fn compile_approval(
     keys: Option<&idempotency::Rule>,
     problems: &mut Problems,
 ) -> Option<approval::Rule> {
-    let dear = (&contract.actions[..], contract.irreversible);
     let rule = problems.under(approval::Settings::NAME, |problems| {
-        approval::compile(contract.approval.clone(), dear, problems)
+        approval::compile(
+            contract.approval.clone(),
+            &contract.actions,
+            contract.irreversible,
+            problems,
+        )
     })?;
     problems.under(approval::Settings::NAME, |problems| match keys {
         None => {

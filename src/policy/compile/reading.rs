@@ -194,7 +194,7 @@ impl Compiler {
         let rules = Arc::new(contract::compile(contract, around, problems));
         if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {
             problems.under(secrets::Settings::NAME, |problems| {
-                rules.secrets.judge((server, tool), &self.secrets, problems);
+                rules.secrets.judge(server, tool, &self.secrets, problems);
             });
         }
         let place = place(document, name);

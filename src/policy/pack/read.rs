@@ -90,9 +90,11 @@ fn parts<T: DeserializeOwned>(tree: &Value) -> BTreeMap<String, T> {
 /// Compiles what `parts` say. What is wrong in a caller is `found`, because callers are judged as a
 /// configuration's.
 pub(super) fn compile(
-    (path, document): (&Path, YamlDocument),
+    path: &Path,
+    document: YamlDocument,
     parts: Parts,
-    (problems, found): (&mut Problems, &mut Vec<Problem>),
+    problems: &mut Problems,
+    found: &mut Vec<Problem>,
 ) -> Pack {
     let Parts {
         pack,

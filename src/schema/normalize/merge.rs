@@ -58,7 +58,7 @@ pub(super) fn merge(
             first.patterns.push((pattern, node));
         }
     }
-    elements(&mut first, (second.prefix, second.items), at, losses);
+    elements(&mut first, second.prefix, second.items, at, losses);
     first.unions.extend(second.unions);
     asides(&mut first.asides, second.asides, at, losses);
     first
@@ -82,7 +82,8 @@ fn rest_may_clash(first: &SchemaNode, second: &SchemaNode) -> bool {
 
 fn elements(
     first: &mut SchemaNode,
-    (prefix, items): (Vec<SchemaNode>, Option<Box<SchemaNode>>),
+    prefix: Vec<SchemaNode>,
+    items: Option<Box<SchemaNode>>,
     at: &SchemaPlace<'_>,
     losses: &mut Losses,
 ) {

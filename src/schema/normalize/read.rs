@@ -178,7 +178,7 @@ impl<'a> SchemaNodeReader<'a> {
                 _ => {}
             }
         }
-        self.keywords(&mut node, members, (at, root))?;
+        self.keywords(&mut node, members, at, root)?;
         let text = weight(&node.facts) + weight(&node.asides);
         self.left = self.left.checked_sub(text).ok_or(ExpansionTooLarge)?;
         self.elements(&mut node, members, at)?;
@@ -293,7 +293,8 @@ impl<'a> SchemaNodeReader<'a> {
         &mut self,
         node: &mut SchemaNode,
         members: &'a Map<String, Value>,
-        (at, root): (&SchemaPlace<'_>, bool),
+        at: &SchemaPlace<'_>,
+        root: bool,
     ) -> Result<(), ExpansionTooLarge> {
         for (keyword, value) in members {
             match (keyword.as_str(), value) {

@@ -17,13 +17,13 @@
 use super::super::claims::StoreError;
 use super::super::state::budget::TaskUsage;
 use super::super::state::claim::Claim;
-use super::super::state::digest::Digest;
 use super::super::state::event::{Carried, StoreEvent};
 use super::super::state::fence::SessionFence;
 use super::super::state::hold::Hold;
 use super::super::state::{Millis, StoreKeys, StoreView};
 use super::key_filter::KeyFilter;
 use super::park::block_on_for;
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use names::{
     CLAIM_PREFIX, EXPIRY_PREFIX, GROUP_PREFIX, HOLD_PREFIX, KEY_BYTES, META_KEY, OPEN_PREFIX,

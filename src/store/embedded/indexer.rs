@@ -4,13 +4,13 @@
 use super::super::claims::StoreError;
 use super::super::journal::{self, Extent, Retention};
 use super::super::state::Millis;
-use super::super::state::digest::Digest;
 use super::SegmentRetention;
 use super::heal::HealRetry;
 use super::index::{Index, IndexChanges, IndexProgress};
 use super::inner::EmbeddedInner;
 use super::park::block_on;
 use super::room::{MIN_FREE_BYTES, room};
+use crate::model::digest::Digest;
 use std::time::Duration;
 
 /// Milliseconds between checkpoints.

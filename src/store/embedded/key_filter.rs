@@ -5,7 +5,7 @@
 //! What an index holds when it is opened is learned behind everybody's back; until all is known,
 //! every key has to be looked for.
 
-use super::super::state::digest::Digest;
+use crate::model::digest::Digest;
 
 /// Keys of the first layer; each further one has room for twice as many.
 const FIRST_LAYER_KEYS: usize = 1 << 14;

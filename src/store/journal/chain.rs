@@ -1,7 +1,8 @@
 //! The hash chain: where it stands, and how it goes on.
 
+use crate::model::hex::{hex, unhex};
 use sha2::{Digest, Sha256};
-use std::fmt::{self, Write};
+use std::fmt;
 use std::str::FromStr;
 
 /// A SHA-256 hash.
@@ -44,31 +45,6 @@ impl FromStr for Head {
             hash,
         })
     }
-}
-
-/// `bytes` in hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// The bytes that `text` gives in hex digits; none when it is something else.
-pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits: Vec<u32> = text
-        .chars()
-        .map(|digit| digit.to_digit(16))
-        .collect::<Option<_>>()?;
-    let mut bytes = [0; N];
-    if digits.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = u8::try_from(pair[0] << 4 | pair[1]).ok()?;
-    }
-    Some(bytes)
 }
 
 /// The first hex digits of `hash`, for people.

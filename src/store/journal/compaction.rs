@@ -64,7 +64,7 @@ impl Journal {
         let dir = &self.0.dir;
         let state = retention.upto;
         self.wait_durable(state).await?;
-        let Some((last, early)) = droppable(dir, state, (retention.age, self.0.sizes.most))? else {
+        let Some((last, early)) = droppable(dir, state, retention.age, self.0.sizes.most)? else {
             return Ok(None);
         };
         if let Some(to) = retention.archive {
@@ -133,7 +133,8 @@ impl DroppedSegments {
 fn droppable(
     dir: &Path,
     upto: u64,
-    (age, most): (Duration, u64),
+    age: Duration,
+    most: u64,
 ) -> Result<Option<(u64, u64)>, JournalError> {
     let failed = |source| JournalError::io("read", dir, source);
     let segments = segment::list(dir).map_err(failed)?;

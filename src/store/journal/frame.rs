@@ -156,7 +156,8 @@ impl Frame {
     pub(super) fn complete(
         &mut self,
         head: Head,
-        (epoch, synced): (u64, u64),
+        epoch: u64,
+        synced: u64,
         key: Option<&SealingKey>,
     ) -> (&[u8], Head) {
         let header = BatchHeader {

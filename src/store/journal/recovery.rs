@@ -66,7 +66,7 @@ pub(super) fn recover(place: &DataDir, keys: &SealingKeys) -> Result<Recovered, 
         match frame::read(&file, end.offset, &end.head).map_err(failed)? {
             BatchScan::Whole(batch) => {
                 watch.batch(&batch).map_err(|wrong| {
-                    unsealed(wrong, place, (*first, end.offset, batch.header.first))
+                    unsealed(wrong, place, *first, end.offset, batch.header.first)
                 })?;
                 end.offset += batch.size;
                 end.head = batch.head;
@@ -160,11 +160,7 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), JournalError> {
 }
 
 /// A key that is not there is asked for; everything else was written by another author.
-fn unsealed(
-    wrong: SealFault,
-    place: &DataDir,
-    (first, offset, seq): (u64, u64, u64),
-) -> JournalError {
+fn unsealed(wrong: SealFault, place: &DataDir, first: u64, offset: u64, seq: u64) -> JournalError {
     match wrong {
         SealFault::Unknown(key) => JournalError::KeyMissing {
             dir: place.dir.clone(),

@@ -2,7 +2,8 @@
 //! something was changed by one who did not write everything after it anew; a seal of every batch
 //! shows a change by anybody who lacks the key.
 
-use super::chain::{Hash, hex, unhex};
+use super::chain::Hash;
+use crate::model::hex::{hex, unhex};
 use crate::model::secret::Secret;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::zeroize::Zeroizing;

@@ -334,7 +334,7 @@ impl SummaryWriter<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         if self.frame.count() > 0 {
-            let (sealed, head) = self.frame.complete(self.head, (0, 0), self.key);
+            let (sealed, head) = self.frame.complete(self.head, 0, 0, self.key);
             self.file.write_all(sealed)?;
             self.head = head;
             self.frame.clear();

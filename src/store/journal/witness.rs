@@ -1,9 +1,10 @@
 //! Heads that leave the journal: what was kept elsewhere shows what the journal alone cannot, a
 //! removed end and a whole journal exchanged for another (SECURITY §3G, G3).
 
-use super::chain::{Head, hex, unhex};
+use super::chain::Head;
 use super::seal::{KeyId, SealingKeys};
 use crate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, Text};
+use crate::model::hex::{hex, unhex};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -165,7 +165,7 @@ impl Writer {
         let group = RecordGroup::of(REKEYED_RECORD, words);
         let mut frame = Frame::new();
         frame.add(&group.bytes, group.count);
-        let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
+        let (sealed, head) = frame.complete(self.head, self.epoch, self.synced, key);
         self.medium.write(sealed, self.offset)?;
         self.medium.sync().map_err(WriteFailure::Failed)?;
         self.offset += sealed.len() as u64;
@@ -237,7 +237,7 @@ impl Writer {
             }
         }
         let key = self.keys.current.as_ref();
-        let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
+        let (sealed, head) = frame.complete(self.head, self.epoch, self.synced, key);
         let bytes = sealed.len() as u64;
         let end = self.offset + bytes;
         if let Err(stop) = self.ensure_space(end) {

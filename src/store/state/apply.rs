@@ -3,11 +3,11 @@
 use super::StoreView;
 use super::budget::TaskUsage;
 use super::claim::{Age, Claim, ClaimPhase};
-use super::digest::Digest;
 use super::event::{Carried, HoldDecided, Intended, Settled, StoreEvent};
 use super::fence::SessionFence;
 use super::hold::{self, Hold};
 use super::settlement::Evidence;
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::model::task::TaskState;
 

@@ -1,8 +1,8 @@
 //! A claim: one call key, and what became of the call (SEMANTICS §3).
 
 use super::Millis;
-use super::digest::Digest;
 use super::settlement::Evidence;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,9 @@
 use super::StoreKeys;
 use super::budget::{BudgetLimits, Price, SeenCall};
 use super::claim::ClaimPhase;
-use super::digest::Digest;
 use super::hold::HoldQuestion;
 use super::settlement::{Charge, Evidence};
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::TaskState;

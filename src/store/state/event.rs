@@ -3,12 +3,12 @@
 
 use super::budget::{SeenCall, TaskUsage};
 use super::claim::{Claim, ClaimPhase};
-use super::digest::Digest;
 use super::fence::SessionFence;
 use super::hold::{self, Hold, OperatorDecision};
 use super::settlement::{Charge, Evidence};
 use super::{Millis, StoreKeys};
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::TaskState;

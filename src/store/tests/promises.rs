@@ -7,12 +7,12 @@
 
 use super::TestStore;
 use crate::model::clock::Clock;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::{MAX_INLINE_RESULT_BYTES, Store};
 use crate::store::state::budget::{BudgetLimits, Price};
 use crate::store::state::claim::{Claim, ClaimPhase, ClaimStatus, Stored, claim_status};
 use crate::store::state::command::{Intent, Reserve, Settle, Spend, StoreCommand};
-use crate::store::state::digest::Digest;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tests::{intent, named, operator, result, settle, unknown};

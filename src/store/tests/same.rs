@@ -3,6 +3,7 @@
 
 use super::TestStore;
 use crate::model::clock::hands::TestClock;
+use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
 use crate::store::state::budget::{BudgetLimits, Price, Rate};
@@ -10,7 +11,6 @@ use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{
     Decide, HoldRequest, Intent, Reserve, Settle, Spend, StoreCommand,
 };
-use crate::store::state::digest::Digest;
 use crate::store::state::settlement::{Charge, Evidence};
 use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
 use crate::store::state::{StoreKeys, StoreView};

@@ -2,13 +2,13 @@
 //! on paused time.
 
 use crate::model::clock::Clock;
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::claims::{Store, StoreError};
 use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, ClaimPhase, Stored};
 use crate::store::state::command::{Settle, StoreCommand};
-use crate::store::state::digest::Digest;
 use crate::store::state::event::{Intended, StoreEvent};
 use crate::store::state::hold::{self, Hold};
 use crate::store::state::settlement::Evidence;

@@ -1,11 +1,11 @@
 //! A store whose disk takes real time: paused time stands still while it is waited for.
 
+use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::store::claims::{Store, StoreError};
 use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::StoreCommand;
-use crate::store::state::digest::Digest;
 use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::Hold;
 use crate::store::state::{CommandRefusal, Millis, StoreKeys, StoreView};

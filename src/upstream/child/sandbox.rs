@@ -212,7 +212,8 @@ impl Sandbox {
     /// program, which `command` starts. Returns only when that fails.
     pub fn become_confined(
         told: &str,
-        (program, mut command): (&Path, Command),
+        program: &Path,
+        mut command: Command,
         say: fn(&str),
     ) -> Unconfined {
         let laid_on = serde_json::from_str::<Self>(told)

@@ -1,8 +1,8 @@
 //! What the index lacks of what is in memory.
 
+use crate::model::digest::Digest;
 use crate::store::state::budget::TaskUsage;
 use crate::store::state::claim::Claim;
-use crate::store::state::digest::Digest;
 use crate::store::state::fence::SessionFence;
 use crate::store::state::hold::Hold;
 use crate::store::table::StateTable;

@@ -1,8 +1,8 @@
 //! The names under which the index keeps things, and when their time is up.
 
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::state::Millis;
-use crate::store::state::digest::Digest;
 use crate::store::state::hold::Hold;
 
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.

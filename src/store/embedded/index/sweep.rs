@@ -6,10 +6,10 @@ use super::names::{
 };
 use super::values::claim_text;
 use super::{Index, calmly};
+use crate::model::digest::Digest;
 use crate::store::claims::StoreError;
 use crate::store::state::Millis;
 use crate::store::state::claim::Age;
-use crate::store::state::digest::Digest;
 use bytes::Bytes;
 use sled::Batch;
 

@@ -63,7 +63,7 @@ pub(in crate::store) fn on_small(
         ..options
     };
     (
-        Journal::open_on(data, (options, SealingKeys::default()), wrap).unwrap(),
+        Journal::open_on(data, options, SealingKeys::default(), wrap).unwrap(),
         room,
     )
 }
@@ -261,7 +261,8 @@ async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open_on(
         temp.path(),
-        (small(), SealingKeys::default()),
+        small(),
+        SealingKeys::default(),
         Box::new(|file| Box::new(Unsyncable(file))),
     )
     .unwrap();
@@ -278,7 +279,8 @@ async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open_on(
         temp.path(),
-        (small(), SealingKeys::default()),
+        small(),
+        SealingKeys::default(),
         Box::new(|file| Box::new(Unsyncable(file))),
     )
     .unwrap();

@@ -157,7 +157,8 @@ async fn until_power_loss(data: &Path, seed: u64, dice: &mut PowerRng) -> (u64, 
     };
     let journal = Journal::open_on(
         data,
-        (options, SealingKeys::default()),
+        options,
+        SealingKeys::default(),
         Box::new(move |file| on.medium(file)),
     )
     .unwrap();

@@ -3,6 +3,7 @@
 use super::super::command::{Decide, HoldRequest};
 use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
 use super::*;
+use crate::store::state::event::Carried;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

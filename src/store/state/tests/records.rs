@@ -2,6 +2,7 @@
 
 use super::super::event::{BudgetSettled, decode, encode};
 use super::*;
+use crate::store::state::event::Carried;
 use proptest::prelude::*;
 
 fn phase() -> impl Strategy<Value = ClaimPhase> {
@@ -41,7 +42,7 @@ fn charge() -> impl Strategy<Value = Charge> {
 fn holding() -> impl Strategy<Value = StoreEvent> {
     (".*", ".*", any::<bool>(), any::<u64>(), 0..3_u8).prop_map(|(who, why, allow, at, which)| {
         let key = named(&who);
-        let mut held = hold::open_hold(&ask("key"), None, WaitingHolds::default(), at).unwrap();
+        let mut held = holding::open_hold(&ask("key"), None, WaitingHolds::default(), at).unwrap();
         held.hold.question.arguments =
             json!({ "text": who, "why": [why, at, null, { "x": allow }] });
         held.hold.question.answers = allow.then(|| json!({ "requestState": why }));

@@ -1,6 +1,7 @@
 //! 32 bytes of SHA-256 that stand for something: a call key, a fingerprint, a session, a task, a
 //! result.
 
+use super::hex::{digits, hex, unhex};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -45,23 +46,13 @@ impl Digest {
 
     /// Reads 64 hex digits.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 {
-            return None;
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16)?;
-            let low = char::from(pair[1]).to_digit(16)?;
-            *byte = u8::try_from(high * 16 + low).ok()?;
-        }
-        Some(Self(bytes))
+        unhex(text).map(Self)
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -73,11 +64,9 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; 64];
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = HEX_DIGITS[usize::from(byte >> 4)];
-            pair[1] = HEX_DIGITS[usize::from(byte & 15)];
+            pair.copy_from_slice(&digits(byte));
         }
         serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
     }

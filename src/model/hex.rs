@@ -1,0 +1,48 @@
+//! Bytes as hex digits: the one writer and the one reader.
+
+/// `bytes` in hex digits, in lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| digits(*byte))
+        .map(char::from)
+        .collect()
+}
+
+/// The two digits of one byte.
+pub fn digits(byte: u8) -> [u8; 2] {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)])
+}
+
+/// The bytes that `text` gives in hex digits; none when it is something else.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let text = hex(&bytes);
+        assert_eq!(text.get(..8), Some("00010203"));
+        assert_eq!(unhex::<256>(&text).unwrap().as_slice(), bytes);
+        assert_eq!(unhex::<1>("FF"), Some([255]));
+        for wrong in ["", "f", "fff", "fg", "é"] {
+            assert_eq!(unhex::<1>(wrong), None, "{wrong}");
+        }
+    }
+}
