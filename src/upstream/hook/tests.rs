@@ -43,8 +43,8 @@ fn hook(address: SocketAddr, path: &str, timeout: Duration) -> Arc<Hook> {
 #[test]
 fn requests_are_signed_as_standard_webhooks_are() {
     let key = key_of(&Secret::new(HOOK_SECRET.to_owned())).unwrap();
-    let of = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
-    let signature = sign(&key, of, br#"{"test": 2432232314}"#).unwrap();
+    let (id, timestamp) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
+    let signature = sign(&key, id, timestamp, br#"{"test": 2432232314}"#).unwrap();
     assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 }
 
