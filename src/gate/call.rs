@@ -11,11 +11,10 @@ use crate::mcp::own::OWN_META_PREFIX;
 use crate::mcp::revision::Era;
 use crate::model::call::{Rewritten, ToolCall};
 use crate::model::caller::Caller;
-use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
 use crate::outlet::Outlet;
 use crate::policy::Policy;
-use crate::telemetry::metrics::CallOutcome;
+use crate::model::digest::Digest;
 use crate::upstream::links::{Links, WaitingRequest};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -254,119 +253,14 @@ fn rewritten(mut written: Object, before: &Value, after: &Value) -> Object {
     let Some(members) = after.as_object() else {
         return written;
     };
-    let keyed = &trail.check(
-        Stage::Idempotency,
-        idempotency.key(&call.asked(tool), &allowed.watched),
-    )?;
-    let claimed = loop {
-        let stands = effects.stand(call, keyed, &mut trail.claimed_by).await;
-        match trail.check(Stage::Idempotency, stands)? {
-            Stand::Again(answer) => return Ok(trail.again(answer)),
-            Stand::Unknown(action) => {
-                effects.resolve(gate, call, (rules, keyed), action).await?;
-                continue;
-            }
-            Stand::Open => {}
-        }
-        let confirmed = effects.confirm(call, rules, &bill, trail).await?;
-        let affordable = effects.afford(&bill, &mut trail.remaining).await;
-        trail.check(Stage::Budget, affordable)?;
-        let Some(approved) = effects
-            .approve(gate, (policy, call, tool, rules), trail)
-            .await?
-        else {
-            continue;
-        };
-        let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
-        taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
-        let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let next = Beginning {
-            keyed,
-            confirmed,
-            approved,
-            bill: &bill,
-            lease,
-            entry,
-            left: &mut trail.remaining,
-        };
-        let begun = effects.begin(call, next).await;
-        match trail.check(Stage::Intent, begun)? {
-            Some(claimed) => break claimed,
-            None => taken.anew(trail),
-        }
-    };
-    let cleared = taken.hold(claimed, idempotency, keyed);
-    // Steps 13 to 16: secrets, dispatch, outcome, result.
-    send(
-        (gate, policy, None),
-        Delivery {
-            call,
-            tool,
-            rules,
-            cleared,
-        },
-        (trail, taken),
-    )
-    .await
-}
-
-/// Step 2, with the contract that counts for these arguments.
-pub(super) fn admitted<'p>(
-    policy: &'p Policy,
-    call: &Call,
-    tool: &Tool,
-) -> Result<Admitted<'p>, Refusal> {
-    let admitted = policy
-        .allowlist
-        .admit(&call.caller, &tool.name)
-        .map_err(|denied| denied.refusal)?;
-    Ok(admitted.on(&call.judged.arguments))
-}
-
-/// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
-fn answer(
-    call: &Call,
-    ending: &Result<Message, Refusal>,
-    (outcome, trail): (CallOutcome, &Trail),
-) -> Message {
-    let refusal = ending.as_ref().err();
-    let decision = DecisionMeta {
-        action: call.judged.action,
-        outcome: outcome.word(),
-        refusal,
-        stage: trail.stage.as_str(),
-        replayed: trail.replayed,
-        claimed_by: trail.claimed_by,
-        budget_remaining: trail.remaining.as_ref(),
-        warning: trail.warning,
-        meaning: trail
-            .meaning
-            .map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
-        evidence: &trail.evidence,
-    };
-    let answer = match ending {
-        Ok(reply) if reply.is_error => reply.clone().brief(),
-        Ok(reply) => Message {
-            body: reply
-                .body
-                .as_ref()
-                .map(|result| with_decision(result, &decision)),
-            ..reply.clone()
-        },
-        Err(refusal @ Refusal::SchemaInvalid { .. }) if call.reading == Reading::Foreign => {
-            invalid(None, &decision, refusal)
-        }
-        Err(refusal) => refused(
-            None,
-            call.era,
-            &decision,
-            refusal,
-            trail.unrecorded.as_ref(),
-        ),
-    };
-    Message {
-        id: call.message.id.clone(),
-        ..answer
+    let gone: Vec<String> = written
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| !members.contains_key(*name))
+        .map(str::to_owned)
+        .collect();
+    for name in gone {
+        written.remove(&name);
     }
     for (name, value) in members
         .iter()

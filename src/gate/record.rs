@@ -28,15 +28,14 @@ use crate::guards::task::reported;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
-use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
 use crate::policy::Policy;
 use crate::store::state::budget::SeenCall;
-use crate::telemetry::metrics::{CallEffects, CallLabels, CallOutcome};
-use crate::telemetry::traces::{failed, record_usage};
+use crate::model::digest::Digest;
+use crate::telemetry::metrics::CallOutcome;
 use serde_json::{Map, Value};
 use std::time::Duration;
 

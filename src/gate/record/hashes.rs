@@ -1,7 +1,7 @@
 //! What calls and their arguments are known by in the ledger and to the loop detector.
 
 use crate::mcp::canonical;
-use crate::store::state::digest::Digest;
+use crate::model::digest::Digest;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

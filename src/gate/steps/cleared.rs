@@ -5,7 +5,7 @@ use crate::guards::idempotency::{self, Keyed, Placement};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::store::session_locks::Lease;
-use crate::store::state::digest::Digest;
+use crate::model::digest::Digest;
 use serde_json::json;
 use std::time::Duration;
 
