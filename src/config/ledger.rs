@@ -104,10 +104,18 @@ impl Ledger {
     }
 }
 
+/// Where paths start.
+#[derive(Clone, Copy)]
+pub(super) struct LedgerRoots<'a> {
+    /// The data directory.
+    pub(super) data: &'a Path,
+    /// The configuration's own directory, which relative paths are of.
+    pub(super) directory: &'a Path,
+}
+
 pub(super) fn compile(
     written: LedgerSettings,
-    data: &Path,
-    directory: &Path,
+    roots: LedgerRoots<'_>,
     problems: &mut Problems,
 ) -> Ledger {
     let LedgerSettings {
@@ -129,31 +137,29 @@ pub(super) fn compile(
         max_bytes,
         archive: archive.map(|text| {
             problems.under("archive", |problems| {
-                outside((&text, judge_directory), (data, directory), problems)
+                outside(&text, roots, judge_directory, problems)
             })
         }),
         seal: seal
-            .map(|seal| problems.under("seal", |problems| sealing(seal, directory, problems)))
+            .map(|seal| problems.under("seal", |problems| sealing(seal, roots.directory, problems)))
             .unwrap_or_default(),
-        heads: heads.map(|heads| {
-            problems.under("heads", |problems| {
-                witnessed(heads, (data, directory), problems)
-            })
-        }),
+        heads: heads
+            .map(|heads| problems.under("heads", |problems| witnessed(heads, roots, problems))),
     }
 }
 
 /// A path that is not within the data directory: what is there is toolgate's to remove, and goes
 /// when that goes. What is at another is for `judge` to judge.
 fn outside(
-    (text, judge): (&str, fn(&Path, &mut Problems)),
-    (data, directory): (&Path, &Path),
+    text: &str,
+    roots: LedgerRoots<'_>,
+    judge: fn(&Path, &mut Problems),
     problems: &mut Problems,
 ) -> PathBuf {
-    let path = directory.join(text);
+    let path = roots.directory.join(text);
     if text.trim().is_empty() {
         problems.error("is blank", "name a path outside the data directory");
-    } else if path.starts_with(data) {
+    } else if path.starts_with(roots.data) {
         problems.error(
             "is in the data directory",
             "name a path outside it, best one that only few may write to",
@@ -267,7 +273,7 @@ fn source(
 
 fn witnessed(
     written: HeadsSettings,
-    (data, directory): (&Path, &Path),
+    roots: LedgerRoots<'_>,
     problems: &mut Problems,
 ) -> HeadsConfig {
     let HeadsSettings {
@@ -287,7 +293,7 @@ fn witnessed(
             .unwrap_or(HEAD_INTERVAL),
         file: file.map(|text| {
             problems.under("file", |problems| {
-                outside((&text, judge_file), (data, directory), problems)
+                outside(&text, roots, judge_file, problems)
             })
         }),
         webhook: webhook

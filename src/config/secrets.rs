@@ -12,7 +12,7 @@ use crate::model::times::between;
 use crate::policy::shape::suggest;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,43 +89,14 @@ pub(super) fn source(
         .unwrap_or(PROGRAM_TIMEOUT),
     );
     match (env, file, command.is_empty()) {
-        (Some(variable), None, true) => {
-            if variable.is_empty() || variable.contains(['=', '\0']) {
-                problems.under("env", |problems| {
-                    problems.error("is no name of a variable", "rename it");
-                });
-            }
-            Some(SecretSource::Variable(variable))
-        }
-        (None, Some(file), true) => {
-            if file.trim().is_empty() {
-                problems.under("file", |problems| problems.error("is blank", "name a file"));
-            }
-            let file = directory.join(file);
-            problems.under("file", |problems| judge_rights(&file, problems));
-            Some(SecretSource::File(file))
-        }
-        (None, None, false) => {
-            if command[0].trim().is_empty() {
-                problems.under("command", |problems| {
-                    problems.error("is blank", "name a program");
-                });
-            }
-            let cwd = if directory.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                directory
-            };
-            problems.under("command", |problems| {
-                exposed::programs(&command[0], None, Some(cwd), problems);
-            });
-            Some(SecretSource::Command {
-                run: command,
-                cwd: cwd.to_path_buf(),
-                ttl: ttl.unwrap_or(TTL_RANGE.0),
-                timeout,
-            })
-        }
+        (Some(variable), None, true) => Some(of_variable(variable, problems)),
+        (None, Some(file), true) => Some(of_file(&file, directory, problems)),
+        (None, None, false) => Some(SecretSource::Command {
+            cwd: judge_program(&command[0], directory, problems),
+            run: command,
+            ttl: ttl.unwrap_or(TTL_RANGE.0),
+            timeout,
+        }),
         (None, None, true) => {
             problems.error(
                 "comes from nowhere",
@@ -141,6 +112,42 @@ pub(super) fn source(
             None
         }
     }
+}
+
+fn of_variable(variable: String, problems: &mut Problems) -> SecretSource {
+    if variable.is_empty() || variable.contains(['=', '\0']) {
+        problems.under("env", |problems| {
+            problems.error("is no name of a variable", "rename it");
+        });
+    }
+    SecretSource::Variable(variable)
+}
+
+fn of_file(written: &str, directory: &Path, problems: &mut Problems) -> SecretSource {
+    let file = directory.join(written);
+    problems.under("file", |problems| {
+        if written.trim().is_empty() {
+            problems.error("is blank", "name a file");
+        }
+        judge_rights(&file, problems);
+    });
+    SecretSource::File(file)
+}
+
+/// Judges the program that prints a secret; where it runs.
+fn judge_program(program: &str, directory: &Path, problems: &mut Problems) -> PathBuf {
+    let cwd = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
+    problems.under("command", |problems| {
+        if program.trim().is_empty() {
+            problems.error("is blank", "name a program");
+        }
+        exposed::programs(program, None, Some(cwd), problems);
+    });
+    cwd.to_path_buf()
 }
 
 /// Who else has the secret, or says what it is. A file that comes later has no rights yet, but the

@@ -127,55 +127,60 @@ pub(super) fn compile(
                 );
             }
             let name = ServerName::new(&name);
-            // A server that cannot be used is still declared: its contracts are judged all the
-            // same.
-            let nowhere = || TransportConfig::Child {
-                command: String::new(),
-                args: vec![],
-                env: BTreeMap::new(),
-                cwd: None,
-                sandbox: Sandbox::default(),
-            };
-            let timeout = between(
-                "timeout",
-                settings.timeout.as_deref(),
-                (MIN_DURATION, MAX_CALL_TIMEOUT),
-                problems,
-            );
-            let disabled = settings.disabled;
-            let start = settings.start_timeout.as_deref();
-            let start_timeout = between(
-                "start_timeout",
-                start,
-                (MIN_DURATION, MAX_START_TIMEOUT),
-                problems,
-            );
-            let refresh = between(
-                "refresh",
-                settings.refresh.as_deref(),
-                (MIN_REFRESH_INTERVAL, MAX_REFRESH_INTERVAL),
-                problems,
-            );
-            let idle = settings.ping_after.as_deref();
-            let ping_after = between("ping_after", idle, (MIN_DURATION, MAX_PING_AFTER), problems);
-            let not_executed = statuses(&settings, problems);
-            let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
-            servers.insert(
-                name.clone(),
-                ServerConfig {
-                    name,
-                    transport,
-                    timeout: timeout.unwrap_or(CALL_TIMEOUT),
-                    start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
-                    refresh: refresh.unwrap_or(REFRESH_INTERVAL),
-                    ping_after: ping_after.unwrap_or(PING_AFTER),
-                    not_executed,
-                    disabled,
-                },
-            );
+            servers.insert(name.clone(), one(name, settings, directory, problems));
         });
     }
     servers
+}
+
+fn one(
+    name: ServerName,
+    settings: ToolServerSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> ServerConfig {
+    // A server that cannot be used is still declared: its contracts are judged all the same.
+    let nowhere = || TransportConfig::Child {
+        command: String::new(),
+        args: vec![],
+        env: BTreeMap::new(),
+        cwd: None,
+        sandbox: Sandbox::default(),
+    };
+    let mut time = |key, written: &Option<String>, least, most| {
+        between(key, written.as_deref(), (least, most), problems)
+    };
+    let timeout = time("timeout", &settings.timeout, MIN_DURATION, MAX_CALL_TIMEOUT);
+    let start_timeout = time(
+        "start_timeout",
+        &settings.start_timeout,
+        MIN_DURATION,
+        MAX_START_TIMEOUT,
+    );
+    let refresh = time(
+        "refresh",
+        &settings.refresh,
+        MIN_REFRESH_INTERVAL,
+        MAX_REFRESH_INTERVAL,
+    );
+    let ping_after = time(
+        "ping_after",
+        &settings.ping_after,
+        MIN_DURATION,
+        MAX_PING_AFTER,
+    );
+    let (disabled, not_executed) = (settings.disabled, statuses(&settings, problems));
+    let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
+    ServerConfig {
+        name,
+        transport,
+        timeout: timeout.unwrap_or(CALL_TIMEOUT),
+        start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
+        refresh: refresh.unwrap_or(REFRESH_INTERVAL),
+        ping_after: ping_after.unwrap_or(PING_AFTER),
+        not_executed,
+        disabled,
+    }
 }
 
 /// For each server, another whose name looks the same: so would the names of their tools (SECURITY
@@ -233,69 +238,19 @@ fn transport(
     directory: &Path,
     problems: &mut Problems,
 ) -> Option<TransportConfig> {
-    let ToolServerSettings {
-        command,
-        args,
-        env,
-        cwd,
-        sandbox,
-        url,
-        headers,
-        disabled,
-        ..
-    } = settings;
-    match (command, url) {
-        (Some(command), None) => {
-            if !headers.is_empty() {
-                problems.under("headers", |problems| {
-                    problems.error("headers go with `url`", "use `env`");
-                });
-            }
-            if command.trim().is_empty() {
-                problems.under("command", |problems| {
-                    problems.error("is blank", "name a program");
-                });
-            }
-            problems.under("env", |problems| {
-                for name in env
-                    .keys()
-                    .filter(|name| name.is_empty() || name.contains(['=', '\0']))
-                {
-                    problems.under(name.clone(), |problems| {
-                        problems.error("is no name of a variable", "rename it");
-                    });
-                }
-            });
-            let env: BTreeMap<String, Secret> = env
-                .into_iter()
-                .filter(|(_, value)| !value.expose().is_empty())
-                .collect();
-            let cwd = cwd.map(|cwd| directory.join(cwd));
-            let path = env.get("PATH").map(|value| OsStr::new(value.expose()));
-            if !disabled {
-                problems.under("command", |problems| {
-                    exposed::programs(&command, path, cwd.as_deref(), problems);
-                });
-            }
-            let sandbox =
-                problems.under("sandbox", |problems| confined(sandbox, directory, problems));
-            Some(TransportConfig::Child {
-                command,
-                args,
-                env,
-                cwd,
-                sandbox,
-            })
-        }
+    match (&settings.command, &settings.url) {
+        (Some(_), None) => child(settings, directory, problems),
         (None, Some(url)) => {
-            if !args.is_empty() || !env.is_empty() || cwd.is_some() || sandbox.is_some() {
+            let of_child = !settings.args.is_empty() || !settings.env.is_empty();
+            if of_child || settings.cwd.is_some() || settings.sandbox.is_some() {
                 problems.error(
                     "`args`, `env`, `cwd` and `sandbox` go with `command`",
                     "take them away",
                 );
             }
+            let headers = settings.headers;
             problems.under("headers", |problems| judge_headers(&headers, problems));
-            let url = problems.under("url", |problems| address(&url, problems))?;
+            let url = problems.under("url", |problems| address(url, problems))?;
             Some(TransportConfig::Http { url, headers })
         }
         (Some(_), Some(_)) => {
@@ -312,6 +267,58 @@ fn transport(
             );
             None
         }
+    }
+}
+
+fn child(
+    settings: ToolServerSettings,
+    directory: &Path,
+    problems: &mut Problems,
+) -> Option<TransportConfig> {
+    let command = settings.command?;
+    if !settings.headers.is_empty() {
+        problems.under("headers", |problems| {
+            problems.error("headers go with `url`", "use `env`");
+        });
+    }
+    if command.trim().is_empty() {
+        problems.under("command", |problems| {
+            problems.error("is blank", "name a program");
+        });
+    }
+    problems.under("env", |problems| judge_variables(&settings.env, problems));
+    let env: BTreeMap<String, Secret> = settings
+        .env
+        .into_iter()
+        .filter(|(_, value)| !value.expose().is_empty())
+        .collect();
+    let cwd = settings.cwd.map(|cwd| directory.join(cwd));
+    let path = env.get("PATH").map(|value| OsStr::new(value.expose()));
+    if !settings.disabled {
+        problems.under("command", |problems| {
+            exposed::programs(&command, path, cwd.as_deref(), problems);
+        });
+    }
+    let sandbox = problems.under("sandbox", |problems| {
+        confined(settings.sandbox, directory, problems)
+    });
+    Some(TransportConfig::Child {
+        command,
+        args: settings.args,
+        env,
+        cwd,
+        sandbox,
+    })
+}
+
+fn judge_variables(env: &BTreeMap<String, Secret>, problems: &mut Problems) {
+    for name in env
+        .keys()
+        .filter(|name| name.is_empty() || name.contains(['=', '\0']))
+    {
+        problems.under(name.clone(), |problems| {
+            problems.error("is no name of a variable", "rename it");
+        });
     }
 }
 

@@ -9,7 +9,14 @@ use crate::policy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+/// Where agents are served, if nothing is said.
+pub(super) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
+/// Where operators are served, if nothing is said.
+pub(super) const DEFAULT_ADMIN_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7778);
 /// Where the embedded store is, if nothing is said.
 pub(super) const DEFAULT_DATA_DIRECTORY: &str = "./toolgate-data";
 
@@ -365,7 +372,7 @@ pub struct MethodSettings {
 impl Default for ConfigSettings {
     fn default() -> Self {
         Self {
-            listen: super::doors::DEFAULT_LISTEN.to_string(),
+            listen: DEFAULT_LISTEN.to_string(),
             unencrypted: false,
             admin: AdminSettings::default(),
             data: DEFAULT_DATA_DIRECTORY.to_owned(),
@@ -389,7 +396,7 @@ impl Default for ConfigSettings {
 
 impl Default for AdminSettings {
     fn default() -> Self {
-        let listen = super::doors::DEFAULT_ADMIN_LISTEN.to_string();
+        let listen = DEFAULT_ADMIN_LISTEN.to_string();
         Self {
             listen,
             unencrypted: false,

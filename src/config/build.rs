@@ -1,0 +1,307 @@
+//! From the settings as they are written to what the process runs on, and what the policy stands
+//! on.
+
+use super::ledger::LedgerRoots;
+use super::settings::{self, ConfigSettings};
+use super::{
+    Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, operators, secrets, servers,
+    variables,
+};
+use crate::guards::Section;
+use crate::guards::allowlist::written::LayerKind;
+use crate::guards::secrets::Bindings;
+use crate::guards::{Mode, hooks, identity};
+use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::model::ids::{AgentId, ServerName};
+use crate::model::verbs::OperatorVerbs;
+use crate::policy::compile::secret_bindings::BoundArgument;
+use crate::policy::compile::{self, CompileInput, CompileResult};
+use crate::policy::layers::Assigned;
+use crate::policy::live::LoadResult;
+use crate::policy::locate::YamlDocument;
+use crate::policy::{META_MAX_BYTES, Methods, shape};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Without a file: one server, observed, for everybody on this machine.
+pub fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadResult) {
+    let servers = BTreeMap::from([(server.name.clone(), server)]);
+    let agents = vec![AgentId::new(identity::ANONYMOUS_AGENT)];
+    let basis = basis(mode, &servers, agents, identity::Rule::anonymous());
+    let config = Config {
+        listen: settings::DEFAULT_LISTEN,
+        admin: Admin {
+            listen: settings::DEFAULT_ADMIN_LISTEN,
+            tokens: Vec::new(),
+            verbs: OperatorVerbs::default(),
+        },
+        data: PathBuf::from(settings::DEFAULT_DATA_DIRECTORY),
+        servers,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        pins: None,
+        ledger: Ledger::default(),
+        startup: BTreeMap::new(),
+    };
+    let CompileResult {
+        policy,
+        diagnostics,
+        fingerprint,
+    } = compile::compile(basis, Vec::new());
+    (
+        config,
+        LoadResult {
+            policy,
+            diagnostics,
+            fingerprint,
+            watched: BTreeSet::new(),
+            files: BTreeSet::new(),
+        },
+    )
+}
+
+/// What a policy stands on where the configuration says nothing else.
+fn basis(
+    mode: Mode,
+    servers: &BTreeMap<ServerName, ServerConfig>,
+    agents: Vec<AgentId>,
+    identity: identity::Rule,
+) -> CompileInput {
+    let disabled = servers.values().filter(|server| server.disabled);
+    let timeouts = servers
+        .iter()
+        .map(|(name, server)| (name.clone(), server.timeout));
+    CompileInput {
+        mode,
+        servers: servers.keys().cloned().collect(),
+        disabled: disabled.map(|server| server.name.clone()).collect(),
+        timeouts: timeouts.collect(),
+        agents,
+        identity,
+        assigned: Vec::new(),
+        bound: Vec::new(),
+        approvers: None,
+        methods: Methods::default(),
+        hooks: hooks::Rule::default(),
+        session_header: None,
+        meta_max_bytes: META_MAX_BYTES,
+        pins: None,
+        secrets: Bindings::default(),
+        policies: Vec::new(),
+        written: Value::Null,
+    }
+}
+
+/// The names that policies may use: also those of entries that are wrong otherwise, so that one
+/// flaw is one problem.
+struct DeclaredNames {
+    servers: Vec<ServerName>,
+    agents: Vec<AgentId>,
+    open: bool,
+}
+
+impl DeclaredNames {
+    fn in_tree(tree: &Value) -> Self {
+        let servers = tree["servers"]
+            .as_object()
+            .into_iter()
+            .flat_map(|servers| servers.keys());
+        let callers = tree["callers"].as_array().into_iter().flatten();
+        let agents = callers
+            .filter_map(|caller| caller["agent"].as_str())
+            .map(AgentId::new);
+        let wanted = |key: &str| {
+            tree.get(key)
+                .is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()))
+        };
+        let open = !wanted("callers") && !wanted("front_ends");
+        let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS_AGENT));
+        Self {
+            servers: servers.map(|name| ServerName::new(name)).collect(),
+            agents: agents.chain(anonymous).collect(),
+            open,
+        }
+    }
+}
+
+/// The settings, judged.
+pub(super) struct CheckedConfig {
+    pub(super) config: Option<Config>,
+    pub(super) basis: CompileInput,
+}
+
+pub(super) fn judge(
+    document: &YamlDocument,
+    directory: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> (Option<CheckedConfig>, Vec<Diagnostic>) {
+    let mut missing = Problems::default();
+    let mut tree = document.tree().clone();
+    variables::replace(&mut tree, variable, &mut missing);
+    let missing: Vec<Problem> = missing.into_found();
+    let startup = RESTART_KEYS
+        .iter()
+        .map(|key| (*key, Sha256::digest(tree[*key].to_string()).into()))
+        .collect();
+    let mut problems = Problems::default();
+    let named = DeclaredNames::in_tree(&tree);
+    let settings = shape::read::<ConfigSettings>(tree, &mut problems);
+    let judged = settings.map(|mut settings| {
+        let ledger = std::mem::take(&mut settings.ledger);
+        let data = directory.join(&settings.data);
+        let ledger = problems.under("ledger", |problems| {
+            let data = &data;
+            ledger::compile(ledger, LedgerRoots { data, directory }, problems)
+        });
+        let mut judged = build(settings, named, directory, &mut problems);
+        judged.config = judged.config.map(|config| Config {
+            ledger,
+            startup,
+            ..config
+        });
+        judged.basis.written = document.tree().clone();
+        judged.basis.assigned = assigned(&judged.basis.identity, document);
+        judged.basis.bound = bound(&judged.basis.secrets, document);
+        judged
+    });
+    // What a missing variable leaves behind is no second problem.
+    let rest = problems
+        .into_found()
+        .into_iter()
+        .filter(|found| missing.iter().all(|missing| missing.path != found.path));
+    let found: Vec<Problem> = rest.collect();
+    let diagnostics = missing
+        .into_iter()
+        .chain(found)
+        .map(|problem| document.locate(problem))
+        .collect();
+    (judged, diagnostics)
+}
+
+fn build(
+    settings: ConfigSettings,
+    named: DeclaredNames,
+    directory: &Path,
+    problems: &mut Problems,
+) -> CheckedConfig {
+    let mode = settings.mode;
+    let (listen, unencrypted) = (&settings.listen, settings.unencrypted);
+    let listen = problems.under("listen", |problems| {
+        doors::agents(listen, unencrypted, named.open, mode, problems)
+    });
+    let callers = identity::Settings {
+        callers: settings.callers,
+        front_ends: settings.front_ends,
+    };
+    let agents = operators::ConfiguredAgents {
+        tokens: &callers.tokens(),
+        names: &named.agents,
+    };
+    let admin = problems.under("admin", |problems| {
+        operators::admin(settings.admin, agents, problems)
+    });
+    let identity = callers.compile(problems);
+    let servers = problems.under("servers", |problems| {
+        servers::compile(settings.servers, directory, problems)
+    });
+    let secrets = problems.under("secrets", |problems| {
+        secrets::compile(settings.secrets, &named.servers, directory, problems)
+    });
+    let data = problems.under("data", |problems| {
+        doors::data(&settings.data, directory, problems)
+    });
+    let (allowed_hosts, allowed_origins) = (settings.allowed_hosts, settings.allowed_origins);
+    doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
+    let policies = problems.under("policies", |problems| {
+        doors::policies(&settings.policies, mode, directory, problems)
+    });
+    let hooks = problems.under("hooks", |problems| {
+        hooks::Settings(settings.hooks).compile_for(&named.servers, problems)
+    });
+    let pins = settings
+        .pins
+        .and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
+    let session_header = settings.session_header;
+    let basis = CompileInput {
+        servers: named.servers,
+        approvers: admin.as_ref().map(Admin::approvers),
+        hooks,
+        methods: problems.under("methods", |problems| {
+            doors::methods(settings.methods, problems)
+        }),
+        session_header: session_header.map(|name| doors::session_header(&name, problems)),
+        meta_max_bytes: doors::meta_max_bytes(settings.meta_max_bytes, problems),
+        pins: pins.clone(),
+        secrets,
+        policies,
+        ..basis(mode, &servers, named.agents, identity)
+    };
+    let config = listen.zip(admin).map(|(listen, admin)| Config {
+        listen,
+        admin,
+        data,
+        servers,
+        allowed_hosts,
+        allowed_origins,
+        pins,
+        ledger: Ledger::default(),
+        startup: BTreeMap::new(),
+    });
+    CheckedConfig { config, basis }
+}
+
+/// The layers that callers are given by name, and where.
+fn assigned(identity: &identity::Rule, document: &YamlDocument) -> Vec<Assigned> {
+    let mut assigned = Vec::new();
+    for (index, caller) in identity.callers().iter().enumerate() {
+        for (kind, name) in [
+            (LayerKind::Profile, &caller.profile),
+            (LayerKind::Environment, &caller.environment),
+        ] {
+            let Some(name) = name.clone() else { continue };
+            let path = vec![
+                "callers".to_owned(),
+                index.to_string(),
+                kind.word().to_owned(),
+            ];
+            let problem = Problem {
+                severity: Severity::Error,
+                path,
+                message: String::new(),
+                hint: None,
+            };
+            assigned.push(Assigned {
+                kind,
+                name,
+                place: document.locate(problem),
+            });
+        }
+    }
+    assigned
+}
+
+/// The arguments that secrets may go to, and where that is written.
+fn bound(secrets: &Bindings, document: &YamlDocument) -> Vec<BoundArgument> {
+    let places = secrets.0.values().flat_map(|binding| {
+        binding.places.iter().enumerate().map(|(index, place)| {
+            let path = ["secrets", &binding.name, "for"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([index.to_string()]);
+            let (path, message) = (path.collect(), String::new());
+            let at = document.locate(Problem {
+                severity: Severity::Warning,
+                path,
+                message,
+                hint: None,
+            });
+            BoundArgument {
+                place: place.clone(),
+                at,
+            }
+        })
+    });
+    places.collect()
+}
