@@ -64,7 +64,8 @@ fn has_port(host: &str) -> bool {
 /// [`hosts`].
 pub fn router(
     status: Arc<dyn ProcessStatus>,
-    (switches, operators): (Switches, Operators),
+    switches: Switches,
+    operators: Operators,
     hosts: Vec<String>,
 ) -> Router {
     let operators = Arc::new(operators);
@@ -72,7 +73,8 @@ pub fn router(
         .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(switches.store.clone(), operators.clone()))
         .merge(approvals::routes(
-            (switches.store.clone(), switches.metrics.clone()),
+            switches.store.clone(),
+            switches.metrics.clone(),
             operators.clone(),
         ))
         .merge(tools::routes(switches, operators))

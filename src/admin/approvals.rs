@@ -94,7 +94,8 @@ impl ApprovalsState {
 }
 
 pub(super) fn routes(
-    (store, metrics): (Arc<dyn Store>, Arc<Metrics>),
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
     operators: Arc<Operators>,
 ) -> Router {
     Router::new()

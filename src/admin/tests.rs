@@ -105,7 +105,8 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
     );
     let router = router(
         Arc::new(FixedStatus { ready }),
-        (switches(data.path()), operators),
+        switches(data.path()),
+        operators,
         names,
     );
     let answer = router.oneshot(request).await.unwrap();
@@ -392,10 +393,8 @@ async fn hidden_tools_are_listed_for_operators() {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
     let router = router(
         Arc::new(FixedStatus { ready: true }),
-        (
-            switches(data.path()),
-            Operators::new([(known("ann", &[]), &secret)], OperatorVerbs::default()),
-        ),
+        switches(data.path()),
+        Operators::new([(known("ann", &[]), &secret)], OperatorVerbs::default()),
         names,
     );
     for (bearer, expected) in [

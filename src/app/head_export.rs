@@ -30,7 +30,8 @@ pub(super) struct Exporter {
 /// Lets heads of the ledger leave from now on, where the configuration says so.
 pub(super) fn start(
     config: &Config,
-    (journal, metrics): (&Arc<Journal>, &Arc<Metrics>),
+    journal: &Arc<Journal>,
+    metrics: &Arc<Metrics>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Arc<Exporter>>> {
     let Some(heads) = config.ledger.heads.clone() else {

@@ -40,7 +40,8 @@ impl ApprovalsFixture {
         let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
         let router = router(
             Arc::new(FixedStatus { ready: true }),
-            (switches, operators),
+            switches,
+            operators,
             names,
         );
         Self {

@@ -1,0 +1,135 @@
+//! What goes on beside the calls: notes, counts, sweeps.
+
+use crate::downstream::Door;
+use crate::gate::{Gate, toolbox::Toolbox};
+use crate::policy::live::LivePolicy;
+use crate::store::operator::MAX_CLAIMS_LISTED;
+use crate::store::state::claim::ClaimPhase;
+use crate::telemetry::tasks;
+use crate::upstream::servers::Servers;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How often unused sessions are looked for.
+const SESSION_SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// How often unknown outcomes are counted.
+const UNKNOWN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Notes what comes about between calls, until `stop`.
+pub(super) fn note(
+    gate: &Arc<Gate>,
+    servers: &Arc<Servers>,
+    changed: &watch::Receiver<u64>,
+    stop: &CancellationToken,
+) {
+    tasks::spawn("sums", gate.sums.clone().run(stop.clone()));
+    tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
+    tasks::spawn(
+        "hidden tools",
+        gate.clone().watch_hidden(changed.clone(), stop.clone()),
+    );
+    tasks::spawn(
+        "drifts",
+        gate.clone()
+            .note_drifts(servers.clone(), changed.clone(), stop.clone()),
+    );
+}
+
+/// Connects the tool servers, once the secrets of the policy are known: a server may repeat one
+/// that an earlier process gave it (SECURITY §3F F2). Those of later policies are learnt as they
+/// come, until `stop`.
+pub(super) async fn connect(
+    gate: Arc<Gate>,
+    servers: Arc<Servers>,
+    running: TaskTracker,
+    stop: CancellationToken,
+) {
+    let mut policies = gate.policy.changes();
+    learn_secrets(&gate).await;
+    if !stop.is_cancelled() {
+        servers.start(&running, &stop);
+    }
+    loop {
+        tokio::select! {
+            changed = policies.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+        learn_secrets(&gate).await;
+    }
+}
+
+async fn learn_secrets(gate: &Gate) {
+    let secrets = gate.policy.current().secrets.clone();
+    for (binding, failed) in gate.vault.learn(&secrets, gate.clock).await {
+        tracing::warn!(secret = binding.name, %failed, "a secret cannot be had; calls that name it are refused");
+    }
+}
+
+/// Keeps counting the calls of which nobody knows whether they ran, and those that wait for
+/// operators.
+pub(super) async fn count_unknown(gate: Arc<Gate>) {
+    loop {
+        let store = &gate.effects.store;
+        if let Ok(open) = store.unsettled(MAX_CLAIMS_LISTED).await {
+            let unknown = open
+                .iter()
+                .filter(|(_, claim)| matches!(claim.phase, ClaimPhase::Unknown { .. }));
+            let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
+            let oldest = since
+                .iter()
+                .min()
+                .map_or(0, |oldest| store.now().saturating_sub(*oldest));
+            gate.metrics
+                .unknown(since.len(), Duration::from_millis(oldest));
+        }
+        if let Ok(holds) = store.holds(MAX_CLAIMS_LISTED).await {
+            let now = store.now();
+            gate.metrics.set_held_calls(
+                holds
+                    .iter()
+                    .filter(|(_, hold)| hold.is_waiting(now))
+                    .count(),
+            );
+        }
+        tokio::time::sleep(UNKNOWN_COUNT_INTERVAL).await;
+    }
+}
+
+/// Rises when the tools or the policy change: either can change what a caller may list.
+pub(super) fn list_changes(
+    tools: &Toolbox,
+    policy: &LivePolicy,
+    stop: &CancellationToken,
+) -> watch::Receiver<u64> {
+    let (mut tools, mut policy) = (tools.changed(), policy.changes());
+    let (changed, receiver) = watch::channel(0);
+    let stop = stop.clone();
+    tasks::spawn("list changes", async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                tools = tools.changed() => if tools.is_err() { return },
+                policy = policy.changed() => if policy.is_err() { return },
+            }
+            changed.send_modify(|version| *version += 1);
+        }
+    });
+    receiver
+}
+
+/// Ends the sessions that are not used, and those of callers that are no longer configured.
+pub(super) async fn sweep(door: Arc<Door>) {
+    let mut policies = door.policy.changes();
+    loop {
+        // An error says that there will be no other policy, and toolgate ends.
+        let _ = tokio::time::timeout(SESSION_SWEEP_INTERVAL, policies.changed()).await;
+        door.sessions
+            .keep(door.policy.current().identity.callers())
+            .await;
+        door.sessions.sweep(false).await;
+        door.metrics.sessions(door.sessions.count());
+    }
+}

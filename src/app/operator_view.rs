@@ -1,0 +1,167 @@
+//! What operators see of a running toolgate.
+
+use crate::admin::health::{LedgerStatus, PolicyStatus, ProcessStatus, Readiness, ServerStatus};
+use crate::admin::quarantine::Quarantined;
+use crate::downstream::Door;
+use crate::gate::fit::{self, Unfit};
+use crate::gate::hidden::Hidden;
+use crate::gate::pinned::{self, Withheld};
+use crate::store::journal::{self, Journal};
+use crate::telemetry::metrics::Synced;
+use crate::upstream::server::{ServerState, UpstreamServer};
+use std::sync::Arc;
+
+/// Withheld tools of one server that operators are told of at once.
+const MAX_WITHHELD_LISTED: usize = 64;
+
+/// What operators see.
+pub(super) struct OperatorView {
+    pub(super) door: Arc<Door>,
+    pub(super) journal: Arc<Journal>,
+}
+
+impl ProcessStatus for OperatorView {
+    fn ready(&self) -> Readiness {
+        let status = self.door.policy.status();
+        let health = self.journal.health();
+        let writable = matches!(health.state, journal::JournalState::Writing);
+        let mut reasons = Vec::new();
+        if !self.door.gate.tools.current().settled(&self.door.servers) {
+            reasons.push("tool servers are still being connected".to_owned());
+        }
+        if !writable {
+            reasons.push("the ledger cannot be written".to_owned());
+        } else if let Some(error) = self.door.gate.effects.store.refuses() {
+            reasons.push(error.to_string());
+        }
+        Readiness {
+            ready: reasons.is_empty(),
+            reasons,
+            policy: PolicyStatus {
+                version: status.version.clone(),
+                stale: status.stale(),
+                problems: status.diagnostics.iter().map(ToString::to_string).collect(),
+            },
+            servers: self
+                .door
+                .servers
+                .all()
+                .iter()
+                .map(|server| self.server_status(server))
+                .collect(),
+            ledger: LedgerStatus {
+                writable,
+                entries: health.head.seq,
+                dropped: health.lost + health.refused,
+                last_fault: match health.state {
+                    journal::JournalState::Full(why) | journal::JournalState::Poisoned(why) => {
+                        Some(why)
+                    }
+                    journal::JournalState::Writing | journal::JournalState::Closed => None,
+                },
+            },
+        }
+    }
+
+    fn quarantined(&self) -> Vec<Quarantined> {
+        let gate = &self.door.gate;
+        let tools = gate.tools.current();
+        let global = tools
+            .quarantined
+            .iter()
+            .map(|(server, reason, why)| Quarantined {
+                server: server.to_string(),
+                profile: None,
+                reason: (*reason).to_owned(),
+                why: why.clone(),
+            });
+        let hidden = gate.hidden().into_iter().map(
+            |Hidden {
+                 server,
+                 tool,
+                 profile,
+                 reason,
+             }| Quarantined {
+                server: server.to_string(),
+                profile: Some(profile.to_string()),
+                reason: reason.label().to_owned(),
+                why: format!("`{tool}`: {reason}"),
+            },
+        );
+        let withheld =
+            pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let withheld = withheld.map(
+            |Withheld {
+                 server,
+                 tool,
+                 label,
+                 words,
+                 ..
+             }| Quarantined {
+                server: server.to_string(),
+                profile: None,
+                reason: label.to_owned(),
+                why: format!("`{tool}`: {words}"),
+            },
+        );
+        global.chain(hidden).chain(withheld).collect()
+    }
+
+    fn metrics(&self) -> String {
+        let health = self.journal.health();
+        self.door.metrics.synced(syncs(&health));
+        self.door.metrics.dropped_early(health.dropped_early);
+        self.door.metrics.render()
+    }
+}
+
+impl OperatorView {
+    fn server_status(&self, server: &UpstreamServer) -> ServerStatus {
+        let name = &server.settings.name;
+        let tools = self.door.gate.tools.current();
+        let quarantined = tools
+            .quarantined
+            .iter()
+            .filter(|(owner, ..)| owner == name)
+            .map(|(_, _, words)| words.clone());
+        let unfit = fit::unfit(&self.door.policy.current(), &tools)
+            .into_iter()
+            .filter(|unfit| unfit.server == *name);
+        let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));
+        let unpinned =
+            pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let unpinned = unpinned.filter(|one| one.server == *name);
+        let unpinned = unpinned.map(|Withheld { tool, words, .. }| format!("`{tool}`: {words}"));
+        let withheld = quarantined
+            .chain(unfit)
+            .chain(unpinned)
+            .take(MAX_WITHHELD_LISTED)
+            .collect();
+        let (state, era, tools, last_fault) = match &*server.state().borrow() {
+            ServerState::Starting => ("starting", None, 0, None),
+            ServerState::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
+            ServerState::Down(why) => ("down", None, 0, Some(why.clone())),
+        };
+        ServerStatus {
+            name: name.to_string(),
+            state,
+            era,
+            tools,
+            withheld,
+            last_fault,
+        }
+    }
+}
+
+/// The journal's syncs as metrics show them.
+#[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
+fn syncs(health: &journal::JournalHealth) -> Synced {
+    let bounds = journal::SYNC_BOUNDS_MICROS
+        .iter()
+        .map(|micros| *micros as f64 / 1e6)
+        .chain([f64::INFINITY]);
+    Synced {
+        buckets: bounds.zip(health.sync_counts).collect(),
+        seconds: health.sync_time.as_secs_f64(),
+    }
+}
