@@ -253,7 +253,7 @@ impl ServerMessagePolicy for Sides {
     }
 
     fn introduce(&self, caller: &Caller, server: &ServerName, params: &Text) -> Text {
-        capabilities::initialize(&self.policy.current(), (caller, server), params)
+        capabilities::initialize(&self.policy.current(), caller, server, params)
     }
 }
 

@@ -84,9 +84,9 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
             policy.clone().watch(app.door.metrics.clone()),
         );
         app.door.gate.tools.settled(&name).await;
-        let pipes = (tokio::io::stdin(), tokio::io::stdout());
+        let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         tokio::select! {
-            () = serve(app.door.clone(), AgentId::new(agent), Scope::One(name), pipes) => {}
+            () = serve(app.door.clone(), AgentId::new(agent), Scope::One(name), input, output) => {}
             () = app.failed() => {}
         }
         let stopped = app.stop().await;

@@ -32,12 +32,12 @@ pub(super) fn empty(status: StatusCode) -> HttpAnswer {
     answer
 }
 
-/// One message as JSON_CONTENT_TYPE.
+/// One message as `JSON_CONTENT_TYPE`.
 pub(super) fn json(status: StatusCode, message: &Message) -> HttpAnswer {
     json_on(HeaderMap::new(), status, message)
 }
 
-/// One message as JSON_CONTENT_TYPE, with `headers`.
+/// One message as `JSON_CONTENT_TYPE`, with `headers`.
 pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message) -> HttpAnswer {
     let mut answer = Response::new(Full::new(message.encode()).boxed_unsync());
     *answer.status_mut() = status;

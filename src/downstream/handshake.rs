@@ -50,23 +50,7 @@ impl Door {
         message: &Message,
     ) -> Result<OpenedSession, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
-        let Some(params) = message
-            .body
-            .clone()
-            .filter(|params| params.get("protocolVersion").is_some())
-        else {
-            return refuse(
-                INVALID_PARAMS,
-                "`initialize` needs `params.protocolVersion`",
-            );
-        };
-        let served = self.relay.revisions(&scope);
-        if !served.iter().any(|revision| revision.era() == Era::Legacy) {
-            let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
-            let data = Text::of(&json!({ "supported": supported }));
-            let words = "this address is served on 2026-07-28 only; send `server/discover`";
-            return Err(Message::error(None, UNSUPPORTED_VERSION, words, Some(data)));
-        }
+        let params = self.initialize_params(&scope, message)?;
         if let Err(too_many) = self.sessions.room(&caller.agent) {
             return refuse(INTERNAL_ERROR, &too_many.to_string());
         }
@@ -78,8 +62,8 @@ impl Door {
             inbox,
         ));
         let opened = match &scope {
-            Scope::One(_) => self.open_one((&caller, &links), &scope).await,
-            Scope::All => Ok(self.open_all((&caller, &links), &params).await),
+            Scope::One(_) => self.open_one(&caller, &links, &scope).await,
+            Scope::All => Ok(self.open_all(&caller, &links, &params).await),
         };
         let answer = match opened {
             Ok(answer) if answer.is_error => return Err(answer.brief()),
@@ -114,9 +98,30 @@ impl Door {
         })
     }
 
+    /// What the agent says of itself, where a session can be opened for it.
+    fn initialize_params(&self, scope: &Scope, message: &Message) -> Result<Text, Message> {
+        let Some(params) = message
+            .body
+            .clone()
+            .filter(|params| params.get("protocolVersion").is_some())
+        else {
+            let words = "`initialize` needs `params.protocolVersion`";
+            return Err(Message::error(None, INVALID_PARAMS, words, None));
+        };
+        let served = self.relay.revisions(scope);
+        if !served.iter().any(|revision| revision.era() == Era::Legacy) {
+            let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
+            let data = Text::of(&json!({ "supported": supported }));
+            let words = "this address is served on 2026-07-28 only; send `server/discover`";
+            return Err(Message::error(None, UNSUPPORTED_VERSION, words, Some(data)));
+        }
+        Ok(params)
+    }
+
     async fn open_one(
         &self,
-        (caller, links): (&Caller, &Links),
+        caller: &Caller,
+        links: &Links,
         scope: &Scope,
     ) -> Result<Message, Fault> {
         let Scope::One(name) = scope else {
@@ -133,7 +138,7 @@ impl Door {
             return Ok(words.map_or(answer.clone(), |words| withheld(&answer, words)));
         }
         let policy = self.policy.current();
-        let read = |said: &Text| introduced(&policy, (caller, name), said);
+        let read = |said: &Text| introduced(&policy, caller, name, said);
         Ok(Message {
             body: answer.body.as_ref().map(read),
             ..answer
@@ -141,7 +146,7 @@ impl Door {
     }
 
     /// Servers that do not answer are left out; their tools come when they do.
-    async fn open_all(&self, (caller, links): (&Caller, &Links), params: &Text) -> Message {
+    async fn open_all(&self, caller: &Caller, links: &Links, params: &Text) -> Message {
         let up: Vec<_> = self
             .servers
             .all()
@@ -155,9 +160,11 @@ impl Door {
             match opened {
                 Ok((_, answer)) if !answer.is_error => {
                     let (name, policy) = (&server.settings.name, self.policy.current());
-                    said.extend(answer.body.map(|said| {
-                        (name.to_string(), introduced(&policy, (caller, name), &said))
-                    }));
+                    said.extend(
+                        answer.body.map(|said| {
+                            (name.to_string(), introduced(&policy, caller, name, &said))
+                        }),
+                    );
                 }
                 Ok(_) => {
                     tracing::warn!(server = %server.settings.name, "the tool server refused a session");
@@ -225,8 +232,8 @@ impl Door {
 }
 
 /// What a server said of itself, as this caller may read it.
-fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), said: &Text) -> Text {
-    capabilities::introduced(policy, (caller, server), &policy.introduced(server, said))
+fn introduced(policy: &Policy, caller: &Caller, server: &ServerName, said: &Text) -> Text {
+    capabilities::introduced(policy, caller, server, &policy.introduced(server, said))
 }
 
 fn report(told: Result<(), Fault>) {
@@ -239,7 +246,8 @@ fn report(told: Result<(), Fault>) {
 pub(super) fn arrived(
     session: &Arc<AgentSession>,
     known: Authenticated,
-    (message, heads): (Message, CallHeaders),
+    message: Message,
+    heads: CallHeaders,
 ) -> Arrived {
     Arrived {
         known,

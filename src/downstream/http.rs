@@ -173,28 +173,10 @@ impl Door {
         }) {
             return refused;
         }
-        let share = match self.room.take(&known.caller.agent, length(&body)) {
-            Ok(share) => share,
-            Err(none) if none.of_one => {
-                return overloaded(
-                    StatusCode::TOO_MANY_REQUESTS,
-                    &none.to_string(),
-                    RETRY_AFTER,
-                );
-            }
-            Err(none) => {
-                return overloaded(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    &none.to_string(),
-                    RETRY_AFTER,
-                );
-            }
-        };
-        let bytes = match read(body).await {
+        let bytes = match self.roomy(&known, body).await {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
-        drop(share);
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&known.policy, &self.policy.current()) {
             known = match self.authenticate(&head.headers) {
@@ -202,21 +184,9 @@ impl Door {
                 Err(refused) => return refused,
             };
         }
-        let text = match heavy::aside(bytes.len(), || Text::read(bytes, &AGENT_JSON_LIMITS)) {
-            Ok(text) => text,
-            Err(malformed) => {
-                return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string());
-            }
-        };
-        let message = match Message::parse(&text) {
+        let message = match parse(bytes) {
             Ok(message) => message,
-            Err(reason) => {
-                return error(
-                    StatusCode::BAD_REQUEST,
-                    INVALID_REQUEST,
-                    &reason.to_string(),
-                );
-            }
+            Err(refused) => return refused,
         };
         let in_session = message.kind == MessageKind::Request && !is_modern(&message);
         let answered = if message.kind == MessageKind::Response {
@@ -238,6 +208,20 @@ impl Door {
                 json(StatusCode::BAD_REQUEST, &refused)
             }
         }
+    }
+
+    /// The whole body, while there is room for it.
+    async fn roomy(&self, known: &Authenticated, body: Incoming) -> Result<Bytes, HttpAnswer> {
+        let share = self.room.take(&known.caller.agent, length(&body));
+        let _share = share.map_err(|none| {
+            let status = if none.of_one {
+                StatusCode::TOO_MANY_REQUESTS
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
+            overloaded(status, &none.to_string(), RETRY_AFTER)
+        })?;
+        read(body).await
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
@@ -308,6 +292,13 @@ pub(super) fn too_fast(rate: Rate) -> String {
         counted(calls, "message"),
         per / 1000
     )
+}
+
+fn parse(bytes: Bytes) -> Result<Message, HttpAnswer> {
+    let refuse = |code, words: &str| error(StatusCode::BAD_REQUEST, code, words);
+    let text = heavy::aside(bytes.len(), || Text::read(bytes, &AGENT_JSON_LIMITS))
+        .map_err(|malformed| refuse(PARSE_ERROR, &malformed.to_string()))?;
+    Message::parse(&text).map_err(|reason| refuse(INVALID_REQUEST, &reason.to_string()))
 }
 
 async fn read(mut body: Incoming) -> Result<Bytes, HttpAnswer> {

@@ -47,7 +47,7 @@ impl Door {
             MessageKind::Request => {
                 let heads = Self::heads(&known.policy, headers);
                 let (first, inlet) = self
-                    .begin(arrived(&session, known, (message, heads)))
+                    .begin(arrived(&session, known, message, heads))
                     .first()
                     .await;
                 match first {

@@ -152,59 +152,60 @@ impl Door {
             }
         };
         let work = match treatment(&arrived.message.method, era) {
-            Treatment::Call => {
-                match heavy::aside(length(&arrived.message), || {
-                    self.call(arrived, (outlet.clone(), waiting))
-                }) {
-                    Ok((span, call)) => {
-                        let gate = self.gate.clone();
-                        Some(DetachOnDrop::new(
-                            "call",
-                            self.running
-                                .track_future(gate.call_tool(call).instrument(span)),
-                        ))
-                    }
-                    Err(answer) => {
-                        drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
-                        None
-                    }
-                }
-            }
+            Treatment::Call => self.begin_call(arrived, outlet, waiting),
             Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List
             | Treatment::Local
             | Treatment::Forward
             | Treatment::Removed
-            | Treatment::Unknown => {
-                let Arrived {
-                    known: Authenticated { caller, .. },
-                    scope,
-                    revision,
-                    message,
-                    links,
-                    session,
-                    ..
-                } = arrived;
-                let revision = revision.as_str();
-                let request = relay::RelayRequest {
-                    caller,
-                    scope,
-                    era,
-                    revision,
-                    session,
-                    message,
-                    links,
-                    outlet,
-                    waiting,
-                };
-                let relay = self.relay.clone();
-                let work = self
-                    .running
-                    .track_future(async move { relay.request(request).await });
-                Some(DetachOnDrop::new("request", work))
-            }
+            | Treatment::Unknown => Some(self.begin_relayed(arrived, outlet, waiting)),
         };
         BegunRequest { inlet, work }
+    }
+
+    fn begin_call(
+        &self,
+        arrived: Arrived,
+        outlet: Outlet,
+        waiting: WaitingRequest,
+    ) -> Option<DetachOnDrop> {
+        let read = heavy::aside(length(&arrived.message), || {
+            self.call(arrived, outlet.clone(), waiting)
+        });
+        match read {
+            Ok((span, call)) => {
+                let work = self.gate.clone().call_tool(call).instrument(span);
+                Some(DetachOnDrop::new("call", self.running.track_future(work)))
+            }
+            Err(answer) => {
+                drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                None
+            }
+        }
+    }
+
+    fn begin_relayed(
+        &self,
+        arrived: Arrived,
+        outlet: Outlet,
+        waiting: WaitingRequest,
+    ) -> DetachOnDrop {
+        let request = relay::RelayRequest {
+            caller: arrived.known.caller,
+            scope: arrived.scope,
+            era: arrived.revision.era(),
+            revision: arrived.revision.as_str(),
+            session: arrived.session,
+            message: arrived.message,
+            links: arrived.links,
+            outlet,
+            waiting,
+        };
+        let relay = self.relay.clone();
+        let work = self
+            .running
+            .track_future(async move { relay.request(request).await });
+        DetachOnDrop::new("request", work)
     }
 
     fn passes(&self, method: &str) -> bool {
@@ -271,47 +272,19 @@ impl Door {
     fn call(
         &self,
         arrived: Arrived,
-        (outlet, waiting): (Outlet, WaitingRequest),
+        outlet: Outlet,
+        waiting: WaitingRequest,
     ) -> Result<(tracing::Span, Call), Message> {
-        let message = &arrived.message;
-        let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
-        if !message.unknown.is_empty() {
-            return refuse(
-                INVALID_REQUEST,
-                "a tools/call has the members jsonrpc, id, method and params, and no others",
-            );
-        }
-        let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
-            return refuse(INVALID_PARAMS, "a tools/call needs `params`");
-        };
-        if params
-            .members()
-            .into_iter()
-            .flatten()
-            .any(|(key, _)| !CALL_FIELDS.contains(&&*key))
-        {
-            return refuse(
-                INVALID_PARAMS,
-                &format!(
-                    "`params` of a tools/call has only the members {}",
-                    CALL_FIELDS.join(", ")
-                ),
-            );
-        }
-        let name = params.get("name");
-        let Some(name) = name.as_ref().and_then(Text::as_str) else {
-            return refuse(INVALID_PARAMS, "`params.name` must be a string");
-        };
-        let Some((arguments, reading)) = arguments(params, &arrived.known.caller) else {
-            return refuse(INVALID_PARAMS, "`params.arguments` must be an object");
-        };
-        if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
-            return refuse(INVALID_PARAMS, "`params._meta` must be an object");
-        }
+        let CallParams {
+            name,
+            arguments,
+            reading,
+        } = CallParams::read(&arrived)?;
         let (tool, server, own_name) =
             self.gate
                 .named(&arrived.known.caller, &arrived.scope, &name);
-        let request_id = message
+        let request_id = arrived
+            .message
             .id
             .as_ref()
             .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
@@ -359,6 +332,58 @@ impl Door {
                 }),
             },
         ))
+    }
+}
+
+/// What a call says that concerns the gate.
+struct CallParams {
+    name: String,
+    arguments: Value,
+    reading: Reading,
+}
+
+impl CallParams {
+    fn read(arrived: &Arrived) -> Result<Self, Message> {
+        let message = &arrived.message;
+        let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
+        if !message.unknown.is_empty() {
+            return refuse(
+                INVALID_REQUEST,
+                "a tools/call has the members jsonrpc, id, method and params, and no others",
+            );
+        }
+        let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
+            return refuse(INVALID_PARAMS, "a tools/call needs `params`");
+        };
+        if params
+            .members()
+            .into_iter()
+            .flatten()
+            .any(|(key, _)| !CALL_FIELDS.contains(&&*key))
+        {
+            return refuse(
+                INVALID_PARAMS,
+                &format!(
+                    "`params` of a tools/call has only the members {}",
+                    CALL_FIELDS.join(", ")
+                ),
+            );
+        }
+        let name = params.get("name");
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
+            return refuse(INVALID_PARAMS, "`params.name` must be a string");
+        };
+        let Some((arguments, reading)) = arguments(params, &arrived.known.caller) else {
+            return refuse(INVALID_PARAMS, "`params.arguments` must be an object");
+        };
+        if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
+            return refuse(INVALID_PARAMS, "`params._meta` must be an object");
+        }
+        Ok(Self {
+            name: name.into_owned(),
+            arguments,
+            reading,
+        })
     }
 }
 

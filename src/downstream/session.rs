@@ -129,7 +129,7 @@ impl AgentSession {
                         }
                         Inbound::Interrupted(_) => continue,
                     };
-                    if let Err(unheard) = self.admits((&name, &link), &message) {
+                    if let Err(unheard) = self.admits(&name, &link, &message) {
                         if message.kind == MessageKind::Request { refuse(&link, &message, unheard).await; }
                         continue;
                     }
@@ -154,11 +154,7 @@ impl AgentSession {
     }
 
     /// May the agent hear what a server says outside any request?
-    fn admits(
-        &self,
-        (server, link): (&ServerName, &Link),
-        message: &Message,
-    ) -> Result<(), Unheard> {
+    fn admits(&self, server: &ServerName, link: &Link, message: &Message) -> Result<(), Unheard> {
         let spoken = ServerMessage {
             caller: &self.caller,
             server,

@@ -36,10 +36,8 @@ pub async fn serve(
     door: Arc<Door>,
     agent: AgentId,
     scope: Scope,
-    (input, output): (
-        impl AsyncRead + Unpin + Send,
-        impl AsyncWrite + Unpin + Send + 'static,
-    ),
+    input: impl AsyncRead + Unpin + Send,
+    output: impl AsyncWrite + Unpin + Send + 'static,
 ) {
     let (out, mut waiting) = mpsc::channel::<Bytes>(MAX_QUEUED_LINES);
     let writer = tasks::spawn("stdio writer", async move {
@@ -145,7 +143,7 @@ impl StdioAgent {
         let (kind, id) = (message.kind, message.id.clone());
         let message = match self.door.plain(&known, message) {
             Ok(message) => message,
-            Err(refused) => return self.refuse((kind, id), &refused).await,
+            Err(refused) => return self.refuse(kind, id, &refused).await,
         };
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         if let Some(pace) = &known.caller.pace
@@ -154,33 +152,12 @@ impl StdioAgent {
             if message.kind != MessageKind::Request {
                 self.door.metrics.refused("overloaded");
             }
-            return self
-                .refuse(
-                    (message.kind, message.id.clone()),
-                    &refuse(&too_fast(pace.rate())),
-                )
-                .await;
+            let refused = refuse(&too_fast(pace.rate()));
+            return self.refuse(message.kind, message.id, &refused).await;
         }
         match (message.kind, &self.session) {
             (MessageKind::Request, _) if is_modern(&message) => {
-                match self.door.envelope(&self.scope, &message, None) {
-                    Ok(revision) => self.start(Arrived {
-                        known,
-                        scope: self.scope.clone(),
-                        revision,
-                        message,
-                        links: self.door.links.clone(),
-                        session: None,
-                        heads: CallHeaders::default(),
-                    }),
-                    Err(refused) => {
-                        self.say(&Message {
-                            id: message.id,
-                            ..refused
-                        })
-                        .await;
-                    }
-                }
+                self.modern(known, message).await;
             }
             (MessageKind::Request, None) if message.method == "initialize" => {
                 self.open(known, message).await;
@@ -189,7 +166,7 @@ impl StdioAgent {
                 self.say(&refuse("already initialized")).await;
             }
             (MessageKind::Request, Some(session)) => {
-                self.start(arrived(session, known, (message, CallHeaders::default())));
+                self.start(arrived(session, known, message, CallHeaders::default()));
             }
             (MessageKind::Request, None) => {
                 self.say(&refuse(
@@ -213,13 +190,35 @@ impl StdioAgent {
         }
     }
 
+    /// A request of 2026-07-28, which needs no session.
+    async fn modern(&self, known: Authenticated, message: Message) {
+        match self.door.envelope(&self.scope, &message, None) {
+            Ok(revision) => self.start(Arrived {
+                known,
+                scope: self.scope.clone(),
+                revision,
+                message,
+                links: self.door.links.clone(),
+                session: None,
+                heads: CallHeaders::default(),
+            }),
+            Err(refused) => {
+                self.say(&Message {
+                    id: message.id,
+                    ..refused
+                })
+                .await;
+            }
+        }
+    }
+
     /// Says that a request was refused. What wants no answer gets none; a server that waits for one
     /// is told.
-    async fn refuse(&self, (kind, id): (MessageKind, Option<Text>), refused: &Message) {
+    async fn refuse(&self, kind: MessageKind, id: Option<Text>, refused: &Message) {
         match (kind, &self.session) {
             (MessageKind::Request, _) => self.say(refused).await,
             (MessageKind::Response, Some(session)) => {
-                self.door.leaves_unanswered(session, id).await
+                self.door.leaves_unanswered(session, id).await;
             }
             (MessageKind::Response, None) | (MessageKind::Notification, _) => {}
         }

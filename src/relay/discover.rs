@@ -31,7 +31,7 @@ impl Relay {
                 server.up()?.verdict.discovered.clone()?,
             );
             let said = policy.introduced(name, &said);
-            Some((name.to_string(), introduced(&policy, (caller, name), &said)))
+            Some((name.to_string(), introduced(&policy, caller, name, &said)))
         });
         let said: Vec<(String, Text)> = said.collect();
         let mut result = match (scope, said.as_slice()) {

@@ -80,7 +80,8 @@ impl<'a> Feed<'a> {
     /// Subscribes to `wanted` at a server. One that does not answer is tried again by
     /// [`Self::step`]; the error is the answer of one that refuses.
     pub(super) async fn begin(
-        (relay, request): (&'a Relay, &'a RelayRequest),
+        relay: &'a Relay,
+        request: &'a RelayRequest,
         server: Arc<UpstreamServer>,
         wanted: &Object,
     ) -> Result<Self, Message> {

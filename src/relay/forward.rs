@@ -88,7 +88,7 @@ impl Relay {
         self.sides.tell(&judged, became(&answer));
         Ok(self
             .sides
-            .listed((caller, server), &asked.method, answer?)
+            .listed(caller, server, &asked.method, answer?)
             .await)
     }
 
@@ -99,46 +99,55 @@ impl Relay {
         mut message: Message,
         task: Option<&OwnedTask>,
     ) -> Result<Message, RelayFailure> {
-        let RelayRequest {
-            caller,
-            outlet,
-            links,
-            waiting,
-            ..
-        } = request;
         if let Some(params) = self.with_meta(request, server, message.body.as_ref()) {
             message.body = Some(params);
         }
         let asks = ASKING_METHODS.contains(&message.method.as_str());
-        let (method, params) = (
-            request.message.method.as_str(),
-            request.message.body.as_ref(),
-        );
+        let is_list = LIST_METHODS.contains(&message.method.as_str());
         let bound = RoundBinding {
-            caller,
+            caller: &request.caller,
             server,
-            method,
-            params,
+            method: request.message.method.as_str(),
+            params: request.message.body.as_ref(),
         };
         let message = if asks {
             self.opened(bound, message)?
         } else {
             message
         };
+        let answer = self.exchanged(request, server, message, task).await?;
+        let from = (&*request.caller, server, request.revision);
+        Ok(match asks_too_much(&*self.sides, from, &answer) {
+            Some(words) => withheld(&answer, words),
+            None if is_list => Message {
+                body: answer.body.as_ref().map(readable_words),
+                ..answer
+            },
+            None if asks => self.seal.sealed(bound, answer),
+            None => answer,
+        })
+    }
+
+    /// The answer of the server, as it is.
+    async fn exchanged(
+        &self,
+        request: &RelayRequest,
+        server: &ServerName,
+        message: Message,
+        task: Option<&OwnedTask>,
+    ) -> Result<Message, RelayFailure> {
         let (shaping, task_token) = task
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();
-        let task_token = task_token.flatten();
         let passage = ExchangeContext {
-            caller,
-            outlet,
-            links,
-            waiting,
+            caller: &request.caller,
+            outlet: &request.outlet,
+            links: &request.links,
+            waiting: &request.waiting,
             stop_when_gone: true,
             shaping,
-            task_token,
+            task_token: task_token.flatten(),
         };
-        let is_list = LIST_METHODS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
         let timeout = known
             .filter(|_| message.method != UNTIMED_METHOD)
@@ -156,18 +165,7 @@ impl Relay {
             () = self.closing.cancelled(), if timeout.is_none() => return Err(RelayFailure::Gone),
         };
         match ended {
-            Ok(ExchangeOutcome::Answer(answer)) => {
-                let from = (&**caller, server, request.revision);
-                match asks_too_much(&*self.sides, from, &answer) {
-                    Some(words) => Ok(withheld(&answer, words)),
-                    None if is_list => Ok(Message {
-                        body: answer.body.as_ref().map(readable_words),
-                        ..answer
-                    }),
-                    None if asks => Ok(self.seal.sealed(bound, answer)),
-                    None => Ok(answer),
-                }
-            }
+            Ok(ExchangeOutcome::Answer(answer)) => Ok(answer),
             Ok(ExchangeOutcome::Gone(_)) => Err(RelayFailure::Gone),
             Err(fault) => {
                 if let Some(server) = known.filter(|_| fault.is_outage()) {

@@ -130,7 +130,7 @@ impl Relay {
         let held: Vec<_> = held.cloned().collect();
         let begun = iter(
             held.into_iter()
-                .map(|server| Feed::begin((self, request), server, wanted)),
+                .map(|server| Feed::begin(self, request, server, wanted)),
         );
         let mut feeds = Vec::new();
         for begun in begun

@@ -101,26 +101,7 @@ impl Relay {
             .as_ref()
             .and_then(Text::object)
             .unwrap_or_default();
-        let servers: Vec<ServerName> = self
-            .reached(&Scope::All)
-            .iter()
-            .map(|server| server.settings.name.clone())
-            .collect();
-        let mut servers: Vec<ServerName> = servers
-            .into_iter()
-            .filter(|name| self.has(name, capability))
-            .collect();
-        // A server that is closed to the agent is asked only where all are, so that it is said and
-        // recorded that they are.
-        let door = SideDoor::of_method(&request.message.method);
-        let is_open = |name: &ServerName| {
-            door.is_none_or(|door| self.sides.opens(&request.caller, door, name))
-        };
-        if servers.iter().any(is_open) {
-            servers.retain(is_open);
-        } else {
-            servers.truncate(1);
-        }
+        let servers = self.listing(request, capability);
         let (at, cursor) = match params.remove("cursor") {
             Some(cursor) => parse_cursor(&cursor, &servers).ok_or_else(no_such_page)?,
             None => (0, None),
@@ -167,6 +148,28 @@ impl Relay {
             body: Some(result.text()),
             ..answer
         })
+    }
+
+    /// The servers that a list is of.
+    fn listing(&self, request: &RelayRequest, capability: &str) -> Vec<ServerName> {
+        let mut servers: Vec<ServerName> = self
+            .reached(&Scope::All)
+            .iter()
+            .map(|server| server.settings.name.clone())
+            .filter(|name| self.has(name, capability))
+            .collect();
+        // A server that is closed to the agent is asked only where all are, so that it is said and
+        // recorded that they are.
+        let door = SideDoor::of_method(&request.message.method);
+        let is_open = |name: &ServerName| {
+            door.is_none_or(|door| self.sides.opens(&request.caller, door, name))
+        };
+        if servers.iter().any(is_open) {
+            servers.retain(is_open);
+        } else {
+            servers.truncate(1);
+        }
+        servers
     }
 
     fn named(&self, name: Option<&Text>) -> Result<(ServerName, Text), RelayFailure> {

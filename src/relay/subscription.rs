@@ -40,7 +40,7 @@ impl Relay {
             .iter()
             .map(|server| server.settings.name.clone())
             .collect();
-        (self.open(request, &wanted, (&reached, true)).await.0, tools)
+        (self.open(request, &wanted, &reached, true).await.0, tools)
     }
 
     /// The members that the revision knows, in the form that it gives them: servers may take others
@@ -90,7 +90,7 @@ impl Relay {
         server: &ServerName,
         wanted: &Object,
     ) -> Object {
-        self.open(request, wanted, (std::slice::from_ref(server), false))
+        self.open(request, wanted, std::slice::from_ref(server), false)
             .await
             .0
     }
@@ -121,7 +121,7 @@ impl Relay {
             .filter(|name| request.scope.holds(name))
             .cloned()
             .collect();
-        self.open(request, promised, (&held, false)).await.1
+        self.open(request, promised, &held, false).await.1
     }
 
     /// What of it at least one of the servers may tell the agent, in one pass, and whether that is
@@ -130,13 +130,14 @@ impl Relay {
         &self,
         request: &RelayRequest,
         wanted: &Object,
-        (servers, records): (&[ServerName], bool),
+        servers: &[ServerName],
+        records: bool,
     ) -> (Object, bool) {
         let (mut open, mut whole) = (Object::new(), true);
         for (key, value) in wanted.iter() {
             if let Some((_, method)) = LIST_CHANGES.iter().find(|(list, _)| *list == key) {
                 let note = Message::notification(method, None);
-                if !value.is_true() || self.is_open(request, (servers, records), &note) {
+                if !value.is_true() || self.is_open(request, servers, records, &note) {
                     open.set(key, value.clone());
                 } else {
                     whole = false;
@@ -150,7 +151,7 @@ impl Relay {
                     let params = Text::members_of(&[("uri", uri.clone())]);
                     let note =
                         Message::notification("notifications/resources/updated", Some(params));
-                    if self.is_open(request, (servers, records), &note) {
+                    if self.is_open(request, servers, records, &note) {
                         uris.push(uri);
                     } else {
                         whole = false;
@@ -169,7 +170,8 @@ impl Relay {
     fn is_open(
         &self,
         request: &RelayRequest,
-        (servers, records): (&[ServerName], bool),
+        servers: &[ServerName],
+        records: bool,
         note: &Message,
     ) -> bool {
         let (mut first, mut is_open) = (None, false);

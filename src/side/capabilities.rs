@@ -32,11 +32,7 @@ const SERVER_CAPABILITY_DOORS: [(&str, SideDoor); 4] = [
 ];
 
 /// The parameters of an agent's `initialize` as the server reads them.
-pub fn initialize(
-    policy: &Policy,
-    (caller, server): (&Caller, &ServerName),
-    params: &Text,
-) -> Text {
+pub fn initialize(policy: &Policy, caller: &Caller, server: &ServerName, params: &Text) -> Text {
     if policy.mode == Mode::Observe {
         return params.clone();
     }
@@ -49,10 +45,7 @@ pub fn initialize(
     let declared = params
         .get("capabilities")
         .unwrap_or_else(|| Object::new().text());
-    told.set(
-        "capabilities",
-        of_agent(policy, (caller, server), &declared),
-    );
+    told.set("capabilities", of_agent(policy, caller, server, &declared));
     told.text()
 }
 
@@ -77,7 +70,7 @@ pub fn meta(
     if let Some(declared) = declared {
         members.set(
             CLIENT_CAPABILITIES_KEY,
-            of_agent(policy, (caller, server), &declared),
+            of_agent(policy, caller, server, &declared),
         );
     }
     if logs {
@@ -87,7 +80,7 @@ pub fn meta(
 }
 
 /// What a server says of itself as an agent reads it.
-pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), said: &Text) -> Text {
+pub fn introduced(policy: &Policy, caller: &Caller, server: &ServerName, said: &Text) -> Text {
     if policy.mode == Mode::Observe {
         return said.clone();
     }
@@ -115,7 +108,7 @@ pub fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), sai
     members.text()
 }
 
-fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared: &Text) -> Text {
+fn of_agent(policy: &Policy, caller: &Caller, server: &ServerName, declared: &Text) -> Text {
     let mut told = Object::new();
     for (name, value) in declared.object().unwrap_or_default().iter() {
         let door = AGENT_CAPABILITY_DOORS
@@ -124,7 +117,7 @@ fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared:
             .map(|(_, door)| *door);
         match (door, name) {
             (Some(door), _) if opens(policy, caller, door, server) => told.set(name, value.clone()),
-            (None, "tasks") => told.set(name, of_tasks(policy, (caller, server), value)),
+            (None, "tasks") => told.set(name, of_tasks(policy, caller, server, value)),
             (None, "extensions") => {
                 let mut kept = Object::new();
                 if let Some(tasks) = value.get(TASKS_EXTENSION) {
@@ -139,7 +132,7 @@ fn of_agent(policy: &Policy, (caller, server): (&Caller, &ServerName), declared:
 }
 
 /// Which requests of a server may become tasks of the agent: those that it may send.
-fn of_tasks(policy: &Policy, (caller, server): (&Caller, &ServerName), declared: &Text) -> Text {
+fn of_tasks(policy: &Policy, caller: &Caller, server: &ServerName, declared: &Text) -> Text {
     let mut tasks = declared.object().unwrap_or_default();
     let Some(requests) = tasks.get("requests").and_then(Text::object) else {
         return tasks.text();

@@ -30,7 +30,8 @@ impl Sides {
     /// it came.
     pub async fn listed(
         &self,
-        (caller, server): (&Caller, &ServerName),
+        caller: &Caller,
+        server: &ServerName,
         method: &str,
         answer: Message,
     ) -> Message {

@@ -39,6 +39,39 @@ pub enum MessageOutcome<'a> {
     Ended,
 }
 
+impl<'a> MessageOutcome<'a> {
+    fn answer(self) -> Option<&'a Message> {
+        match self {
+            Self::Answered(answer) => Some(answer),
+            Self::Passed | Self::Broke(_) | Self::Ended => None,
+        }
+    }
+
+    fn fault(self) -> Option<&'a Fault> {
+        match self {
+            Self::Broke(fault) => Some(fault),
+            Self::Passed | Self::Answered(_) | Self::Ended => None,
+        }
+    }
+
+    /// What the server answered, if that is no error.
+    fn result(self) -> Option<&'a Text> {
+        self.answer()
+            .filter(|answer| !answer.is_error)
+            .and_then(|answer| answer.body.as_ref())
+    }
+
+    /// As the ledger has it.
+    fn word(self, refused: bool) -> &'static str {
+        match self {
+            _ if refused => "refused",
+            Self::Passed => "passed",
+            Self::Answered(_) => "answered",
+            Self::Broke(_) | Self::Ended => "failed",
+        }
+    }
+}
+
 /// When notifications were recorded last, by agent, server and method.
 #[derive(Default)]
 pub(super) struct RecentNotifications(Mutex<HashMap<(AgentId, ServerName, String), Duration>>);
@@ -133,19 +166,7 @@ impl Sides {
             ..
         } = judged;
         let refused = judged.is_refused();
-        let result = match became {
-            MessageOutcome::Answered(answer) if !answer.is_error => answer.body.as_ref(),
-            MessageOutcome::Passed
-            | MessageOutcome::Answered(_)
-            | MessageOutcome::Broke(_)
-            | MessageOutcome::Ended => None,
-        };
-        let outcome = match became {
-            _ if refused => "refused",
-            MessageOutcome::Passed => "passed",
-            MessageOutcome::Answered(_) => "answered",
-            MessageOutcome::Broke(_) | MessageOutcome::Ended => "failed",
-        };
+        let (result, outcome) = (became.result(), became.word(refused));
         let sent = u32::from(!refused && !matches!(became, MessageOutcome::Ended));
         Entry {
             time: self.clock.wall().to_string(),
@@ -167,16 +188,8 @@ impl Sides {
             decided_by: Some(by.clone()),
             would_refuse: (judged.refused && policy.mode == Mode::Observe)
                 .then(|| REFUSED_CODE.to_owned()),
-            fault: match became {
-                MessageOutcome::Broke(fault) => Some(fault.what.clone()),
-                MessageOutcome::Passed | MessageOutcome::Answered(_) | MessageOutcome::Ended => {
-                    None
-                }
-            },
-            is_error: match became {
-                MessageOutcome::Answered(answer) => Some(answer.is_error),
-                MessageOutcome::Passed | MessageOutcome::Broke(_) | MessageOutcome::Ended => None,
-            },
+            fault: became.fault().map(|fault| fault.what.clone()),
+            is_error: became.answer().map(|answer| answer.is_error),
             result_bytes: result.map(|result| result.as_bytes().len() as u64),
             result_hash: result.map(|result| sha256(result.as_bytes())),
             latency_ms: milliseconds(took),
