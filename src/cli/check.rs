@@ -4,7 +4,7 @@
 mod connect;
 mod untested;
 
-use crate::config::{self, FILE_NAME, ServerConfig};
+use crate::config::{self, Config, FILE_NAME, ServerConfig};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::file::POLICY_FILE_KEYS;
@@ -63,31 +63,8 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for configuration in &configurations(paths)? {
         let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
-            let servers = config
-                .iter()
-                .flat_map(|config| config.servers.keys().map(ToString::to_string));
-            let note = closed(&policy, &servers.collect::<Vec<_>>());
-            let contracts = policy.allowlist.contracts().count();
-            diagnostics.extend(untested::judge((configuration, &reading.files), &policy));
-            good.push(format!(
-                "{}: {}, policy {}",
-                configuration.display(),
-                counted(contracts, "contract"),
-                policy.version
-            ));
-            let changing = policy.allowlist.changing().count();
-            let named = policy
-                .allowlist
-                .changing()
-                .filter(|(_, rules)| rules.rollback.is_some())
-                .count();
-            if changing > named {
-                let of = counted(changing, "contract");
-                good.push(format!(
-                    "note: {named} of {of} with side effects name a call that takes it back"
-                ));
-            }
-            good.extend(note);
+            diagnostics.extend(untested::judge(configuration, &reading.files, &policy));
+            good.extend(notes(configuration, config.as_ref(), &policy));
         }
         let servers: Vec<ServerConfig> = config
             .map(|config| config.servers.into_values().collect())
@@ -120,6 +97,34 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         counted(diagnostics.len() - errors, "warning")
     )?;
     Ok((text, u8::from(errors > 0)))
+}
+
+/// What is said of a policy that can be used.
+fn notes(configuration: &Path, config: Option<&Config>, policy: &Policy) -> Vec<String> {
+    let contracts = policy.allowlist.contracts().count();
+    let mut notes = vec![format!(
+        "{}: {}, policy {}",
+        configuration.display(),
+        counted(contracts, "contract"),
+        policy.version
+    )];
+    let changing = policy.allowlist.changing().count();
+    let named = policy
+        .allowlist
+        .changing()
+        .filter(|(_, rules)| rules.rollback.is_some())
+        .count();
+    if changing > named {
+        let of = counted(changing, "contract");
+        notes.push(format!(
+            "note: {named} of {of} with side effects name a call that takes it back"
+        ));
+    }
+    let servers = config
+        .into_iter()
+        .flat_map(|config| config.servers.keys().map(ToString::to_string));
+    notes.extend(closed(policy, &servers.collect::<Vec<_>>()));
+    notes
 }
 
 /// What is closed where no layer says anything of it, and how it is opened.

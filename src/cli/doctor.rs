@@ -16,7 +16,7 @@ use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::LivePolicy;
 use crate::upstream::child::sandbox;
-use crate::upstream::server::ServerState;
+use crate::upstream::server::{ServerState, Up};
 use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -101,25 +101,7 @@ async fn servers(app: &App, config: &Config, found: &mut DoctorFindings) {
             continue;
         };
         match &*server.state().borrow() {
-            ServerState::Up(up) => {
-                let tools = counted(up.catalog.tools.len(), "tool");
-                found.fine(&format!(
-                    "tool server `{name}` answers: {}, {tools}",
-                    up.verdict.words()
-                ));
-                confined(name, &config.servers[name].transport, found);
-                for tool in up
-                    .catalog
-                    .tools
-                    .iter()
-                    .filter(|tool| !tool.changes.is_none())
-                {
-                    found.note(&format!(
-                        "tool `{}` of `{name}`: {}",
-                        tool.name, tool.changes
-                    ));
-                }
-            }
+            ServerState::Up(up) => answering(name, up, config, found),
             ServerState::Starting => found.wrong(&format!(
                 "tool server `{name}` did not answer in its start_timeout"
             )),
@@ -128,6 +110,32 @@ async fn servers(app: &App, config: &Config, found: &mut DoctorFindings) {
             }
         }
     }
+    withheld(app, found);
+}
+
+/// What a tool server that is up says.
+fn answering(name: &ServerName, up: &Up, config: &Config, found: &mut DoctorFindings) {
+    let tools = counted(up.catalog.tools.len(), "tool");
+    found.fine(&format!(
+        "tool server `{name}` answers: {}, {tools}",
+        up.verdict.words()
+    ));
+    confined(name, &config.servers[name].transport, found);
+    for tool in up
+        .catalog
+        .tools
+        .iter()
+        .filter(|tool| !tool.changes.is_none())
+    {
+        found.note(&format!(
+            "tool `{}` of `{name}`: {}",
+            tool.name, tool.changes
+        ));
+    }
+}
+
+/// Tools that agents do not see.
+fn withheld(app: &App, found: &mut DoctorFindings) {
     for (server, _, why) in &app.door.gate.tools.current().quarantined {
         found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
     }

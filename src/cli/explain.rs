@@ -23,6 +23,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 mod shown;
 mod side;
@@ -66,19 +67,7 @@ const EXPLAINED_ARGS: [&str; 7] = [
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
     let policy = configured::in_force(loaded)?;
-    let Some(caller) = policy.identity.of_agent(&args.agent) else {
-        let known: Vec<String> = policy
-            .identity
-            .callers()
-            .iter()
-            .map(|caller| caller.agent.to_string())
-            .collect();
-        bail!(
-            "the configuration has no agent `{}`; {}",
-            args.agent.escape_debug(),
-            suggest(&args.agent, &known)
-        );
-    };
+    let caller = configured_caller(&policy, &args.agent)?;
     if let Some((out, code)) = args.side.explain(&policy, &caller)? {
         print(&out)?;
         return Ok(code);
@@ -101,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     // The task of a call that is only explained has no calls yet.
     let (caller, before) = (&*caller, &TaskBefore::default());
-    let read = screen.read_back((caller, &tool), &schema, &arguments);
+    let read = screen.read_back(caller, &tool, &schema, &arguments);
     let verdict = read.and_then(|arguments| {
         let question = Question {
             caller,
@@ -114,30 +103,43 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         screen.judge(&question)
     });
     let mut out = screen.out;
-    let code = match (&verdict, policy.mode) {
-        (Ok(()), _) => {
-            out.push_str("=> the call would be sent\n");
-            0
-        }
-        (Err(refusal @ Refusal::ApprovalPending { .. }), Mode::Enforce) => {
-            let _ = writeln!(out, "=> held: {}", refusal.words());
-            1
-        }
-        (Err(refusal), Mode::Enforce) => {
-            let _ = writeln!(out, "=> refused: {}", refusal.words());
-            1
-        }
-        (Err(refusal), Mode::Observe) => {
-            let _ = writeln!(
-                out,
-                "=> the call would be sent; enforce mode would refuse: {}",
-                refusal.words()
-            );
-            1
-        }
-    };
+    let code = conclude(&verdict, policy.mode, &mut out);
     print(&out)?;
     Ok(code)
+}
+
+fn configured_caller(policy: &Policy, agent: &str) -> anyhow::Result<Arc<Caller>> {
+    if let Some(caller) = policy.identity.of_agent(agent) {
+        return Ok(caller);
+    }
+    let known: Vec<String> = policy
+        .identity
+        .callers()
+        .iter()
+        .map(|caller| caller.agent.to_string())
+        .collect();
+    bail!(
+        "the configuration has no agent `{}`; {}",
+        agent.escape_debug(),
+        suggest(agent, &known)
+    );
+}
+
+/// Writes what becomes of the call; 0 if it would pass.
+fn conclude(verdict: &Result<(), Refusal>, mode: Mode, out: &mut String) -> u8 {
+    let (words, refusal) = match (verdict, mode) {
+        (Ok(()), _) => {
+            out.push_str("=> the call would be sent\n");
+            return 0;
+        }
+        (Err(refusal @ Refusal::ApprovalPending { .. }), Mode::Enforce) => ("held", refusal),
+        (Err(refusal), Mode::Enforce) => ("refused", refusal),
+        (Err(refusal), Mode::Observe) => {
+            ("the call would be sent; enforce mode would refuse", refusal)
+        }
+    };
+    let _ = writeln!(out, "=> {words}: {}", refusal.words());
+    1
 }
 
 /// The steps as they are printed.
@@ -183,17 +185,20 @@ impl Screen<'_> {
     /// others.
     fn read_back<'a>(
         &mut self,
-        (caller, tool): (&Caller, &ToolName),
+        caller: &Caller,
+        tool: &ToolName,
         schema: &Schema,
         arguments: &'a Value,
     ) -> Result<Cow<'a, Value>, Refusal> {
         match self.policy.allowlist.admit(caller, tool) {
-            Ok(admitted) => shown::read_back(
-                (caller, tool, admitted.rules()),
-                schema,
-                arguments,
-                &mut self.out,
-            ),
+            Ok(admitted) => {
+                let tool = shown::AdmittedTool {
+                    name: tool,
+                    rules: admitted.rules(),
+                    schema,
+                };
+                shown::read_back(caller, tool, arguments, &mut self.out)
+            }
             Err(_) => Ok(Cow::Borrowed(arguments)),
         }
     }

@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         files.push(rewritten(args, agents, &found, &loaded)?);
     }
     undo::write(place, &files)?;
-    report(args, (&found, &listed), &files, &mut out)?;
+    report(args, &found, &listed, &files, &mut out)?;
     Ok(0)
 }
 
@@ -127,6 +127,28 @@ fn begin(args: &Args, agents: Option<&AgentConfig>) -> FoundServers {
 /// All that speaks against it, before anything is started.
 fn judge(args: &Args, found: &FoundServers) -> anyhow::Result<()> {
     let mut problems = found.problems.clone();
+    problems.extend(occupied(args, found));
+    let unset = found
+        .variables
+        .all()
+        .filter(|(name, one)| one.value.is_none() && std::env::var_os(name).is_none());
+    problems.extend(
+        unset.map(|(name, one)| {
+            format!("the variable {name} is not set, and {} needs it", one.place)
+        }),
+    );
+    if problems.is_empty() {
+        return Ok(());
+    }
+    for problem in &problems {
+        configured::say(&format!("problem  {problem}"));
+    }
+    bail!("nothing was written; everything that is in the way is shown above");
+}
+
+/// Files that are there already.
+fn occupied(args: &Args, found: &FoundServers) -> Vec<String> {
+    let mut problems = Vec::new();
     let names = found
         .servers
         .iter()
@@ -172,22 +194,7 @@ fn judge(args: &Args, found: &FoundServers) -> anyhow::Result<()> {
             backup.display()
         ));
     }
-    let unset = found
-        .variables
-        .all()
-        .filter(|(name, one)| one.value.is_none() && std::env::var_os(name).is_none());
-    problems.extend(
-        unset.map(|(name, one)| {
-            format!("the variable {name} is not set, and {} needs it", one.place)
-        }),
-    );
-    if problems.is_empty() {
-        return Ok(());
-    }
-    for problem in &problems {
-        configured::say(&format!("problem  {problem}"));
-    }
-    bail!("nothing was written; everything that is in the way is shown above");
+    problems
 }
 
 /// The files as they will be, in a directory of their own until they are good.
@@ -380,7 +387,8 @@ fn rewritten(
 /// What there is now, and what to do next.
 fn report(
     args: &Args,
-    (found, listed): (&FoundServers, &ListedTools),
+    found: &FoundServers,
+    listed: &ListedTools,
     files: &[(PathBuf, String)],
     out: &mut impl Write,
 ) -> anyhow::Result<()> {

@@ -99,7 +99,7 @@ fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
             serde_json::to_string_pretty(&machine::json(&suites))?
         )?;
     } else {
-        words::write(&suites, (args.quiet, args.coverage), out)?;
+        words::write(&suites, args.quiet, args.coverage, out)?;
     }
     Ok(u8::from(!is_fine(&suites)))
 }

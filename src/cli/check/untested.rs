@@ -14,7 +14,8 @@ const MAX_TOOLS_NAMED: usize = 8;
 /// Judges the packs beside the policies of the configuration, which reads `files`, and warns of
 /// contracts without a sample.
 pub(super) fn judge(
-    (configuration, files): (&Path, &BTreeSet<PathBuf>),
+    configuration: &Path,
+    files: &BTreeSet<PathBuf>,
     policy: &Policy,
 ) -> Vec<Diagnostic> {
     let (mut diagnostics, mut sampled) = (Vec::new(), BTreeSet::new());

@@ -13,13 +13,26 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+/// A tool that the caller may see.
+#[derive(Clone, Copy)]
+pub(super) struct AdmittedTool<'a> {
+    pub(super) name: &'a ToolName,
+    pub(super) rules: &'a ToolRules,
+    pub(super) schema: &'a Schema,
+}
+
 /// Writes what there is to say, and reads `arguments` back.
 pub(super) fn read_back<'a>(
-    (caller, tool, rules): (&Caller, &ToolName, &ToolRules),
-    schema: &Schema,
+    caller: &Caller,
+    tool: AdmittedTool<'_>,
     arguments: &'a Value,
     out: &mut String,
 ) -> Result<Cow<'a, Value>, Refusal> {
+    let AdmittedTool {
+        name: tool,
+        rules,
+        schema,
+    } = tool;
     let profile = caller.reads.profile;
     let alphabet = limits::of(profile).tool_name.within(&caller.reads.caps);
     if !alphabet.takes(tool.as_str()) {

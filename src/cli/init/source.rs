@@ -183,34 +183,54 @@ impl AgentConfig {
         let address = ["url", "serverUrl", "httpUrl"]
             .iter()
             .find_map(|key| entry[*key].as_str());
-        if let Some(address) = address {
-            if entry["type"] == "sse" {
-                found.notes.push(format!(
-                    "`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"
-                ));
+        match address {
+            Some(address) => {
+                let reached = self.at_address(name, address, entry, found)?;
+                Ok((reached, BTreeMap::new()))
             }
-            let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
-            let url = conceal::url(
-                &self.settled(address),
-                &ConfigLocation {
-                    server: name,
-                    section: "url",
-                    key: "",
-                },
-                &mut found.variables,
-            );
-            let one = |(key, value): (String, String)| {
-                let place = ConfigLocation {
-                    server: name,
-                    section: "headers",
-                    key: &key,
-                };
-                let value = conceal::header(&self.settled(&value), &place, &mut found.variables);
-                (key, value)
-            };
-            let headers = headers.into_iter().map(one).collect();
-            return Ok((FoundTransport::Http { url, headers }, BTreeMap::new()));
+            None => self.started(name, entry, found),
         }
+    }
+
+    fn at_address(
+        &self,
+        name: &str,
+        address: &str,
+        entry: &Value,
+        found: &mut FoundServers,
+    ) -> Result<FoundTransport, String> {
+        if entry["type"] == "sse" {
+            found.notes.push(format!(
+                "`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"
+            ));
+        }
+        let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
+        let place = ConfigLocation {
+            server: name,
+            section: "url",
+            key: "",
+        };
+        let url = conceal::url(&self.settled(address), &place, &mut found.variables);
+        let one = |(key, value): (String, String)| {
+            let place = ConfigLocation {
+                server: name,
+                section: "headers",
+                key: &key,
+            };
+            let value = conceal::header(&self.settled(&value), &place, &mut found.variables);
+            (key, value)
+        };
+        let headers = headers.into_iter().map(one).collect();
+        Ok(FoundTransport::Http { url, headers })
+    }
+
+    /// A server that the agent starts, and the variables that its configuration has values of.
+    fn started(
+        &self,
+        name: &str,
+        entry: &Value,
+        found: &mut FoundServers,
+    ) -> Result<(FoundTransport, BTreeMap<String, String>), String> {
         let command = entry["command"]
             .as_str()
             .ok_or("it has neither `command` nor `url`")?;

@@ -40,7 +40,7 @@ impl LedgerShowArgs {
         }
         match (story.ids.as_slice(), &story.entry) {
             ([_], Some((seq, entry))) => {
-                self.print((*seq, entry), &story.history, out)?;
+                self.print(*seq, entry, &story.history, out)?;
                 Ok(0)
             }
             ([], _) | (_, None) => {
@@ -123,7 +123,8 @@ impl LedgerShowArgs {
 
     fn print(
         &self,
-        (seq, entry): (u64, &Text),
+        seq: u64,
+        entry: &Text,
         history: &History,
         out: &mut dyn Write,
     ) -> std::io::Result<()> {

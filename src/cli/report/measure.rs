@@ -103,10 +103,32 @@ impl Measure {
         }
         let difference = (after - before).abs();
         match self {
-            Self::Violations | Self::Overruns => {
-                is_beyond(difference, pooled((before, old.calls), (after, new.calls)))
-            }
-            Self::Success => is_beyond(difference, pooled((before, old.sent), (after, new.sent))),
+            Self::Violations | Self::Overruns => is_beyond(
+                difference,
+                MeasuredShare::pooled(
+                    &MeasuredShare {
+                        share: before,
+                        of: old.calls,
+                    },
+                    &MeasuredShare {
+                        share: after,
+                        of: new.calls,
+                    },
+                ),
+            ),
+            Self::Success => is_beyond(
+                difference,
+                MeasuredShare::pooled(
+                    &MeasuredShare {
+                        share: before,
+                        of: old.sent,
+                    },
+                    &MeasuredShare {
+                        share: after,
+                        of: new.sent,
+                    },
+                ),
+            ),
             Self::Cost => is_beyond(
                 difference,
                 variance(old) / number(old.sent) + variance(new) / number(new.sent),
@@ -154,11 +176,19 @@ fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| number(part) / number(of))
 }
 
-/// The square of the standard error of a difference of shares that are really one.
-fn pooled((old, of_old): (f64, u64), (new, of_new): (f64, u64)) -> f64 {
-    let (of_old, of_new) = (number(of_old), number(of_new));
-    let both = old.mul_add(of_old, new * of_new) / (of_old + of_new);
-    both * (1.0 - both) * (1.0 / of_old + 1.0 / of_new)
+/// A share, and of how many calls it is.
+struct MeasuredShare {
+    share: f64,
+    of: u64,
+}
+
+impl MeasuredShare {
+    /// The square of the standard error of a difference of shares that are really one.
+    fn pooled(old: &Self, new: &Self) -> f64 {
+        let (of_old, of_new) = (number(old.of), number(new.of));
+        let both = old.share.mul_add(of_old, new.share * of_new) / (of_old + of_new);
+        both * (1.0 - both) * (1.0 / of_old + 1.0 / of_new)
+    }
 }
 
 fn variance(version: &Version) -> f64 {

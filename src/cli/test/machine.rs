@@ -83,12 +83,12 @@ pub(super) fn junit(suites: &Suites, out: &mut String) -> fmt::Result {
             .iter()
             .filter(|judged| judged.verdict != SampleVerdict::Expected)
             .count();
-        begin(&run.pack.name, (run.judged.len(), failures), out)?;
+        begin(&run.pack.name, run.judged.len(), failures, out)?;
         for (posed, judged) in run.judged() {
             let failure = (judged.verdict != SampleVerdict::Expected)
                 .then(|| (verdict(posed, judged), way(judged)));
             let place = Some((run.pack.file.display().to_string(), judged.place.line));
-            case((&run.pack.name, &posed.name, place), failure, out)?;
+            case(&run.pack.name, &posed.name, place, failure, out)?;
         }
         writeln!(out, "  </testsuite>")?;
     }
@@ -104,16 +104,16 @@ pub(super) fn junit(suites: &Suites, out: &mut String) -> fmt::Result {
     let errors = errors.map(|error| (error.to_string(), "UNREADABLE".to_owned()));
     let lacks: Vec<(String, String)> = missing.chain(errors).collect();
     if !lacks.is_empty() {
-        begin("packs", (lacks.len(), lacks.len()), out)?;
+        begin("packs", lacks.len(), lacks.len(), out)?;
         for (what, kind) in lacks {
-            case(("packs", &what, None), Some((kind, what.clone())), out)?;
+            case("packs", &what, None, Some((kind, what.clone())), out)?;
         }
         writeln!(out, "  </testsuite>")?;
     }
     writeln!(out, "</testsuites>")
 }
 
-fn begin(name: &str, (tests, failures): (usize, usize), out: &mut String) -> fmt::Result {
+fn begin(name: &str, tests: usize, failures: usize, out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "  <testsuite name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">",
@@ -122,7 +122,9 @@ fn begin(name: &str, (tests, failures): (usize, usize), out: &mut String) -> fmt
 }
 
 fn case(
-    (pack, name, place): (&str, &str, Option<(String, u32)>),
+    pack: &str,
+    name: &str,
+    place: Option<(String, u32)>,
     failure: Option<(String, String)>,
     out: &mut String,
 ) -> fmt::Result {

@@ -24,7 +24,7 @@ use crate::store::journal::JournalError;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
@@ -84,10 +84,16 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
                 then,
                 now,
             },
-            (calls, entry.action_id),
+            calls,
+            entry.action_id,
         );
     })?;
-    report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
+    let report = ReplayReport::of(&judge.policy.version, &rows, unreadable);
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report.json())?)?;
+    } else {
+        report.words(out)?;
+    };
     Ok(u8::from(rows.keys().any(ReplayRow::has_changed)))
 }
 
@@ -109,7 +115,8 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
 fn count(
     rows: &mut BTreeMap<ReplayRow, ReplayCount>,
     row: ReplayRow,
-    (calls, action_id): (u64, String),
+    calls: u64,
+    action_id: String,
 ) {
     let others = || ReplayRow {
         agent: "…".to_owned(),
@@ -260,93 +267,103 @@ impl ReplayRow {
 
 type ReplayRows = BTreeMap<ReplayRow, ReplayCount>;
 
-fn report(
-    version: &str,
-    (rows, unreadable): (&ReplayRows, u64),
-    as_json: bool,
-    out: &mut String,
-) -> anyhow::Result<()> {
-    let changed: Vec<(&ReplayRow, &ReplayCount)> =
-        rows.iter().filter(|(row, _)| row.has_changed()).collect();
-    let (calls, different) = (
-        rows.values().map(|many| many.count).sum::<u64>(),
-        sum(&changed),
-    );
-    let mut undecided: BTreeMap<&str, u64> = BTreeMap::new();
-    for (row, many) in rows {
-        if let PresentVerdict::Undecided(why) = row.now {
-            *undecided.entry(why).or_default() += many.count;
+/// What is said of all of them.
+struct ReplayReport<'a> {
+    version: &'a str,
+    calls: u64,
+    changed: Vec<(&'a ReplayRow, &'a ReplayCount)>,
+    /// How many calls those are.
+    different: u64,
+    verdicts: BTreeMap<&'a str, (u64, u64)>,
+    undecided: BTreeMap<&'a str, u64>,
+    unreadable: u64,
+}
+
+impl<'a> ReplayReport<'a> {
+    fn of(version: &'a str, rows: &'a ReplayRows, unreadable: u64) -> Self {
+        let changed: Vec<_> = rows.iter().filter(|(row, _)| row.has_changed()).collect();
+        let mut undecided: BTreeMap<&str, u64> = BTreeMap::new();
+        for (row, many) in rows {
+            if let PresentVerdict::Undecided(why) = row.now {
+                *undecided.entry(why).or_default() += many.count;
+            }
+        }
+        Self {
+            version,
+            calls: rows.values().map(|many| many.count).sum(),
+            different: changed.iter().map(|(_, many)| many.count).sum(),
+            changed,
+            verdicts: verdicts(rows),
+            undecided,
+            unreadable,
         }
     }
-    let verdicts = verdicts(rows);
-    if as_json {
-        let rows = changed
+
+    fn json(&self) -> Value {
+        let changes: Vec<Value> = self
+            .changed
             .iter()
             .map(|(row, many)| change(row, many))
-            .collect::<Vec<_>>();
-        let verdicts: BTreeMap<&str, Value> = verdicts
+            .collect();
+        let verdicts: BTreeMap<&str, Value> = self
+            .verdicts
             .iter()
             .map(|(code, (then, now))| (*code, json!({ "then": then, "now": now })))
             .collect();
-        let report = json!({
-            "policy": version, "calls": calls, "changed": different, "changes": rows, "verdicts": verdicts,
-            "undecided": undecided, "unreadable": unreadable,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-        return Ok(());
+        json!({
+            "policy": self.version, "calls": self.calls, "changed": self.different, "changes": changes,
+            "verdicts": verdicts, "undecided": self.undecided, "unreadable": self.unreadable,
+        })
     }
-    writeln!(
-        out,
-        "recorded calls, judged again under policy {version}; nothing was executed\n"
-    )?;
-    if !changed.is_empty() {
+
+    fn words(&self, out: &mut String) -> fmt::Result {
         writeln!(
             out,
-            "{:>7}  {:16} {:32} {:24} {:24} SUCH AS",
-            "CHANGED", "AGENT", "TOOL", "THEN", "NOW"
+            "recorded calls, judged again under policy {}; nothing was executed\n",
+            self.version
         )?;
-        for (row, ReplayCount { count, action_id }) in &changed {
-            let [agent, tool, then] = [&row.agent, &row.tool, &row.then].map(|text| plain(text));
-            let PresentVerdict::Verdict(now) = &row.now else {
-                continue;
-            };
+        if !self.changed.is_empty() {
             writeln!(
                 out,
-                "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}",
-                plain(now),
-                plain(action_id)
+                "{:>7}  {:16} {:32} {:24} {:24} SUCH AS",
+                "CHANGED", "AGENT", "TOOL", "THEN", "NOW"
             )?;
+            for (row, ReplayCount { count, action_id }) in &self.changed {
+                let [agent, tool, then] =
+                    [&row.agent, &row.tool, &row.then].map(|text| plain(text));
+                let PresentVerdict::Verdict(now) = &row.now else {
+                    continue;
+                };
+                writeln!(
+                    out,
+                    "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}",
+                    plain(now),
+                    plain(action_id)
+                )?;
+            }
+            out.push('\n');
+        }
+        writeln!(out, "{:24} {:>9} {:>9}", "VERDICT", "THEN", "NOW")?;
+        for (code, (then, now)) in &self.verdicts {
+            writeln!(out, "{:24} {then:>9} {now:>9}", plain(code))?;
         }
         out.push('\n');
+        for (why, count) in &self.undecided {
+            writeln!(out, "{count} undecided: {why}")?;
+        }
+        if self.unreadable > 0 {
+            writeln!(
+                out,
+                "{} cannot be read; see `toolgate ledger verify`",
+                counted(self.unreadable, "record")
+            )?;
+        }
+        let calls = counted(self.calls, "call");
+        match self.different {
+            0 => writeln!(out, "ok: of {calls} none is known to change"),
+            different => writeln!(out, "CHANGED: {different} of {calls}"),
+        }
     }
-    writeln!(out, "{:24} {:>9} {:>9}", "VERDICT", "THEN", "NOW")?;
-    for (code, (then, now)) in &verdicts {
-        writeln!(out, "{:24} {then:>9} {now:>9}", plain(code))?;
-    }
-    out.push('\n');
-    for (why, count) in &undecided {
-        writeln!(out, "{count} undecided: {why}")?;
-    }
-    if unreadable > 0 {
-        writeln!(
-            out,
-            "{} cannot be read; see `toolgate ledger verify`",
-            counted(unreadable, "record")
-        )?;
-    }
-    match different {
-        0 => writeln!(
-            out,
-            "ok: of {} none is known to change",
-            counted(calls, "call")
-        )?,
-        _ => writeln!(out, "CHANGED: {different} of {}", counted(calls, "call"))?,
-    }
-    Ok(())
-}
-
-fn sum(rows: &[(&ReplayRow, &ReplayCount)]) -> u64 {
-    rows.iter().map(|(_, many)| many.count).sum()
 }
 
 fn change(row: &ReplayRow, many: &ReplayCount) -> Value {

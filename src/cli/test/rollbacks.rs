@@ -31,7 +31,7 @@ pub(super) fn of(suite: &Suite) -> Vec<RollbackCoverage> {
     let mut all: Vec<RollbackCoverage> = policy
         .allowlist
         .changing()
-        .map(|(name, rules)| judge(policy, (name, rules), &passing))
+        .map(|(name, rules)| judge(policy, name, rules, &passing))
         .collect();
     all.sort_by(|one, other| one.contract.cmp(&other.contract));
     all
@@ -48,7 +48,8 @@ fn passing(run: &PackRun) -> impl Iterator<Item = &PosedCall> {
 
 fn judge(
     policy: &Policy,
-    (name, rules): (&ToolName, &Arc<ToolRules>),
+    name: &ToolName,
+    rules: &Arc<ToolRules>,
     passing: &[&PosedCall],
 ) -> RollbackCoverage {
     let is_of = |posed: &&PosedCall| {

@@ -135,7 +135,7 @@ impl Suites {
             };
             let Some(policy) = policy else { continue };
             let judged = (0..pack.samples.len())
-                .filter_map(|index| suites.judge(&pack, index, (&policy, &anything)))
+                .filter_map(|index| suites.judge(&pack, index, &policy, &anything))
                 .collect();
             let suite = grouped
                 .entry(key)
@@ -170,7 +170,8 @@ impl Suites {
         &mut self,
         pack: &Pack,
         index: usize,
-        (policy, anything): (&Policy, &Schema),
+        policy: &Policy,
+        anything: &Schema,
     ) -> Option<SampleResult> {
         let posed = pack.samples.get(index)?;
         let caller = pack
@@ -197,7 +198,7 @@ impl Suites {
                 .push(pack.about(index, Some("expect"), &message, &hint));
             return None;
         }
-        pose(pack, index, (policy, anything), &*caller?)
+        pose(pack, index, policy, anything, &*caller?)
     }
 
     /// The diagnostics that keep a pack from being run.
@@ -281,7 +282,8 @@ fn words(policy: &Policy, tool: &ToolName, refusal: &Refusal) -> String {
 fn pose(
     pack: &Pack,
     index: usize,
-    (policy, anything): (&Policy, &Schema),
+    policy: &Policy,
+    anything: &Schema,
     caller: &Caller,
 ) -> Option<SampleResult> {
     let posed = pack.samples.get(index)?;

@@ -15,7 +15,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Violations that are listed at most, of those that are explained and of those that are not; all
@@ -54,6 +54,13 @@ struct ForbiddenCall {
     expired: Option<usize>,
 }
 
+/// The exemptions, and the day on which they hold or have expired.
+#[derive(Clone, Copy)]
+struct StandingExemptions<'a> {
+    all: &'a [Exemption],
+    today: Date,
+}
+
 /// What was found.
 #[derive(Default)]
 struct ViolationReport {
@@ -77,16 +84,17 @@ pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
         .unwrap_or_default();
     let judge = ReplayJudge::new(args)?;
     let today = Clock.wall().to_zoned(TimeZone::UTC).date();
+    let standing = StandingExemptions { all, today };
     let mut found = ViolationReport {
         of: vec![0; all.len()],
         ..ViolationReport::default()
     };
-    found.unreadable = each(args, |entry| found.take(entry, &judge, (all, today)))?;
+    found.unreadable = each(args, |entry| found.take(entry, &judge, standing))?;
     if args.json {
-        let report = json(&judge.policy.version, &found, (all, today));
+        let report = json(&judge.policy.version, &found, standing);
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        words(&judge.policy.version, &found, (all, today), out)?;
+        words(&judge.policy.version, &found, standing, out)?;
     }
     if let Some(exemptions) = &exemptions {
         warn(exemptions, &found.of, today);
@@ -140,7 +148,7 @@ fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
 }
 
 impl ViolationReport {
-    fn take(&mut self, entry: Entry, judge: &ReplayJudge, (all, today): (&[Exemption], Date)) {
+    fn take(&mut self, entry: Entry, judge: &ReplayJudge, standing: StandingExemptions<'_>) {
         if !was_executed(&entry) {
             return;
         }
@@ -162,10 +170,10 @@ impl ViolationReport {
             }
         };
         let (mut explained, mut expired) = (None, None);
-        for (index, exemption) in all.iter().enumerate() {
+        for (index, exemption) in standing.all.iter().enumerate() {
             if exemption.fits(&entry.action_id, &entry.tool, &code) {
                 self.of[index] += calls;
-                let first = if exemption.has_expired(today) {
+                let first = if exemption.has_expired(standing.today) {
                     &mut expired
                 } else {
                     &mut explained
@@ -225,79 +233,18 @@ fn was_executed(entry: &Entry) -> bool {
 fn words(
     version: &str,
     found: &ViolationReport,
-    (all, today): (&[Exemption], Date),
+    standing: StandingExemptions<'_>,
     out: &mut String,
-) -> anyhow::Result<()> {
+) -> fmt::Result {
     writeln!(
         out,
         "executed calls, judged again under policy {version}; nothing was executed now\n"
     )?;
     if found.count() > 0 {
-        writeln!(
-            out,
-            "{:30} {:16} {:32} {:24} {:9} {:36} EXPLAINED",
-            "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
-        )?;
-        for violation in found.all() {
-            let ForbiddenCall {
-                time,
-                action_id,
-                calls,
-                agent,
-                tool,
-                code,
-                was_forbidden,
-                ..
-            } = violation;
-            let [time, action, agent, tool, code] =
-                [time, action_id, agent, tool, code].map(|text| plain(text));
-            let code = if *calls > 1 {
-                format!("{code} ×{calls}")
-            } else {
-                code
-            };
-            let since = if *was_forbidden { "then" } else { "now" };
-            let explained = explained(violation, all);
-            writeln!(
-                out,
-                "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}"
-            )?;
-        }
-        if found.unlisted() > 0 {
-            writeln!(
-                out,
-                "… and {} more: ask for fewer, by --agent, --tool or --since",
-                found.unlisted()
-            )?;
-        }
-        out.push('\n');
+        violations(found, standing.all, out)?;
     }
-    if !all.is_empty() {
-        writeln!(
-            out,
-            "{:>7}  {:16} {:10} {:9} {:57} BECAUSE",
-            "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF"
-        )?;
-        for (exemption, calls) in all.iter().zip(&found.of) {
-            let Exemption {
-                owner,
-                until,
-                because,
-                ..
-            } = exemption;
-            let state = if exemption.has_expired(today) {
-                "EXPIRED"
-            } else {
-                "holds"
-            };
-            let [owner, of, because] =
-                [owner, &named(&exemption.of), because].map(|text| plain(text));
-            writeln!(
-                out,
-                "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}"
-            )?;
-        }
-        out.push('\n');
+    if !standing.all.is_empty() {
+        exemptions(found, standing, out)?;
     }
     for (why, count) in &found.undecided {
         writeln!(out, "{count} undecided: {why}")?;
@@ -311,13 +258,86 @@ fn words(
     }
     let (count, executed) = (found.count(), counted(found.executed, "executed call"));
     match found.unexplained.1 {
-        0 if count == 0 => writeln!(out, "ok: of {executed} none is known to be forbidden")?,
-        0 => writeln!(out, "ok: of {executed} {count} forbidden, all explained")?,
+        0 if count == 0 => writeln!(out, "ok: of {executed} none is known to be forbidden"),
+        0 => writeln!(out, "ok: of {executed} {count} forbidden, all explained"),
         left => writeln!(
             out,
             "VIOLATIONS: of {executed} {count} forbidden, {left} not explained"
-        )?,
+        ),
     }
+}
+
+fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> fmt::Result {
+    writeln!(
+        out,
+        "{:30} {:16} {:32} {:24} {:9} {:36} EXPLAINED",
+        "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
+    )?;
+    for violation in found.all() {
+        let ForbiddenCall {
+            time,
+            action_id,
+            calls,
+            agent,
+            tool,
+            code,
+            was_forbidden,
+            ..
+        } = violation;
+        let [time, action, agent, tool, code] =
+            [time, action_id, agent, tool, code].map(|text| plain(text));
+        let code = if *calls > 1 {
+            format!("{code} ×{calls}")
+        } else {
+            code
+        };
+        let since = if *was_forbidden { "then" } else { "now" };
+        let explained = explained(violation, all);
+        writeln!(
+            out,
+            "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}"
+        )?;
+    }
+    if found.unlisted() > 0 {
+        writeln!(
+            out,
+            "… and {} more: ask for fewer, by --agent, --tool or --since",
+            found.unlisted()
+        )?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn exemptions(
+    found: &ViolationReport,
+    standing: StandingExemptions<'_>,
+    out: &mut String,
+) -> fmt::Result {
+    writeln!(
+        out,
+        "{:>7}  {:16} {:10} {:9} {:57} BECAUSE",
+        "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF"
+    )?;
+    for (exemption, calls) in standing.all.iter().zip(&found.of) {
+        let Exemption {
+            owner,
+            until,
+            because,
+            ..
+        } = exemption;
+        let state = if exemption.has_expired(standing.today) {
+            "EXPIRED"
+        } else {
+            "holds"
+        };
+        let [owner, of, because] = [owner, &named(&exemption.of), because].map(|text| plain(text));
+        writeln!(
+            out,
+            "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}"
+        )?;
+    }
+    out.push('\n');
     Ok(())
 }
 
@@ -341,7 +361,8 @@ fn named(of: &ExemptedCalls) -> String {
     }
 }
 
-fn json(version: &str, found: &ViolationReport, (all, today): (&[Exemption], Date)) -> Value {
+fn json(version: &str, found: &ViolationReport, standing: StandingExemptions<'_>) -> Value {
+    let StandingExemptions { all, today } = standing;
     let who = |index: Option<usize>| {
         let Exemption {
             owner,

@@ -13,11 +13,7 @@ use std::fmt::{self, Write};
 const SAMPLE_NAME_COLUMNS: usize = 48;
 
 /// Writes the report; `quiet`: only what is not as expected, and the sum.
-pub(super) fn write(
-    suites: &Suites,
-    (quiet, coverage): (bool, bool),
-    out: &mut String,
-) -> fmt::Result {
+pub(super) fn write(suites: &Suites, quiet: bool, coverage: bool, out: &mut String) -> fmt::Result {
     for diagnostic in &suites.diagnostics {
         writeln!(out, "{}", plain_lines(&diagnostic.to_string()))?;
     }
