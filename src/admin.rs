@@ -8,9 +8,10 @@
 
 pub mod approvals;
 pub mod calls;
-pub mod health;
+mod health;
 pub mod operators;
-pub mod quarantine;
+mod quarantine;
+pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod tools;
@@ -23,9 +24,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use health::ProcessStatus;
 use operators::Operators;
 use serde_json::json;
+use status::ProcessStatus;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,13 @@ fn has_port(host: &str) -> bool {
     after_address.contains(':')
 }
 
+/// What the routes answer from.
+struct OperatorsDoor {
+    status: Arc<dyn ProcessStatus>,
+    switches: Switches,
+    operators: Operators,
+}
+
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see
 /// [`hosts`].
 pub fn router(
@@ -68,16 +76,17 @@ pub fn router(
     operators: Operators,
     hosts: Vec<String>,
 ) -> Router {
-    let operators = Arc::new(operators);
-    health::routes(status.clone(), operators.clone())
-        .merge(quarantine::routes(status, operators.clone()))
-        .merge(calls::routes(switches.store.clone(), operators.clone()))
-        .merge(approvals::routes(
-            switches.store.clone(),
-            switches.metrics.clone(),
-            operators.clone(),
-        ))
-        .merge(tools::routes(switches, operators))
+    let door = Arc::new(OperatorsDoor {
+        status,
+        switches,
+        operators,
+    });
+    health::routes()
+        .merge(quarantine::routes())
+        .merge(calls::routes())
+        .merge(approvals::routes())
+        .merge(tools::routes())
+        .with_state(door)
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(Arc::<[String]>::from(hosts), guard))
@@ -172,7 +181,7 @@ async fn json_body(
     headers: &HeaderMap,
     body: Body,
     bytes: usize,
-) -> Result<Option<Text>, Box<Response>> {
+) -> Result<Option<Text>, Response> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
@@ -183,11 +192,11 @@ async fn json_body(
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
     {
         let hint = "send `Content-Type: application/json`";
-        return Err(Box::new(refusal(
+        return Err(refusal(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "the body has to be JSON",
             hint,
-        )));
+        ));
     }
     let Ok(arrived) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, bytes)).await else {
         return Ok(None);
@@ -195,11 +204,11 @@ async fn json_body(
     // One that is cut off is nobody's to answer.
     let body = arrived.map_err(|_| {
         let error = format!("the request is longer than {} KiB", bytes >> 10);
-        Box::new(refusal(
+        refusal(
             StatusCode::PAYLOAD_TOO_LARGE,
             &error,
             "shorten it; of a long result, say what matters",
-        ))
+        )
     })?;
     Ok(Text::read(body, &AGENT_JSON_LIMITS).ok())
 }

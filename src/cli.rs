@@ -14,11 +14,13 @@ pub mod import;
 pub mod init;
 pub mod ledger;
 mod listed_tools;
+mod operator;
 pub mod pins;
 pub mod report;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
+mod table;
 pub mod test;
 
 use clap::{Parser, Subcommand};

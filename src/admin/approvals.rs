@@ -3,13 +3,11 @@
 //! shown to those who may decide about it, and to those who audit.
 
 use super::operators::{OperatorIdentity, Operators};
-use super::{json_answer, json_body, parse_body, refusal, unfit};
+use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::ids::ActionId;
 use crate::store::approvals::{
     DecisionError, DecisionOutcome, DecisionRequest, OpenHold, decide, open_holds, show,
 };
-use crate::store::claims::Store;
-use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -78,50 +76,26 @@ impl ApprovalChoice {
     }
 }
 
-#[derive(Clone)]
-struct ApprovalsState {
-    store: Arc<dyn Store>,
-    metrics: Arc<Metrics>,
-    operators: Arc<Operators>,
-}
-
-impl ApprovalsState {
-    /// The held call as `known` may see it.
-    fn shown(&self, hold: OpenHold, known: &OperatorIdentity) -> OpenHold {
-        let sees = self.operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
-        if sees { hold } else { hold.concealed() }
-    }
-}
-
-pub(super) fn routes(
-    store: Arc<dyn Store>,
-    metrics: Arc<Metrics>,
-    operators: Arc<Operators>,
-) -> Router {
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
-        .with_state(ApprovalsState {
-            store,
-            metrics,
-            operators,
-        })
 }
 
-async fn list(State(desk): State<ApprovalsState>, headers: HeaderMap) -> Response {
-    let known = match desk.operators.known(&headers) {
-        Ok(known) => known,
-        Err(refusal) => return *refusal,
-    };
-    match open_holds(&*desk.store).await {
-        Ok(open) => json_answer(
-            StatusCode::OK,
-            &fitting(
-                open.into_iter()
-                    .map(|hold| desk.shown(hold, &known))
-                    .collect(),
-            ),
-        ),
+/// The held call as `known` may see it.
+fn shown(operators: &Operators, hold: OpenHold, known: &OperatorIdentity) -> OpenHold {
+    let sees = operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
+    if sees { hold } else { hold.concealed() }
+}
+
+async fn list(known: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
+    match open_holds(&*door.switches.store).await {
+        Ok(open) => {
+            let seen = open
+                .into_iter()
+                .map(|hold| shown(&door.operators, hold, &known));
+            json_answer(StatusCode::OK, &fitting(seen.collect()))
+        }
         Err(error) => uncounted(&error.into()),
     }
 }
@@ -141,68 +115,52 @@ fn fitting(mut approvals: Vec<OpenHold>) -> ApprovalList {
 }
 
 async fn one(
-    State(desk): State<ApprovalsState>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
 ) -> Response {
-    let known = match desk.operators.known(&headers) {
-        Ok(known) => known,
-        Err(refusal) => return *refusal,
-    };
     let Ok(id) = id.parse::<ActionId>() else {
         return no_id();
     };
-    match show(&*desk.store, id).await {
-        Ok(Some(hold)) => json_answer(StatusCode::OK, &desk.shown(hold, &known)),
+    match show(&*door.switches.store, id).await {
+        Ok(Some(hold)) => json_answer(StatusCode::OK, &shown(&door.operators, hold, &known)),
         Ok(None) => uncounted(&DecisionError::Gone(id)),
         Err(error) => uncounted(&error.into()),
     }
 }
 
 async fn take(
-    State(desk): State<ApprovalsState>,
     Path(id): Path<String>,
+    OperatorIdentity { name, roles }: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    let OperatorIdentity { name, roles } = match desk.operators.known(&headers) {
-        Ok(known) => known,
-        Err(refusal) => return *refusal,
-    };
-    let body = match json_body(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(refusal) => return *refusal,
-    };
-    let Ok(id) = id.parse::<ActionId>() else {
-        return no_id();
-    };
-    let Some(DecisionBody { decision, why }) = parse_body(body.as_ref()) else {
-        return unfit(
+) -> Result<Response, Response> {
+    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
+    let id = id.parse::<ActionId>().map_err(|_| no_id())?;
+    let DecisionBody { decision, why } = parse_body(body.as_ref()).ok_or_else(|| {
+        unfit(
             "send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names",
-        );
-    };
+        )
+    })?;
     let said = DecisionRequest {
         who: name.clone(),
         roles,
         allow: decision == ApprovalChoice::Allow,
         why,
     };
-    match decide(&*desk.store, id, said).await {
-        Ok(came) => {
-            if let Some(waited) = came.waited {
-                desk.metrics.decided(decision.word(), waited);
-            }
-            json_answer(
-                StatusCode::OK,
-                &DecisionReply {
-                    id: id.to_string(),
-                    came,
-                    who: name,
-                },
-            )
-        }
-        Err(why) => uncounted(&why),
+    let came = decide(&*door.switches.store, id, said)
+        .await
+        .map_err(|why| uncounted(&why))?;
+    if let Some(waited) = came.waited {
+        door.switches.metrics.decided(decision.word(), waited);
     }
+    let reply = DecisionReply {
+        id: id.to_string(),
+        came,
+        who: name,
+    };
+    Ok(json_answer(StatusCode::OK, &reply))
 }
 
 fn no_id() -> Response {

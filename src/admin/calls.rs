@@ -1,12 +1,11 @@
 //! Calls that have not come to an end, and what operators say of them. For operators with the role
 //! for it only: who says that a call did not run makes the same call run again.
 
-use super::operators::{OperatorIdentity, Operators};
-use super::{json_answer, json_body, parse_body, refusal, unfit};
+use super::operators::OperatorIdentity;
+use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::model::verbs::OperatorVerb;
-use crate::store::claims::Store;
 use crate::store::operator::{
     MAX_RESOLVED_RESULT_BYTES, OpenCall, OperatorFinding, Resolution, Unresolved, open_calls,
     resolve,
@@ -69,80 +68,65 @@ enum ResolveVerdict {
     Abandon,
 }
 
-#[derive(Clone)]
-struct CallsState {
-    store: Arc<dyn Store>,
-    operators: Arc<Operators>,
-}
-
-pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router {
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/calls", get(list))
         .route("/api/calls/{action}/resolve", post(settle))
-        .with_state(CallsState { store, operators })
 }
 
-async fn list(State(desk): State<CallsState>, headers: HeaderMap, uri: Uri) -> Response {
-    if let Err(refusal) = desk.operators.may(
-        &headers,
-        &[OperatorVerb::Resolve, OperatorVerb::Audit],
-        "list calls that have not come to an end",
-    ) {
-        return *refusal;
-    }
+async fn list(
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
+    uri: Uri,
+) -> Result<Response, Response> {
+    let verbs = [OperatorVerb::Resolve, OperatorVerb::Audit];
+    let what = "list calls that have not come to an end";
+    door.operators.permit(&known, &verbs, what)?;
     let query = uri.query().unwrap_or_default().as_bytes();
     let mut state = None;
     for (name, value) in url::form_urlencoded::parse(query) {
         if name != "state" || !["dispatching", "awaiting_input", "unknown"].contains(&&*value) {
-            return unfit("only ?state=dispatching, awaiting_input or unknown can be asked for");
+            return Err(unfit(
+                "only ?state=dispatching, awaiting_input or unknown can be asked for",
+            ));
         }
         state = Some(value.into_owned());
     }
-    match open_calls(&*desk.store, state.as_deref()).await {
-        Ok(calls) => json_answer(StatusCode::OK, &OpenCallList { calls }),
-        Err(error) => refused(&error.into()),
-    }
+    let calls = open_calls(&*door.switches.store, state.as_deref())
+        .await
+        .map_err(|error| refused(&error.into()))?;
+    Ok(json_answer(StatusCode::OK, &OpenCallList { calls }))
 }
 
 async fn settle(
-    State(desk): State<CallsState>,
     Path(action): Path<String>,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    let who = match desk.operators.may(
-        &headers,
-        &[OperatorVerb::Resolve],
-        OperatorVerb::Resolve.words(),
-    ) {
-        Ok(OperatorIdentity { name, .. }) => name,
-        Err(refusal) => return *refusal,
-    };
-    let body = match json_body(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(refusal) => return *refusal,
-    };
-    let Ok(action) = action.parse::<ActionId>() else {
-        return unfit("an action id is a UUID, as answers and the ledger have it");
-    };
-    let Some(resolution) = body.and_then(|body| read(&body, who)) else {
-        return unfit(
+) -> Result<Response, Response> {
+    let verb = OperatorVerb::Resolve;
+    door.operators.permit(&known, &[verb], verb.words())?;
+    let body = json_body(&headers, body, BODY_BYTES_MAX).await?;
+    let action = action
+        .parse::<ActionId>()
+        .map_err(|_| unfit("an action id is a UUID, as answers and the ledger have it"))?;
+    let who = known.name;
+    let resolution = body.and_then(|body| read(&body, who.clone())).ok_or_else(|| {
+        unfit(
             "send {\"verdict\": \"applied\" | \"not_applied\" | \"abandon\", \"why\": \"…\"}, and with `applied` perhaps a \
              \"result\"",
-        );
+        )
+    })?;
+    let state = resolve(&*door.switches.store, action, resolution)
+        .await
+        .map_err(|unresolved| refused(&unresolved))?;
+    let reply = ResolveReply {
+        action_id: action.to_string(),
+        state: state.to_owned(),
+        who,
     };
-    let who = resolution.who.clone();
-    match resolve(&*desk.store, action, resolution).await {
-        Ok(state) => json_answer(
-            StatusCode::OK,
-            &ResolveReply {
-                action_id: action.to_string(),
-                state: state.to_owned(),
-                who,
-            },
-        ),
-        Err(unresolved) => refused(&unresolved),
-    }
+    Ok(json_answer(StatusCode::OK, &reply))
 }
 
 /// What the body says; none when it is not what it has to be.

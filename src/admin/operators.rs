@@ -2,12 +2,15 @@
 //! of `admin.verbs`. Tokens are kept as SHA-256 only, and every one of them is compared each time,
 //! so that neither memory nor time tells one.
 
-use super::refusal;
+use super::{OperatorsDoor, refusal};
 use crate::model::secret::Secret;
 use crate::model::verbs::{OperatorVerb, OperatorVerbs};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// The operators that the configuration names, and what their roles allow.
@@ -46,22 +49,20 @@ impl Operators {
         self.known.is_empty()
     }
 
-    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or
-    /// which role is missing for `what`.
-    pub(super) fn may(
+    /// The answer to one whose roles allow none of `verbs`, which `what` needs.
+    pub(super) fn permit(
         &self,
-        headers: &HeaderMap,
+        known: &OperatorIdentity,
         verbs: &[OperatorVerb],
         what: &str,
-    ) -> Result<OperatorIdentity, Box<Response>> {
-        let known = self.known(headers)?;
+    ) -> Result<(), Response> {
         if verbs
             .iter()
             .any(|verb| self.verbs.allow(*verb, &known.roles))
         {
-            return Ok(known);
+            return Ok(());
         }
-        Err(Box::new(self.lacking(&known, verbs, what)))
+        Err(self.lacking(known, verbs, what))
     }
 
     /// Whether it is theirs to read what others are not shown.
@@ -102,15 +103,15 @@ impl Operators {
     }
 
     /// Who asks, or the answer that says how to prove it.
-    pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Box<Response>> {
+    pub(super) fn known(&self, headers: &HeaderMap) -> Result<OperatorIdentity, Response> {
         if self.known.is_empty() {
             let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` and start toolgate anew; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
-            return Err(Box::new(refusal(
+            return Err(refusal(
                 StatusCode::FORBIDDEN,
                 "no operator has a token, so nobody may do this",
                 hint,
-            )));
+            ));
         }
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let bearer = match (given.next(), given.next()) {
@@ -137,8 +138,20 @@ impl Operators {
             answer
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            Box::new(answer)
+            answer
         })
+    }
+}
+
+/// Who asks; nobody else comes in.
+impl FromRequestParts<Arc<OperatorsDoor>> for OperatorIdentity {
+    type Rejection = Response;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        door: &Arc<OperatorsDoor>,
+    ) -> Result<Self, Response> {
+        door.operators.known(&parts.headers)
     }
 }
 

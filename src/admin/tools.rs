@@ -1,8 +1,8 @@
 //! Tools that operators take away and give back (003-41). What is away is for operators with a
 //! token to read, and for those with the role for it to change.
 
-use super::operators::{OperatorIdentity, Operators};
-use super::{json_answer, json_body, parse_body, refusal, unfit};
+use super::operators::OperatorIdentity;
+use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::model::verbs::OperatorVerb;
@@ -61,101 +61,85 @@ struct SwitchRequest {
     why: String,
 }
 
-#[derive(Clone)]
-struct ToolsState {
-    switches: Switches,
-    operators: Arc<Operators>,
-}
-
-pub(super) fn routes(switches: Switches, operators: Arc<Operators>) -> Router {
+pub(super) fn routes() -> Router<Arc<OperatorsDoor>> {
     Router::new()
         .route("/api/tools/disabled", get(list))
         .route("/api/tools/{tool}/disable", post(disable))
         .route("/api/tools/{tool}/enable", post(enable))
-        .with_state(ToolsState {
-            switches,
-            operators,
-        })
 }
 
-async fn list(State(desk): State<ToolsState>, headers: HeaderMap) -> Response {
-    match desk.operators.known(&headers) {
-        Ok(_) => json_answer(
-            StatusCode::OK,
-            &DisabledList {
-                disabled: desk.switches.disabling.disabled().await,
-            },
-        ),
-        Err(refusal) => *refusal,
-    }
+async fn list(_: OperatorIdentity, State(door): State<Arc<OperatorsDoor>>) -> Response {
+    let disabled = door.switches.disabling.disabled().await;
+    json_answer(StatusCode::OK, &DisabledList { disabled })
 }
 
 async fn disable(
-    State(desk): State<ToolsState>,
     Path(tool): Path<String>,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    change(&desk, (&tool, true), &headers, body).await
+) -> Result<Response, Response> {
+    let SwitchRequest { why } = wanted(&door, &known, &headers, body).await?;
+    let tool = ToolName::new(&tool);
+    if !(door.switches.is_known)(&tool) {
+        let hint = "name it `server__tool`, as the listing and the contracts do";
+        return Err(refusal(
+            StatusCode::NOT_FOUND,
+            "there is no such tool",
+            hint,
+        ));
+    }
+    change(&door.switches, tool, true, known.name, why).await
 }
 
 async fn enable(
-    State(desk): State<ToolsState>,
     Path(tool): Path<String>,
+    known: OperatorIdentity,
+    State(door): State<Arc<OperatorsDoor>>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    change(&desk, (&tool, false), &headers, body).await
+) -> Result<Response, Response> {
+    let SwitchRequest { why } = wanted(&door, &known, &headers, body).await?;
+    change(&door.switches, ToolName::new(&tool), false, known.name, why).await
+}
+
+/// What is asked by an operator who may ask it.
+async fn wanted(
+    door: &OperatorsDoor,
+    known: &OperatorIdentity,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<SwitchRequest, Response> {
+    let verb = OperatorVerb::Switch;
+    door.operators.permit(known, &[verb], verb.words())?;
+    let body = json_body(headers, body, BODY_BYTES_MAX).await?;
+    parse_body(body.as_ref())
+        .ok_or_else(|| unfit("send {\"why\": \"…\"}: it stands in the ledger for good"))
 }
 
 async fn change(
-    desk: &ToolsState,
-    (tool, disable): (&str, bool),
-    headers: &HeaderMap,
-    body: Body,
-) -> Response {
-    let who = match desk.operators.may(
-        headers,
-        &[OperatorVerb::Switch],
-        OperatorVerb::Switch.words(),
-    ) {
-        Ok(OperatorIdentity { name, .. }) => name,
-        Err(refusal) => return *refusal,
+    switches: &Switches,
+    tool: ToolName,
+    disable: bool,
+    who: String,
+    why: String,
+) -> Result<Response, Response> {
+    let wish = DisablingChange {
+        tool: tool.clone(),
+        disable,
+        who: who.clone(),
+        why,
+        at: switches.store.now(),
     };
-    let body = match json_body(headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(refusal) => return *refusal,
+    let made = switches.disabling.make(wish).await;
+    made.map_err(|unchanged| refused(&unchanged))?;
+    let reply = SwitchReply {
+        tool,
+        disabled: disable,
+        who,
     };
-    let Some(SwitchRequest { why }) = parse_body(body.as_ref()) else {
-        return unfit("send {\"why\": \"…\"}: it stands in the ledger for good");
-    };
-    let (tool, at) = (ToolName::new(tool), desk.switches.store.now());
-    if disable && !(desk.switches.is_known)(&tool) {
-        let hint = "name it `server__tool`, as the listing and the contracts do";
-        return refusal(StatusCode::NOT_FOUND, "there is no such tool", hint);
-    }
-    match desk
-        .switches
-        .disabling
-        .make(DisablingChange {
-            tool: tool.clone(),
-            disable,
-            who: who.clone(),
-            why,
-            at,
-        })
-        .await
-    {
-        Ok(()) => json_answer(
-            StatusCode::OK,
-            &SwitchReply {
-                tool,
-                disabled: disable,
-                who,
-            },
-        ),
-        Err(unchanged) => refused(&unchanged),
-    }
+    Ok(json_answer(StatusCode::OK, &reply))
 }
 
 fn refused(unchanged: &DisablingError) -> Response {

@@ -1,7 +1,8 @@
 //! What operators see of a running toolgate.
 
-use crate::admin::health::{LedgerStatus, PolicyStatus, ProcessStatus, Readiness, ServerStatus};
-use crate::admin::quarantine::Quarantined;
+use crate::admin::status::{
+    LedgerStatus, PolicyStatus, ProcessStatus, Quarantined, Readiness, ServerStatus,
+};
 use crate::downstream::Door;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;

@@ -1,21 +1,18 @@
 //! `toolgate approvals`: calls that are held until operators decide, and what an operator says of
 //! them. Through the operators' door of a running toolgate only: where none runs, nobody waits.
 
-use super::calls::{door, operator};
 use super::configured;
 use super::ledger::text::json;
-use super::serve::runtime;
+use super::operator::door::DoorRequest;
+use super::operator::{self, DoorArgs};
+use super::table::{Column, Table};
 use crate::admin::approvals::{ApprovalList, DecisionReply};
-use crate::config::Config;
 use crate::mcp::json::Text;
 use crate::mcp::pretty::{plain, pretty};
 use crate::model::ids::ActionId;
 use crate::store::approvals::OpenHold;
-use http::Method;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Lists and decides on calls that are held. toolgate has to be running.
@@ -27,12 +24,8 @@ pub struct Args {
     /// as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// The operators' address of the running toolgate, if it is not the configuration's
-    #[arg(long, value_name = "IP:PORT", global = true)]
-    admin: Option<SocketAddr>,
-    /// Which of `admin.tokens` you are, by name; needed when there are several
-    #[arg(long = "as", value_name = "NAME", global = true)]
-    operator: Option<String>,
+    #[command(flatten)]
+    door: DoorArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -75,25 +68,32 @@ struct DecisionArgs {
 
 /// Runs the verb; 0 when it was done, 1 when it was refused.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let config = configured::process(args.config.as_deref())?;
-    let listed = ApprovalsVerb::List(ApprovalsListArgs::default());
-    let verb = args.verb.as_ref().unwrap_or(&listed);
-    let asked = match verb {
-        ApprovalsVerb::List(_) => (
-            Method::GET,
-            "/api/approvals".to_owned(),
-            Text::of(&json!(null)),
-        ),
-        ApprovalsVerb::Show(show) => (Method::GET, path(show.id), Text::of(&json!(null))),
-        ApprovalsVerb::Allow(word) => (Method::POST, path(word.id), decision_body("allow", word)),
-        ApprovalsVerb::Deny(word) => (Method::POST, path(word.id), decision_body("deny", word)),
-    };
-    match runtime()?.block_on(ask(args, &config, asked))? {
-        Ok(told) => shown(verb, &told).and_then(|text| say(&text)).map(|()| 0),
-        Err(why) => {
-            configured::say(&format!("toolgate: {}", plain(&why)));
-            Ok(1)
+    let without = ApprovalsVerb::List(ApprovalsListArgs::default());
+    let verb = args.verb.as_ref().unwrap_or(&without);
+    match verb {
+        ApprovalsVerb::List(list) => {
+            let open = ask(args, DoorRequest::get("/api/approvals"))?;
+            operator::show(open, |told| {
+                let ApprovalList { approvals, more } = told.parse()?;
+                if more > 0 {
+                    configured::say(&format!(
+                        "toolgate: {more} more are listed when some of these are decided or over"
+                    ));
+                }
+                listed(list, &approvals)
+            })
         }
+        ApprovalsVerb::Show(show) => {
+            operator::show(ask(args, DoorRequest::get(path(show.id)))?, |told| {
+                Ok(if show.json {
+                    json(&serde_json::to_string(&told.value())?) + "\n"
+                } else {
+                    whole(&told.parse()?)
+                })
+            })
+        }
+        ApprovalsVerb::Allow(word) => decide(args, "allow", word),
+        ApprovalsVerb::Deny(word) => decide(args, "deny", word),
     }
 }
 
@@ -101,42 +101,32 @@ fn path(id: ActionId) -> String {
     format!("/api/approvals/{id}")
 }
 
-fn decision_body(decision: &str, word: &DecisionArgs) -> Text {
-    Text::of(&json!({ "decision": decision, "why": word.why }))
+fn decide(args: &Args, decision: &str, word: &DecisionArgs) -> anyhow::Result<u8> {
+    let body = Text::of(&json!({ "decision": decision, "why": word.why }));
+    let request = DoorRequest::post(path(word.id), body);
+    operator::show(ask(args, request)?, |told| Ok(taken(&told.parse()?)))
 }
 
-async fn ask(
-    args: &Args,
-    config: &Config,
-    asked: (Method, String, Text),
-) -> anyhow::Result<Result<Text, String>> {
-    let token = operator(config, args.operator.as_deref())?;
-    let address = args.admin.unwrap_or(config.admin.listen);
+fn ask(args: &Args, request: DoorRequest) -> anyhow::Result<Result<Text, String>> {
+    let config = configured::process(args.config.as_deref())?;
+    let address = args.door.address(&config);
     let nobody = format!(
         "no operators' door answers at {address}: calls are held, and decided, while toolgate runs; start it, or name its \
          address with --admin"
     );
-    door::request_of(address, token, asked, nobody).await
+    args.door.ask(&config, request, &nobody)
 }
 
-fn shown(verb: &ApprovalsVerb, told: &Text) -> anyhow::Result<String> {
-    Ok(match verb {
-        ApprovalsVerb::List(list) => {
-            let ApprovalList { approvals, more } = told.parse()?;
-            if more > 0 {
-                configured::say(&format!(
-                    "toolgate: {more} more are listed when some of these are decided or over"
-                ));
-            }
-            listed(list, &approvals)?
-        }
-        ApprovalsVerb::Show(show) if show.json => {
-            json(&serde_json::to_string(&told.value())?) + "\n"
-        }
-        ApprovalsVerb::Show(_) => whole(&told.parse()?),
-        ApprovalsVerb::Allow(_) | ApprovalsVerb::Deny(_) => taken(&told.parse()?),
-    })
-}
+/// How held calls are listed.
+const OPEN_HOLDS: Table<7> = Table([
+    Column::text("ID", 36),
+    Column::text("STATE", 8),
+    Column::text("UNTIL", 24),
+    Column::text("AGENT", 12),
+    Column::text("TOOL", 28),
+    Column::text("ALLOWED", 7),
+    Column::text("ROLES", 0),
+]);
 
 fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String> {
     let mut out = String::new();
@@ -149,23 +139,19 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
     if holds.is_empty() {
         return Ok("no call waits for an operator\n".to_owned());
     }
-    writeln!(
-        out,
-        "{:<36}  {:<8}  {:<24}  {:<12}  {:<28}  {:<7}  ROLES",
-        "ID", "STATE", "UNTIL", "AGENT", "TOOL", "ALLOWED"
-    )?;
+    writeln!(out, "{}", OPEN_HOLDS.head())?;
     for hold in holds {
-        let until = hold.execute_by.as_ref().unwrap_or(&hold.approve_by);
-        let [id, state, until, agent, tool] =
-            [&hold.id, &hold.state, until, &hold.agent, &hold.tool].map(|text| plain(text));
-        let (allowed, roles) = (
-            format!("{} of {}", hold.allowed_by.len(), hold.needed),
-            plain(&hold.roles.join(", ")),
-        );
-        writeln!(
-            out,
-            "{id:<36}  {state:<8}  {until:<24}  {agent:<12}  {tool:<28}  {allowed:<7}  {roles}"
-        )?;
+        let cells = [
+            &hold.id,
+            &hold.state,
+            hold.execute_by.as_ref().unwrap_or(&hold.approve_by),
+            &hold.agent,
+            &hold.tool,
+            &format!("{} of {}", hold.allowed_by.len(), hold.needed),
+            &hold.roles.join(", "),
+        ];
+        let cells = cells.map(|text| plain(text));
+        writeln!(out, "{}", OPEN_HOLDS.row(cells))?;
     }
     Ok(out)
 }
@@ -173,37 +159,8 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
 /// Everything of a held call; nothing is cut, and what does not print is written out (SECURITY §3E
 /// E5).
 fn whole(hold: &OpenHold) -> String {
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
-    let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
-    let needs = format!(
-        "{} with one of the roles {}",
-        hold.needed,
-        hold.roles.join(", ")
-    );
     let mut out = String::new();
-    for (name, text) in [
-        ("id", Some(hold.id.clone())),
-        ("state", Some(hold.state.clone())),
-        ("agent", Some(hold.agent.clone())),
-        ("tenant", hold.tenant.clone()),
-        ("agent's roles", words(&hold.caller_roles)),
-        ("tool", Some(hold.tool.clone())),
-        ("purpose", Some(hold.purpose.clone())),
-        ("not for", hold.not_for.clone()),
-        ("actions", words(&hold.actions)),
-        ("changes", hold.writes.clone()),
-        ("irreversible", Some(yes(hold.irreversible).to_owned())),
-        ("session", hold.session.clone()),
-        ("task", hold.task.clone()),
-        ("asked", Some(hold.asked.clone())),
-        ("decide before", Some(hold.approve_by.clone())),
-        ("runs before", hold.execute_by.clone()),
-        ("needs", Some(needs)),
-        ("self-approval", Some(yes(hold.self_approval).to_owned())),
-        ("ran as", hold.used_by.clone()),
-        ("policy", Some(hold.policy.clone())),
-        ("schema", Some(hold.schema_hash.clone())),
-    ] {
+    for (name, text) in fields(hold) {
         if let Some(text) = text {
             let _ = writeln!(out, "{name:<15} {}", plain(&text));
         }
@@ -239,6 +196,40 @@ fn whole(hold: &OpenHold) -> String {
     out
 }
 
+/// What is known of it in a word or two.
+fn fields(hold: &OpenHold) -> [(&'static str, Option<String>); 21] {
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
+    let needs = format!(
+        "{} with one of the roles {}",
+        hold.needed,
+        hold.roles.join(", ")
+    );
+    [
+        ("id", Some(hold.id.clone())),
+        ("state", Some(hold.state.clone())),
+        ("agent", Some(hold.agent.clone())),
+        ("tenant", hold.tenant.clone()),
+        ("agent's roles", words(&hold.caller_roles)),
+        ("tool", Some(hold.tool.clone())),
+        ("purpose", Some(hold.purpose.clone())),
+        ("not for", hold.not_for.clone()),
+        ("actions", words(&hold.actions)),
+        ("changes", hold.writes.clone()),
+        ("irreversible", Some(yes(hold.irreversible).to_owned())),
+        ("session", hold.session.clone()),
+        ("task", hold.task.clone()),
+        ("asked", Some(hold.asked.clone())),
+        ("decide before", Some(hold.approve_by.clone())),
+        ("runs before", hold.execute_by.clone()),
+        ("needs", Some(needs)),
+        ("self-approval", Some(yes(hold.self_approval).to_owned())),
+        ("ran as", hold.used_by.clone()),
+        ("policy", Some(hold.policy.clone())),
+        ("schema", Some(hold.schema_hash.clone())),
+    ]
+}
+
 fn taken(taken: &DecisionReply) -> String {
     let (state, who) = (plain(&taken.came.state), plain(&taken.who));
     match (taken.came.changed, state.as_str()) {
@@ -250,12 +241,5 @@ fn taken(taken: &DecisionReply) -> String {
         (true, _) => {
             format!("{state} by {who}: the call is refused, and for a while the same call again\n")
         }
-    }
-}
-
-fn say(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }

@@ -4,19 +4,20 @@
 
 use super::configured;
 use super::ledger::text::plain;
-use super::serve::runtime;
+use super::operator::door::DoorRequest;
+use super::operator::{self, DoorArgs, direct};
+use super::table::{Column, Table};
+use crate::admin::calls::{OpenCallList, ResolveReply};
 use crate::config::Config;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::store::journal::JournalReader;
-use crate::store::operator::{OpenCall, OperatorFinding, Resolution};
-use anyhow::{Context as _, bail};
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use crate::store::operator::{
+    OpenCall, OperatorFinding, Resolution, Unresolved, open_calls, resolve,
+};
+use serde_json::json;
+use std::fmt::Write as _;
 use std::path::PathBuf;
-
-pub(super) mod direct;
-pub(super) mod door;
 
 /// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role
 /// `resolver`.
@@ -28,12 +29,8 @@ pub struct Args {
     /// and who you are [default: as for serve]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// The operators' address of the running toolgate, if it is not the configuration's
-    #[arg(long, value_name = "IP:PORT", global = true)]
-    admin: Option<SocketAddr>,
-    /// Which of `admin.tokens` you are, by name; needed when there are several
-    #[arg(long = "as", value_name = "NAME", global = true)]
-    operator: Option<String>,
+    #[command(flatten)]
+    door: DoorArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -79,154 +76,125 @@ struct ResolveArgs {
     result: Option<String>,
 }
 
-/// What is asked of a store, near or far.
-enum CallsQuery {
-    List {
-        state: Option<String>,
-    },
-    Resolve {
-        action: ActionId,
-        resolution: Resolution,
-    },
-}
-
-/// What came of it.
-enum CallsReply {
-    Calls(Vec<OpenCall>),
-    Resolved {
-        state: String,
-        who: String,
-    },
-    /// It was not done, for this reason.
-    Refused(String),
-}
-
 /// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let asked = query_of(&args.verb)?;
-    let config = configured::config(args.config.as_deref())?;
-    // Without a journal there is nothing to open, and nothing is to be made.
-    JournalReader::open(&config.data)?;
-    let found = if let Some(journal) = direct::open(&config)? {
-        runtime()?.block_on(direct::ask(&config.data, journal, asked))?
-    } else {
-        let operator = operator(&config, args.operator.as_deref())?;
-        let address = args.admin.unwrap_or(config.admin.listen);
-        runtime()?.block_on(door::ask(address, operator, asked))?
-    };
-    show(&args.verb, found)
-}
-
-fn query_of(verb: &CallsVerb) -> anyhow::Result<CallsQuery> {
-    match verb {
-        CallsVerb::List(CallsListArgs { state, .. }) => Ok(CallsQuery::List {
-            state: state.clone(),
-        }),
-        CallsVerb::Resolve(resolve) => {
-            let result = match &resolve.result {
-                Some(result) => Some(
-                    Text::read(result.clone().into(), &AGENT_JSON_LIMITS)
-                        .map_err(|error| anyhow::anyhow!("--result is not plain JSON: {error}"))?,
-                ),
-                None => None,
-            };
-            let verdict = match (resolve.applied, resolve.not_applied) {
-                (true, _) => OperatorFinding::Applied(result),
-                (false, true) => OperatorFinding::NotApplied,
-                (false, false) => OperatorFinding::Abandon,
-            };
-            let resolution = Resolution {
-                verdict,
-                who: String::new(),
-                why: resolve.why.clone(),
-            };
-            Ok(CallsQuery::Resolve {
-                action: resolve.action_id,
-                resolution,
-            })
+    match &args.verb {
+        CallsVerb::List(list) => {
+            let calls = open(args, list)?;
+            operator::show(calls, |OpenCallList { calls }| table(list, &calls))
         }
-    }
-}
-
-/// The token to show at the door; none when the configuration has none, so that the door says what
-/// to do.
-pub(super) fn operator<'a>(
-    config: &'a Config,
-    named: Option<&str>,
-) -> anyhow::Result<Option<&'a str>> {
-    let tokens = &config.admin.tokens;
-    let known = match named {
-        Some(named) => {
-            let found = tokens.iter().find(|operator| operator.name == named);
-            Some(found.with_context(|| {
-                format!(
-                    "`admin.tokens` names no operator `{}`",
-                    named.escape_debug()
-                )
-            })?)
-        }
-        None if tokens.len() > 1 => {
-            bail!("`admin.tokens` names several operators: say with --as who you are")
-        }
-        None => tokens.first(),
-    };
-    Ok(known.map(|operator| operator.token.expose()))
-}
-
-fn show(verb: &CallsVerb, found: CallsReply) -> anyhow::Result<u8> {
-    let mut out = io::stdout().lock();
-    let written = match (verb, found) {
-        (_, CallsReply::Refused(why)) => {
-            configured::say(&format!("toolgate: {}", plain(&why)));
-            return Ok(1);
-        }
-        (CallsVerb::List(list), CallsReply::Calls(calls)) => table(&mut out, list, &calls),
-        (_, CallsReply::Calls(_)) => Ok(()),
-        (_, CallsReply::Resolved { state, who }) => {
+        CallsVerb::Resolve(resolve) => operator::show(settle(args, resolve)?, |settled| {
+            let ResolveReply { state, who, .. } = settled;
             let next = match state.as_str() {
                 "not_sent" => "the same call may be sent again, and then runs",
                 "abandoned" => "the same call stays refused; it is no longer counted as unknown",
                 _ => "the same call is answered with the stored result",
             };
-            writeln!(out, "{} by {}: {next}", plain(&state), plain(&who))
-        }
-    };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(0),
+            Ok(format!("{} by {}: {next}\n", plain(&state), plain(&who)))
+        }),
     }
 }
 
-fn table(out: &mut dyn Write, list: &CallsListArgs, calls: &[OpenCall]) -> io::Result<()> {
+/// The configuration of a toolgate that has run: without a journal there is nothing to open, and
+/// nothing is to be made.
+fn config_of(args: &Args) -> anyhow::Result<Config> {
+    let config = configured::config(args.config.as_deref())?;
+    JournalReader::open(&config.data)?;
+    Ok(config)
+}
+
+fn open(args: &Args, list: &CallsListArgs) -> anyhow::Result<Result<OpenCallList, String>> {
+    let config = config_of(args)?;
+    let state = list.state.as_deref();
+    let query = state.map(|state| format!("?state={state}"));
+    let path = format!("/api/calls{}", query.unwrap_or_default());
+    let request = DoorRequest::get(path);
+    args.door.ask_anyone(&config, request, async |journal| {
+        direct::with_store(&config, journal, async |store| {
+            let calls = open_calls(store, state).await?;
+            Ok(Ok(OpenCallList { calls }))
+        })
+        .await
+    })
+}
+
+fn settle(args: &Args, given: &ResolveArgs) -> anyhow::Result<Result<ResolveReply, String>> {
+    let result = match &given.result {
+        Some(result) => Some(
+            Text::read(result.clone().into(), &AGENT_JSON_LIMITS)
+                .map_err(|error| anyhow::anyhow!("--result is not plain JSON: {error}"))?,
+        ),
+        None => None,
+    };
+    let config = config_of(args)?;
+    let (word, verdict) = match (given.applied, given.not_applied) {
+        (true, _) => ("applied", OperatorFinding::Applied(result.clone())),
+        (false, true) => ("not_applied", OperatorFinding::NotApplied),
+        (false, false) => ("abandon", OperatorFinding::Abandon),
+    };
+    let body = Text::of(&json!({ "verdict": word, "why": given.why }));
+    let body = match &result {
+        Some(result) => body.with_new_member("result", result),
+        None => body,
+    };
+    let action = given.action_id;
+    let request = DoorRequest::post(format!("/api/calls/{action}/resolve"), body);
+    args.door.ask_anyone(&config, request, async |journal| {
+        let (who, why) = (direct::system_user(), given.why.clone());
+        let resolution = Resolution {
+            verdict,
+            who: who.clone(),
+            why,
+        };
+        direct::with_store(&config, journal, async |store| {
+            match resolve(store, action, resolution).await {
+                Ok(state) => Ok(Ok(ResolveReply {
+                    action_id: action.to_string(),
+                    state: state.to_owned(),
+                    who,
+                })),
+                Err(Unresolved::Store(error)) => Err(error.into()),
+                Err(unresolved) => Ok(Err(unresolved.to_string())),
+            }
+        })
+        .await
+    })
+}
+
+/// How calls are listed.
+const OPEN_CALLS: Table<6> = Table([
+    Column::text("ACTION ID", 36),
+    Column::text("STATE", 14),
+    Column::text("SINCE", 24),
+    Column::text("AGENT", 12),
+    Column::text("TOOL", 28),
+    Column::text("WHY", 0),
+]);
+
+fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
+    let mut out = String::new();
     if list.json {
-        return calls
-            .iter()
-            .try_for_each(|call| writeln!(out, "{}", serde_json::to_string(call)?));
+        for call in calls {
+            writeln!(out, "{}", serde_json::to_string(call)?)?;
+        }
+        return Ok(out);
     }
     if calls.is_empty() {
-        return writeln!(out, "every call has come to an end");
+        return Ok("every call has come to an end\n".to_owned());
     }
-    writeln!(
-        out,
-        "{:<36}  {:<14}  {:<24}  {:<12}  {:<28}  WHY",
-        "ACTION ID", "STATE", "SINCE", "AGENT", "TOOL"
-    )?;
-    calls.iter().try_for_each(|call| {
+    writeln!(out, "{}", OPEN_CALLS.head())?;
+    for call in calls {
+        let why = call.why.as_deref().unwrap_or_default();
         let OpenCall {
             action_id,
             state,
             since,
             agent,
             tool,
-            why,
             ..
         } = call;
-        let [id, state, since, agent, tool] =
-            [action_id, state, since, agent, tool].map(|text| plain(text));
-        let why = plain(why.as_deref().unwrap_or_default());
-        writeln!(
-            out,
-            "{id:<36}  {state:<14}  {since:<24}  {agent:<12}  {tool:<28}  {why}"
-        )
-    })
+        let cells = [action_id, state, since, agent, tool, why].map(plain);
+        writeln!(out, "{}", OPEN_CALLS.row(cells))?;
+    }
+    Ok(out)
 }

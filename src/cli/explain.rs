@@ -3,9 +3,9 @@
 
 use super::configured;
 use super::ledger::text::plain;
-use crate::gate::pipeline::Stage;
-use crate::gate::steps::judge::Notes;
-use crate::gate::supposing::{Passed, Question, is_unpinned, judge};
+use super::operator::print;
+use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
+use crate::gate::trail::Stage;
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;
 use crate::guards::pins::Unapproved;
@@ -303,12 +303,4 @@ pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<Value> {
         bail!("{what} must be a JSON object");
     }
     Ok(text.value())
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

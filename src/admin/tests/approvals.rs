@@ -124,6 +124,17 @@ impl ApprovalsFixture {
         self.ask(Some(token), &format!("/api/approvals/{id}"), Some(&body))
             .await
     }
+
+    /// Nobody has said anything of the call.
+    async fn is_undecided(&self, id: &str) {
+        let (_, shown) = self
+            .ask(Some(ANN_TOKEN), &format!("/api/approvals/{id}"), None)
+            .await;
+        assert_eq!(
+            (&shown["state"], &shown["decisions"]),
+            (&json!("pending"), &json!([]))
+        );
+    }
 }
 
 /// 001-A3, 003-46, 003-47: operators see all of a held call, decide once, and are told what came of
@@ -218,6 +229,32 @@ async fn who_may_not_decide_changes_nothing() {
             "{told}"
         );
     }
+    let (_, told) = desk.decide(BOB_TOKEN, &id, "deny").await;
+    assert_eq!(
+        told["error"],
+        "only an operator with one of these roles can decide: approver"
+    );
+    let (_, told) = desk.decide(BOT_TOKEN, &id, "allow").await;
+    assert_eq!(
+        told["error"],
+        "an agent's call is not decided by an operator of the same name"
+    );
+    desk.is_undecided(&id).await;
+
+    assert_eq!(desk.decide(ANN_TOKEN, &id, "deny").await.0, 200);
+    let (status, told) = desk.decide(ANN_TOKEN, &id, "allow").await;
+    assert_eq!(
+        (status, &told["error"]),
+        (409, &json!("it is denied already, and that stands"))
+    );
+}
+
+/// SECURITY §3E E11: a body that says more than the decision and its reason decides nothing.
+#[tokio::test]
+async fn what_is_no_decision_changes_nothing() {
+    let desk = ApprovalsFixture::new();
+    let id = desk.hold(1).await;
+    let path = format!("/api/approvals/{id}");
     for wrong in [
         "",
         "{}",
@@ -257,28 +294,7 @@ async fn who_may_not_decide_changes_nothing() {
             .starts_with("the request is longer than "),
         "{told}"
     );
-    let (_, told) = desk.decide(BOB_TOKEN, &id, "deny").await;
-    assert_eq!(
-        told["error"],
-        "only an operator with one of these roles can decide: approver"
-    );
-    let (_, told) = desk.decide(BOT_TOKEN, &id, "allow").await;
-    assert_eq!(
-        told["error"],
-        "an agent's call is not decided by an operator of the same name"
-    );
-    let (_, shown) = desk.ask(Some(ANN_TOKEN), &path, None).await;
-    assert_eq!(
-        (&shown["state"], &shown["decisions"]),
-        (&json!("pending"), &json!([]))
-    );
-
-    assert_eq!(desk.decide(ANN_TOKEN, &id, "deny").await.0, 200);
-    let (status, told) = desk.decide(ANN_TOKEN, &id, "allow").await;
-    assert_eq!(
-        (status, &told["error"]),
-        (409, &json!("it is denied already, and that stands"))
-    );
+    desk.is_undecided(&id).await;
 }
 
 /// Long arguments keep nobody from reading the list: it has a bound, and says how many more there

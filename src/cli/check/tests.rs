@@ -2,6 +2,7 @@
 
 use super::judge;
 use std::fs;
+use std::path::Path;
 
 const CONFIG: &str = r#"servers: { fs: { command: x, env: { KEY: "s3cr3t" }, colour: red } }
 callers: [{ agent: bot, token: "${TOOLGATE_TEST_NOT_SET}" }]
@@ -192,24 +193,28 @@ fn secrets_that_are_written_out_are_warned_of() {
         ),
     ] {
         write(&text);
-        let (said, code) = judge(&[directory.path().to_path_buf()]).unwrap();
-        assert_eq!(code, 0, "{text}{said}");
-        let begin = said
-            .find("warning: a secret is written out")
-            .or(said.find("warning: a token is written out"));
-        assert_eq!(begin.is_some(), warned, "{text}{said}");
-        let told = begin
-            .map(|begin| said[begin..].split("\n\n").next().unwrap())
-            .unwrap_or_default();
+        let told = warning_of_a_secret(directory.path());
+        assert_eq!(told.is_some(), warned, "{text}");
+        let told = told.unwrap_or_default();
         assert!(
             !told.contains(key) && !told.contains("0123456789"),
             "{told}"
         );
-        shown += told;
+        shown += &told;
         shown += if warned { "\n\n" } else { "" };
     }
     insta::assert_snapshot!(
         "written_out",
         shown.replace(&format!("{}/", directory.path().display()), "")
     );
+}
+
+/// The first warning of a secret that is written out.
+fn warning_of_a_secret(directory: &Path) -> Option<String> {
+    let (said, code) = judge(&[directory.to_path_buf()]).unwrap();
+    assert_eq!(code, 0, "{said}");
+    let begin = said
+        .find("warning: a secret is written out")
+        .or(said.find("warning: a token is written out"))?;
+    said[begin..].split("\n\n").next().map(str::to_owned)
 }

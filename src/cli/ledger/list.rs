@@ -4,6 +4,7 @@ use super::LedgerListArgs;
 use super::LedgerLocation;
 use super::calls::{LedgerCall, LedgerCalls};
 use super::text::{plain, short};
+use crate::cli::table::{Column, Table};
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
 use crate::store::journal::JournalError;
@@ -13,6 +14,17 @@ use std::io::Write;
 
 /// Rows of a table, unless told otherwise.
 const DEFAULT_TABLE_ROWS: u32 = 50;
+
+/// How calls are listed.
+const CALLS: Table<7> = Table([
+    Column::text("TIME", 30),
+    Column::text("ACTION ID", 36),
+    Column::text("AGENT", 12),
+    Column::text("TOOL", 28),
+    Column::text("OUTCOME", 11),
+    Column::text("CODE", 24),
+    Column::number("MS", 8),
+]);
 
 impl LedgerListArgs {
     pub(super) fn run(
@@ -26,19 +38,7 @@ impl LedgerListArgs {
             .unwrap_or(if self.json { 0 } else { DEFAULT_TABLE_ROWS }) as usize;
         let calls = LedgerCalls::open_in(place.data, place.archive)?.and_messages();
         if !self.json {
-            writeln!(
-                out,
-                "{}",
-                row([
-                    "TIME",
-                    "ACTION ID",
-                    "AGENT",
-                    "TOOL",
-                    "OUTCOME",
-                    "CODE",
-                    "MS"
-                ])
-            )?;
+            writeln!(out, "{}", CALLS.head())?;
         }
         let mut newest: VecDeque<String> = VecDeque::new();
         let (mut fitting, mut code, mut end) = (0_usize, 0, Ok(()));
@@ -98,7 +98,7 @@ impl LedgerListArgs {
             Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),
             Some(_) | None => plain(&entry.outcome),
         };
-        row([
+        CALLS.row([
             &plain(&entry.time),
             &plain(&entry.action_id),
             &short(&entry.user_id),
@@ -116,8 +116,4 @@ fn named(entry: &Entry) -> Cow<'_, str> {
         Some(method) => Cow::Owned(format!("{method} {}", entry.tool)),
         None => Cow::Borrowed(&entry.tool),
     }
-}
-
-fn row([time, action, agent, tool, outcome, code, ms]: [&str; 7]) -> String {
-    format!("{time:<30}  {action:<36}  {agent:<12}  {tool:<28}  {outcome:<11}  {code:<24}  {ms:>8}")
 }

@@ -243,37 +243,39 @@ fn without_a_journal_one_line_says_so() {
     }
 }
 
+/// The fields of an entry that are texts.
+const TEXT_FIELDS: [&str; 22] = [
+    "time",
+    "action_id",
+    "request_id",
+    "trace_id",
+    "user_id",
+    "tenant_id",
+    "session",
+    "revision",
+    "tool",
+    "schema_hash",
+    "params_hash",
+    "original_params_hash",
+    "state",
+    "event",
+    "outcome",
+    "aborted_reason",
+    "stage",
+    "decided_by",
+    "would_refuse",
+    "fault",
+    "result_hash",
+    "policy",
+];
+
 // SECURITY G1: what an agent writes into any field is shown as text; it neither moves the cursor
 // nor begins a line.
 #[tokio::test]
 async fn a_terminal_is_safe_from_every_field() {
     let naughty = "a\n\r\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}|\"\\b";
-    let texts = [
-        "time",
-        "action_id",
-        "request_id",
-        "trace_id",
-        "user_id",
-        "tenant_id",
-        "session",
-        "revision",
-        "tool",
-        "schema_hash",
-        "params_hash",
-        "original_params_hash",
-        "state",
-        "event",
-        "outcome",
-        "aborted_reason",
-        "stage",
-        "decided_by",
-        "would_refuse",
-        "fault",
-        "result_hash",
-        "policy",
-    ];
     let mut change = json!({"roles": [naughty], "actions": [naughty], "rewritten_by": [naughty], "unasked": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
-    for text in texts {
+    for text in TEXT_FIELDS {
         change[text] = json!(naughty);
     }
     // Not through the strict reader: this is what the journal would hold if that had failed.

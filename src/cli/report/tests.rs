@@ -69,170 +69,100 @@ fn unknown() -> Value {
     json!({ "outcome": "unknown", "event": "fail", "aborted_reason": "outcome_unknown" })
 }
 
+/// What is done to how many of a hundred calls, and the rows that are worse for it.
+type ChangedShare = (&'static str, u64, Value, &'static [&'static str]);
+
+/// Calls that are refused, or would be.
+fn refusals() -> [ChangedShare; 7] {
+    let observed = json!({ "would_refuse": "rbac_denied" });
+    [
+        ("a rule's code", 10, refused("too_much"), &["violations"]),
+        ("a role", 10, refused("rbac_denied"), &["violations"]),
+        ("only observed", 10, observed, &["violations"]),
+        ("budgets", 10, refused("budget_exceeded"), &["overruns"]),
+        ("calls", 10, refused("budget_calls_exceeded"), &["overruns"]),
+        ("keys", 10, refused("idempotency_conflict"), &[]),
+        ("perhaps by chance", 2, refused("too_much"), &[]),
+    ]
+}
+
+/// Calls that go otherwise, cost otherwise or take longer.
+fn others() -> [ChangedShare; 10] {
+    let slow = json!({ "upstream_ms": 40.0 });
+    let late = json!({ "gate_ms": 9.0 });
+    let quick = json!({ "cost": 1.0, "gate_ms": 1.0, "upstream_ms": 5.0 });
+    let upstream = &["upstream p50 ms", "upstream p95 ms"];
+    [
+        ("the same", 100, json!({}), &[]),
+        ("no answer", 10, unknown(), &["success"]),
+        ("errors", 10, json!({ "is_error": true }), &["success"]),
+        ("dearer", 100, json!({ "cost": 2.2 }), &["cost per call"]),
+        ("within the threshold", 100, json!({ "cost": 2.08 }), &[]),
+        ("cheaper and quicker", 100, quick, &[]),
+        ("slower", 100, slow.clone(), upstream),
+        ("often slower", 20, slow, &["upstream p95 ms"]),
+        ("judged slower", 100, late, &["gate p50 ms", "gate p95 ms"]),
+        (
+            "by less than a millisecond",
+            100,
+            json!({ "gate_ms": 4.9 }),
+            &[],
+        ),
+    ]
+}
+
 /// 003-117: for each thing that is worse, the row says so, the exit code is 1, and it is said to
 /// roll back; what is better, the same, within the threshold or perhaps chance is not worse.
 #[tokio::test]
 async fn what_is_worse_is_rolled_back() {
-    let fine = || json!({});
-    let observed = || json!({ "would_refuse": "rbac_denied" });
-    let failed = || json!({ "is_error": true });
-    let slow = || json!({ "upstream_ms": 40.0 });
-    let late = || json!({ "gate_ms": 9.0 });
-    let rows: Vec<(&str, Vec<FixtureCalls>, &[&str])> = vec![
-        ("the same", vec![(100, NEW_VERSION, fine())], &[]),
-        (
-            "a rule's code",
-            vec![
-                (90, NEW_VERSION, fine()),
-                (10, NEW_VERSION, refused("too_much")),
-            ],
-            &["violations"],
-        ),
-        (
-            "a role",
-            vec![
-                (90, NEW_VERSION, fine()),
-                (10, NEW_VERSION, refused("rbac_denied")),
-            ],
-            &["violations"],
-        ),
-        (
-            "only observed",
-            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, observed())],
-            &["violations"],
-        ),
-        (
-            "budgets",
-            vec![
-                (90, NEW_VERSION, fine()),
-                (10, NEW_VERSION, refused("budget_exceeded")),
-            ],
-            &["overruns"],
-        ),
-        (
-            "calls",
-            vec![
-                (90, NEW_VERSION, fine()),
-                (10, NEW_VERSION, refused("budget_calls_exceeded")),
-            ],
-            &["overruns"],
-        ),
-        (
-            "keys",
-            vec![
-                (90, NEW_VERSION, fine()),
-                (10, NEW_VERSION, refused("idempotency_conflict")),
-            ],
-            &[],
-        ),
-        (
-            "no answer",
-            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, unknown())],
-            &["success"],
-        ),
-        (
-            "errors",
-            vec![(90, NEW_VERSION, fine()), (10, NEW_VERSION, failed())],
-            &["success"],
-        ),
-        (
-            "dearer",
-            vec![(100, NEW_VERSION, json!({ "cost": 2.2 }))],
-            &["cost per call"],
-        ),
-        (
-            "within the threshold",
-            vec![(100, NEW_VERSION, json!({ "cost": 2.08 }))],
-            &[],
-        ),
-        (
-            "cheaper and quicker",
-            vec![(
-                100,
-                NEW_VERSION,
-                json!({ "cost": 1.0, "gate_ms": 1.0, "upstream_ms": 5.0 }),
-            )],
-            &[],
-        ),
-        (
-            "slower",
-            vec![(100, NEW_VERSION, slow())],
-            &["upstream p50 ms", "upstream p95 ms"],
-        ),
-        (
-            "often slower",
-            vec![(80, NEW_VERSION, fine()), (20, NEW_VERSION, slow())],
-            &["upstream p95 ms"],
-        ),
-        (
-            "judged slower",
-            vec![(100, NEW_VERSION, late())],
-            &["gate p50 ms", "gate p95 ms"],
-        ),
-        (
-            "by less than a millisecond",
-            vec![(100, NEW_VERSION, json!({ "gate_ms": 4.9 }))],
-            &[],
-        ),
-        (
-            "perhaps by chance",
-            vec![
-                (98, NEW_VERSION, fine()),
-                (2, NEW_VERSION, refused("too_much")),
-            ],
-            &[],
-        ),
-        (
-            "in many ways",
-            vec![
-                (60, NEW_VERSION, slow()),
-                (40, NEW_VERSION, refused("too_much")),
-            ],
-            &["violations", "upstream p50 ms", "upstream p95 ms"],
-        ),
-    ];
-    for (what, new, expected) in rows {
-        let data = ledger(&[vec![(100, OLD_VERSION, json!({}))], new].concat()).await;
-        let (said, code) = report(data.path(), &["--compare"]);
-        assert_eq!(code, u8::from(!expected.is_empty()), "{what}: {said}");
-        let lines = said.lines().filter(|line| line.ends_with("WORSE"));
-        let worse: Vec<&str> = lines.map(|line| line.split_once("  ").unwrap().0).collect();
-        assert_eq!(worse, expected, "{what}: {said}");
-        assert_eq!(
-            said.contains(&format!(
-                "{}. Roll back to {OLD_VERSION}\n",
-                expected.join(", ")
-            )),
-            code == 1,
-            "{what}: {said}"
-        );
-        assert_eq!(
-            said.contains("\nok: nothing is worse"),
-            code == 0,
-            "{what}: {said}"
-        );
-        let (json, same) = report(data.path(), &["--compare", "--json"]);
-        let json: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(
-            (&json["roll_back"], same),
-            (&json!(code == 1), code),
-            "{what}: {json}"
-        );
-        assert_eq!(
-            json["worse"].as_array().unwrap().len(),
-            expected.len(),
-            "{what}: {json}"
-        );
-        let (said, _) = report(data.path(), &["--compare", NEW_VERSION, OLD_VERSION]);
-        let is_worse = |row: &&str| {
-            said.lines()
-                .any(|line| line.starts_with(*row) && line.ends_with("WORSE"))
-        };
-        assert!(
-            !expected.iter().any(is_worse),
-            "{what}, the other way round: {said}"
-        );
+    for (what, share, change, expected) in refusals().into_iter().chain(others()) {
+        let rest = (100 - share, NEW_VERSION, json!({}));
+        compares(what, &[rest, (share, NEW_VERSION, change)], expected).await;
     }
+    let new = [
+        (60, NEW_VERSION, json!({ "upstream_ms": 40.0 })),
+        (40, NEW_VERSION, refused("too_much")),
+    ];
+    let expected = ["violations", "upstream p50 ms", "upstream p95 ms"];
+    compares("in many ways", &new, &expected).await;
+}
+
+/// Compares `new` calls with a hundred under the old version.
+async fn compares(what: &str, new: &[FixtureCalls], expected: &[&str]) {
+    let data = ledger(&[&[(100, OLD_VERSION, json!({}))], new].concat()).await;
+    let (said, code) = report(data.path(), &["--compare"]);
+    assert_eq!(code, u8::from(!expected.is_empty()), "{what}: {said}");
+    let lines = said.lines().filter(|line| line.ends_with("WORSE"));
+    let worse: Vec<&str> = lines.map(|line| line.split_once("  ").unwrap().0).collect();
+    assert_eq!(worse, expected, "{what}: {said}");
+    let roll_back = format!("{}. Roll back to {OLD_VERSION}\n", expected.join(", "));
+    assert_eq!(said.contains(&roll_back), code == 1, "{what}: {said}");
+    assert_eq!(
+        said.contains("\nok: nothing is worse"),
+        code == 0,
+        "{what}: {said}"
+    );
+    let (json, same) = report(data.path(), &["--compare", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["roll_back"], same),
+        (&json!(code == 1), code),
+        "{what}: {json}"
+    );
+    assert_eq!(
+        json["worse"].as_array().unwrap().len(),
+        expected.len(),
+        "{what}: {json}"
+    );
+    let (said, _) = report(data.path(), &["--compare", NEW_VERSION, OLD_VERSION]);
+    let is_worse = |row: &&str| {
+        said.lines()
+            .any(|line| line.starts_with(*row) && line.ends_with("WORSE"))
+    };
+    assert!(
+        !expected.iter().any(is_worse),
+        "{what}, the other way round: {said}"
+    );
 }
 
 /// 003-117: the threshold is the operator's, and which versions are compared, too.
@@ -294,6 +224,11 @@ async fn versions_and_the_threshold_are_chosen() {
             "{words:?}"
         );
     }
+}
+
+/// 003-117: what compares nothing is a mistake of the command line.
+#[test]
+fn comparisons_need_their_words() {
     for words in [
         &["--threshold", "5"][..],
         &["--compare", "a", "b", "c"],

@@ -4,6 +4,7 @@ use super::compare::{Comparison, MeasureRow, MeasureVerdict};
 use super::measure::{MIN_CALLS, Measure};
 use super::versions::{Version, Versions};
 use crate::cli::ledger::text::{self, plain, short};
+use crate::cli::table::{Column, Table};
 use crate::model::counted::counted;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -15,6 +16,30 @@ type VersionText = fn(&Version) -> String;
 /// Names of tools in a sentence at most.
 const MAX_TOOLS_NAMED: usize = 8;
 
+/// How versions are listed.
+const VERSIONS: Table<12> = Table([
+    Column::text("POLICY", 12),
+    Column::text("FIRST CALL", 20),
+    Column::text("LAST CALL", 20),
+    Column::number("CALLS", 7),
+    Column::number("VIOLATIONS", 10),
+    Column::number("OVERRUNS", 8),
+    Column::number("SENT", 7),
+    Column::number("SUCCESS", 7),
+    Column::number("COST", 10),
+    Column::number("PER CALL", 8),
+    Column::number("GATE P50/P95 MS", 15),
+    Column::number("UPSTREAM P50/P95 MS", 19),
+]);
+/// How two of them stand beside each other.
+const COMPARED: Table<5> = Table([
+    Column::text("", 16),
+    Column::number("OLD", 20),
+    Column::number("NEW", 20),
+    Column::number("CHANGE", 10),
+    Column::text("", 0),
+]);
+
 /// All versions, a line each.
 pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyhow::Result<()> {
     if as_json {
@@ -22,41 +47,25 @@ pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyh
         let report = json!({ "versions": all, "left_out": versions.left_out, "unreadable": versions.unreadable });
         return pretty(&report, out);
     }
-    writeln!(
-        out,
-        "{:<12}  {:<20}  {:<20}  {:>7}  {:>10}  {:>8}  {:>7}  {:>7}  {:>10}  {:>8}  {:>15}  {:>19}",
-        "POLICY",
-        "FIRST CALL",
-        "LAST CALL",
-        "CALLS",
-        "VIOLATIONS",
-        "OVERRUNS",
-        "SENT",
-        "SUCCESS",
-        "COST",
-        "PER CALL",
-        "GATE P50/P95 MS",
-        "UPSTREAM P50/P95 MS",
-    )?;
+    writeln!(out, "{}", VERSIONS.head())?;
     for version in &versions.all {
         let value = |measure: Measure| shown(measure, measure.of(version));
         let both = |one: Measure, other: Measure| format!("{}/{}", value(one), value(other));
-        writeln!(
-            out,
-            "{:<12}  {:<20}  {:<20}  {:>7}  {:>10}  {:>8}  {:>7}  {:>7}  {:>10}  {:>8}  {:>15}  {:>19}",
+        let cells = [
             plain(&version.name),
             second(&version.first),
             second(&version.last),
-            version.calls,
-            version.violations,
-            version.overruns,
-            version.sent,
+            version.calls.to_string(),
+            version.violations.to_string(),
+            version.overruns.to_string(),
+            version.sent.to_string(),
             value(Measure::Success),
             units(version.cost.0),
             value(Measure::Cost),
             both(Measure::GateP50, Measure::GateP95),
             both(Measure::UpstreamP50, Measure::UpstreamP95),
-        )?;
+        ];
+        writeln!(out, "{}", VERSIONS.row(cells))?;
     }
     if versions.left_out > 0 {
         writeln!(
@@ -79,11 +88,7 @@ pub(super) fn comparison(
         return pretty(&compared(comparison, unreadable), out);
     }
     let Comparison { old, new, .. } = comparison;
-    let line = |[what, before, after, change, verdict]: [&str; 5]| {
-        format!("{what:<16}  {before:>20}  {after:>20}  {change:>10}  {verdict}")
-            .trim_end()
-            .to_owned()
-    };
+    let line = |cells: [&str; 5]| COMPARED.row(cells).trim_end().to_owned();
     let head: [(&str, VersionText); 5] = [
         ("policy", |version| plain(&version.name)),
         ("first call", |version| second(&version.first)),
@@ -91,7 +96,7 @@ pub(super) fn comparison(
         ("calls", |version| version.calls.to_string()),
         ("calls sent", |version| version.sent.to_string()),
     ];
-    writeln!(out, "{}", line(["", "OLD", "NEW", "CHANGE", ""]))?;
+    writeln!(out, "{}", COMPARED.head().trim_end())?;
     for (what, of) in head {
         writeln!(out, "{}", line([what, &of(old), &of(new), "", ""]))?;
     }

@@ -6,6 +6,7 @@ use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::recorded::{audited, caller as recorded_by, passed, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
+use crate::cli::table::{Column, Table};
 use crate::cli::{configured, explain};
 use crate::gate::record::hashes::params_hash;
 use crate::gate::steps::judge::Arguments;
@@ -267,6 +268,22 @@ impl ReplayRow {
 
 type ReplayRows = BTreeMap<ReplayRow, ReplayCount>;
 
+/// How changes are listed.
+const CHANGES: Table<6> = Table([
+    Column::number("CHANGED", 7),
+    Column::text("AGENT", 16).close(),
+    Column::text("TOOL", 32).close(),
+    Column::text("THEN", 24).close(),
+    Column::text("NOW", 24).close(),
+    Column::text("SUCH AS", 0),
+]);
+/// How many calls have which verdict.
+const VERDICTS: Table<3> = Table([
+    Column::text("VERDICT", 24).close(),
+    Column::number("THEN", 9).close(),
+    Column::number("NOW", 9),
+]);
+
 /// What is said of all of them.
 struct ReplayReport<'a> {
     version: &'a str,
@@ -323,29 +340,21 @@ impl<'a> ReplayReport<'a> {
             self.version
         )?;
         if !self.changed.is_empty() {
-            writeln!(
-                out,
-                "{:>7}  {:16} {:32} {:24} {:24} SUCH AS",
-                "CHANGED", "AGENT", "TOOL", "THEN", "NOW"
-            )?;
+            writeln!(out, "{}", CHANGES.head())?;
             for (row, ReplayCount { count, action_id }) in &self.changed {
-                let [agent, tool, then] =
-                    [&row.agent, &row.tool, &row.then].map(|text| plain(text));
                 let PresentVerdict::Verdict(now) = &row.now else {
                     continue;
                 };
-                writeln!(
-                    out,
-                    "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}",
-                    plain(now),
-                    plain(action_id)
-                )?;
+                let count = count.to_string();
+                let cells = [&count, &row.agent, &row.tool, &row.then, now, action_id];
+                writeln!(out, "{}", CHANGES.row(cells.map(|text| plain(text))))?;
             }
             out.push('\n');
         }
-        writeln!(out, "{:24} {:>9} {:>9}", "VERDICT", "THEN", "NOW")?;
+        writeln!(out, "{}", VERDICTS.head())?;
         for (code, (then, now)) in &self.verdicts {
-            writeln!(out, "{:24} {then:>9} {now:>9}", plain(code))?;
+            let cells = [plain(code), then.to_string(), now.to_string()];
+            writeln!(out, "{}", VERDICTS.row(cells))?;
         }
         out.push('\n');
         for (why, count) in &self.undecided {

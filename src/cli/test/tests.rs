@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+mod documents;
+mod hostile_names;
 mod rollbacks;
 mod secrets;
 
@@ -105,131 +107,6 @@ fn test(directory: &Path, more: &[&str]) -> (String, u8) {
     (version.replace_all(&out, "${1}VERSION").into_owned(), code)
 }
 
-/// 003-21 … 003-34, 003-39, 003-54 … 003-61: the documents' example, code by code; all of it is as
-/// expected, and says so with exit code 0.
-#[test]
-fn the_example_of_the_documents_is_as_expected() {
-    let long = |letters: usize| format!("customer_id: {}", "c".repeat(letters));
-    let rows = [
-        ("003-31 legal", "clerk", ("", ""), "allow"),
-        ("003-22 003-57 role", "reader", ("", ""), "rbac_denied"),
-        (
-            "003-23 003-32 003-56 tenant",
-            "clerk",
-            ("tenant_id: t_999", ""),
-            "tenant_mismatch",
-        ),
-        (
-            "003-23 no tenant",
-            "clerk",
-            ("-gone tenant_id", ""),
-            "tenant_mismatch",
-        ),
-        (
-            "003-24 0",
-            "clerk",
-            ("amount: 0", ""),
-            "amount_out_of_range",
-        ),
-        ("003-24 003-59 1", "clerk", ("amount: 1", ""), "allow"),
-        (
-            "003-24 003-59 most",
-            "clerk",
-            ("amount: 5000000", ""),
-            "allow",
-        ),
-        (
-            "003-24 more",
-            "clerk",
-            ("amount: 5000001", ""),
-            "amount_out_of_range",
-        ),
-        (
-            "003-24 none",
-            "clerk",
-            ("-gone amount", ""),
-            "amount_out_of_range",
-        ),
-        (
-            "003-24 text",
-            "clerk",
-            ("amount: \"1200\"", ""),
-            "amount_out_of_range",
-        ),
-        (
-            "003-25 003-58 EUR",
-            "clerk",
-            ("currency: EUR", ""),
-            "currency_not_allowed",
-        ),
-        ("003-25 USD", "clerk", ("currency: USD", ""), "allow"),
-        (
-            "003-26 empty",
-            "clerk",
-            ("customer_id: \"\"", ""),
-            "customer_id_invalid",
-        ),
-        ("003-26 003-60 64", "clerk", (&long(64), ""), "allow"),
-        (
-            "003-26 003-60 65",
-            "clerk",
-            (&long(65), ""),
-            "customer_id_invalid",
-        ),
-        ("003-39 memo", "clerk", ("memo: 7", ""), "schema_invalid"),
-        (
-            "003-27 003-33 003-61 used",
-            "clerk",
-            ("", "calls_used: 1"),
-            "budget_calls_exceeded",
-        ),
-    ];
-    let samples: String = rows
-        .iter()
-        .map(|(name, caller, (more, state), expect)| {
-            let gone = more.strip_prefix("-gone ");
-            let text = sample(
-                name,
-                caller,
-                (gone.map_or(*more, |_| "gone"), state),
-                expect,
-            );
-            gone.map_or(text.clone(), |key| without(&text, key))
-        })
-        .collect();
-    let unknown = "  - { name: 003-21 no contract, caller: clerk, tool: billing__drop, expect: tool_not_allowlisted }\n";
-    let directory = stage(&format!("{PACK_HEAD}{samples}{unknown}"));
-    let (out, code) = test(directory.path(), &["--coverage"]);
-    assert_eq!(code, 0, "{out}");
-    assert!(
-        out.contains("coverage of invoice: 9 of 11 answers"),
-        "{out}"
-    );
-    let missing = |line: &&str| line.contains("no sample reaches");
-    assert!(
-        out.lines()
-            .filter(missing)
-            .all(|line| line.contains(" billing__undo ")),
-        "{out}"
-    );
-    assert!(
-        out.ends_with("ok: 1 pack, 18 samples, all as expected\n"),
-        "{out}"
-    );
-}
-
-/// The sample without the argument `key`.
-fn without(text: &str, key: &str) -> String {
-    let line = |line: &str| {
-        let Some((before, rest)) = line.split_once(&format!("{key}: ")) else {
-            return line.replace(", gone", "");
-        };
-        let after = rest.split_once(", ").map_or(" }", |(_, after)| after);
-        format!("{before}{after}").replace(", gone", "")
-    };
-    text.lines().map(|one| if one.contains("arguments:") { line(one) } else { one.to_owned() } + "\n").collect()
-}
-
 fn wrong() -> String {
     let [foreign, memo, second] = least();
     [
@@ -275,78 +152,6 @@ fn programs_read_the_same_verdicts() {
         .unwrap()
         .replace(&format!("{}/", directory.path().display()), "");
     insta::assert_snapshot!("junit", xml);
-}
-
-/// Names as hostile as YAML lets them be are read by an XML parser as they are, but for what XML
-/// cannot hold at all.
-#[test]
-fn hostile_names_are_read_by_an_xml_parser() {
-    let [foreign, memo, second] = least();
-    let names = [
-        "]]> & <failure message=\"x\"/> </testsuite>",
-        "a\tb\nc\rd 'e' \"f\"",
-        "<!-- --> <![CDATA[ &#0; &amp; &unknown; %x;",
-        "\u{202e}abc \u{85}\u{2028} \u{1f980} \u{7f}",
-        "held\u{1}back\u{fffe}",
-    ];
-    let quoted = |name: &str| {
-        serde_json::to_string(name)
-            .unwrap()
-            .replace('\u{fffe}', "\\uFFFE")
-            .replace('\u{7f}', "\\x7F")
-    };
-    let hostile = |name: &str| {
-        foreign
-            .replace("name: foreign", &format!("name: {}", quoted(name)))
-            .replace("t_999", "t_001")
-    };
-    let samples: String = names.iter().map(|name| hostile(name)).collect();
-    let pack =
-        format!("{PACK_HEAD}{samples}{memo}{second}").replace("pack: invoice", "pack: \"a<b>&'c\"");
-    let directory = stage(&pack);
-    let junit = directory.path().join("junit.xml");
-    let (out, code) = test(directory.path(), &["--junit", junit.to_str().unwrap()]);
-    assert_eq!(code, 1, "{out}");
-    let xml = fs::read_to_string(junit).unwrap();
-    let read = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
-    let suites: Vec<_> = read
-        .root_element()
-        .children()
-        .filter(roxmltree::Node::is_element)
-        .collect();
-    assert_eq!(suites[0].attribute("name"), Some("a<b>&'c"));
-    let cases: Vec<_> = suites[0]
-        .children()
-        .filter(roxmltree::Node::is_element)
-        .collect();
-    for (case, name) in cases.iter().zip(names) {
-        let held: String = name
-            .chars()
-            .filter(|letter| !"\u{1}\u{fffe}".contains(*letter))
-            .collect();
-        assert_eq!(case.attribute("name"), Some(held.as_str()), "{xml}");
-        let failure = case.first_element_child().unwrap();
-        assert_eq!(
-            failure.attribute("message"),
-            Some("UNEXPECTED PASS got=allow expect=tenant_mismatch")
-        );
-    }
-    for suite in suites {
-        let number = |name: &str| suite.attribute(name).unwrap().parse::<usize>().unwrap();
-        let cases = || {
-            suite
-                .children()
-                .filter(|case| case.has_tag_name("testcase"))
-        };
-        let failed = cases()
-            .filter(|case| case.children().any(|one| one.has_tag_name("failure")))
-            .count();
-        assert_eq!(
-            (number("tests"), number("failures")),
-            (cases().count(), failed),
-            "{xml}"
-        );
-    }
 }
 
 /// 003-38, 003-40, 003-116: packs that lack a sample of what has to be refused block the release; a

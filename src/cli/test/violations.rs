@@ -5,6 +5,7 @@ use super::replay_ledger::{PresentVerdict, ReplayJudge, each};
 use crate::cli::configured;
 use crate::cli::ledger::recorded::{PASSED_VERDICT, recorded};
 use crate::cli::ledger::text::plain;
+use crate::cli::table::{Column, Table};
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
@@ -267,12 +268,28 @@ fn words(
     }
 }
 
+/// How violations are listed.
+const VIOLATIONS: Table<7> = Table([
+    Column::text("TIME", 30).close(),
+    Column::text("AGENT", 16).close(),
+    Column::text("TOOL", 32).close(),
+    Column::text("CODE", 24).close(),
+    Column::text("FORBIDDEN", 9).close(),
+    Column::text("ACTION", 36).close(),
+    Column::text("EXPLAINED", 0),
+]);
+/// How exemptions are listed.
+const EXEMPTIONS: Table<6> = Table([
+    Column::number("CALLS", 7),
+    Column::text("OWNER", 16).close(),
+    Column::text("UNTIL", 10).close(),
+    Column::text("", 9).close(),
+    Column::text("EXEMPTION OF", 57).close(),
+    Column::text("BECAUSE", 0),
+]);
+
 fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> fmt::Result {
-    writeln!(
-        out,
-        "{:30} {:16} {:32} {:24} {:9} {:36} EXPLAINED",
-        "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
-    )?;
+    writeln!(out, "{}", VIOLATIONS.head())?;
     for violation in found.all() {
         let ForbiddenCall {
             time,
@@ -284,19 +301,22 @@ fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> f
             was_forbidden,
             ..
         } = violation;
-        let [time, action, agent, tool, code] =
-            [time, action_id, agent, tool, code].map(|text| plain(text));
         let code = if *calls > 1 {
-            format!("{code} ×{calls}")
+            format!("{} ×{calls}", plain(code))
         } else {
-            code
+            plain(code)
         };
         let since = if *was_forbidden { "then" } else { "now" };
-        let explained = explained(violation, all);
-        writeln!(
-            out,
-            "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}"
-        )?;
+        let cells = [
+            plain(time),
+            plain(agent),
+            plain(tool),
+            code,
+            since.to_owned(),
+            plain(action_id),
+            explained(violation, all),
+        ];
+        writeln!(out, "{}", VIOLATIONS.row(cells))?;
     }
     if found.unlisted() > 0 {
         writeln!(
@@ -314,11 +334,7 @@ fn exemptions(
     standing: StandingExemptions<'_>,
     out: &mut String,
 ) -> fmt::Result {
-    writeln!(
-        out,
-        "{:>7}  {:16} {:10} {:9} {:57} BECAUSE",
-        "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF"
-    )?;
+    writeln!(out, "{}", EXEMPTIONS.head())?;
     for (exemption, calls) in standing.all.iter().zip(&found.of) {
         let Exemption {
             owner,
@@ -331,11 +347,15 @@ fn exemptions(
         } else {
             "holds"
         };
-        let [owner, of, because] = [owner, &named(&exemption.of), because].map(|text| plain(text));
-        writeln!(
-            out,
-            "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}"
-        )?;
+        let cells = [
+            calls.to_string(),
+            plain(owner),
+            until.to_string(),
+            state.to_owned(),
+            plain(&named(&exemption.of)),
+            plain(because),
+        ];
+        writeln!(out, "{}", EXEMPTIONS.row(cells))?;
     }
     out.push('\n');
     Ok(())

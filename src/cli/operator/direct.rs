@@ -1,6 +1,5 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
-use super::{CallsQuery, CallsReply};
 use crate::app::ledger::keys;
 use crate::cli::serve::runtime;
 use crate::config::Config;
@@ -8,11 +7,9 @@ use crate::model::clock::Clock;
 use crate::owners::keep_private;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::journal::{Journal, JournalError, JournalOptions};
-use crate::store::operator::{Resolution, Unresolved, open_calls, resolve};
 use anyhow::{Context as _, bail};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 /// The journal of `config`, locked; none when a toolgate has it. What another user writes here,
 /// toolgate could not open afterwards: such a one is taken to the door too.
@@ -42,46 +39,22 @@ pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
     }
 }
 
-/// Asks the store in `data`. Calls that were in flight when the last toolgate ended come to rest,
-/// as at every start.
-pub(super) async fn ask(
-    data: &Path,
+/// What `work` makes of the store of `config`, whose journal is closed afterwards. Calls that were
+/// in flight when the last toolgate ended come to rest, as at every start.
+pub(in crate::cli) async fn with_store<T>(
+    config: &Config,
     journal: Journal,
-    asked: CallsQuery,
-) -> anyhow::Result<CallsReply> {
-    let store =
-        EmbeddedStore::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
-    let found = match asked {
-        CallsQuery::List { state } => {
-            CallsReply::Calls(open_calls(&store, state.as_deref()).await?)
-        }
-        CallsQuery::Resolve { action, resolution } => {
-            let who = system_user();
-            match resolve(
-                &store,
-                action,
-                Resolution {
-                    who: who.clone(),
-                    ..resolution
-                },
-            )
-            .await
-            {
-                Ok(state) => CallsReply::Resolved {
-                    state: state.to_owned(),
-                    who,
-                },
-                Err(Unresolved::Store(error)) => return Err(error.into()),
-                Err(unresolved) => CallsReply::Refused(unresolved.to_string()),
-            }
-        }
-    };
+    work: impl AsyncFnOnce(&EmbeddedStore) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let store = EmbeddedStore::open(&config.data, journal.clone(), Clock)
+        .context("the store cannot be opened")?;
+    let made = work(&store).await;
     drop(store);
     journal
         .close()
         .await
         .context("the ledger could not be closed in good order")?;
-    Ok(found)
+    made
 }
 
 /// Who runs this, as the system knows it.

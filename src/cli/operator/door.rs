@@ -1,0 +1,107 @@
+//! With a running toolgate: its operators' door.
+
+use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// How long it may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is asked at the door.
+pub(in crate::cli) struct DoorRequest {
+    method: Method,
+    path: String,
+    body: Text,
+}
+
+impl DoorRequest {
+    /// To read what is at `path`.
+    pub(in crate::cli) fn get(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            body: Text::of(&json!(null)),
+        }
+    }
+
+    /// To change something.
+    pub(in crate::cli) fn post(path: impl Into<String>, body: Text) -> Self {
+        Self {
+            method: Method::POST,
+            path: path.into(),
+            body,
+        }
+    }
+}
+
+/// What the door at `address` answers to one who shows `token`: the body, or in words why it
+/// refuses; `nobody` says what it means when nothing answers there.
+pub(super) async fn ask(
+    address: SocketAddr,
+    token: Option<&str>,
+    request: DoorRequest,
+    nobody: &str,
+) -> anyhow::Result<Result<Text, String>> {
+    let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange(address, token, request)).await;
+    let (status, text) = answered
+        .map_err(anyhow::Error::from)
+        .flatten()
+        .with_context(|| nobody.to_owned())?;
+    if status == StatusCode::OK {
+        return Ok(Ok(text));
+    }
+    let word = |key: &str| {
+        text.get(key)
+            .and_then(|word| Some(word.as_str()?.into_owned()))
+    };
+    let Some(error) = word("error") else {
+        bail!("{address} answers {status}, which is no toolgate's answer")
+    };
+    let hint = word("hint")
+        .map(|hint| format!("; {hint}"))
+        .unwrap_or_default();
+    Ok(Err(format!("{error}{hint}")))
+}
+
+async fn exchange(
+    address: SocketAddr,
+    token: Option<&str>,
+    DoorRequest { method, path, body }: DoorRequest,
+) -> anyhow::Result<(StatusCode, Text)> {
+    let near = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    let port = address.port();
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("http://{}{path}", SocketAddr::new(near, port)))
+        .header(header::HOST, format!("localhost:{port}"))
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let connections = Client::builder(TokioExecutor::new()).build_http();
+    let answer = connections
+        .request(request.body(Full::new(body.bytes()))?)
+        .await?;
+    let status = answer.status();
+    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+        .collect()
+        .await
+    {
+        Ok(body) => body.to_bytes(),
+        Err(error) => bail!("the answer cannot be read: {error}"),
+    };
+    Ok((status, Text::read(bytes, &SERVER_JSON_LIMITS)?))
+}
