@@ -30,7 +30,7 @@ use crate::upstream::http::connections;
 use crate::upstream::keeper::ServerMessagePolicy;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::links::Links;
-use crate::upstream::server::Surroundings;
+use crate::upstream::server_settings::Surroundings;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use head_export::Exporter;

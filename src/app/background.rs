@@ -1,7 +1,8 @@
 //! What goes on beside the calls: notes, counts, sweeps.
 
 use crate::downstream::Door;
-use crate::gate::{Gate, toolbox::Toolbox};
+use crate::gate::Gate;
+use crate::gate::catalogue::toolbox::Toolbox;
 use crate::policy::live::LivePolicy;
 use crate::store::operator::MAX_CLAIMS_LISTED;
 use crate::store::state::claim::ClaimPhase;

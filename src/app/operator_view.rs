@@ -4,9 +4,9 @@ use crate::admin::status::{
     LedgerStatus, PolicyStatus, ProcessStatus, Quarantined, Readiness, ServerStatus,
 };
 use crate::downstream::Door;
-use crate::gate::fit::{self, Unfit};
-use crate::gate::hidden::Hidden;
-use crate::gate::pinned::{self, Withheld};
+use crate::gate::catalogue::contract_mismatch::{self, Unfit};
+use crate::gate::catalogue::hidden::Hidden;
+use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::store::journal::{self, Journal};
 use crate::telemetry::metrics::Synced;
 use crate::upstream::server::{ServerState, UpstreamServer};
@@ -125,7 +125,7 @@ impl OperatorView {
             .iter()
             .filter(|(owner, ..)| owner == name)
             .map(|(_, _, words)| words.clone());
-        let unfit = fit::unfit(&self.door.policy.current(), &tools)
+        let unfit = contract_mismatch::unfit(&self.door.policy.current(), &tools)
             .into_iter()
             .filter(|unfit| unfit.server == *name);
         let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));

@@ -4,8 +4,9 @@
 use super::configured;
 use super::ledger::text::plain;
 use super::operator::print;
-use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
-use crate::gate::trail::Stage;
+use crate::gate::pipeline::Stage;
+use crate::gate::steps::judge::Notes;
+use crate::gate::supposing::{Passed, Question, is_unpinned, judge};
 use crate::guards::Mode;
 use crate::guards::hooks::HookPhase;
 use crate::guards::pins::Unapproved;

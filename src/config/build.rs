@@ -210,7 +210,7 @@ fn build(
         secrets::compile(settings.secrets, &named.servers, directory, problems)
     });
     let data = problems.under("data", |problems| {
-        doors::data(&settings.data, directory, problems)
+        doors::data_dir(&settings.data, directory, problems)
     });
     let (allowed_hosts, allowed_origins) = (settings.allowed_hosts, settings.allowed_origins);
     doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);

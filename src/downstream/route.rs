@@ -339,7 +339,7 @@ impl Door {
 struct CallParams {
     name: String,
     arguments: Value,
-    reading: Reading,
+    reading: ArgumentOrigin,
 }
 
 impl CallParams {

@@ -252,7 +252,7 @@ fn answer(ended: &EndedCall<'_>) -> Message {
         }
         Err(refusal) => {
             let era = call.origin.era;
-            refused(None, era, &decision, (refusal, unrecorded.as_ref()))
+            refused(None, era, &decision, refusal, unrecorded.as_ref())
         }
     };
     Message {

@@ -4,9 +4,9 @@ use crate::gate::call::Call;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
 use crate::guards::budget::BudgetDemand;
+use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::store::state::budget::{SeenCall, TaskUsage};
-use crate::model::digest::Digest;
 
 /// What steps 7 to 12 need to know of a call's surroundings.
 pub(in crate::gate) struct Bill {

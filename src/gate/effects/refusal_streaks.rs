@@ -8,9 +8,9 @@ use crate::gate::call::Call;
 use crate::gate::record::Ending;
 use crate::guards::Mode;
 use crate::guards::task::Belonging;
+use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::model::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

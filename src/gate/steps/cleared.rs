@@ -3,9 +3,9 @@
 use crate::guards::evidence::{NotRepeated, Ruled};
 use crate::guards::idempotency::{self, Keyed, Placement};
 use crate::mcp::json::Text;
+use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
 use crate::store::session_locks::Lease;
-use crate::model::digest::Digest;
 use serde_json::json;
 use std::time::Duration;
 

@@ -9,11 +9,11 @@ use crate::gate::effects::of_task;
 use crate::gate::effects::unavailable;
 use crate::gate::record::findings::StateFound;
 use crate::guards::task::{Belonging, reported};
+use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
 use crate::store::state::CommandRefusal;
 use crate::store::state::command::StoreCommand;
-use crate::model::digest::Digest;
 
 impl Effects {
     /// Step 7: takes the task where its agent says it is. An agent that says nothing of it is not

@@ -45,7 +45,7 @@ impl IndexCloser {
     }
 
     /// The data directory.
-    pub(super) fn data(&self) -> &Path {
+    pub(super) fn data_dir(&self) -> &Path {
         &self.data
     }
 
