@@ -523,7 +523,7 @@ fn type_names_occur_once() {
         for (number, line) in source.code() {
             let name = defined.captures(line).or_else(|| alias.captures(line));
             let name = name.map(|found| found[1].to_owned());
-            for name in name.filter(|name| !shared(source, name)) {
+            if let Some(name) = name.filter(|name| !shared(source, name)) {
                 let place = format!("{}:{number}", source.path);
                 places.entry(name).or_default().push(place);
             }
