@@ -4,7 +4,7 @@
 //! Whether it is ready, and metrics, need no token; what is below `/api/` needs one, and most of it
 //! a role. What a browser page could do with this door is closed: foreign names in `Host` (DNS
 //! rebinding), anything that carries an `Origin`, and elsewhere than below `/api/` every method
-//! that could change something (SECURITY §3B, §10).
+//! that could change something (threat-model §3B, §10).
 
 pub mod approvals;
 pub mod calls;

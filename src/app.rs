@@ -7,9 +7,6 @@ use crate::admin::tools::Switches;
 use crate::config::{self, Config};
 use crate::downstream::connection_limit::{ConnectionLimit, Guest};
 use crate::downstream::{Door, accept, room::MessageRoom, session::AgentSessions};
-use crate::gate::catalogue::contract_mismatch::{self, Unfit};
-use crate::gate::catalogue::hidden::Hidden;
-use crate::gate::catalogue::pinned::{self, Withheld};
 use crate::gate::effects::Effects;
 use crate::gate::{
     Gate, catalogue::list::Listings, catalogue::toolbox::Toolbox, effects::refusal_streaks::Rows,

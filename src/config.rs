@@ -1,4 +1,4 @@
-//! Process settings: `toolgate.yaml` (DESIGN §2) → what the process runs on, and what the policy
+//! Process settings: `toolgate.yaml` (design §2) → what the process runs on, and what the policy
 //! stands on.
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.

@@ -1,5 +1,5 @@
 //! Floor 5: the agents' door. Streamable HTTP of every revision on one address, and stdio for
-//! agents that launch their servers. A message is classified by its body first (PROTOCOL §4.2).
+//! agents that launch their servers. A message is classified by its body first (protocol §4.2).
 
 pub mod accept;
 mod alike;

@@ -1,4 +1,4 @@
-//! Floor 1: named points at which a test ends toolgate as `kill -9` does (SECURITY §12). Only a
+//! Floor 1: named points at which a test ends toolgate as `kill -9` does (threat-model §12). Only a
 //! build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 

@@ -1,4 +1,4 @@
-//! Floor 2: the guards, in the order of the gate (SEMANTICS §2). One guard, one file, one shape:
+//! Floor 2: the guards, in the order of the gate (guarantees §2). One guard, one file, one shape:
 //! header, `Settings` as written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one
 //! verb.
 

@@ -1,6 +1,6 @@
 //! Who else could change a file: its own rights, and those of every directory and link on the way
-//! to it, because a user who may rename a directory chooses what is in it (SECURITY §9, §10). And
-//! what this process keeps others from reading of itself.
+//! to it, because a user who may rename a directory chooses what is in it (threat-model §9, §10).
+//! And what this process keeps others from reading of itself.
 //!
 //! Trusted are root and the account that runs this. A directory in which everybody may make files
 //! but nobody may touch those of others (the sticky bit, as `/tmp` has it) is no way in: what is
@@ -258,8 +258,8 @@ pub fn umask_of_others() -> Option<u32> {
 }
 
 /// Keeps tokens and arguments in this process's memory: no core dump, and no look into it by
-/// processes of the same account that are not root's (SECURITY §10). Programs that it starts leave
-/// no core dumps either.
+/// processes of the same account that are not root's (threat-model §10). Programs that it starts
+/// leave no core dumps either.
 pub fn seal_memory() {
     // Where the kernel refuses either, nothing else is worse than before.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);

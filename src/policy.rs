@@ -21,7 +21,7 @@ pub mod pack;
 pub mod pins;
 pub mod shape;
 
-/// Bytes of `_meta` that one message of an agent may have, if nothing is said (SECURITY §8).
+/// Bytes of `_meta` that one message of an agent may have, if nothing is said (threat-model §8).
 pub const META_MAX_BYTES: usize = 64 << 10;
 
 /// Everything a call is judged by. Immutable; replaced as a whole.
@@ -75,7 +75,7 @@ impl Policy {
     }
 
     /// What a server said of itself, as agents may read it: without `instructions` that no operator
-    /// has approved, where pins are kept (SECURITY §3C C9), and without what cannot be seen in
+    /// has approved, where pins are kept (threat-model §3C C9), and without what cannot be seen in
     /// its texts (§3D D6).
     #[must_use]
     pub fn introduced(&self, server: &ServerName, said: &Text) -> Text {
@@ -96,7 +96,7 @@ impl Policy {
     }
 }
 
-/// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or
+/// Which methods pass (design §3): known ones do unless denied, unknown ones only if allowed, or
 /// when nothing is enforced. Names are matched whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Methods {

@@ -138,7 +138,7 @@ impl Relay {
     }
 
     /// Known methods travel unless the configuration denies them; unknown ones only in observe mode
-    /// (SECURITY §3C C13).
+    /// (threat-model §3C C13).
     fn permitted(&self, request: &RelayRequest) -> Result<(), RelayFailure> {
         let method = request.message.method.as_str();
         let policy = self.policy.current();
@@ -206,7 +206,7 @@ impl Relay {
     }
 }
 
-/// The same whether there is none or it is not for the agent (SECURITY §5).
+/// The same whether there is none or it is not for the agent (threat-model §5).
 fn no_such_resource() -> RelayFailure {
     RelayFailure::Answer(INVALID_PARAMS, "there is no such resource".to_owned())
 }

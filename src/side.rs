@@ -1,6 +1,6 @@
 //! Floor 3: the side doors, which are everything that MCP lets agents and servers do besides
 //! calling tools. Each message that goes through one is judged by the layers, counted, and recorded
-//! (SECURITY §3C C3, C6, C7, C12, §5).
+//! (threat-model §3C C3, C6, C7, C12, §5).
 
 use crate::guards::Mode;
 use crate::guards::allowlist::side::SideTarget;

@@ -28,7 +28,7 @@ use crate::mcp::sse::SseComment;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
 
-/// Messages that wait to be read on one exchange or one link (SECURITY §8).
+/// Messages that wait to be read on one exchange or one link (threat-model §8).
 pub const INBOX_MESSAGES_MAX: usize = 64;
 
 /// What arrives on an exchange before and with its answer, or outside any.
@@ -37,7 +37,7 @@ pub enum Inbound {
     /// A comment on the stream: the server is alive, and may say more.
     Comment(SseComment),
     /// A legacy server closed the stream and wants to be asked again after this many milliseconds
-    /// (PROTOCOL §3.1).
+    /// (protocol §3.1).
     Interrupted(u64),
     /// A notification or request that belongs to the exchange, or its answer, which ends it.
     Message(Message),

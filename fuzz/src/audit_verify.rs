@@ -1,6 +1,6 @@
 //! Whatever is done to the bytes of a journal, verifying finds it, or nothing of what was recorded
-//! is changed (SECURITY §3G G2, G3). One journal has a known head, the other seals of two keys and
-//! a summary of what was dropped.
+//! is changed (threat-model §3G G2, G3). One journal has a known head, the other seals of two keys
+//! and a summary of what was dropped.
 
 use bytes::Bytes;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! The canonical form of a value is its own canonical form, does not depend on the order of
-//! members, and is RFC 8785's; the exact form tells apart what anybody could tell apart (SECURITY
-//! §3E E1, SEMANTICS §4).
+//! members, and is RFC 8785's; the exact form tells apart what anybody could tell apart
+//! (threat-model §3E E1, guarantees §4).
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! What travels in a header comes back as it was, and can neither end the header nor begin another
-//! (SECURITY §3B B2–B4).
+//! (threat-model §3B B2–B4).
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};

@@ -1,5 +1,5 @@
 //! What hostile bytes meet first, one function each: it panics when any bytes at all break what is
-//! promised (SECURITY §12).
+//! promised (threat-model §12).
 //!
 //! libFuzzer calls them with bytes of its own (`fuzz/run`); `tests/it/fuzz.rs` calls the same
 //! functions with the committed corpora and with mutations of them, on any toolchain.

@@ -1,5 +1,5 @@
 //! Any file is a policy or configuration, or is refused with reasons that have a place; nothing
-//! else happens, and twice the same (SECURITY §3A, §9).
+//! else happens, and twice the same (threat-model §3A, §9).
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

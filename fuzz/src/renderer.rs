@@ -1,5 +1,5 @@
 //! What a person sees of a call is the call: it reads back as exactly that value, and nothing in it
-//! hides, moves the cursor or turns the direction of writing (SECURITY §3D D6, §3E E5).
+//! hides, moves the cursor or turns the direction of writing (threat-model §3D D6, §3E E5).
 
 use bytes::Bytes;
 use serde_json::{Value, json};

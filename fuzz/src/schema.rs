@@ -1,5 +1,5 @@
 //! A schema of a tool server is refused, or judges every value in bounded time and each time alike
-//! (SECURITY §2.2, §4).
+//! (threat-model §2.2, §4).
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! No secret gets through the scrubber, whatever stands around it, in whatever form it knows, and
-//! however the bytes were cut into chunks (SECURITY §3F F2).
+//! however the bytes were cut into chunks (threat-model §3F F2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -1,5 +1,5 @@
 //! An event stream is cut into the same blocks however its bytes arrive, and nothing in a block
-//! becomes another when it is said again (SECURITY §3B B10).
+//! becomes another when it is said again (threat-model §3B B10).
 
 use toolgate::mcp::sse::{Framer, SseBlock, encode};
 

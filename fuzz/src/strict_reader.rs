@@ -1,6 +1,6 @@
-//! What the strict reader lets pass has one reading (SECURITY §3A A1–A7): a second reader agrees
-//! about every value, no two keys are one to anybody, and what is taken apart and put together
-//! again says the same.
+//! What the strict reader lets pass has one reading (threat-model §3A A1–A7): a second reader
+//! agrees about every value, no two keys are one to anybody, and what is taken apart and put
+//! together again says the same.
 
 use super::second::{Node, is_same};
 use bytes::Bytes;

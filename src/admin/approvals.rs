@@ -1,6 +1,6 @@
-//! Held calls, and what operators say of them (SEMANTICS §7). For operators with a token only: who
-//! decides is who the token names, never what a body says (SECURITY §3E E11). What a call says is
-//! shown to those who may decide about it, and to those who audit.
+//! Held calls, and what operators say of them (guarantees §7). For operators with a token only: who
+//! decides is who the token names, never what a body says (threat-model §3E E11). What a call says
+//! is shown to those who may decide about it, and to those who audit.
 
 use super::operators::{OperatorIdentity, Operators};
 use super::{OperatorsDoor, json_answer, json_body, parse_body, refusal, unfit};

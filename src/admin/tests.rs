@@ -146,7 +146,7 @@ async fn alive_as_long_as_it_runs() {
     assert_eq!((status, text.as_str()), (StatusCode::OK, "ok"));
 }
 
-/// FINDINGS L7: why it is not ready is for operators; whether it is, for every caller.
+/// threat-model §13 L7: why it is not ready is for operators; whether it is, for every caller.
 #[tokio::test]
 async fn not_ready_says_why() {
     let (status, _, text) = ask(false, get("/readyz")).await;

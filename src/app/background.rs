@@ -40,8 +40,8 @@ pub(super) fn note(
 }
 
 /// Connects the tool servers, once the secrets of the policy are known: a server may repeat one
-/// that an earlier process gave it (SECURITY §3F F2). Those of later policies are learnt as they
-/// come, until `stop`.
+/// that an earlier process gave it (threat-model §3F F2). Those of later policies are learnt as
+/// they come, until `stop`.
 pub(super) async fn connect(
     gate: Arc<Gate>,
     servers: Arc<Servers>,

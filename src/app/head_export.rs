@@ -1,5 +1,5 @@
 //! Heads of the ledger leave by themselves: to a file, to a program over HTTP, into the log
-//! (SECURITY §3G, G3).
+//! (threat-model §3G, G3).
 
 use crate::config::{Config, HeadsConfig};
 use crate::store::journal::{Journal, Witness};

@@ -151,13 +151,13 @@ fn listed(list: &ApprovalsListArgs, holds: &[OpenHold]) -> anyhow::Result<String
             &hold.roles.join(", "),
         ];
         let cells = cells.map(|text| plain(text));
-        writeln!(out, "{}", OPEN_HOLDS.row(cells))?;
+        writeln!(out, "{}", OPEN_HOLDS.row(&cells))?;
     }
     Ok(out)
 }
 
-/// Everything of a held call; nothing is cut, and what does not print is written out (SECURITY §3E
-/// E5).
+/// Everything of a held call; nothing is cut, and what does not print is written out
+/// (threat-model §3E E5).
 fn whole(hold: &OpenHold) -> String {
     let mut out = String::new();
     for (name, text) in fields(hold) {

@@ -193,8 +193,8 @@ fn table(list: &CallsListArgs, calls: &[OpenCall]) -> anyhow::Result<String> {
             tool,
             ..
         } = call;
-        let cells = [action_id, state, since, agent, tool, why].map(plain);
-        writeln!(out, "{}", OPEN_CALLS.row(cells))?;
+        let row = [action_id, state, since, agent, tool, why].map(plain);
+        writeln!(out, "{}", OPEN_CALLS.row(&row))?;
     }
     Ok(out)
 }

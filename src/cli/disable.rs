@@ -177,13 +177,12 @@ const DISABLED_TOOLS: Table<4> = Table([
 
 fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
     let config = configured::process(given.config.as_deref())?;
-    let disabled = match disabling::read(&config.data) {
-        Ok(disabled) => Ok(DisabledList { disabled }),
+    let disabled = if let Ok(disabled) = disabling::read(&config.data) {
+        Ok(DisabledList { disabled })
+    } else {
         // Another user's: only the door can tell.
-        Err(_) => {
-            let request = DoorRequest::get("/api/tools/disabled");
-            given.door.ask_holder(&config, request)?
-        }
+        let request = DoorRequest::get("/api/tools/disabled");
+        given.door.ask_holder(&config, request)?
     };
     operator::show(disabled, |DisabledList { disabled }| {
         if disabled.is_empty() {
@@ -192,7 +191,7 @@ fn list(given: &SwitchArgs) -> anyhow::Result<u8> {
         let mut out = DISABLED_TOOLS.head() + "\n";
         for (tool, Reason { who, why, since }) in &disabled {
             let cells = [tool.as_str(), since, who, why].map(plain);
-            out += &(DISABLED_TOOLS.row(cells) + "\n");
+            out += &(DISABLED_TOOLS.row(&cells) + "\n");
         }
         Ok(out)
     })

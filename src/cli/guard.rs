@@ -5,8 +5,8 @@
 //! SIGKILL, and leave its process group. The guard leads the group, adopts orphans, and holds the
 //! write end of the pipe that toolgate reads standard error from: when no one reads it, toolgate is
 //! gone and everything below the guard is killed. A death signal from the kernel would not do: it
-//! is tied to the thread that spawned, not to the process (SECURITY §2.4). Nothing runs here but
-//! two threads that wait.
+//! is tied to the thread that spawned, not to the process (threat-model §2.4). Nothing runs here
+//! but two threads that wait.
 
 use crate::upstream::child::sandbox::{self, Sandbox};
 use crate::upstream::{child, leftovers, lineage};

@@ -1,5 +1,5 @@
 //! `toolgate pins`: which definitions of tools are approved. Approving is an operator's act:
-//! nothing else writes pins, and nothing is written where anything went wrong (SECURITY §3D D4,
+//! nothing else writes pins, and nothing is written where anything went wrong (threat-model §3D D4,
 //! D8).
 
 use super::configured;

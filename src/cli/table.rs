@@ -1,6 +1,8 @@
 //! Tables for people. Columns have a fixed width, so that a line can be shown before the others
 //! are known; what is wider moves the rest of its line.
 
+use std::fmt::Write as _;
+
 /// One column.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
@@ -42,18 +44,18 @@ pub(super) struct Table<const N: usize>(pub(super) [Column; N]);
 impl<const N: usize> Table<N> {
     /// The line above all others.
     pub(super) fn head(&self) -> String {
-        self.row(self.0.map(|column| column.head))
+        self.row(&self.0.map(|column| column.head))
     }
 
     /// One line.
-    pub(super) fn row<T: AsRef<str>>(&self, cells: [T; N]) -> String {
+    pub(super) fn row<T: AsRef<str>>(&self, cells: &[T; N]) -> String {
         let mut line = String::new();
-        for (index, (column, cell)) in self.0.iter().zip(&cells).enumerate() {
+        for (index, (column, cell)) in self.0.iter().zip(cells).enumerate() {
             let (cell, width) = (cell.as_ref(), column.width);
-            line += &if column.is_number {
-                format!("{cell:>width$}")
+            let _ = if column.is_number {
+                write!(line, "{cell:>width$}")
             } else {
-                format!("{cell:<width$}")
+                write!(line, "{cell:<width$}")
             };
             if index + 1 < N {
                 line += &" ".repeat(column.gap);

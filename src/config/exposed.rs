@@ -1,7 +1,7 @@
 //! Tokens that stand in the configuration itself, where others than its owner may read it: an agent
-//! that reads an operator's token can allow what agents ask (SECURITY §3E E4). So do secrets that
-//! servers are given. And what others may change: places for the record, files of secrets and keys,
-//! and programs that toolgate starts.
+//! that reads an operator's token can allow what agents ask (threat-model §3E E4). So do secrets
+//! that servers are given. And what others may change: places for the record, files of secrets and
+//! keys, and programs that toolgate starts.
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -82,7 +82,7 @@ pub(super) fn tokens(path: &Path, document: &YamlDocument) -> Option<Diagnostic>
 }
 
 /// A warning for each thing on the way to where the record's archive and heads are kept that other
-/// accounts may change: who can exchange them makes them prove nothing (SECURITY §3G G3, §10).
+/// accounts may change: who can exchange them makes them prove nothing (threat-model §3G G3, §10).
 pub(super) fn kept(ledger: &Ledger, document: &YamlDocument) -> Vec<Diagnostic> {
     let archive = ledger
         .archive

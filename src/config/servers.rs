@@ -21,13 +21,13 @@ const MAX_SERVERS: usize = 64;
 const SERVER_NAME_CHARS_MAX: usize = 32;
 /// Any time.
 const MIN_DURATION: Duration = Duration::from_millis(1);
-/// One call's time (SECURITY §8).
+/// One call's time (threat-model §8).
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_CALL_TIMEOUT: Duration = Duration::from_mins(10);
 /// A server's time until its first answer; long enough at most to build it first.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
-/// How old what is known of a server's tools may get (FINDINGS L7).
+/// How old what is known of a server's tools may get (threat-model §13 L7).
 const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_REFRESH_INTERVAL: Duration = Duration::from_mins(10);
@@ -183,8 +183,8 @@ fn one(
     }
 }
 
-/// For each server, another whose name looks the same: so would the names of their tools (SECURITY
-/// §3D D2).
+/// For each server, another whose name looks the same: so would the names of their tools
+/// (threat-model §3D D2).
 fn twins(written: &BTreeMap<String, ToolServerSettings>) -> Vec<Option<String>> {
     let names: Vec<&str> = written.keys().map(String::as_str).collect();
     skeleton::twins(&names)

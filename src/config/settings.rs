@@ -1,4 +1,4 @@
-//! `toolgate.yaml` as written (DESIGN §2).
+//! `toolgate.yaml` as written (design §2).
 
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};

@@ -363,7 +363,8 @@ fn the_examples_compile_without_a_problem() {
     assert!(seen >= 1);
 }
 
-/// SECURITY §3D D2: a server's name is the beginning of its tools' names, so no two may look alike.
+/// threat-model §3D D2: a server's name is the beginning of its tools' names, so no two may look
+/// alike.
 #[test]
 fn servers_whose_names_look_alike_are_an_error() {
     for (one, other) in [

@@ -1,5 +1,5 @@
 //! What a message may bring besides what is known of it: no member that only looks like a known
-//! one, and no more `_meta` than people could be shown (SECURITY §3A A2, §3C C9).
+//! one, and no more `_meta` than people could be shown (threat-model §3A A2, §3C C9).
 
 use super::session::AgentSession;
 use super::{Authenticated, Door};

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// Any body of ours.
 pub(super) type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// A stream says something this often, so that nobody on the way takes it for dead (PROTOCOL §1.1).
+/// A stream says something this often, so that nobody on the way takes it for dead (protocol §1.1).
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");

@@ -1,5 +1,5 @@
-//! What a request must be before its body is looked at (SECURITY §3B): one Host that is ours, no
-//! foreign Origin, origin form, one of each header that decides something, a length, no coding.
+//! What a request must be before its body is looked at (threat-model §3B): one Host that is ours,
+//! no foreign Origin, origin form, one of each header that decides something, a length, no coding.
 
 use super::Door;
 use super::body::{HttpAnswer, error};

@@ -1,5 +1,5 @@
-//! Who is connected to a listener, and who gives way when it is full (SECURITY §3B B9, §3I I5, §9
-//! "Overload").
+//! Who is connected to a listener, and who gives way when it is full (threat-model §3B B9, §3I I5,
+//! §9 "Overload").
 //!
 //! A connection is a stranger until a request on it has proved who sends it. Strangers have a share
 //! of the places, and seconds; when their share is full, the oldest of the peer that has most of
@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of agents at once (SECURITY §8) …
+/// Connections of agents at once (threat-model §8) …
 const MAX_AGENT_CONNECTIONS: usize = 1_024;
 /// … and of operators, who are few and must get in when agents are many.
 const MAX_OPERATOR_CONNECTIONS: usize = 64;

@@ -1,5 +1,5 @@
 //! Watches the bytes of a connection before the HTTP library reads them, for two things it does not
-//! refuse itself: a line of a head that ends without a carriage return (SECURITY §3B B1: two
+//! refuse itself: a line of a head that ends without a carriage return (threat-model §3B B1: two
 //! readers would cut it differently), and a head that takes its time (B9). Between requests a
 //! connection may be silent for longer once it is known whose it is; until then it has the time of
 //! one head in all. An answer that its agent does not read ends its connection, too: after a
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Interval, Sleep};
 
-/// From the first byte of a head to its last (SECURITY §8).
+/// From the first byte of a head to its last (threat-model §8).
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may wait until its reader takes more of it, while too much waits in all. An
 /// agent that reads at all takes something in this time …

@@ -27,7 +27,7 @@ use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a body may take, and how long it may pause (SECURITY §3B B9).
+/// How long a body may take, and how long it may pause (threat-model §3B B9).
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// When an agent may come again that found no room.
@@ -224,7 +224,7 @@ impl Door {
         read(body).await
     }
 
-    /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
+    /// The era is read from the body; a header can only contradict it (protocol §4.2).
     async fn classified(
         self: &Arc<Self>,
         scope: Scope,

@@ -1,5 +1,5 @@
 //! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again
-//! (PROTOCOL §3).
+//! (protocol §3).
 
 use super::body::{HttpAnswer, empty, error, json};
 use super::checks::{accepts, header};

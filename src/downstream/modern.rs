@@ -1,5 +1,5 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request
-//! (PROTOCOL §1, §4.2).
+//! (protocol §1, §4.2).
 
 use super::body::{HttpAnswer, json, json_on, modern_events};
 use super::route::Arrived;

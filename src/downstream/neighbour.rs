@@ -1,5 +1,5 @@
 //! Whether an agent runs as the same account as toolgate: then it can read toolgate's tokens, and
-//! what people decide about its calls is advice (SECURITY §3E E4, §10). The kernel tells the
+//! what people decide about its calls is advice (threat-model §3E E4, §10). The kernel tells the
 //! account of a connection from this machine.
 
 use rustix::process::geteuid;

@@ -50,7 +50,7 @@ fn network(peer: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// SECURITY §3I: each address by itself, in bounded memory.
+    /// threat-model §3I: each address by itself, in bounded memory.
     #[test]
     fn addresses_are_counted_by_themselves_in_bounded_memory() {
         let (peers, now) = (Peers::default(), Duration::from_secs(9_999_999));

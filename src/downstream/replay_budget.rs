@@ -1,5 +1,5 @@
 //! What all legacy streams keep together for agents that come back: beyond a budget the oldest
-//! event of all is forgotten first, whichever stream's it is (SECURITY §3H H10, §8).
+//! event of all is forgotten first, whichever stream's it is (threat-model §3H H10, §8).
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Room for messages of which not all has come (FINDINGS F11: 300 half bodies of 3 MiB took 755
-//! MiB). What is short comes with its head or is bounded by the number of connections; what is long
-//! is counted by the length that it says it has, before any of it is read.
+//! Room for messages of which not all has come (threat-model §13 F11: 300 half bodies of 3 MiB took
+//! 755 MiB). What is short comes with its head or is bounded by the number of connections; what is
+//! long is counted by the length that it says it has, before any of it is read.
 
 use crate::model::ids::AgentId;
 use crate::model::shares::Shares;
@@ -85,8 +85,8 @@ mod tests {
 
     const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-    /// FINDINGS F11: four of the longest messages of a caller, sixteen of all, one of who has none,
-    /// and all of it comes back.
+    /// threat-model §13 F11: four of the longest messages of a caller, sixteen of all, one of who
+    /// has none, and all of it comes back.
     #[test]
     fn room_is_bounded_in_all_and_of_one_caller() {
         let room = MessageRoom::default();

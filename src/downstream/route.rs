@@ -33,7 +33,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-/// Fields of a call's `params`, in any revision (SECURITY §3A A2).
+/// Fields of a call's `params`, in any revision (threat-model §3A A2).
 const CALL_FIELDS: &[&str] = &[
     "name",
     "arguments",
@@ -152,7 +152,7 @@ impl Door {
             }
         };
         let work = match treatment(&arrived.message.method, era) {
-            Treatment::Call => self.begin_call(arrived, outlet, waiting),
+            Treatment::Call => self.begin_call(arrived, &outlet, waiting),
             Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List
             | Treatment::Local
@@ -166,7 +166,7 @@ impl Door {
     fn begin_call(
         &self,
         arrived: Arrived,
-        outlet: Outlet,
+        outlet: &Outlet,
         waiting: WaitingRequest,
     ) -> Option<DetachOnDrop> {
         let read = heavy::aside(length(&arrived.message), || {
@@ -389,7 +389,7 @@ impl CallParams {
 
 /// The call's arguments, if there are none or they are an object. Of a model that has nothing to
 /// say null is written: where a profile reads its calls back, that is an object without members
-/// (POLICY §3, step 9), and the tool's schema judges it.
+/// (policy §3, step 9), and the tool's schema judges it.
 fn arguments(params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> {
     let nothing = || Value::Object(Map::new());
     match params.get("arguments") {

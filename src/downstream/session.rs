@@ -1,5 +1,5 @@
 //! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE,
-//! by age, or because their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
+//! by age, or because their server is gone (protocol §3.1, threat-model §3H H1).
 
 use super::replay_budget;
 use super::stream::EventStream;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Sessions at once, and of one agent (SECURITY §8).
+/// Sessions at once, and of one agent (threat-model §8).
 const MAX_SESSIONS: usize = 1_024;
 const MAX_SESSIONS_PER_AGENT: usize = 64;
 /// A session that nobody uses ends after this.
@@ -224,7 +224,7 @@ impl AgentSessions {
     }
 
     /// The session, if it is this caller's at this address; a foreign one is as unknown as none
-    /// (SECURITY §3B B5).
+    /// (threat-model §3B B5).
     pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<AgentSession>> {
         let session = self.open.lock().get(id).cloned()?;
         let own = session.caller.is_same(caller)

@@ -1,7 +1,7 @@
 //! A legacy event stream that can be taken up again: what was written stays until newer events push
-//! it out, here or on the shelf that all streams share, and every event has an id of ours (PROTOCOL
-//! §3.1). Progress that was forgotten is skipped; in place of an answer that was forgotten stands
-//! an error that says so, so that nobody waits for it.
+//! it out, here or on the shelf that all streams share, and every event has an id of ours
+//! (protocol §3.1). Progress that was forgotten is skipped; in place of an answer that was
+//! forgotten stands an error that says so, so that nobody waits for it.
 
 use super::body::{HttpAnswer, KEEPALIVE_INTERVAL, events};
 use super::replay_budget::{EventKeeper, SharedReplayBudget};

@@ -1,7 +1,7 @@
 //! Reads an expression at load and refuses what would only fail, or take too long, on a call.
 //!
 //! The language has no types to check and no limit on cost, so names, functions and nesting are
-//! judged here (CRATES §6).
+//! judged here (design §6.2).
 
 use super::CEL_LANGUAGE;
 use super::reads::{ExpressionCost, ExpressionReads, RE_FUNCTION};

@@ -25,7 +25,7 @@ const ROUND: [&str; 2] = ["inputResponses", "requestState"];
 /// What a call brings that brings a state.
 const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or none";
 /// Members of `_meta` that are another's with each request, and say nothing of what the call does:
-/// what a person allows is not bound to them (SEMANTICS §7).
+/// what a person allows is not bound to them (guarantees §7).
 const OF_ONE_REQUEST: [&str; 6] = [
     "progressToken",
     "traceparent",
@@ -44,7 +44,7 @@ const OF_THE_AGENT: [&str; 2] = [
 const OF_ONE_REQUEST_BYTES: usize = 512;
 const OF_THE_AGENT_BYTES: usize = 2 << 10;
 
-/// What tool servers that cooperate check (SEMANTICS §5).
+/// What tool servers that cooperate check (guarantees §5).
 pub(in crate::gate) const FENCE: &str = "dev.toolgate/fence";
 
 /// Whether the arguments are those that the agent wrote.

@@ -74,7 +74,7 @@ pub(in crate::gate) struct KeyedCall<'p> {
 }
 
 /// A call whose key nobody holds.
-pub(in crate::gate) struct OpenCall<'p>(pub(in crate::gate) KeyedCall<'p>);
+pub(in crate::gate) struct UnclaimedCall<'p>(pub(in crate::gate) KeyedCall<'p>);
 
 /// A call that confirms its task's own draft, if it confirms anything.
 pub(in crate::gate) struct ConfirmedCall<'p> {

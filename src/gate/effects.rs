@@ -1,6 +1,6 @@
 //! Steps 8 to 12: what a call with side effects asks of the store before it may be sent. Judged
 //! first from what is known, so that the earlier step always wins, then once more in one durable
-//! transaction (SEMANTICS §2).
+//! transaction (guarantees §2).
 
 pub(in crate::gate) mod bill;
 pub mod refusal_streaks;
@@ -38,7 +38,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// How long a call waits for the same call in flight (SEMANTICS §4, §7).
+/// How long a call waits for the same call in flight (guarantees §4, §7).
 const HOLD: Duration = Duration::from_secs(45);
 /// Bytes of answers that may wait for room on the disk; the outcome of a call beyond that stays
 /// unknown.

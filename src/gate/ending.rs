@@ -174,7 +174,7 @@ impl<'p> EndedCall<'p> {
     /// Answers the agent, whose request had these parameters.
     async fn answer(&self, asked: Option<&Text>) {
         let origin = &self.call.origin;
-        // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
+        // A modern agent that cancelled wants to hear no more of the call (protocol §1.7).
         if origin.era == Era::Modern && matches!(self.ending, Err(Refusal::Cancelled)) {
             return;
         }

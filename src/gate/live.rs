@@ -10,12 +10,12 @@ use crate::gate::case::ConfirmedCall;
 use crate::gate::case::FencedCall;
 use crate::gate::case::FundedCall;
 use crate::gate::case::KeyedCall;
-use crate::gate::case::OpenCall;
 use crate::gate::case::PlacedCall;
 use crate::gate::case::RuledCall;
 use crate::gate::case::SealedCall;
 use crate::gate::case::SettledCall;
 use crate::gate::case::Stop;
+use crate::gate::case::UnclaimedCall;
 use crate::gate::case::VisibleCall;
 use crate::gate::case::WatchedCall;
 use crate::gate::catalogue::contract_mismatch as fit;
@@ -33,7 +33,7 @@ use crate::gate::record::findings::KeyFound;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::deliver::Delivery;
-use crate::gate::steps::deliver::Sending;
+use crate::gate::steps::deliver::SendingLog;
 use crate::gate::steps::deliver::deliver;
 use crate::gate::steps::hops;
 use crate::gate::steps::judging;
@@ -96,7 +96,7 @@ impl<'p> Live<'p> {
             cleared: case.cleared,
             sealed: case.sealed,
         };
-        let sending = Sending {
+        let sending = SendingLog {
             timer: &mut self.timer,
             found: &mut self.found.dispatch,
             taken: &mut self.taken,
@@ -113,7 +113,7 @@ impl<'p> World for Live<'p> {
     type Placed = PlacedCall<'p>;
     type Watched = WatchedCall<'p>;
     type Keyed = KeyedCall<'p>;
-    type Open = OpenCall<'p>;
+    type Open = UnclaimedCall<'p>;
     type Confirmed = ConfirmedCall<'p>;
     type Funded = FundedCall<'p>;
     type Approved = ApprovedCall<'p>;
@@ -202,10 +202,10 @@ impl<'p> World for Live<'p> {
         })
     }
 
-    async fn look(&mut self, case: KeyedCall<'p>) -> Result<OpenCall<'p>, Stop> {
+    async fn look(&mut self, case: KeyedCall<'p>) -> Result<UnclaimedCall<'p>, Stop> {
         // What is only planned is no call of this key.
         let Some(keyed) = case.keyed.as_ref().filter(|_| !case.is_planned) else {
-            return Ok(OpenCall(case));
+            return Ok(UnclaimedCall(case));
         };
         let effects = &self.gate.effects;
         loop {
@@ -221,13 +221,13 @@ impl<'p> World for Live<'p> {
                     let resolved = probing::resolve(self.gate, &case.subject, keyed, action);
                     Box::pin(resolved).await?;
                 }
-                Stand::Open => return Ok(OpenCall(case)),
+                Stand::Open => return Ok(UnclaimedCall(case)),
             }
         }
     }
 
-    async fn confirm(&mut self, case: OpenCall<'p>) -> Result<ConfirmedCall<'p>, Stop> {
-        let OpenCall(case) = case;
+    async fn confirm(&mut self, case: UnclaimedCall<'p>) -> Result<ConfirmedCall<'p>, Stop> {
+        let UnclaimedCall(case) = case;
         if case.keyed.is_none() || case.is_planned {
             return Ok(ConfirmedCall {
                 case,

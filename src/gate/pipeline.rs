@@ -64,6 +64,7 @@ impl Stage {
     ];
 
     /// The word in metrics, decisions and the ledger.
+    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Visible => "visible",

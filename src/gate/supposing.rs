@@ -236,7 +236,7 @@ impl<'p, 'a, T> SupposedSettled<'p, 'a, T> {
 /// One that the repetition guard has looked at, with its key.
 type SupposedKeyed<'p, 'a> = SupposedSettled<'p, 'a, Option<Keyed>>;
 
-impl<'p, 'a, N: Notes> Supposing<'_, 'p, 'a, N> {
+impl<'a, N: Notes> Supposing<'_, '_, 'a, N> {
     fn question(&self) -> Result<&Question<'a>, Refusal> {
         self.question.ok_or(Refusal::InternalError)
     }
@@ -306,11 +306,11 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             values: &case.arguments,
             ..self.asked
         };
-        let ruled = ruled(&chosen, arguments, self.notes)?;
+        let proof = ruled(&chosen, arguments, self.notes)?;
         Ok(SupposedRuled {
             case,
             chosen,
-            ruled,
+            ruled: proof,
         })
     }
 

@@ -35,9 +35,9 @@ pub struct Vault {
 
 /// One secret; a call that needs it while it is fetched waits for that.
 #[derive(Default)]
-struct Shelf(tokio::sync::Mutex<Option<Held>>);
+struct Shelf(tokio::sync::Mutex<Option<FetchedSecret>>);
 
-struct Held {
+struct FetchedSecret {
     binding: Arc<Binding>,
     /// Steady time.
     fetched: Duration,
@@ -94,7 +94,7 @@ impl Vault {
                 .map_err(Failed::from),
             Err(failed) => Err(failed),
         };
-        *held = Some(Held {
+        *held = Some(FetchedSecret {
             binding: binding.clone(),
             fetched: clock.steady(),
             value: value.clone(),
@@ -103,7 +103,7 @@ impl Vault {
     }
 
     /// Fetches all of them at once, so that what servers say is looked through for each before any
-    /// is sent: a server may have had it from an earlier process (SECURITY §3F F2). Says which
+    /// is sent: a server may have had it from an earlier process (threat-model §3F F2). Says which
     /// cannot be had.
     pub async fn learn(&self, bindings: &Bindings, clock: Clock) -> Vec<(Arc<Binding>, Failed)> {
         let each = bindings.0.values().map(|binding| async move {
@@ -126,7 +126,7 @@ impl Vault {
     }
 }
 
-impl Held {
+impl FetchedSecret {
     fn is_good(&self, binding: &Binding, now: Duration) -> bool {
         let age = now.saturating_sub(self.fetched);
         let good = match (&self.value, &binding.source) {

@@ -98,9 +98,9 @@ pub enum LayerVerdict<'a> {
     NoContract,
     /// The contract does not name the provider of the caller's model (001-A9).
     Provider,
-    /// No layer's `allow` names it, and it is no tool (SECURITY §5).
+    /// No layer's `allow` names it, and it is no tool (threat-model §5).
     Closed,
-    /// It is no URI that has one reading (SECURITY §3C C3).
+    /// It is no URI that has one reading (threat-model §3C C3).
     Unclear(Unclear),
 }
 
@@ -462,7 +462,8 @@ impl fmt::Display for Provenance<'_> {
     }
 }
 
-/// At most [`SHOWN_CHARS_MAX`] characters of `text`, none of which does anything to a terminal (POLICY §2.6).
+/// At most [`SHOWN_CHARS_MAX`] characters of `text`, none of which does anything to a terminal
+/// (policy §2.6).
 fn short(text: &str) -> String {
     let shown = text.chars().take(SHOWN_CHARS_MAX).map(|letter| {
         if letter.is_control() {

@@ -3,7 +3,7 @@
 //! After budget, so that nobody is asked about a call that may not run; before the fence, so that
 //! no session waits for a person. What is irreversible is asked for each time, and so is what
 //! deletes, pays or grants unless its contract says otherwise (003-47, 003-97, 003-98). A time that
-//! is over, and whatever is missing, means no (POLICY §1).
+//! is over, and whatever is missing, means no (policy §1).
 
 use super::Section;
 use super::evidence::Approved;
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
 const DEFAULT_APPROVER_ROLE: &str = "approver";
-/// How long operators have, if nothing is said (SEMANTICS §7).
+/// How long operators have, if nothing is said (guarantees §7).
 const DEFAULT_APPROVE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the call may wait after that before it is sent.
 const DEFAULT_EXECUTE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -98,7 +98,7 @@ pub struct Rule {
     pub hold: Duration,
 }
 
-/// What a decision is about, and about nothing else (SEMANTICS §7, SECURITY §3E E1, E3).
+/// What a decision is about, and about nothing else (guarantees §7, threat-model §3E E1, E3).
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalSubject<'a> {
     /// Who calls.

@@ -136,7 +136,7 @@ impl Rule {
     }
 
     /// Judges `arguments` by the server's schema, then by the contract's. What the contract
-    /// constrains is closed: only what it or the server's schema names may come (SECURITY §3A
+    /// constrains is closed: only what it or the server's schema names may come (threat-model §3A
     /// A3).
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
         for schema in std::iter::once(server).chain(&self.overlay) {

@@ -2,7 +2,7 @@
 //!
 //! After idempotency, so that a replay costs nothing; before approval, so that nobody is asked
 //! about a call that may not run. The limits of all layers hold at once: the tightest decides
-//! (SEMANTICS §6).
+//! (guarantees §6).
 
 use super::Section;
 use crate::model::caller::Caller;

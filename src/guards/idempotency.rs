@@ -36,7 +36,7 @@ pub use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSe
 pub const DEFAULT_KEY_TTL: Duration = Duration::from_hours(1);
 const KEY_TTL_BOUNDS: (Duration, Duration) =
     (Duration::from_mins(1), Duration::from_hours(24 * 30));
-/// How long it is remembered after that that a key was used (SEMANTICS §3).
+/// How long it is remembered after that that a key was used (guarantees §3).
 const TOMBSTONE_TTL: Duration = Duration::from_hours(24 * 90);
 const KEY_WINDOW_BOUNDS: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_hours(24 * 30));
@@ -270,7 +270,7 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// Gives the call its key: the agent's own, else a derived one (SEMANTICS §3). Keys that
+    /// Gives the call its key: the agent's own, else a derived one (guarantees §3). Keys that
     /// disagree, or cannot be used, refuse like a missing one.
     pub fn key(&self, asked: &KeyRequest<'_>, _watched: &NotRepeated) -> Result<Keyed, Refusal> {
         let fingerprint = derive::fingerprint(asked);

@@ -1,7 +1,7 @@
 //! Says what an error of the tool server means, where the contract knows better than the protocol.
 //!
 //! At the end, when an answer is there: it decides whether the call counts as done, may be sent
-//! again, or stays unknown (003-50, SEMANTICS §4). What no line fits is judged by the protocol's
+//! again, or stays unknown (003-50, guarantees §4). What no line fits is judged by the protocol's
 //! own rules.
 
 use super::Section;

@@ -1,5 +1,5 @@
 //! Refuses a tool whose definition no operator has approved: one that is new, or has changed since
-//! (SECURITY §3D D4).
+//! (threat-model §3D D4).
 //!
 //! It stands with visibility: what a server says of a tool decides what an agent does with it, so a
 //! changed definition is another tool. Only the pin file says what is approved; nothing that is
@@ -17,8 +17,8 @@ use std::collections::HashMap;
 /// The pin file's name, if nothing is said.
 pub const PIN_FILE_NAME: &str = "toolgate.pins.yaml";
 
-/// What stands for a tool's name where a server's `instructions` are pinned (SECURITY §3C C9); no
-/// tool can have it.
+/// What stands for a tool's name where a server's `instructions` are pinned (threat-model §3C C9);
+/// no tool can have it.
 pub const INSTRUCTIONS_PIN_NAME: &str = ":instructions";
 
 /// Which definitions of tools are approved, as written: the pin file's name, or more.
@@ -226,8 +226,8 @@ mod tests {
         }
     }
 
-    /// SECURITY §3D D4, 002-16: what was approved passes, what changed does not; what is new only
-    /// where no pin is asked for.
+    /// threat-model §3D D4, 002-16: what was approved passes, what changed does not; what is new
+    /// only where no pin is asked for.
     #[test]
     fn d4_only_what_was_approved_passes() {
         let server = ServerName::new("a");

@@ -1,6 +1,6 @@
 //! Shapes what a tool answered: checks it against the tool's own output schema, takes out what the
 //! contract redacts, and withholds what is too long. The call has run by then: nothing here makes
-//! it a failure (SECURITY §9).
+//! it a failure (threat-model §9).
 //!
 //! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
 
@@ -25,7 +25,7 @@ mod redaction;
 
 use redaction::Redaction;
 
-/// Results are read up to this size anyway (SECURITY §8).
+/// Results are read up to this size anyway (threat-model §8).
 const RESULT_BYTES_MAX: usize = 4 << 20;
 /// A withheld result says so in so many bytes.
 const RESULT_BYTES_MIN: usize = 1 << 10;
@@ -432,7 +432,7 @@ fn withheld_message(body: &Text, why: WithheldReason) -> String {
 }
 
 /// `is_listed`: agents know the tool's output schema. What does not fit it is no result then that
-/// their SDKs hand on, unless it says that it is an error (PROTOCOL §5.1).
+/// their SDKs hand on, unless it says that it is an error (protocol §5.1).
 fn withheld(body: &Text, why: WithheldReason, is_listed: bool) -> Text {
     let mut result = json!({ "content": [{ "type": "text", "text": withheld_message(body, why) }], "isError": is_listed });
     if let Some(kind) = body.get("resultType") {

@@ -2,7 +2,7 @@
 //!
 //! After rules, so that a chain starts from arguments that may be sent as they are. It takes the
 //! proof of that away: what it changed has to pass arguments, permission and rules once more
-//! (POLICY §1, decisions 9 to 11), and only then is final.
+//! (policy §1, decisions 9 to 11), and only then is final.
 
 use super::Section;
 use super::evidence::{Final, Ruled};

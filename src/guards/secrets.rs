@@ -4,7 +4,7 @@
 //! The last step before sending: every guard, the intent and the operators who approve have seen
 //! the reference, never the value (002-27). A reference is a whole string, `<secret_ref:NAME>`, at
 //! a place that both the contract and the configuration name: a secret goes to one server, one
-//! tool, one argument (SECURITY §3F F1).
+//! tool, one argument (threat-model §3F F1).
 
 use super::{Mode, Section};
 use crate::mcp::headers::HeaderParam;
@@ -193,7 +193,7 @@ impl Rule {
 
     /// The secrets that a call with these arguments needs. What it sends beside its arguments is in
     /// `rest`; no reference may stand there, nor where an argument is repeated in a header
-    /// (SECURITY §3B B3).
+    /// (threat-model §3B B3).
     pub fn references<'t>(
         &self,
         bindings: &Bindings,

@@ -2,7 +2,7 @@
 //!
 //! Before repetition, which looks at the task's last calls. A name means something only together
 //! with the agent and the tenant that were authenticated: nobody reaches another's budget, history
-//! or fence by naming it (SEMANTICS §5).
+//! or fence by naming it (guarantees §5).
 
 use crate::model::call::{CallMeta, ToolCall};
 use crate::model::caller::Caller;

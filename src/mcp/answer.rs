@@ -12,10 +12,10 @@ use crate::model::ids::ActionId;
 use crate::model::refusal::{Refusal, Retry};
 use serde_json::{Value, json};
 
-/// Our key in `_meta` of answers (DESIGN §2).
+/// Our key in `_meta` of answers (design §2).
 pub const DECISION_META_KEY: &str = "dev.toolgate/decision";
 
-/// What a replay says to who meant a second execution (SEMANTICS §3).
+/// What a replay says to who meant a second execution (guarantees §3).
 const REPLAY_TEXT: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
 
 /// Whether the result of a call says `isError`.
@@ -23,7 +23,7 @@ pub fn is_tool_error(result: &Text) -> bool {
     result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
-/// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
+/// The HTTP status that carries a response on the modern wire (protocol §1.5).
 pub fn status(message: &Message) -> u16 {
     let code = message
         .is_error
@@ -132,7 +132,7 @@ pub fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal)
 }
 
 /// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not
-/// there (SEMANTICS §2). `attached`: what the tool answered, when that could not be recorded.
+/// there (guarantees §2). `attached`: what the tool answered, when that could not be recorded.
 pub fn refused(
     id: Option<Text>,
     era: Era,

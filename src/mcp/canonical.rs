@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// CRATES §1: RFC 8785 writes both of these alike, and a server can tell them apart.
+    /// design §6.1: RFC 8785 writes both of these alike, and a server can tell them apart.
     #[test]
     fn numbers_beyond_doubles_stay_apart() {
         let one = serde_json::json!({ "b": [9_007_199_254_740_993_u64], "a": 1 });

@@ -120,7 +120,7 @@ impl<'t> EnvelopeReader<'t> {
 mod tests {
     use super::*;
 
-    /// SEMANTICS §4: whatever is wrong in the result, and nothing that is in doubt.
+    /// guarantees §4: whatever is wrong in the result, and nothing that is in doubt.
     #[test]
     fn only_what_is_beyond_doubt_is_an_answer() {
         let deep = format!(

@@ -1,5 +1,5 @@
 //! The `Mcp-*` request headers of 2026-07-28: they mirror the body, are checked against it, and are
-//! made anew from the final call (PROTOCOL §1.2). The body decides; a header can only refuse.
+//! made anew from the final call (protocol §1.2). The body decides; a header can only refuse.
 
 use super::json::Text;
 use super::message::Message;

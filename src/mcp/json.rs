@@ -1,6 +1,6 @@
 //! The strict JSON reader: every message, from an agent or a tool server, is read here first.
 //!
-//! What it accepts has exactly one reading, whatever parser a peer uses (SECURITY §3A): no
+//! What it accepts has exactly one reading, whatever parser a peer uses (threat-model §3A): no
 //! duplicate keys, no keys that differ in case only, no numbers that change or vanish in a double,
 //! no control characters in keys, bounded depth and size.
 //! The text itself is kept, so that what no rule touches travels as it was sent.
@@ -39,7 +39,7 @@ pub struct JsonLimits {
     pub differential: bool,
 }
 
-/// For what agents send (SECURITY §8).
+/// For what agents send (threat-model §8).
 pub const AGENT_JSON_LIMITS: JsonLimits = JsonLimits {
     bytes: 4 << 20,
     depth: 64,

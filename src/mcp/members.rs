@@ -1,5 +1,5 @@
 //! Members whose names only look like known ones: what leaves in either direction has none
-//! (SECURITY §3A A2).
+//! (threat-model §3A A2).
 
 use super::json::LookAlike;
 use super::message::{Message, MessageKind};

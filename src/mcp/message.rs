@@ -5,7 +5,7 @@ use super::json::{Object, Text, push_string};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
+/// Longest JSON-RPC id as written, in bytes (threat-model §3A A10).
 const MAX_ID_BYTES: usize = 258;
 
 /// Bytes of the words of an error, and of its data and other members as written, that an agent
@@ -48,7 +48,7 @@ pub struct Message {
 /// Why a JSON value is not one JSON-RPC message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAMessage {
-    /// Arrays are refused in every revision (SECURITY §3A A8).
+    /// Arrays are refused in every revision (threat-model §3A A8).
     #[error("batches are not accepted; send one message a request")]
     Batch,
     /// Not an object.
@@ -178,9 +178,9 @@ impl Message {
         Self::response(id, error.text(), true)
     }
 
-    /// The same message; of an error of a tool server no more than an agent has to read (SECURITY
-    /// §8): words of more than 512 bytes are cut, and of the other members as many are kept, in
-    /// order, as make 16 KiB. What is no error is left alone.
+    /// The same message; of an error of a tool server no more than an agent has to read
+    /// (threat-model §8): words of more than 512 bytes are cut, and of the other members as many
+    /// are kept, in order, as make 16 KiB. What is no error is left alone.
     #[must_use]
     pub fn brief(self) -> Self {
         match self

@@ -1,4 +1,4 @@
-//! The methods toolgate knows, by era (PROTOCOL §1, §3). What is not here is refused in enforce
+//! The methods toolgate knows, by era (protocol §1, §3). What is not here is refused in enforce
 //! mode.
 
 use super::revision::Era;
@@ -65,7 +65,7 @@ pub fn treatment(method: &str, era: Era) -> Treatment {
     }
 }
 
-/// Requests a legacy tool server may send to an agent (PROTOCOL §3.3).
+/// Requests a legacy tool server may send to an agent (protocol §3.3).
 pub fn is_server_request(method: &str) -> bool {
     matches!(
         method,
@@ -80,7 +80,7 @@ pub fn is_server_request(method: &str) -> bool {
     )
 }
 
-/// Notifications a tool server may send to an agent, in any revision (PROTOCOL §1.8, §3.3).
+/// Notifications a tool server may send to an agent, in any revision (protocol §1.8, §3.3).
 pub fn is_server_notification(method: &str) -> bool {
     matches!(
         method,

@@ -1,5 +1,5 @@
 //! JSON for people's eyes: indented, keys in order, and nothing in it that does not print or prints
-//! as something else (SECURITY §3D D6, §3E E5).
+//! as something else (threat-model §3D D6, §3E E5).
 
 use super::readable::is_misleading;
 use serde_json::Value;
@@ -116,7 +116,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// SECURITY §3D D6, §3E E5: nothing of a definition can hide in what is shown of it.
+    /// threat-model §3D D6, §3E E5: nothing of a definition can hide in what is shown of it.
     #[test]
     fn e5_what_does_not_print_is_written_out() {
         let hidden =

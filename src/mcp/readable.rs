@@ -1,6 +1,6 @@
 //! What a tool's definition says to those who read it, without what cannot be seen or misleads
-//! (SECURITY §3D D6): control characters, escapes of terminals, marks that turn the direction of
-//! writing, characters without width, and tags.
+//! (threat-model §3D D6): control characters, escapes of terminals, marks that turn the direction
+//! of writing, characters without width, and tags.
 //!
 //! Pins keep a definition from changing; this keeps it from saying to a model what its operator
 //! does not see.
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Longest text for reading in bytes (SECURITY §8).
+/// Longest text for reading in bytes (threat-model §8).
 pub const MAX_READABLE_BYTES: usize = 4 << 10;
 /// Longest escape of a terminal, in characters; what is longer is text.
 const MAX_TERMINAL_ESCAPE_CHARS: usize = 64;
@@ -235,7 +235,7 @@ mod tests {
         json!({ "name": "a", "description": description, "inputSchema": { "type": "object" } })
     }
 
-    /// SECURITY §3D D6: what a model would read and a person would not see is taken out.
+    /// threat-model §3D D6: what a model would read and a person would not see is taken out.
     #[test]
     fn texts_are_cleaned() {
         for (written, shown, removed) in [
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// SECURITY §8: a description has a bound, at a character.
+    /// threat-model §8: a description has a bound, at a character.
     #[test]
     fn long_texts_are_cut() {
         let (seen, changes) = read(&tool(&"ö".repeat(MAX_READABLE_BYTES))).unwrap();
@@ -297,7 +297,7 @@ mod tests {
         );
     }
 
-    /// SECURITY §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat
+    /// threat-model §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat
     /// stays.
     #[test]
     fn words_beside_the_tools_are_cleaned() {
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(readable_words(&plain), plain);
     }
 
-    /// SECURITY §3D D6: titles, annotations and the texts of schemas are read, too; names and
+    /// threat-model §3D D6: titles, annotations and the texts of schemas are read, too; names and
     /// values are data, and a tool whose data mislead is not offered; nobody reads `_meta`.
     #[test]
     fn data_stay_as_they_are_or_the_tool_does_not_come() {

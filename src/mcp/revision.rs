@@ -1,4 +1,4 @@
-//! Protocol revisions and the two eras (PROTOCOL §0).
+//! Protocol revisions and the two eras (protocol §0).
 
 /// A revision toolgate speaks. 2024-11-05 has another transport and is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

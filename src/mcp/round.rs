@@ -1,6 +1,6 @@
 //! What a tool server wants back with the answers to its questions (`requestState`, 2026-07-28),
 //! sealed: only the agent that it was given to brings it back, and only with the same request to
-//! the same server (SECURITY §3C C8).
+//! the same server (threat-model §3C C8).
 //!
 //! An agent reads `tg1.`, an HMAC-SHA256, and the server's own words. They are no secret of the
 //! server's: it has to seal them itself if they are.
@@ -24,7 +24,7 @@ const STATE_MEMBER: &str = "requestState";
 const SEALED_PREFIX: &str = "tg1.";
 /// Members of `params` that are others in the next round, or nothing of what is asked for.
 const ROUND_MEMBERS: [&str; 4] = ["_meta", "inputResponses", STATE_MEMBER, "task"];
-/// An agent may give each round a key of its own: each is a claim of its own (SEMANTICS §4).
+/// An agent may give each round a key of its own: each is a claim of its own (guarantees §4).
 const IDEMPOTENCY_KEY_ARGUMENT: &str = "idempotency_key";
 
 /// The key, and what is done with it.

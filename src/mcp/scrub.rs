@@ -1,5 +1,5 @@
 //! Takes the secrets that this process knows out of a message before anybody reads it (002-31,
-//! SECURITY §3F F2).
+//! threat-model §3F F2).
 //!
 //! Strings are read as they are meant, not as they are written. All strings under one key are read
 //! as one text, so that a secret split over two blocks of content is found, too.
@@ -143,7 +143,7 @@ mod tests {
         String::from_utf8(clean.as_bytes().to_vec()).unwrap()
     }
 
-    /// 002-31, SECURITY §3F F2: in values and keys, escaped, in JSON within JSON, as a number,
+    /// 002-31, threat-model §3F F2: in values and keys, escaped, in JSON within JSON, as a number,
     /// split over blocks; the rest of the message stays as it was written.
     #[test]
     fn secrets_leave_a_message_and_nothing_else_does() {

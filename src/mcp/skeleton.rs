@@ -1,5 +1,5 @@
-//! What a name looks like: names that a person or a model could take for each other (SECURITY §3D
-//! D1, D3; 003-44).
+//! What a name looks like: names that a person or a model could take for each other
+//! (threat-model §3D D1, D3; 003-44).
 //!
 //! Tool names have a small alphabet (`A-Z a-z 0-9 _ . -`), so of the confusables of UTS #39 only
 //! those within ASCII can occur, and of its normalization nothing is left to do. Separators count
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// SECURITY §3D D1: what looks alike is found whichever comes first; what does not, is left
+    /// threat-model §3D D1: what looks alike is found whichever comes first; what does not, is left
     /// alone.
     #[test]
     fn d1_names_that_look_alike_are_twins() {
@@ -88,7 +88,8 @@ mod tests {
     }
 
     proptest! {
-        /// SECURITY §3D D1: being a twin is mutual, and changing case or separators never hides one.
+        /// threat-model §3D D1: being a twin is mutual, and changing case or separators never hides
+        /// one.
         #[test]
         fn d1_a_twin_stays_one_under_other_spelling(
             names in proptest::collection::vec("[A-Za-z0-9][A-Za-z0-9_.-]{0,12}", 1..12), at in 0_usize..12, upper: bool

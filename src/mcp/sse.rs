@@ -6,7 +6,7 @@
 use crate::model::scrub::KNOWN_SECRETS;
 use bytes::{Bytes, BytesMut};
 
-/// Longest event in bytes (SECURITY §8).
+/// Longest event in bytes (threat-model §8).
 pub const MAX_SSE_EVENT_BYTES: usize = 4 << 20;
 
 /// Most bytes of a comment that go on, of all its lines together; the rest is cut off.

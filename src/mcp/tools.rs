@@ -4,7 +4,7 @@ use super::headers::{HeaderParam, params_of};
 use super::json::Text;
 use super::readable::{TextChanges, readable};
 
-/// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the
+/// Longest definition in bytes (threat-model §8: schema 64 KiB, description 4 KiB, and room for the
 /// rest).
 pub const MAX_DEFINITION_BYTES: usize = 128 << 10;
 
@@ -15,7 +15,7 @@ pub struct Definition {
     pub name: String,
     /// The whole definition, as written.
     pub text: Text,
-    /// The definition as agents may read it (SECURITY §3D D6).
+    /// The definition as agents may read it (threat-model §3D D6).
     pub shown: Text,
     /// How that differs from `text`.
     pub changes: TextChanges,

@@ -1,5 +1,5 @@
-//! Resource URIs as policies compare them (SECURITY §3C C3): strictly read (RFC 3986), in one form.
-//! What two programs could read as two things is no URI here: dot segments, empty segments,
+//! Resource URIs as policies compare them (threat-model §3C C3): strictly read (RFC 3986), in one
+//! form. What two programs could read as two things is no URI here: dot segments, empty segments,
 //! separators that are encoded twice, credentials. URIs travel as they were written; only the
 //! comparison sees this form.
 

@@ -15,7 +15,7 @@ pub struct Approver {
 pub struct Approvers(pub Vec<Approver>);
 
 impl Approvers {
-    /// How many have one of `roles`, of those whose names `may` decide (SEMANTICS §7).
+    /// How many have one of `roles`, of those whose names `may` decide (guarantees §7).
     pub fn reach(&self, roles: &[String], may: impl Fn(&str) -> bool) -> usize {
         let mut names: Vec<&str> = self
             .0
@@ -40,7 +40,7 @@ impl Approver {
 mod tests {
     use super::*;
 
-    /// SEMANTICS §7: distinct people with the role; the agent is not its own approver.
+    /// guarantees §7: distinct people with the role; the agent is not its own approver.
     #[test]
     fn people_are_counted_once_and_the_agent_is_none_of_them() {
         let one = |name: &str, role: &str| Approver {

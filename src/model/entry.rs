@@ -112,8 +112,8 @@ pub struct Entry {
     /// The action id of the call that made the draft which this one confirms (003-P4d).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub confirms: Option<String>,
-    /// The hold that the call used up, or was refused for, by the call that asked first (SEMANTICS
-    /// §7).
+    /// The hold that the call used up, or was refused for, by the call that asked first
+    /// (guarantees §7).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<String>,
     /// The operators who have allowed the call.

@@ -72,7 +72,7 @@ impl ToolName {
 ///
 /// Which tool is called is looked up, never read out of its name. This is for what is said of tools
 /// that nobody has listed yet. It finds what [`ToolName::of`] was given, and nothing else: no
-/// server's name holds the separator or ends in `_` (SECURITY §3D D2).
+/// server's name holds the separator or ends in `_` (threat-model §3D D2).
 pub fn parts(name: &str) -> Option<(&str, &str)> {
     name.split_once(NAME_SEPARATOR)
 }
@@ -162,7 +162,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// SECURITY §3D D2: a public name has one server and one tool, so that `a` with `b__c` is never `a__b` with `c`.
+        /// threat-model §3D D2: a public name has one server and one tool, so that `a` with `b__c`
+        /// is never `a__b` with `c`.
         #[test]
         fn d2_a_public_name_has_one_server_and_one_tool(
             server in "-{0,2}([A-Za-z0-9-]|_[A-Za-z0-9-]){1,12}", tool in "[A-Za-z0-9_.-]{1,12}"

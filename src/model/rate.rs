@@ -126,7 +126,7 @@ fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// SECURITY §3I: all at once, then evenly, and a caller that comes too early is told when.
+    /// threat-model §3I: all at once, then evenly, and a caller that comes too early is told when.
     #[test]
     fn a_meter_gives_all_at_once_and_then_evenly() {
         let meter = Meter::new(Rate {

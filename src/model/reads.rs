@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
 
-/// A family of rules for schemas (POLICY §8). What each one takes is in
+/// A family of rules for schemas (policy §8). What each one takes is in
 /// `src/schema/limits/providers.json`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -81,7 +81,7 @@ pub enum Refusal {
         reason: String,
     },
     /// A step or hook that has to change or see the call did not do its part, so nothing was sent
-    /// (POLICY §1, decision 10).
+    /// (policy §1, decision 10).
     HookBroken {
         /// The step or hook, for operators.
         by: String,
@@ -143,7 +143,7 @@ pub enum Refusal {
         /// When there is room again, in milliseconds.
         after_ms: u64,
     },
-    /// The call is held until a person decides, and may be sent again meanwhile (SEMANTICS §7).
+    /// The call is held until a person decides, and may be sent again meanwhile (guarantees §7).
     ApprovalPending {
         /// A person with one of these roles may decide.
         roles: Vec<String>,

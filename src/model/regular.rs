@@ -6,7 +6,7 @@ use regex::{NoExpand, Regex, RegexBuilder};
 use std::borrow::Cow;
 
 /// The longest pattern, in bytes of its compiled form and of what the engine keeps beside it
-/// (SECURITY §2.2b).
+/// (threat-model §2.2b).
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 /// Sizes of a compiled pattern, in bytes, and what a byte of text takes then in units of work when
 /// the engine's automaton gives up: 0.15 µs at 2 KiB and 4 µs at 256 KiB were measured.
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use crate::model::work::{INLINE_WORK_UNITS, WorkExceeded, within};
 
-    /// FINDINGS F3: a text that a pattern may take long for is not looked at where calls are
-    /// served.
+    /// threat-model §13 F3: a text that a pattern may take long for is not looked at where calls
+    /// are served.
     #[test]
     fn a_pattern_is_paid_for_by_the_byte() {
         let pattern = Regular::new("a+b").unwrap();

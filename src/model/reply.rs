@@ -13,7 +13,7 @@ pub struct Fault {
     pub status: Option<u16>,
 }
 
-/// Whether a message may have had an effect. Decides if it may be sent again (SEMANTICS §4).
+/// Whether a message may have had an effect. Decides if it may be sent again (guarantees §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// Proof that it had none: no byte left, or the server's protocol says that it took nothing of

@@ -1,5 +1,5 @@
 //! Takes secrets out of bytes: the values themselves, and what base64, hexadecimal, percent and
-//! backslash escapes make of them, however the bytes were cut into chunks (002-31, SECURITY §3F
+//! backslash escapes make of them, however the bytes were cut into chunks (002-31, threat-model §3F
 //! F2).
 //!
 //! A server that means to smuggle a value out finds a form that is not looked for. Where a secret

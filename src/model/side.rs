@@ -1,5 +1,5 @@
 //! The side doors: everything that MCP lets agents and tool servers do besides calling tools
-//! (SECURITY §3C C3, C6, C7).
+//! (threat-model §3C C3, C6, C7).
 
 /// A kind of message besides a tool call that layers say who may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,5 @@
-//! How much CPU a message may take, counted where it is taken (SECURITY §1: no message takes more
-//! than 100 ms of it).
+//! How much CPU a message may take, counted where it is taken (threat-model §1: no message takes
+//! more than 100 ms of it).
 //!
 //! What judges a message spends units as it goes, each about 10 ns on a slow core. Spent out, the
 //! work is broken off wherever it stands, also in the middle of a validator that knows nothing of
@@ -118,7 +118,7 @@ fn break_off() {
 mod tests {
     use super::*;
 
-    /// FINDINGS F3: what is spent out ends in the middle, and the thread goes on as before.
+    /// threat-model §13 F3: what is spent out ends in the middle, and the thread goes on as before.
     #[test]
     fn work_is_broken_off_when_it_is_spent() {
         let mut done = 0;

@@ -1,4 +1,4 @@
-//! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces
+//! A policy file as written (design §2). Unknown keys are refused; known ones that nothing enforces
 //! yet are, too.
 
 use crate::guards::{

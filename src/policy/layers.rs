@@ -1,6 +1,6 @@
 //! Do the layers name what exists? What fails open is an error: a `deny` that can match nothing, a
 //! layer that nobody has, a caller whose profile has no layer. What fails closed is a warning: an
-//! `allow` that can match nothing (POLICY §2.1, §2.2).
+//! `allow` that can match nothing (policy §2.1, §2.2).
 
 use super::shape::suggest;
 use crate::guards::allowlist::listed::GROUP_PREFIX;

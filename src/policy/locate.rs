@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes of a configuration or policy file (SECURITY §8).
+/// Bytes of a configuration or policy file (threat-model §8).
 pub const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Nested lists and maps: a schema of 32 levels (SECURITY §4) in a contract, and some room. Each
-/// costs stack.
+/// Nested lists and maps: a schema of 32 levels (threat-model §4) in a contract, and some room.
+/// Each costs stack.
 const MAX_YAML_DEPTH: usize = 48;
 
 /// A YAML file as a tree, with the place of everything in it.
@@ -183,7 +183,7 @@ impl YamlDocument {
 }
 
 /// An error for each thing on the way to the file that others than its owner may change, which is
-/// as good as writing policy (SECURITY §9, §10).
+/// as good as writing policy (threat-model §9, §10).
 pub fn too_open(path: &Path) -> Vec<Diagnostic> {
     let found = owners::exposed(path).into_iter().map(|exposed| Diagnostic {
         severity: Severity::Error,

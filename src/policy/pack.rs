@@ -1,4 +1,4 @@
-//! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2,
+//! A test pack: calls that nobody makes, and what the policies are to say of them (design §2,
 //! 003-38).
 
 use super::compile::{self, CompileInput, CompileResult};

@@ -23,7 +23,7 @@ const MAX_MISSED_RESOURCES: usize = 256;
 pub(super) const RESOURCES_KEY: &str = "resourceSubscriptions";
 /// Tasks that are asked after.
 pub(super) const TASK_IDS_KEY: &str = "taskIds";
-/// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
+/// What a list that may have changed is asked for by, and what is said then (protocol §1.8).
 pub(super) const LIST_CHANGES: [(&str, &str); 2] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
     (
@@ -247,7 +247,7 @@ impl OpenSubscription {
         let in_order = match self.exchange.next().await {
             Ok(Some(Inbound::Comment(comment))) => return FeedNews::Breath(comment),
             Ok(Some(Inbound::Interrupted(_))) => return FeedNews::Breath(SseComment::default()),
-            // On standard input a server may end it so (PROTOCOL §1.7).
+            // On standard input a server may end it so (protocol §1.7).
             Ok(Some(Inbound::Message(note))) if note.method == "notifications/cancelled" => true,
             Ok(Some(Inbound::Message(note))) if note.kind == MessageKind::Notification => {
                 return FeedNews::Said(note);

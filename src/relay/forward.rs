@@ -36,7 +36,7 @@ const REPEATABLE_METHODS: [&str; 14] = [
     UNTIMED_METHOD,
     "tasks/cancel",
 ];
-/// What a server may answer with a question, besides a call (PROTOCOL §1.6).
+/// What a server may answer with a question, besides a call (protocol §1.6).
 const ASKING_METHODS: [&str; 2] = ["prompts/get", "resources/read"];
 /// Waits for something to happen, so it has no deadline of ours.
 const UNTIMED_METHOD: &str = "tasks/result";

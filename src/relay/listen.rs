@@ -187,7 +187,7 @@ async fn tell(request: &RelayRequest, notes: Vec<Message>) -> bool {
     true
 }
 
-/// Every message of a subscription carries the agent's id of it (PROTOCOL §1.8).
+/// Every message of a subscription carries the agent's id of it (protocol §1.8).
 fn labelled(mut message: Message, request: &RelayRequest) -> Message {
     let Some(id) = request.message.id.clone() else {
         return message;

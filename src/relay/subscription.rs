@@ -1,5 +1,5 @@
 //! What an agent wants to hear of: what the revision knows, and of that its own tasks, and what a
-//! server may tell it (SECURITY §3C C4, §5).
+//! server may tell it (threat-model §3C C4, §5).
 
 use super::feed::{LIST_CHANGES, RESOURCES_KEY, TASK_IDS_KEY};
 use super::{Relay, RelayRequest};

@@ -1,5 +1,5 @@
-//! What agents ask of tasks: each of its own alone (SECURITY §3C C4), and what they read of it as
-//! its contract makes it.
+//! What agents ask of tasks: each of its own alone (threat-model §3C C4), and what they read of it
+//! as its contract makes it.
 
 use super::forward::became;
 use super::{Relay, RelayFailure, RelayRequest};
@@ -114,7 +114,7 @@ impl Relay {
             && is_held()
     }
 
-    /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may
+    /// A task belongs to the caller whose call made it (threat-model §3C C4), for as long as it may
     /// call the tool.
     pub(super) fn own_task(&self, request: &RelayRequest, id: &Text) -> Option<OwnedTask> {
         request
@@ -197,7 +197,7 @@ impl Relay {
     }
 }
 
-/// The tasks extension speaks only to agents that declared it on the request (PROTOCOL §6.1).
+/// The tasks extension speaks only to agents that declared it on the request (protocol §6.1).
 fn declared_tasks(request: &RelayRequest) -> bool {
     let path = [
         "io.modelcontextprotocol/clientCapabilities",

@@ -1,5 +1,5 @@
 //! Closes what a contract constrains: where it names properties, nothing else may come than what it
-//! or the tool's own schema names, even where that schema is open (SECURITY §3A A3).
+//! or the tool's own schema names, even where that schema is open (threat-model §3A A3).
 //!
 //! A tool that takes `file` for `path` would otherwise be reached with the argument that nobody
 //! judged. A contract whose schema says itself what else may come (`additionalProperties` and its

@@ -1,8 +1,8 @@
 //! Says in words why arguments break a schema, after it is known that they do.
 //!
 //! A walk of our own in bounded steps: the errors that jsonschema builds take exponential time on
-//! recursive schemas and quote the instance (SECURITY §2.2). Values of the schema may be shown; of
-//! the arguments only names are, made safe.
+//! recursive schemas and quote the instance (threat-model §2.2). Values of the schema may be shown;
+//! of the arguments only names are, made safe.
 
 use super::dialect::{Dialect, dialect};
 use super::metered::equal;

@@ -1,5 +1,5 @@
 //! What providers and programs take: dated data, read from the files beside this one, never code
-//! (POLICY §8).
+//! (policy §8).
 
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::reads::{Caps, Profile};

@@ -1,5 +1,5 @@
 //! JSON as the validator reads it, each look at it paid for: an evaluation ends where its units are
-//! spent, whatever the schema multiplies (FINDINGS F3).
+//! spent, whatever the schema multiplies (threat-model §13 F3).
 //!
 //! What the validator does between two looks (subschemas that combine others and look at nothing)
 //! is paid for with the value they apply to: [`super::weight`] says how much that can be.

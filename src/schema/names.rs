@@ -1,7 +1,7 @@
 //! The names that a schema declares, to find a key that is one of them in another case.
 //!
 //! A tool written on a JSON library that ignores case reads `Path` where the contract judged
-//! `path`, so such a key is refused even where the schema is open (SECURITY §3A, A3).
+//! `path`, so such a key is refused even where the schema is open (threat-model §3A, A3).
 
 use super::explain;
 use super::survey::{Applicator, Survey};

@@ -1,4 +1,4 @@
-//! Schemas as a model's provider takes them (POLICY §3, §8), and the way back from what a model
+//! Schemas as a model's provider takes them (policy §3, §8), and the way back from what a model
 //! writes by them.
 //!
 //! The normalized schema is a hint to the model and is never enforced: a call is read back and

@@ -14,7 +14,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The largest compiled pattern, and what the engine keeps beside it, in bytes (SECURITY §2.2b).
+/// The largest compiled pattern, and what the engine keeps beside it, in bytes
+/// (threat-model §2.2b).
 const ENGINE_BYTES_MAX: usize = 256 << 10;
 /// Sizes of a compiled pattern, in bytes, and what a byte of text may cost at that size: 0.15 µs at
 /// 2 KiB and 4 µs at 256 KiB were measured when the engine's automaton gives up.

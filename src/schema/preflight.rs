@@ -1,4 +1,4 @@
-//! Judges a tool's input schema before it is compiled: shape, dialect, bounds (SECURITY §4).
+//! Judges a tool's input schema before it is compiled: shape, dialect, bounds (threat-model §4).
 //!
 //! A schema comes from a tool server, so it can be made to hang or to bloat the process that
 //! compiles it, or to fetch from where its author likes. What exceeds a bound quarantines the tool:
@@ -9,11 +9,11 @@ use super::quarantine::Quarantine;
 use super::survey::{Applicator, Survey};
 use serde_json::Value;
 
-/// The schema as text, in bytes (SECURITY §4).
+/// The schema as text, in bytes (threat-model §4).
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
-/// Nested arrays and objects (SECURITY §4).
+/// Nested arrays and objects (threat-model §4).
 const MAX_SCHEMA_DEPTH: usize = 32;
-/// Subschemas when every reference is written out (SECURITY §4).
+/// Subschemas when every reference is written out (threat-model §4).
 const MAX_EXPANDED_SUBSCHEMAS: u64 = 10_000;
 
 /// Judges `schema`. Takes time in proportion to its size, whatever it says.

@@ -7,18 +7,18 @@ use super::quarantine::Quarantine;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Subschemas in all (SECURITY §4).
+/// Subschemas in all (threat-model §4).
 pub(super) const MAX_SUBSCHEMAS: usize = 2_000;
-/// `pattern` and `patternProperties` in all (SECURITY §4).
+/// `pattern` and `patternProperties` in all (threat-model §4).
 const MAX_PATTERNS: usize = 64;
-/// One pattern, in bytes (SECURITY §4).
+/// One pattern, in bytes (threat-model §4).
 const PATTERN_BYTES_MAX: usize = 512;
-/// Members of one `enum` (SECURITY §4).
+/// Members of one `enum` (threat-model §4).
 const MAX_ENUM_MEMBERS: usize = 1_000;
 /// Members of one `enum` that are objects or arrays, which are compared one by one (60 000 values:
 /// 6 µs each).
 const MAX_NESTED_ENUM_MEMBERS: usize = 100;
-/// Members of one `oneOf` or `anyOf` (SECURITY §4).
+/// Members of one `oneOf` or `anyOf` (threat-model §4).
 const MAX_ALTERNATIVES: usize = 64;
 /// `$dynamicRef` in all: the preserving test of the conformance suite uses one.
 const MAX_DYNAMIC_REFERENCES: usize = 8;

@@ -170,7 +170,7 @@ mod tests {
         json!({ "$defs": defs, "items": { "$ref": "#/$defs/a0" } })
     }
 
-    /// FINDINGS F3: what everyday schemas add to a value is next to nothing.
+    /// threat-model §13 F3: what everyday schemas add to a value is next to nothing.
     #[test]
     fn plain_schemas_weigh_little() {
         let plain = json!({ "properties": { "a": { "type": "string" }, "b": { "items": { "enum": [1, 2] } } } });
@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(toll_of(&choice).map(|toll| toll.value), Some(4));
     }
 
-    /// FINDINGS F3: expansions, the members of enumerations, and what is asked again, multiply.
+    /// threat-model §13 F3: expansions, the members of enumerations, and what is asked again,
+    /// multiply.
     #[test]
     fn what_multiplies_is_weighed() {
         let twice = |next: Value| json!({ "allOf": [next, next] });

@@ -1,6 +1,6 @@
 //! What servers and agents are told that the other can do: only what they may use, and only what
-//! toolgate understands (SECURITY §3C C6, C9, C12). In observe mode they are told what the other
-//! says.
+//! toolgate understands (threat-model §3C C6, C9, C12). In observe mode they are told what the
+//! other says.
 
 use super::opens;
 use crate::guards::Mode;

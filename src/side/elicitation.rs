@@ -1,5 +1,5 @@
 //! What a server may ask a person: a page on the web by a plain address, or a form that asks for no
-//! secret (SECURITY §3C C7).
+//! secret (threat-model §3C C7).
 
 use crate::mcp::json::{ScalarKind, Text};
 use crate::mcp::readable::is_misleading;
@@ -135,7 +135,7 @@ mod tests {
         judge(Some(&Text::of(params)))
     }
 
-    /// SECURITY §3C C7: a person is sent to plain pages only.
+    /// threat-model §3C C7: a person is sent to plain pages only.
     #[test]
     fn c7_only_plain_pages_are_opened() {
         for (url, passes) in [
@@ -162,7 +162,7 @@ mod tests {
         );
     }
 
-    /// SECURITY §3C C7: no form asks for a secret.
+    /// threat-model §3C C7: no form asks for a secret.
     #[test]
     fn c7_no_form_asks_for_a_secret() {
         for (name, passes) in [
@@ -212,7 +212,8 @@ mod tests {
         assert!(asked(&format).is_err());
     }
 
-    /// SECURITY §3C C7: nothing stands before a name that keeps it from being read, however long.
+    /// threat-model §3C C7: nothing stands before a name that keeps it from being read, however
+    /// long.
     #[test]
     fn c7_names_are_read_to_their_end() {
         for (before, after, passes) in [

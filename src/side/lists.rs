@@ -67,7 +67,7 @@ impl Sides {
         }
         result.set(key, Text::array(kept));
         if result.get("cacheScope").is_some() {
-            // It is this agent's list and no other's (SECURITY §3C C11).
+            // It is this agent's list and no other's (threat-model §3C C11).
             result.set("cacheScope", Text::string("private"));
         }
         Message {

@@ -1,4 +1,4 @@
-//! What comes faster than each of it is worth an entry of the ledger (FINDINGS F14, SECURITY §3G
+//! What comes faster than each of it is worth an entry of the ledger (threat-model §13 F14, §3G
 //! G7), of calls and of messages beside them: refusals, plans, answers that are given again,
 //! outcomes that stay unknown, reads that fail. Beyond a rate, those of one agent for one tool,
 //! with one code, of one earlier call and under one policy, are summed up. The sum is written as

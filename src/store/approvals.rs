@@ -1,4 +1,4 @@
-//! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why
+//! What an operator sees and says of calls that are held (guarantees §7). Who said what and why
 //! stands in the journal for good.
 
 use super::claims::{Store, StoreError};

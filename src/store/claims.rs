@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 /// Answers up to this many bytes are kept beside their claim; longer ones in files of their own
-/// (SEMANTICS §8: values of the index stay under 32 KiB).
+/// (guarantees §8: values of the index stay under 32 KiB).
 pub const MAX_INLINE_RESULT_BYTES: usize = 16 << 10;
 
 /// Why a store cannot do what it was asked.

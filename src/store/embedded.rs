@@ -1,4 +1,4 @@
-//! The embedded store: the journal is the truth, an index on sled answers from it (SEMANTICS §8).
+//! The embedded store: the journal is the truth, an index on sled answers from it (guarantees §8).
 //!
 //! A decision is made under one lock, from what is in memory and what is indexed; its event is
 //! queued in the journal under the same lock, so that the journal's order is the decisions' order.
@@ -74,7 +74,7 @@ pub struct SegmentRetention {
 impl EmbeddedStore {
     /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index
     /// up to the journal, or makes it anew. Calls that were in flight when the last process
-    /// ended come to rest (SEMANTICS §4). Blocks.
+    /// ended come to rest (guarantees §4). Blocks.
     ///
     /// Nothing of the journal is dropped: who opens it so does one thing, or looks.
     pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, StoreError> {
@@ -196,7 +196,7 @@ impl Store for EmbeddedStore {
                         self.shared.take_back(intended);
                     }
                     (StoreEvent::Settled(settled), Ok(())) => {
-                        self.shared.marks.clear(settled.action)
+                        self.shared.marks.clear(settled.action);
                     }
                     _ => {}
                 }

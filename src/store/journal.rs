@@ -1,5 +1,5 @@
 //! The journal: an append-only file of batches, each checked by CRC32C and chained to the one
-//! before by SHA-256 (SEMANTICS §8, SECURITY §3G). The ledger is what stands in it.
+//! before by SHA-256 (guarantees §8, threat-model §3G). The ledger is what stands in it.
 //!
 //! [`Journal`] writes, from one thread of its own. [`Reader`] reads what is written, also while it
 //! is being written. [`verify`] says whether all of it is as it was written.

@@ -1,5 +1,5 @@
 //! What an operator sees and says of calls that have not come to an end by themselves: the last way
-//! to end an unknown outcome (SEMANTICS §4). Who and why stand in the journal for good.
+//! to end an unknown outcome (guarantees §4). Who and why stand in the journal for good.
 
 use super::claims::{Store, StoreError};
 use super::state::Millis;
@@ -117,7 +117,7 @@ impl OpenCall {
 
 /// What an operator gives as the reason of a word, of at most `most` bytes, without blanks around
 /// it; or how one is written. It is read on terminals and in logs for good, so that it holds
-/// nothing that does not print or turns what others read (SECURITY §3E E5).
+/// nothing that does not print or turns what others read (threat-model §3E E5).
 pub fn reason(why: &str, most: usize) -> Result<String, String> {
     let is_plain = !why
         .chars()

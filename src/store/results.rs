@@ -1,4 +1,4 @@
-//! Long answers, each in a file named by its SHA-256 (SEMANTICS §4): synced, with its directory,
+//! Long answers, each in a file named by its SHA-256 (guarantees §4): synced, with its directory,
 //! before anything refers to it, and checked when it is read.
 
 use crate::model::clock::Clock;

@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// SECURITY §3C C8: it outlives a restart, is for its owner only, and nothing else is taken for
-    /// it.
+    /// threat-model §3C C8: it outlives a restart, is for its owner only, and nothing else is taken
+    /// for it.
     #[test]
     fn c8_the_key_is_kept_and_for_nobody_else() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Marks that a call may have left: set right before the first byte, never synced. A process that
 //! is killed leaves its marks with the kernel, so while the kernel lives, a call in flight without
-//! a mark was not sent (SEMANTICS §4). They stand beside the journal, in slots that are used again:
-//! a mark means nothing any more once its call is settled.
+//! a mark was not sent (guarantees §4). They stand beside the journal, in slots that are used
+//! again: a mark means nothing any more once its call is settled.
 //!
 //! That a mark is missing is a proof, so the file shows that it is whole: it has its full length
 //! from the start, and each slot says the same twice. One that is cut, emptied or partly gone

@@ -1,6 +1,6 @@
-//! Lanes: the exclusive lock of a session for calls with side effects, fair and bounded (SEMANTICS
-//! §5). First come, first served; calls of different sessions don't wait for each other, and reads
-//! take no lane.
+//! Lanes: the exclusive lock of a session for calls with side effects, fair and bounded
+//! (guarantees §5). First come, first served; calls of different sessions don't wait for each
+//! other, and reads take no lane.
 
 use crate::model::digest::Digest;
 use parking_lot::Mutex;
@@ -141,7 +141,7 @@ mod tests {
         assert!(lanes.0.lock().is_empty(), "an idle lane is forgotten");
     }
 
-    /// 004-17, SEMANTICS §5: a full queue says so at once, a slow one after a while; both free
+    /// 004-17, guarantees §5: a full queue says so at once, a slow one after a while; both free
     /// their place.
     #[tokio::test(start_paused = true)]
     async fn a_queue_is_bounded() {

@@ -1,4 +1,4 @@
-//! The state machine of a call with side effects (SEMANTICS §3–§6), pure: [`decide`] says what a
+//! The state machine of a call with side effects (guarantees §3–§6), pure: [`decide`] says what a
 //! command does to what is known, as an event or a refusal; [`apply`] is what the event does. No
 //! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`View`] a
 //! command names, decide, make the event durable and keep what was applied.
@@ -25,8 +25,8 @@ use fence::SessionFence;
 use hold::{Hold, HoldStatus, Undecided, WaitingHolds};
 use settlement::Charge;
 
-/// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12,
-/// clock).
+/// Time as stores keep it: milliseconds since 1970, never going back within a store
+/// (threat-model §12, clock).
 pub type Millis = u64;
 
 /// What a command or an event is about.
@@ -73,7 +73,7 @@ impl StoreView {
     }
 }
 
-/// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one
+/// Why a command does nothing. The gate's steps in their order (guarantees §2): the earlier one
 /// wins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandRefusal {

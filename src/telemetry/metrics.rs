@@ -35,7 +35,7 @@ pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.
 
 /// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new
 /// contract codes as `other`, so that a tool server which renames its tools all day cannot fill the
-/// memory (SECURITY §3I).
+/// memory (threat-model §3I).
 pub const MAX_CALL_SERIES: usize = 10_000;
 
 /// All metrics of one process. Every method is cheap enough for the path of a call, except

@@ -179,7 +179,7 @@ mod tests {
         ended.try_recv().unwrap();
     }
 
-    /// SEMANTICS §4: the waiting task may leave, before the first step or between two.
+    /// guarantees §4: the waiting task may leave, before the first step or between two.
     #[tokio::test]
     async fn a_dropped_errand_goes_on() {
         for begun in [false, true] {

@@ -1,5 +1,5 @@
-//! A server's tools, drained page by page within bounds (SECURITY §3C C2) and kept until the server
-//! says they changed.
+//! A server's tools, drained page by page within bounds (threat-model §3C C2) and kept until the
+//! server says they changed.
 
 use super::link::Link;
 use crate::mcp::json::{Object, Text};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const MAX_LIST_PAGES: usize = 50;
 const MAX_TOOLS: usize = 2_000;
-/// Bytes of all definitions of one server (SECURITY §8).
+/// Bytes of all definitions of one server (threat-model §8).
 const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
 
 /// The tools of one server at one time.
@@ -103,7 +103,7 @@ impl Catalog {
     }
 
     /// Two tools of one name, or of names that can be taken for each other, are neither of them
-    /// offered; also when one of the two cannot be used anyway (SECURITY §3D D1, D3).
+    /// offered; also when one of the two cannot be used anyway (threat-model §3D D1, D3).
     fn drop_twins(&mut self) {
         let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let unusable: HashSet<&str> = self
@@ -163,7 +163,7 @@ pub(super) fn own_params(link: &Link, cursor: Option<Text>) -> Text {
     params.text()
 }
 
-/// The `_meta` of toolgate's own modern requests (PROTOCOL §1.3).
+/// The `_meta` of toolgate's own modern requests (protocol §1.3).
 fn own_meta() -> Text {
     Text::of(&json!({
         "io.modelcontextprotocol/protocolVersion": Revision::NEWEST_MODERN.as_str(),

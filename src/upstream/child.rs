@@ -2,7 +2,7 @@
 //!
 //! What toolgate starts is its own guard (`cli/guard.rs`), which starts the program; both are in
 //! one process group, and every way to end goes through the guard, so that nothing the program
-//! started stays behind (SECURITY §3H H3, §3I).
+//! started stays behind (threat-model §3H H3, §3I).
 
 use super::leftovers::{ChildRecord, Leftovers};
 use super::lineage;

@@ -1,6 +1,6 @@
 //! Whether a request has left. Who waits for it and who writes it agree on that, on whichever
 //! threads they are: a request that is taken back in time never leaves, and one that is not is
-//! unknown until it is answered (SEMANTICS §4).
+//! unknown until it is answered (guarantees §4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -45,7 +45,7 @@ impl Departure {
 mod tests {
     use super::*;
 
-    /// SEMANTICS §4: one of both wins, and what is decided stays.
+    /// guarantees §4: one of both wins, and what is decided stays.
     #[test]
     fn a_request_leaves_or_is_taken_back() {
         let left = Departure::default();

@@ -2,7 +2,7 @@
 //! stream.
 //!
 //! Redirects are not followed, nothing is decompressed, no proxy is read from the environment
-//! (SECURITY §3B B12–B14).
+//! (threat-model §3B B12–B14).
 
 mod pool;
 
@@ -42,7 +42,7 @@ const ACCEPT_JSON_OR_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 const PLACEHOLDER_VALUE: HeaderValue = HeaderValue::from_static("");
 const EVENT_STREAM_TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// A lossy network needs several tries for one connection (SECURITY §4).
+/// A lossy network needs several tries for one connection (threat-model §4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 

@@ -1,6 +1,6 @@
 //! Who says what a server may ask of an agent and tell it beside its answers, and as what the agent
-//! is introduced to it (SECURITY §3C C6, C12). What it decides is the policy's business, which is
-//! on a higher floor.
+//! is introduced to it (threat-model §3C C6, C12). What it decides is the policy's business, which
+//! is on a higher floor.
 
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
@@ -8,7 +8,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 
-/// Questions of one answer that are looked at (SECURITY §8); with more it is withheld.
+/// Questions of one answer that are looked at (threat-model §8); with more it is withheld.
 const MAX_QUESTIONS: usize = 64;
 
 /// A request or notification of a server, and whom it is for.

@@ -1,7 +1,7 @@
 //! Tool servers that outlived the toolgate that started them, and their end.
 //!
 //! A guard ends its tool server when toolgate dies, even by SIGKILL. This is the second net, for
-//! when the guard was killed too (SECURITY §3H H3): one small file per running child names its
+//! when the guard was killed too (threat-model §3H H3): one small file per running child names its
 //! processes, and the next start ends what still runs.
 
 use super::lineage::{self, Life};

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longest line in bytes, without its end (SECURITY §8).
+/// Longest line in bytes, without its end (threat-model §8).
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 /// What is read at once.
 const READ_CHUNK_BYTES: usize = 16 * 1024;
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(all(b"").await, Vec::<Bytes>::new());
     }
 
-    /// SECURITY §3A A13: a line without an end costs its bound, not the machine.
+    /// threat-model §3A A13: a line without an end costs its bound, not the machine.
     #[tokio::test]
     async fn a_line_of_the_bound_passes_and_one_byte_more_breaks() {
         let mut line = vec![b'x'; LINE_BYTES_MAX];

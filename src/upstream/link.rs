@@ -305,8 +305,8 @@ impl Link {
         }
     }
 
-    /// Whether closing an exchange cancels it, and no notification does: on modern HTTP (PROTOCOL
-    /// §1.7).
+    /// Whether closing an exchange cancels it, and no notification does: on modern HTTP
+    /// (protocol §1.7).
     pub fn cancels_by_closing(&self) -> bool {
         matches!(self.carrier, Carrier::Http { .. }) && self.revision.era() == Era::Modern
     }

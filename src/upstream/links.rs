@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Requests of one agent's conversation that wait for an answer (SECURITY §8).
+/// Requests of one agent's conversation that wait for an answer (threat-model §8).
 const MAX_REQUESTS_IN_FLIGHT: usize = 256;
 
 /// What one agent's conversation reaches.
@@ -180,7 +180,7 @@ impl Links {
     /// leaves; if it says no, nothing is sent, and there is no exchange. A server that no
     /// longer knows the session, as after a restart, gets a new one; the request is sent once
     /// more only if it changes nothing, for what the server says is no proof that it did
-    /// nothing (SEMANTICS §4).
+    /// nothing (guarantees §4).
     pub async fn request(
         &self,
         name: &ServerName,
@@ -424,7 +424,7 @@ mod tests {
     use crate::upstream::server_settings::Surroundings;
     use std::path::PathBuf;
 
-    /// SECURITY §8: an agent's open requests have a bound, and it is told what it ran into.
+    /// threat-model §8: an agent's open requests have a bound, and it is told what it ran into.
     #[test]
     fn an_agent_is_told_why_a_request_cannot_wait() {
         let around = Surroundings {

@@ -1,5 +1,5 @@
-//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C
-//! C4), of which tool, and what its contract makes of what the server says of it.
+//! Whose task a task is: the caller whose call made it, at the server that made it
+//! (threat-model §3C C4), of which tool, and what its contract makes of what the server says of it.
 
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
@@ -79,8 +79,8 @@ pub struct OwnedTask {
     pub server: ServerName,
     /// The tool that was called for it.
     pub tool: ToolName,
-    /// What the agent knows progress of the call by; it counts for the task as well (PROTOCOL
-    /// §6.2).
+    /// What the agent knows progress of the call by; it counts for the task as well
+    /// (protocol §6.2).
     pub token: Option<Text>,
     /// By the contract as it was when the tool was called.
     pub shaping: Arc<dyn Shaping>,

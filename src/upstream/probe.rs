@@ -1,4 +1,4 @@
-//! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then
+//! Finds out which eras a server speaks (protocol §4.1): `server/discover` first, then
 //! `initialize`. An outage is never taken for a verdict.
 
 use super::UnsolicitedReceiver;
@@ -236,8 +236,8 @@ async fn discover(
     let is_child = matches!(settings.transport, ServerTransport::Child(_));
     let answer = match asked.await {
         Ok(Ok(answer)) => answer,
-        // A child that says nothing, or ends on a request it does not know, is an old one (PROTOCOL
-        // §2).
+        // A child that says nothing, or ends on a request it does not know, is an old one
+        // (protocol §2).
         Err(_) if is_child => return closed(link).await,
         Ok(Err(fault)) if is_child && fault.sent == Sent::Maybe => return closed(link).await,
         Ok(Err(fault)) if fault.status.is_some_and(is_verdict) => return Ok(None),
@@ -269,7 +269,7 @@ async fn closed(link: Link) -> Result<Option<Discovered>, Fault> {
 }
 
 /// A 4xx without a modern error is an old server's; 401 and 403 are about authorization, 5xx is an
-/// outage (PROTOCOL §4.1).
+/// outage (protocol §4.1).
 fn is_verdict(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 401 | 403)
 }

@@ -19,7 +19,7 @@ use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an agent may leave a full queue unread (SECURITY §3B B11).
+/// How long an agent may leave a full queue unread (threat-model §3B B11).
 const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a request that the agent has cancelled.
 const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -291,7 +291,7 @@ impl ExchangeContext<'_> {
             return None;
         }
         // Also on a stream that is of something else: whose task it is says what may be read of it
-        // (SECURITY §3C C4).
+        // (threat-model §3C C4).
         if is_of_task(&message) {
             return self
                 .links
@@ -330,8 +330,8 @@ impl ExchangeContext<'_> {
         }
     }
 
-    /// Whether it is progress of another request than the one with these parameters (SECURITY §3A
-    /// A12).
+    /// Whether it is progress of another request than the one with these parameters
+    /// (threat-model §3A A12).
     fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
         if said.kind != MessageKind::Notification || said.method != PROGRESS_METHOD {
             return false;

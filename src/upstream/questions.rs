@@ -1,5 +1,5 @@
 //! Requests that legacy tool servers send to an agent: each travels under an id of ours, and only
-//! the link that asked gets the answer (SECURITY §3A A12).
+//! the link that asked gets the answer (threat-model §3A A12).
 
 use super::keeper::Unheard;
 use super::link::Link;

@@ -1,5 +1,5 @@
 //! The standalone event stream of a legacy HTTP session: what a server says outside any request
-//! (PROTOCOL §3.1).
+//! (protocol §3.1).
 
 use super::Inbound;
 use super::http::{ServerEndpoint, Wire, read as read_message};

@@ -1,4 +1,4 @@
-//! Calls that are held, as operators decide on them with `toolgate approvals` (SEMANTICS §7;
+//! Calls that are held, as operators decide on them with `toolgate approvals` (guarantees §7;
 //! 003-46, 003-47).
 
 use crate::harness::gate::{Gate, Setup};
@@ -212,7 +212,7 @@ async fn a_decision_is_said_in_full() {
     );
 }
 
-/// SEMANTICS §7, restart: what waits goes on waiting, what was decided stays decided.
+/// guarantees §7, restart: what waits goes on waiting, what was decided stays decided.
 #[tokio::test]
 async fn decisions_outlive_a_restart() {
     let setup = setup();

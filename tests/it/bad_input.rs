@@ -1,5 +1,5 @@
 //! Bad input at the agents' doors: each gets a clear error, and the oracle counts no execution
-//! (issue 2, SECURITY §3A–§3C).
+//! (issue 2, threat-model §3A–§3C).
 
 use crate::harness::agent::{Agent, Answer};
 use crate::harness::gate::{Gate, Setup};

@@ -215,7 +215,7 @@ async fn a_block_is_told_with_its_reason() {
     );
 }
 
-/// POLICY §1 decision 10, 001-24: a hook that is slow, broken, gone or talks nonsense blocks;
+/// policy §1 decision 10, 001-24: a hook that is slow, broken, gone or talks nonsense blocks;
 /// nothing runs, and the agent learns nothing of where the hook is.
 #[tokio::test]
 async fn a_hook_that_fails_blocks() {
@@ -291,7 +291,7 @@ async fn a_hook_that_fails_blocks() {
     assert_eq!(server.executions().len(), 0);
 }
 
-/// POLICY §1 decision 11: what a hook answers goes through schema, permission and rules once more.
+/// policy §1 decision 11: what a hook answers goes through schema, permission and rules once more.
 #[tokio::test]
 async fn what_a_hook_makes_is_judged_again() {
     let hooks = HookServer::start().await;
@@ -498,7 +498,7 @@ async fn hooks_see_the_names_of_the_tool() {
     );
 }
 
-/// POLICY §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked,
+/// policy §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked,
 /// and the entry says who was not asked; after-hooks hear of the call as it was sent.
 #[tokio::test]
 async fn observe_mode_asks_no_hook() {
@@ -543,8 +543,8 @@ async fn observe_mode_asks_no_hook() {
     assert_eq!(entry["unasked"], json!(["hook before"]), "{entry}");
 }
 
-/// 002-27, SECURITY §3F F4: hooks, before and after, are told the reference; the value is in the
-/// copy that leaves only.
+/// 002-27, threat-model §3F F4: hooks, before and after, are told the reference; the value is in
+/// the copy that leaves only.
 #[tokio::test]
 async fn hooks_see_references_and_no_values() {
     const CANARY: &str = "canary-b51e0";

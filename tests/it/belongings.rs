@@ -1,5 +1,5 @@
 //! What belongs to whom: states that tool servers want back, progress, tasks, and words for one
-//! agent only (FINDINGS F8, F9, L5; SECURITY §3C C5, C8).
+//! agent only (threat-model §13 F8, F9, L5; §3C C5, C8).
 
 use crate::envelopes::{heard, policy, stage, words};
 use crate::harness::gate::Setup;
@@ -77,7 +77,7 @@ fn next(params: &Value, state: &Value) -> Value {
     params
 }
 
-/// FINDINGS F8, SECURITY §3C C8, lane: what a server wants back is opened for the agent that it was
+/// threat-model §13 F8, §3C C8, lane: what a server wants back is opened for the agent that it was
 /// given to, in its tenant, with the same request to the same server; in every other place, and
 /// bent in any way, it is refused and nothing is sent.
 #[tokio::test]
@@ -140,8 +140,8 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
     assert_eq!(cases, 54, "states where they do not belong");
 }
 
-/// SECURITY §3C C8: a question that was asked before a restart can be answered after it, unless the
-/// key is gone; in observe mode another state goes on as it came.
+/// threat-model §3C C8: a question that was asked before a restart can be answered after it, unless
+/// the key is gone; in observe mode another state goes on as it came.
 #[tokio::test]
 async fn f8_a_state_outlives_a_restart() {
     for observe in [false, true] {
@@ -180,7 +180,7 @@ async fn f8_a_state_outlives_a_restart() {
     }
 }
 
-/// SECURITY §3C C8: what is no string is no state, and none that is made of it is opened.
+/// threat-model §3C C8: what is no string is no state, and none that is made of it is opened.
 #[tokio::test]
 async fn f8_what_is_no_string_is_no_state() {
     let (puppet, gate) = rounds(false).await;
@@ -227,7 +227,7 @@ fn streamed(seen: &Seen, said: &[Value], mut last: Value) -> Answer {
     Answer::Stream(receiver)
 }
 
-/// FINDINGS F9, SECURITY §3C C5: progress of another request, notifications that nobody knows, and
+/// threat-model §13 F9, §3C C5: progress of another request, notifications that nobody knows, and
 /// tasks that nobody asked for reach no agent in enforce mode; in observe mode all but foreign
 /// progress pass, and what would not have is recorded.
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn f9_agents_hear_of_their_own_only() {
     }
 }
 
-/// FINDINGS F9: also what a server says outside any request, on every wire; a name that the
+/// threat-model §13 F9: also what a server says outside any request, on every wire; a name that the
 /// configuration allows passes, and any number of names leaves one entry.
 #[tokio::test]
 async fn f9_unknown_notifications_reach_nobody_outside_requests() {
@@ -358,8 +358,8 @@ async fn f9_unknown_notifications_reach_nobody_outside_requests() {
     assert_eq!(evil.count(), 1, "{entries:?}");
 }
 
-/// FINDINGS F9, SEMANTICS §4: a write that became a task nobody asked for has run: its key is
-/// taken, and it is sent once. A result that only has a member of that name is a result.
+/// threat-model §13 F9, guarantees §4: a write that became a task nobody asked for has run: its key
+/// is taken, and it is sent once. A result that only has a member of that name is a result.
 #[tokio::test]
 async fn f9_an_unasked_task_is_an_answer() {
     for (result, is_task) in [
@@ -410,7 +410,8 @@ async fn f9_an_unasked_task_is_an_answer() {
     }
 }
 
-/// FINDINGS F9: a task's progress goes on under the token of its call; of others' nothing is heard.
+/// threat-model §13 F9: a task's progress goes on under the token of its call; of others' nothing
+/// is heard.
 #[tokio::test]
 async fn f9_progress_of_a_task_is_that_of_its_call() {
     let (puppet, gate) = stage(false).await;
@@ -440,7 +441,7 @@ async fn f9_progress_of_a_task_is_that_of_its_call() {
     assert_eq!(heard[0]["params"]["progressToken"], "own");
 }
 
-/// FINDINGS L5, SECURITY §8, lane: words of every length around the limit, of letters of one to
+/// threat-model §13 L5, §8, lane: words of every length around the limit, of letters of one to
 /// four bytes, on every way that an error of a tool server takes to an agent.
 #[tokio::test]
 async fn l5_errors_of_servers_are_short() {
@@ -521,8 +522,8 @@ fn fails(seen: &Seen, error: &Value) -> Answer {
     }
 }
 
-/// FINDINGS L5: neither `data` nor any other member is a way around, nor is an error that has
-/// another form.
+/// threat-model §13 L5: neither `data` nor any other member is a way around, nor is an error that
+/// has another form.
 #[tokio::test]
 async fn l5_nothing_long_travels_beside_the_words() {
     let (puppet, gate) = stage(false).await;

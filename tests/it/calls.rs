@@ -1,4 +1,4 @@
-//! An unknown outcome ends by an operator's word when nothing else ends it (SEMANTICS §4; 004-37):
+//! An unknown outcome ends by an operator's word when nothing else ends it (guarantees §4; 004-37):
 //! what the operator says, with toolgate running and without, and what an agent that sends the call
 //! again is told.
 

@@ -162,10 +162,10 @@ async fn agents_have_none(agent: &Agent) {
     }
 }
 
-/// 002-31, SECURITY §3F F2, §3C C9, invariant I8: a server was given values before this toolgate
-/// was started, and repeats them wherever it can, before any call refers to one: nobody reads them,
-/// neither agents, hooks and operators, nor who looks at definitions with another verb; and a
-/// secret that is added while toolgate runs is known before it is used.
+/// 002-31, threat-model §3F F2, §3C C9, invariant I8: a server was given values before this
+/// toolgate was started, and repeats them wherever it can, before any call refers to one: nobody
+/// reads them, neither agents, hooks and operators, nor who looks at definitions with another verb;
+/// and a secret that is added while toolgate runs is known before it is used.
 #[tokio::test]
 async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);

@@ -1,5 +1,5 @@
 //! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again
-//! runs once (004-01, 004-46, 004-60; SECURITY §12, chaos proxy).
+//! runs once (004-01, 004-46, 004-60; threat-model §12, chaos proxy).
 
 use crate::harness::gate::programs;
 use std::collections::BTreeMap;

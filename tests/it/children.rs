@@ -1,5 +1,5 @@
-//! Tool servers as child processes: none outlives toolgate, and each ends in good order (SECURITY
-//! §3H H3, §3I).
+//! Tool servers as child processes: none outlives toolgate, and each ends in good order
+//! (threat-model §3H H3, §3I).
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -258,7 +258,7 @@ async fn a_killed_guard_does_not_free_its_server() {
     gone(&[pid.parse().unwrap()]);
 }
 
-/// SECURITY §3F F5: the environment is what is configured and nothing else.
+/// threat-model §3F F5: the environment is what is configured and nothing else.
 #[tokio::test]
 async fn the_environment_is_what_is_configured() {
     let mut env = command("env", &[]);
@@ -411,7 +411,7 @@ fn converse(process: &mut ChildProcess) -> Conversation {
     Conversation::start(&ServerName::new("billing"), stdout, stdin, process.ending()).0
 }
 
-/// SEMANTICS §4: a process that died after the line was written leaves the outcome unknown, and
+/// guarantees §4: a process that died after the line was written leaves the outcome unknown, and
 /// says why.
 #[tokio::test]
 async fn a_server_that_dies_in_a_call_tells_its_last_words() {
@@ -459,7 +459,7 @@ async fn closing_the_conversation_lets_the_server_end_by_itself() {
     );
 }
 
-/// SECURITY §3I I3: a server that floods both its outputs neither blocks nor grows toolgate.
+/// threat-model §3I I3: a server that floods both its outputs neither blocks nor grows toolgate.
 #[tokio::test]
 async fn a_flood_ends_the_conversation_and_the_process_can_be_ended() {
     let flood = "yes 'not a message' & yes 'nor this' >&2";

@@ -304,7 +304,7 @@ type Case = (
     bool,
 );
 
-/// 003-50, SEMANTICS §4: what an error means is what the contract says: whether the call may be
+/// 003-50, guarantees §4: what an error means is what the contract says: whether the call may be
 /// sent again, was not done, is over, or may have been done.
 #[tokio::test]
 async fn an_error_means_what_the_contract_says() {

@@ -1,4 +1,5 @@
-//! What hostile schemas and arguments take, and from whom: nobody else waits for it (FINDINGS F3).
+//! What hostile schemas and arguments take, and from whom: nobody else waits for it
+//! (threat-model §13 F3).
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -90,7 +91,7 @@ async fn stage(observe: bool) -> (Puppet, Gate) {
     (puppet, Gate::start(settings).await)
 }
 
-/// FINDINGS F3, SECURITY §1: while calls are judged that nobody could judge in time, others are
+/// threat-model §13 F3, §1: while calls are judged that nobody could judge in time, others are
 /// served; they are refused, the agent reads why, and nothing is sent. What is heavy and can be
 /// judged is.
 #[tokio::test]
@@ -153,8 +154,8 @@ async fn nobody_waits_for_what_others_cost() {
     assert!(too_heavy + too_late > 2.5, "{too_heavy} {too_late}");
 }
 
-/// FINDINGS F3: a tool is withheld when one value alone can cost more than a message may; operators
-/// read which and why.
+/// threat-model §13 F3: a tool is withheld when one value alone can cost more than a message may;
+/// operators read which and why.
 #[tokio::test]
 async fn a_schema_that_no_value_can_be_judged_by_quarantines() {
     let (_puppet, gate) = stage(false).await;
@@ -185,8 +186,8 @@ async fn a_schema_that_no_value_can_be_judged_by_quarantines() {
     );
 }
 
-/// FINDINGS F3, README "observe refuses nothing but malformed": it passes unjudged, and the ledger
-/// says what enforce mode would have said.
+/// threat-model §13 F3, README "observe refuses nothing but malformed": it passes unjudged, and the
+/// ledger says what enforce mode would have said.
 #[tokio::test]
 async fn observe_mode_lets_pass_what_it_cannot_judge() {
     let (puppet, gate) = stage(true).await;

@@ -1,5 +1,5 @@
 //! Only what is known leaves, in either direction: what a peer that folds case would read otherwise
-//! never does (FINDINGS F2, F9, L2; SECURITY §0 rule 1, §3A A2 to A4).
+//! never does (threat-model §13 F2, F9, L2; §0 rule 1, §3A A2 to A4).
 
 use crate::harness::folding::{disagreement, read};
 use crate::harness::gate::Setup;
@@ -249,8 +249,8 @@ fn is_withheld(seen: &Seen) -> bool {
     words(&seen.body).contains("refused by toolgate")
 }
 
-/// FINDINGS F2: a response that is a call for a peer that folds case; a notification that is a
-/// request.
+/// threat-model §13 F2: a response that is a call for a peer that folds case; a notification that
+/// is a request.
 #[tokio::test]
 async fn f2_a_response_is_no_call_and_a_notification_no_request() {
     for observe in [false, true] {
@@ -384,8 +384,8 @@ fn places(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
         .collect()
 }
 
-/// SECURITY §3A A2: each spelling of each known member, in each kind of message an agent sends, in
-/// both eras over HTTP: in enforce mode refused with words, and nothing arrives; in observe mode
+/// threat-model §3A A2: each spelling of each known member, in each kind of message an agent sends,
+/// in both eras over HTTP: in enforce mode refused with words, and nothing arrives; in observe mode
 /// nothing foreign does.
 #[tokio::test]
 async fn a2_nothing_foreign_comes_from_agents_over_http() {
@@ -504,8 +504,8 @@ fn places_of_servers(message: &Value) -> Vec<(&'static str, &'static [&'static s
         .collect()
 }
 
-/// FINDINGS F9: the same in what tool servers say, on HTTP streams and in whole answers: their
-/// answers have run, so they are handed on without it, in both modes.
+/// threat-model §13 F9: the same in what tool servers say, on HTTP streams and in whole answers:
+/// their answers have run, so they are handed on without it, in both modes.
 #[tokio::test]
 async fn f9_nothing_foreign_comes_from_servers_over_http() {
     let mut cases = 0;

@@ -607,7 +607,7 @@ const GIVEN_UP: Range<f64> = 3000.0..15_000.0;
 
 /// 003-51, 003-62: after the example's 3000 ms nobody waits for a slow tool server any more. A read
 /// is cancelled: its connection is closed, or on the legacy wire the server is told. A call that
-/// changes something has an unknown outcome; as SEMANTICS §4 has it, it is not cancelled but
+/// changes something has an unknown outcome; as guarantees §4 has it, it is not cancelled but
 /// listened for, and its late answer ends that.
 #[tokio::test]
 async fn the_examples_deadline_is_three_seconds() {

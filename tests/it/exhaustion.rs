@@ -1,5 +1,5 @@
 //! Attacks on what toolgate has a bound of, each beside a good agent and an operator, all of whose
-//! requests have to succeed while it lasts (FINDINGS F10, F11, F14; SECURITY §3B B9, §3I).
+//! requests have to succeed while it lasts (threat-model §13 F10, F11, F14; §3B B9, §3I).
 
 use crate::harness::agent::{Agent, get, modern};
 use crate::harness::gate::{Gate, Setup};

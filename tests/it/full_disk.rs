@@ -1,5 +1,5 @@
 //! A ledger that cannot be written: side effects are refused, reads go on, operators are told, and
-//! it ends by itself where that is safe (SECURITY §9, §12, G4, G7).
+//! it ends by itself where that is safe (threat-model §9, §12, G4, G7).
 //!
 //! Needs file systems of its own, so it needs to be root; says so when it cannot be.
 
@@ -128,9 +128,9 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     );
 }
 
-/// SECURITY §3I: a process of toolgate's account lowers how large its files may get. What changes
-/// something is refused as on a full disk, toolgate lives, and goes on once they may be larger;
-/// programs that it starts do with the signal what they always did.
+/// threat-model §3I: a process of toolgate's account lowers how large its files may get. What
+/// changes something is refused as on a full disk, toolgate lives, and goes on once they may be
+/// larger; programs that it starts do with the signal what they always did.
 #[tokio::test]
 async fn g4_files_that_may_not_grow_do_not_end_it() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};

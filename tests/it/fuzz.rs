@@ -1,5 +1,5 @@
 //! The fuzz targets (`fuzz/`) on any toolchain: each with its whole corpus, and with mutations of
-//! it that follow from a seed (SECURITY §12, FINDINGS §5). `fuzz/run` lets libFuzzer look further.
+//! it that follow from a seed (threat-model §12, §13.2). `fuzz/run` lets libFuzzer look further.
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;

@@ -1,5 +1,5 @@
 //! The headers that mirror a modern body: checked against it, and made anew from the final call
-//! (PROTOCOL §1.2).
+//! (protocol §1.2).
 
 use crate::puppet::{Puppet, tool};
 use crate::stage::{Agent, Gate, Settings};
@@ -37,7 +37,7 @@ fn mirroring(agent: &Agent, name: &str, value: &str) -> Agent {
     agent.header(name, value)
 }
 
-/// PROTOCOL §1.2: what mirrors the body travels on under the tool's own name, whatever name it had
+/// protocol §1.2: what mirrors the body travels on under the tool's own name, whatever name it had
 /// here.
 #[tokio::test]
 async fn mirrored_headers_are_made_anew_from_the_final_call() {
@@ -63,7 +63,7 @@ async fn mirrored_headers_are_made_anew_from_the_final_call() {
     }
 }
 
-/// PROTOCOL §1.2: values that no header can hold travel in the sentinel, integers compare as
+/// protocol §1.2: values that no header can hold travel in the sentinel, integers compare as
 /// numbers, null has no header.
 #[tokio::test]
 async fn values_travel_in_the_form_that_headers_need() {
@@ -107,7 +107,7 @@ async fn values_travel_in_the_form_that_headers_need() {
     assert_eq!(puppet.seen()[0].header("mcp-param-region"), None);
 }
 
-/// PROTOCOL §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020,
+/// protocol §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020,
 /// and nothing runs.
 #[tokio::test]
 async fn headers_that_do_not_mirror_the_body_are_refused() {
@@ -153,7 +153,7 @@ async fn headers_that_do_not_mirror_the_body_are_refused() {
     assert_eq!(puppet.executions(), 0);
 }
 
-/// PROTOCOL §1.2: an argument that the headers leave out is refused even if it is the only one.
+/// protocol §1.2: an argument that the headers leave out is refused even if it is the only one.
 #[tokio::test]
 async fn a_header_without_its_argument_is_refused() {
     let (puppet, gate) = stage().await;

@@ -1,4 +1,4 @@
-//! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; SEMANTICS §7): held, decided
+//! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; guarantees §7): held, decided
 //! by operators, run once with exactly what was allowed, or not at all.
 
 use crate::harness::gate::{Setup, beside};
@@ -173,7 +173,7 @@ fn held(answer: &Value) -> String {
 }
 
 /// 001-46, 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of
-/// it, an irreversible effect each time anew; what opts out is not asked for. SEMANTICS §7: the
+/// it, an irreversible effect each time anew; what opts out is not asked for. guarantees §7: the
 /// call runs once, when the agent sends it again; the answer is replayed.
 #[tokio::test]
 async fn a_call_runs_once_when_a_person_allows_it() {
@@ -283,7 +283,7 @@ async fn who_cannot_be_asked_refuses_at_once() {
     );
 }
 
-/// 001-42, SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the
+/// 001-42, guarantees §7: the answer waits for the decision, while it can; allowed, it is the
 /// tool's, and denied, the reason's.
 #[tokio::test]
 async fn a_call_waits_for_its_decision() {
@@ -348,7 +348,7 @@ async fn a_call_waits_for_its_decision() {
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// 001-43, 001-A2, SEMANTICS §7: no decision in time means no.
+/// 001-43, 001-A2, guarantees §7: no decision in time means no.
 #[tokio::test]
 async fn a_time_that_is_over_means_no() {
     let stage = Stage::with(&policy(", approve_by: 1s"), "enforce").await;
@@ -369,8 +369,8 @@ async fn a_time_that_is_over_means_no() {
     assert_eq!(stage.puppet.executions(), 0);
 }
 
-/// SEMANTICS §7, SECURITY E1, E3: another agent, other arguments or another policy make it another
-/// call.
+/// guarantees §7, threat-model §3E E1, E3: another agent, other arguments or another policy make it
+/// another call.
 #[tokio::test]
 async fn what_was_allowed_is_one_call_and_no_other() {
     let stage = Stage::new().await;
@@ -399,8 +399,8 @@ async fn what_was_allowed_is_one_call_and_no_other() {
     assert_eq!(stage.puppet.executions(), 0);
 }
 
-/// SEMANTICS §7, SECURITY E2: pending stays pending and allowed stays allowed over a restart and a
-/// kill, and is used once.
+/// guarantees §7, threat-model §3E E2: pending stays pending and allowed stays allowed over a
+/// restart and a kill, and is used once.
 #[tokio::test]
 async fn a_hold_outlives_toolgate() {
     for kill in [false, true] {
@@ -430,7 +430,7 @@ async fn a_hold_outlives_toolgate() {
     }
 }
 
-/// SEMANTICS §7: toolgate does not wait for people when it ends. Who waits is told to come again,
+/// guarantees §7: toolgate does not wait for people when it ends. Who waits is told to come again,
 /// and finds the hold.
 #[tokio::test]
 async fn toolgate_ends_while_a_call_is_held() {
@@ -488,8 +488,8 @@ async fn lost(stage: &Stage, key: &str) {
     );
 }
 
-/// SECURITY E2: killed once the hold is durable, it is there; killed once the intent is durable
-/// that uses it, it is used: the call did not run, and is asked for anew.
+/// threat-model §3E E2: killed once the hold is durable, it is there; killed once the intent is
+/// durable that uses it, it is used: the call did not run, and is asked for anew.
 #[tokio::test]
 async fn a_kill_never_makes_two_of_one_decision() {
     build();
@@ -518,7 +518,7 @@ async fn a_kill_never_makes_two_of_one_decision() {
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// SECURITY E2: many calls, each with a key of its own, and one decision: one of them runs.
+/// threat-model §3E E2: many calls, each with a key of its own, and one decision: one of them runs.
 #[tokio::test]
 async fn one_decision_is_one_execution() {
     let stage = Stage::new().await;
@@ -548,7 +548,7 @@ async fn one_decision_is_one_execution() {
     }
 }
 
-/// SEMANTICS §7: who may decide, and that the first decision stands.
+/// guarantees §7: who may decide, and that the first decision stands.
 #[tokio::test]
 async fn only_who_has_the_role_decides_and_never_the_agent() {
     let stage = Stage::with(&policy(", required: 2"), "enforce").await;
@@ -600,7 +600,7 @@ async fn only_who_has_the_role_decides_and_never_the_agent() {
     assert_eq!(status, 1, "{words}");
 }
 
-/// 001-59, SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing
+/// 001-59, guarantees §4: who hangs up while the call is held leaves the hold as it is, and nothing
 /// runs for nobody.
 #[tokio::test]
 async fn who_hangs_up_can_come_again() {
@@ -625,7 +625,7 @@ async fn who_hangs_up_can_come_again() {
     assert_eq!(stage.puppet.executions(), 1);
 }
 
-/// SECURITY §8: nothing is held where nothing is enforced; the record says what would be.
+/// threat-model §8: nothing is held where nothing is enforced; the record says what would be.
 #[tokio::test]
 async fn observing_asks_nobody() {
     let stage = Stage::with(&policy(""), "observe").await;
@@ -674,8 +674,8 @@ async fn a_person_is_shown_what_will_run() {
     insta::assert_snapshot!("what_is_held", listed);
 }
 
-/// 003-46, SECURITY E1: what a call answers a server that asked is part of it, is shown, and is
-/// what is sent.
+/// 003-46, threat-model §3E E1: what a call answers a server that asked is part of it, is shown,
+/// and is what is sent.
 #[tokio::test]
 async fn answers_to_the_server_are_shown_and_bound() {
     let stage = Stage::new().await;
@@ -719,7 +719,7 @@ async fn answers_to_the_server_are_shown_and_bound() {
     assert_eq!(stage.puppet.seen()[0].body["params"]["requestState"], "one");
 }
 
-/// FINDINGS F4, SECURITY E1: `_meta` and `task` travel, so what a person allows is bound to them
+/// threat-model §13 F4, §3E E1: `_meta` and `task` travel, so what a person allows is bound to them
 /// and shown, but for what is another's with each request. Nothing that was not allowed runs, and
 /// it is kept over a restart.
 #[tokio::test]

@@ -60,7 +60,7 @@ fn desktop(setup: &Setup) -> String {
     serde_json::to_string_pretty(&servers).unwrap() + "\n"
 }
 
-/// Issue 4 `init`, SECURITY §9: an agent that starts its servers is pointed at toolgate, which
+/// Issue 4 `init`, threat-model §9: an agent that starts its servers is pointed at toolgate, which
 /// starts them; no secret is copied, only the owner may read; the result passes `check`; `--undo`
 /// leaves everything byte for byte as it was.
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!("wrong", all);
 }
 
-/// SECURITY §3D D5, D6: what a server says of a tool makes a draft for a person, in quotes and
+/// threat-model §3D D5, D6: what a server says of a tool makes a draft for a person, in quotes and
 /// comments, and nothing else; what says nothing is taken for the worst. `--force` keeps what it
 /// replaces.
 #[tokio::test]
@@ -337,7 +337,7 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
     let drafted = fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
     assert!(
         drafted.contains("    # not_executed: [401, 429]   # only if"),
-        "FINDINGS F1: {drafted}"
+        "threat-model §13 F1: {drafted}"
     );
     insta::assert_snapshot!("worst", files(setup.directory())["policies/one.yaml"]);
     let (exit, said, wrong) = run(&setup, &["check"]).await;

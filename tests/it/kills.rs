@@ -1,5 +1,5 @@
 //! toolgate is killed at every point of a call while agents call, and started again: nothing runs
-//! twice, nothing acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
+//! twice, nothing acknowledged is lost (004-14, 004-44; threat-model §12, fail points).
 
 use crate::approvals::{ask, held, says, setup, shown};
 use crate::harness::gate::{beside, programs};
@@ -144,7 +144,7 @@ async fn first_response_byte_of_a_child() {
     killed_at("first-response-byte", Carrier::Stdio).await;
 }
 
-/// SECURITY §12: killed right after a decision is durable, before its operator hears of it.
+/// threat-model §12: killed right after a decision is durable, before its operator hears of it.
 #[tokio::test]
 async fn a_decision_outlives_a_kill_at_its_fail_point() {
     build();

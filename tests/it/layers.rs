@@ -244,7 +244,7 @@ async fn a_list_of_a_disabled_server_is_kept_or_stripped() {
     }
 }
 
-/// 001-A5 and POLICY §2.2: what would restrict nobody, or open what it should close, does not load;
+/// 001-A5 and policy §2.2: what would restrict nobody, or open what it should close, does not load;
 /// with its place.
 #[tokio::test]
 async fn layers_that_would_fail_open_do_not_load() {

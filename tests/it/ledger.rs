@@ -177,7 +177,6 @@ fn cases() -> Vec<Case> {
 /// 003-37, 003-P3b, 003-65 … 003-72, 003-80 … 003-84: one entry per call, on both wires, with who,
 /// what, under which policy, and what became of it.
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn every_judged_call_leaves_one_entry() {
     let (puppet, gate) = stage().await;
     let modern = gate.agent().token("token-of-the-clerk");

@@ -52,7 +52,7 @@ async fn both(agent: Agent) -> [Agent; 2] {
     [agent.clone(), agent.initialized().await]
 }
 
-/// 003-21 and DESIGN §2: owner-only, layers and contracts decide what is listed, the same on both
+/// 003-21 and design §2: owner-only, layers and contracts decide what is listed, the same on both
 /// wires, in the server's order; at the server's own address under its own names.
 #[tokio::test]
 async fn each_agent_is_shown_what_it_may_call() {
@@ -76,7 +76,7 @@ async fn each_agent_is_shown_what_it_may_call() {
     }
 }
 
-/// DESIGN §2 `mode`: observe lists all, to everybody.
+/// design §2 `mode`: observe lists all, to everybody.
 #[tokio::test]
 async fn observe_lists_everything() {
     let (_puppet, gate) = governed(true).await;
@@ -90,7 +90,7 @@ async fn observe_lists_everything() {
     }
 }
 
-/// PROTOCOL §1.9: the list depends on who asks and may change at any moment; legacy agents see no
+/// protocol §1.9: the list depends on who asks and may change at any moment; legacy agents see no
 /// such members.
 #[tokio::test]
 async fn a_listing_says_how_long_and_for_whom_it_holds() {
@@ -143,8 +143,8 @@ async fn unknown_and_hidden_tools_cannot_be_told_apart() {
     assert_eq!(puppet.executions(), 0);
 }
 
-/// PROTOCOL §1.9, SECURITY §8: more than 1000 tools come in pages under cursors of ours; one that
-/// was tampered with, is the server's, or another agent's, gets −32602.
+/// protocol §1.9, threat-model §8: more than 1000 tools come in pages under cursors of ours; one
+/// that was tampered with, is the server's, or another agent's, gets −32602.
 #[tokio::test]
 async fn long_listings_have_pages_and_cursors_of_ours() {
     let names: Vec<String> = (0..1_500)
@@ -178,10 +178,9 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
     }
 }
 
-/// SECURITY §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest is
-/// served, and operators read why.
+/// threat-model §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest
+/// is served, and operators read why.
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn tools_that_cannot_be_judged_are_quarantined() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

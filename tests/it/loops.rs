@@ -53,7 +53,7 @@ fn next_step(answer: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// 003-115, 003-119, 003-P2a, SEMANTICS §6: an agent that goes in circles with calls that nothing
+/// 003-115, 003-119, 003-P2a, guarantees §6: an agent that goes in circles with calls that nothing
 /// else is against is stopped after so many, without any budget: it reads that this is final, and
 /// to do something else or to report; soon nothing more is sent.
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_task_that_goes_in_circles_is_stopped() {
     );
 }
 
-/// 003-107, 003-P2b, SEMANTICS §6: an agent that does not listen, simulated, stops after as many
+/// 003-107, 003-P2b, guarantees §6: an agent that does not listen, simulated, stops after as many
 /// refusals as the policy says, whatever they are for and whichever way it goes wrong; nothing was
 /// sent. Doing something right is still possible, and ends it.
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn an_agent_that_does_not_listen_is_stopped() {
     }
 }
 
-/// SEMANTICS §4: a refusal says what to do next, and an agent that does it goes on.
+/// guarantees §4: a refusal says what to do next, and an agent that does it goes on.
 #[tokio::test]
 async fn an_agent_that_listens_goes_on() {
     let (puppet, gate) = stage().await;

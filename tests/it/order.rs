@@ -1,5 +1,5 @@
 //! Of several faults at once, the earliest step's code is the answer, whatever wire the call comes
-//! on (SEMANTICS §2, 003-29, C14).
+//! on (guarantees §2, 003-29, C14).
 
 use crate::puppet::{Puppet, tool};
 use crate::stage::{Gate, Launched, Settings, code};

@@ -1,5 +1,5 @@
 //! Files are trusted when nobody else can change them, and kept so that nobody else can read them
-//! (FINDINGS F6, F13, L6, L7; SECURITY §9, §10, §3E E4). Other accounts are played by `nobody`,
+//! (threat-model §13 F6, F13, L6, L7; §9, §10, §3E E4). Other accounts are played by `nobody`,
 //! which takes root: without it these scenarios say so.
 
 use crate::approvals::{ask, held};
@@ -153,8 +153,8 @@ const OF_DIRECTORIES: [Spoil; 8] = [
     ("nobody's", true, |files, name| give(&files.at(name))),
 ];
 
-/// FINDINGS F6, lane: every kind of file × every way in which others can change it. What is refused
-/// names the file, why, and the command that mends it; the command does.
+/// threat-model §13 F6, lane: every kind of file × every way in which others can change it. What is
+/// refused names the file, why, and the command that mends it; the command does.
 #[tokio::test]
 async fn files_that_others_can_change_are_refused() {
     if !is_root() {
@@ -199,8 +199,8 @@ async fn files_that_others_can_change_are_refused() {
     assert_eq!((cases, refused), (5 * 12 + 3 * 8, 5 * 9 + 3 * 5));
 }
 
-/// SECURITY §9: a secret alone in a directory of its own, so that nothing else is refused for it; a
-/// directory that exists before the file does is judged, too.
+/// threat-model §9: a secret alone in a directory of its own, so that nothing else is refused for
+/// it; a directory that exists before the file does is judged, too.
 #[tokio::test]
 async fn a_secret_that_others_could_put_there_is_refused() {
     let mut cases = 0;
@@ -249,7 +249,7 @@ async fn a_secret_that_others_could_put_there_is_refused() {
     assert_eq!(cases, 2 * 5);
 }
 
-/// SECURITY §3I, §9: a program that others could exchange is warned of, with what mends it,
+/// threat-model §3I, §9: a program that others could exchange is warned of, with what mends it,
 /// wherever it is named; where only root and toolgate's account may write, nothing is said.
 #[tokio::test]
 async fn a_program_that_others_could_exchange_is_warned_of() {
@@ -304,7 +304,7 @@ async fn a_program_that_others_could_exchange_is_warned_of() {
     }
 }
 
-/// SECURITY §10: what Kubernetes mounts (links to a directory of root's below one in which
+/// threat-model §10: what Kubernetes mounts (links to a directory of root's below one in which
 /// everybody may write, with the sticky bit or read-only), and another account that keeps its own
 /// files.
 #[tokio::test]
@@ -373,9 +373,9 @@ fn open_up(path: &Path) {
     }
 }
 
-/// FINDINGS F6: a held call's arguments stood in files that every account could read. What is there
-/// is narrowed, what sled makes is for its owner alone, and a tool server keeps the umask that
-/// toolgate was started with.
+/// threat-model §13 F6: a held call's arguments stood in files that every account could read. What
+/// is there is narrowed, what sled makes is for its owner alone, and a tool server keeps the umask
+/// that toolgate was started with.
 #[tokio::test]
 async fn nobody_reads_the_data_directory() {
     let mut setup = crate::approvals::setup();
@@ -425,8 +425,8 @@ async fn nobody_reads_the_data_directory() {
     }
 }
 
-/// FINDINGS L6, lane: everything that could stand where toolgate writes, as a link or as another's;
-/// the target stays as it was.
+/// threat-model §13 L6, lane: everything that could stand where toolgate writes, as a link or as
+/// another's; the target stays as it was.
 #[tokio::test]
 async fn nothing_planted_in_the_data_directory_is_used() {
     let mut cases = 0;
@@ -502,7 +502,7 @@ async fn nothing_planted_in_the_data_directory_is_used() {
     assert_eq!(cases, if is_root() { 15 * 4 } else { 15 * 2 });
 }
 
-/// FINDINGS L6: the data directory is ours, whatever leads to it.
+/// threat-model §13 L6: the data directory is ours, whatever leads to it.
 #[tokio::test]
 async fn a_data_directory_of_anothers_is_refused() {
     if !is_root() {
@@ -552,7 +552,7 @@ async fn a_data_directory_of_anothers_is_refused() {
     assert!(gate.log().is_empty() || !gate.log().contains("belongs to another account"));
 }
 
-/// FINDINGS F13, SECURITY §10: an address that others reach is only listened on when that is said.
+/// threat-model §13 F13, §10: an address that others reach is only listened on when that is said.
 #[tokio::test]
 async fn a_wide_listener_is_said() {
     let mut cases = 0;
@@ -606,7 +606,7 @@ async fn a_wide_listener_is_said() {
     assert_eq!(cases, 6 * 4);
 }
 
-/// SECURITY §3E E4: a token that others than the owner may read is warned of, where it stands.
+/// threat-model §3E E4: a token that others than the owner may read is warned of, where it stands.
 #[tokio::test]
 async fn a_token_that_others_may_read_is_warned_of() {
     let mut cases = 0;
@@ -659,8 +659,8 @@ async fn a_token_that_others_may_read_is_warned_of() {
     assert_eq!(cases, 5 * 5);
 }
 
-/// SECURITY §10: what toolgate holds is not written to a core, and not read out of it by its own
-/// account; a tool server's limits are as toolgate's.
+/// threat-model §10: what toolgate holds is not written to a core, and not read out of it by its
+/// own account; a tool server's limits are as toolgate's.
 #[tokio::test]
 async fn its_memory_is_sealed() {
     let setup = Setup::new().server_with("s", "url: \"http://127.0.0.1:9/mcp\"");
@@ -702,7 +702,7 @@ async fn its_memory_is_sealed() {
     child.wait().unwrap();
 }
 
-/// SECURITY §10, §3E E4: an agent of toolgate's own account is warned of, once; one of another
+/// threat-model §10, §3E E4: an agent of toolgate's own account is warned of, once; one of another
 /// account is not.
 #[tokio::test]
 async fn an_agent_of_the_same_account_is_warned_of() {

@@ -125,8 +125,8 @@ fn any_exchange() -> impl Strategy<Value = Exchange> {
         )
 }
 
-/// A message but for its id, and, as it travels, for what JSON-RPC does not know of it (SECURITY §0
-/// rule 1).
+/// A message but for its id, and, as it travels, for what JSON-RPC does not know of it
+/// (threat-model §0 rule 1).
 fn without_id(message: &Value) -> Value {
     let mut message = message.clone();
     message.as_object_mut().unwrap().retain(|name, _| {
@@ -197,7 +197,7 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
     assert_eq!(seen[0].body.as_object().unwrap().len(), 4, "{seen:#?}");
 }
 
-/// DESIGN §3, issue 2 "Transparency": any message that is no governed call comes out as the same
+/// design §3, issue 2 "Transparency": any message that is no governed call comes out as the same
 /// JSON value, and so does what the server says to it; unknown methods too, in observe mode. Only
 /// what JSON-RPC does not know of it stays here.
 #[test]
@@ -240,8 +240,8 @@ async fn notifications_of_agents_arrive_as_they_were_said() {
     }
 }
 
-/// DESIGN §3: a call is rebuilt from a closed list of fields, but what is in them is as the agent
-/// wrote it, and the result is as the server wrote it, with our verdict beside it (PROTOCOL §1.6:
+/// design §3: a call is rebuilt from a closed list of fields, but what is in them is as the agent
+/// wrote it, and the result is as the server wrote it, with our verdict beside it (protocol §1.6:
 /// `input_required`, `requestState`, `inputResponses`).
 #[tokio::test]
 async fn calls_that_need_input_travel_unchanged() {
@@ -368,7 +368,7 @@ async fn streams_arrive_event_by_event() {
     }
 }
 
-/// PROTOCOL §3.3: sampling, elicitation and roots reach the agent under an id of ours, and its
+/// protocol §3.3: sampling, elicitation and roots reach the agent under an id of ours, and its
 /// answer reaches the server under the server's id; inside a call and outside.
 #[tokio::test]
 async fn a_legacy_server_asks_the_agent() {
@@ -442,8 +442,8 @@ async fn a_legacy_server_asks_the_agent() {
     assert_eq!(inside.unwrap().message().await["id"], message["id"]);
 }
 
-/// SECURITY §3A A12 and PROTOCOL §3.4: what a server may not ask is answered at once, and when it
-/// takes a question back the agent is told under the id that it knows.
+/// threat-model §3A A12 and protocol §3.4: what a server may not ask is answered at once, and when
+/// it takes a question back the agent is told under the id that it knows.
 #[tokio::test]
 async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
     let (puppet, gate) = stage().await;
@@ -484,7 +484,7 @@ async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
     assert_eq!(standalone.message().await["method"], "roots/list");
 }
 
-/// PROTOCOL §3.4: a legacy agent's cancellation reaches the server under the server's id of the
+/// protocol §3.4: a legacy agent's cancellation reaches the server under the server's id of the
 /// request.
 #[tokio::test]
 async fn a_legacy_cancellation_arrives_under_our_id() {
@@ -528,7 +528,7 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
     }
 }
 
-/// 001-59, SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a
+/// 001-59, guarantees §4 and protocol §1.7: a modern agent that goes away ends a read upstream; a
 /// side effect is finished and recorded.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
@@ -595,7 +595,7 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     assert_eq!(of("oracle__x:y"), Some(json!("failed")), "{entries:?}");
 }
 
-/// PROTOCOL §1.7 and §3.4: an agent need not wait for a server's first word to be rid of a read.
+/// protocol §1.7 and §3.4: an agent need not wait for a server's first word to be rid of a read.
 #[tokio::test]
 async fn a_read_ends_before_the_server_has_said_anything() {
     let (puppet, gate) = stage_in(false).await;
@@ -633,7 +633,7 @@ async fn a_read_ends_before_the_server_has_said_anything() {
     }
 }
 
-/// PROTOCOL §4.3 (8) and §3.1: a legacy server that has read a request and not begun to answer is
+/// protocol §4.3 (8) and §3.1: a legacy server that has read a request and not begun to answer is
 /// told under our id that nobody waits for it: the agent cancelled it, went away from what ends
 /// with it, or it took too long.
 #[tokio::test]
@@ -774,7 +774,7 @@ async fn a_refused_initialize_arrives_as_it_was_said() {
     assert_eq!(answer.header("mcp-session-id"), None);
 }
 
-/// SECURITY §3B B11: an agent that stops reading loses what is on the way; what it called is
+/// threat-model §3B B11: an agent that stops reading loses what is on the way; what it called is
 /// finished and recorded.
 #[tokio::test]
 async fn an_agent_that_does_not_read_holds_nothing_up() {
@@ -807,7 +807,7 @@ async fn an_agent_that_does_not_read_holds_nothing_up() {
     drop(unread);
 }
 
-/// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last
+/// protocol §3.1: a legacy agent whose connection broke takes the stream up again after the last
 /// event it read.
 #[tokio::test]
 async fn a_broken_legacy_stream_is_taken_up_again() {
@@ -851,7 +851,7 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     assert_eq!(other.get(Some(&last)).await.status, 400);
 }
 
-/// SEMANTICS §4: a call that a legacy server took is not unsent because its stream cannot be taken
+/// guarantees §4: a call that a legacy server took is not unsent because its stream cannot be taken
 /// up again.
 #[tokio::test]
 async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
@@ -874,7 +874,7 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
     assert_eq!(puppet.executions(), 1);
 }
 
-/// PROTOCOL §3.1: what a server says in comments on its standalone stream stands on the agent's,
+/// protocol §3.1: what a server says in comments on its standalone stream stands on the agent's,
 /// before and after the messages it came between, and not without bound; one that comes before
 /// anybody reads is read first.
 #[tokio::test]
@@ -919,7 +919,7 @@ async fn comments_outside_requests_arrive_in_order() {
     }
 }
 
-/// PROTOCOL §1.8: a server that says on a subscription that it is alive still has things to tell.
+/// protocol §1.8: a server that says on a subscription that it is alive still has things to tell.
 #[tokio::test]
 async fn a_subscription_outlives_signs_of_life() {
     let (puppet, gate) = stage().await;

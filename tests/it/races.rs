@@ -1,5 +1,5 @@
 //! Many at once: exactly as many calls run as may, each once, in the order of their session
-//! (SEMANTICS §5, §6; 003-85, 004-12, 004-16, 004-17, 004-25, 004-26, 004-28, 004-56).
+//! (guarantees §5, §6; 003-85, 004-12, 004-16, 004-17, 004-25, 004-26, 004-28, 004-56).
 
 use crate::harness::agent::{Agent, Answer, modern};
 use crate::harness::gate::{Gate, Setup, contract, undo};
@@ -86,7 +86,7 @@ fn token(execution: &Execution) -> u64 {
         .unwrap_or_else(|| panic!("{execution:?}"))
 }
 
-/// SEMANTICS §6: exactly as many calls pass as may under any concurrency, and nobody is told of
+/// guarantees §6: exactly as many calls pass as may under any concurrency, and nobody is told of
 /// more than there is.
 #[tokio::test]
 async fn a_thousand_calls_get_ten_places() {
@@ -301,7 +301,7 @@ async fn sessions_run_side_by_side() {
     );
 }
 
-/// SEMANTICS §5: reads of one session are not serialised, and don't wait for a side effect.
+/// guarantees §5: reads of one session are not serialised, and don't wait for a side effect.
 #[tokio::test]
 async fn reads_wait_for_nobody() {
     let (server, gate) = stage(Behaviour::Held, None).await;
@@ -369,7 +369,7 @@ async fn a_stale_token_is_refused_and_a_forged_one_ignored() {
     }
 }
 
-/// SEMANTICS §6, 004-25: what a task has used, which keys are taken and which tokens are stale
+/// guarantees §6, 004-25: what a task has used, which keys are taken and which tokens are stale
 /// outlives a kill and a new connection, on both wires.
 #[tokio::test]
 async fn budgets_keys_and_tokens_survive_a_kill() {

@@ -1,5 +1,5 @@
-//! A tool server changes its tools and says nothing: what is known of them never gets old (FINDINGS
-//! L7).
+//! A tool server changes its tools and says nothing: what is known of them never gets old
+//! (threat-model §13 L7).
 
 use crate::harness::gate::Setup;
 use crate::harness::until;

@@ -61,7 +61,7 @@ async fn answers_with(gate: &Gate, expected: &str) {
     .await;
 }
 
-/// DESIGN §3 "Policy is an immutable snapshot": under load each call is judged by the old or the
+/// design §3 "Policy is an immutable snapshot": under load each call is judged by the old or the
 /// new policy, whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_swaps_the_policy_whole_under_load() {
@@ -112,7 +112,7 @@ async fn a_change_swaps_the_policy_whole_under_load() {
     );
 }
 
-/// DESIGN §3: each of these policies refuses in a step of its own and passes all others; a call
+/// design §3: each of these policies refuses in a step of its own and passes all others; a call
 /// that were judged by two of them could be sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_judged_by_a_mixture_of_two_policies() {
@@ -256,8 +256,8 @@ async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
     assert_ne!(gate.readiness().await["policy"]["version"], version);
 }
 
-/// SECURITY §9: a file that others may write from now on is worth nothing, though it says the same;
-/// nor is what they wrote.
+/// threat-model §9: a file that others may write from now on is worth nothing, though it says the
+/// same; nor is what they wrote.
 #[tokio::test]
 async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
     let (_puppet, gate) = stage().await;

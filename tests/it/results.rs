@@ -55,8 +55,8 @@ fn without_ours(answer: &Value) -> Value {
     result
 }
 
-/// 003-95, SEMANTICS §2 step 16, §4 "duplicate after the end": the call is done whatever becomes of
-/// its result; a repeated call reads the same bytes, and what was taken out is on no disk.
+/// 003-95, guarantees §2 step 16, §4 "duplicate after the end": the call is done whatever becomes
+/// of its result; a repeated call reads the same bytes, and what was taken out is on no disk.
 #[tokio::test]
 async fn a_result_is_shaped_once_and_kept_as_it_was_read() {
     let (puppet, gate) = stage().await;
@@ -138,7 +138,7 @@ fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 /// Issue 4, "outputSchema checked": a result must fit, unless the contract says otherwise; where
 /// nothing is enforced, only if it says so. A tool's own error need not fit. What may come out
-/// otherwise than its schema says is listed without it (PROTOCOL §5.1).
+/// otherwise than its schema says is listed without it (protocol §5.1).
 #[tokio::test]
 async fn a_result_fits_its_schema() {
     for mode in ["enforce", "observe"] {
@@ -191,8 +191,8 @@ async fn fits_in(mode: &'static str) {
     assert_eq!(has, [false, true, true, true], "{listed}");
 }
 
-/// SECURITY §9 "result too big", SEMANTICS §4: an answer that is too long to be read at all has
-/// been given all the same: what changes something is unknown, not "not sent", and is not sent
+/// threat-model §9 "result too big", guarantees §4: an answer that is too long to be read at all
+/// has been given all the same: what changes something is unknown, not "not sent", and is not sent
 /// again; nothing of it is in the ledger.
 #[tokio::test]
 async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
@@ -226,7 +226,7 @@ async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
     );
 }
 
-/// SEMANTICS §4 "upstream timeout": an answer that comes late is shaped before it is kept, too.
+/// guarantees §4 "upstream timeout": an answer that comes late is shaped before it is kept, too.
 #[tokio::test]
 async fn a_late_answer_is_kept_as_it_may_be_read() {
     let result = json!({ "content": [{ "type": "text", "text": "DE12 9999 tel 5550199" }],
@@ -260,8 +260,8 @@ async fn a_late_answer_is_kept_as_it_may_be_read() {
     assert_eq!(server.executions().len(), 1);
 }
 
-/// SECURITY §3D D6: the same of what servers list beside their tools, at both addresses, on both
-/// wires; names and addresses, which a request must repeat, stay.
+/// threat-model §3D D6: the same of what servers list beside their tools, at both addresses, on
+/// both wires; names and addresses, which a request must repeat, stay.
 #[tokio::test]
 async fn lists_beside_the_tools_say_what_can_be_seen() {
     let puppet = Puppet::with(tools()).await;
@@ -313,7 +313,7 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
     }
 }
 
-/// SECURITY §3D D6: what a model would read in a definition and a person would not see is not
+/// threat-model §3D D6: what a model would read in a definition and a person would not see is not
 /// shown; a tool whose names or values mislead is not there; the operator is told of both.
 #[tokio::test]
 async fn definitions_say_what_can_be_seen() {

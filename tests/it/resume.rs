@@ -1,5 +1,5 @@
-//! Legacy streams that are taken up again after newer ones pushed them out (PROTOCOL §3.1, SECURITY
-//! §3H H10, §8).
+//! Legacy streams that are taken up again after newer ones pushed them out (protocol §3.1,
+//! threat-model §3H H10, §8).
 
 use crate::puppet::{Answer, Puppet, event, tool};
 use crate::stage::{Agent, Block, Gate, Settings};

@@ -86,7 +86,7 @@ async fn the_tool_server_sees_what_the_chain_made() {
     );
 }
 
-/// SEMANTICS §2: everything after step 6 works on the final arguments: two calls that are made the
+/// guarantees §2: everything after step 6 works on the final arguments: two calls that are made the
 /// same are the same.
 #[tokio::test]
 async fn the_final_arguments_are_the_call() {
@@ -123,7 +123,7 @@ async fn the_final_arguments_are_the_call() {
     );
 }
 
-/// POLICY §1 decision 11, 001-A6: what a step made goes through schema, permission and rules once
+/// policy §1 decision 11, 001-A6: what a step made goes through schema, permission and rules once
 /// more, with their codes.
 #[tokio::test]
 async fn what_a_step_makes_is_judged_again() {
@@ -192,9 +192,9 @@ async fn what_a_step_makes_is_judged_again() {
     }
 }
 
-/// FINDINGS F3: a step that takes more than a serving thread gives is taken elsewhere, as `explain`
-/// does; a rule or a step that takes more than anybody gives refuses the call, and the ledger names
-/// the stage that it was spent in.
+/// threat-model §13 F3: a step that takes more than a serving thread gives is taken elsewhere, as
+/// `explain` does; a rule or a step that takes more than anybody gives refuses the call, and the
+/// ledger names the stage that it was spent in.
 #[tokio::test]
 async fn heavy_steps_and_rules_are_taken_elsewhere() {
     // What each part of an expression can take is estimated by all that it reads.
@@ -266,7 +266,7 @@ const PEOPLE: &str =
   - { agent: janitor, token: token-of-the-janitor-bot-one, tenant: t_001, roles: [janitor] }
 ";
 
-/// 002-32, POLICY §1 decision 11: whether a step or a hook makes another use of the call, the final
+/// 002-32, policy §1 decision 11: whether a step or a hook makes another use of the call, the final
 /// arguments choose the variant: its permission, its schema, its rules, and whether the call is a
 /// side effect that runs once.
 #[tokio::test]
@@ -348,7 +348,7 @@ async fn the_final_arguments_choose_the_variant() {
     }
 }
 
-/// SEMANTICS §3, 004-24: what a call is known by is its agent's to say. A hook that gives it
+/// guarantees §3, 004-24: what a call is known by is its agent's to say. A hook that gives it
 /// another key, or one at all, blocks it; one that answers with the arguments it was told does not.
 #[tokio::test]
 async fn no_hook_gives_a_call_another_key() {
@@ -422,7 +422,7 @@ async fn no_hook_gives_a_call_another_key() {
     }
 }
 
-/// SEMANTICS §3, 002-32: the key that an agent gave counts for what the call has become, too.
+/// guarantees §3, 002-32: the key that an agent gave counts for what the call has become, too.
 #[tokio::test]
 async fn the_key_counts_for_the_variant_that_a_call_becomes() {
     let schema = json!({ "type": "object", "properties": { "action": {}, "id": {}, "idempotency_key": {} } });
@@ -604,7 +604,7 @@ async fn empty_optionals_are_stripped_where_the_contract_says_so() {
     }
 }
 
-/// PROTOCOL §1.2: headers that mirror arguments are made from the final call; what is not changed
+/// protocol §1.2: headers that mirror arguments are made from the final call; what is not changed
 /// stays as it was written.
 #[tokio::test]
 async fn headers_are_those_of_the_final_call() {

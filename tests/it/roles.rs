@@ -1,5 +1,5 @@
 //! What an operator may do is what its roles say, and never about its own namesake's calls
-//! (FINDINGS F5, SEMANTICS §1: "an authorised decision").
+//! (threat-model §13 F5, guarantees §1: "an authorised decision").
 
 use crate::approvals::{ask, held};
 use crate::harness::agent::{Agent, Answer};
@@ -196,8 +196,8 @@ fn bot(gate: &Gate) -> Agent {
     gate.agent().token("token-of-the-agent-bot")
 }
 
-/// FINDINGS F5, lane: every verb × every operator × every way to say who one is, under three
-/// configurations. What is refused says which role is missing and where it is given, changes
+/// threat-model §13 F5, lane: every verb × every operator × every way to say who one is, under
+/// three configurations. What is refused says which role is missing and where it is given, changes
 /// nothing, and shows no argument.
 #[tokio::test]
 async fn a_verb_takes_its_role() {
@@ -295,8 +295,8 @@ async fn a_verb_takes_its_role() {
     assert_eq!(cases, 3 * 8 * 11 * 5);
 }
 
-/// FINDINGS L3, lane: no reason that the door takes holds what does not print or turns what others
-/// read.
+/// threat-model §13 L3, lane: no reason that the door takes holds what does not print or turns what
+/// others read.
 #[tokio::test]
 async fn a_reason_is_one_plain_line() {
     let rules = &Rules::all()[0];
@@ -363,7 +363,8 @@ async fn a_reason_is_one_plain_line() {
     assert_eq!(cases, 5 * 17);
 }
 
-/// FINDINGS L3: the same on the command line; what is taken stands in the ledger with who said it.
+/// threat-model §13 L3: the same on the command line; what is taken stands in the ledger with who
+/// said it.
 #[tokio::test]
 async fn a_reason_stands_in_the_ledger() {
     let stage = Stage::new(&Rules::all()[0]).await;

@@ -1,4 +1,4 @@
-//! What a tool server that is a child process may do to the machine (SECURITY §3I, FINDINGS §5):
+//! What a tool server that is a child process may do to the machine (threat-model §3I, §13.2):
 //! each attempt is seen to succeed without a sandbox, and to fail in one.
 
 use crate::harness::gate::{Setup, beside};
@@ -86,7 +86,7 @@ const WRITES: &[&str] = &[
     "dd if=/dev/zero of=outside/kept bs=1 count=1",
 ];
 
-/// SECURITY §3I: what is not listed is not written, whatever way is tried; what is listed is.
+/// threat-model §3I: what is not listed is not written, whatever way is tried; what is listed is.
 #[test]
 fn files_outside_are_not_written() {
     if !has_landlock() {
@@ -129,8 +129,8 @@ fn files_outside_are_not_written() {
     }
 }
 
-/// SECURITY §3I: a device that is a disk is not made, not even where files may be written; pipes
-/// and sockets are.
+/// threat-model §3I: a device that is a disk is not made, not even where files may be written;
+/// pipes and sockets are.
 #[test]
 fn devices_are_not_made() {
     if !has_landlock() {
@@ -173,8 +173,8 @@ fn devices_are_not_made() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// SECURITY §3I: root in a sandbox has none of the rights that would undo it, nor what it starts,
-/// and does not raise its limits.
+/// threat-model §3I: root in a sandbox has none of the rights that would undo it, nor what it
+/// starts, and does not raise its limits.
 #[test]
 #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn root_has_no_rights_that_undo_it() {
@@ -211,8 +211,8 @@ fn root_has_no_rights_that_undo_it() {
     assert_ne!(guarded(place.path(), Some(&limits), raise).0, 0);
 }
 
-/// SECURITY §3I: with a list of what may be read nothing else is read, listed or run; what every
-/// program needs, is.
+/// threat-model §3I: with a list of what may be read nothing else is read, listed or run; what
+/// every program needs, is.
 #[test]
 fn files_outside_are_not_read() {
     if !has_landlock() {
@@ -246,7 +246,7 @@ fn files_outside_are_not_read() {
     assert_eq!((code, said.as_str()), (0, "kept\n"));
 }
 
-/// SECURITY §3I: processes outside get no signal from inside.
+/// threat-model §3I: processes outside get no signal from inside.
 #[test]
 fn processes_outside_get_no_signal() {
     if !has_landlock() {
@@ -273,8 +273,8 @@ fn processes_outside_get_no_signal() {
     assert_eq!(code, 0, "its own do: {said}");
 }
 
-/// SECURITY §3I: limits hold, for what it starts too, and are not raised again; no server leaves
-/// its memory in a file.
+/// threat-model §3I: limits hold, for what it starts too, and are not raised again; no server
+/// leaves its memory in a file.
 #[test]
 fn limits_hold() {
     let place = place();
@@ -305,7 +305,8 @@ fn limits_hold() {
     );
 }
 
-/// SECURITY §3I: a program that gives its owner's rights to the account that starts it gives none.
+/// threat-model §3I: a program that gives its owner's rights to the account that starts it gives
+/// none.
 #[test]
 #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn no_rights_are_gained() {
@@ -346,7 +347,7 @@ fn no_rights_are_gained() {
     }
 }
 
-/// SECURITY §3I: what cannot be laid on keeps the server from starting, in words that help.
+/// threat-model §3I: what cannot be laid on keeps the server from starting, in words that help.
 #[test]
 fn what_cannot_be_laid_on_is_said() {
     if !has_landlock() {
@@ -368,8 +369,8 @@ fn what_cannot_be_laid_on_is_said() {
     assert!(code == 126 && !said.contains("started"), "{said}");
 }
 
-/// SECURITY §3I: a real tool server in a sandbox of the configuration works, and what its program
-/// tries besides is refused; doctor says how each server is confined.
+/// threat-model §3I: a real tool server in a sandbox of the configuration works, and what its
+/// program tries besides is refused; doctor says how each server is confined.
 #[tokio::test]
 async fn a_configured_server_is_confined() {
     if !has_landlock() {

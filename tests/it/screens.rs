@@ -42,7 +42,7 @@ fn masked(text: &str, setup: &Setup) -> String {
     })
 }
 
-/// 003-86, SEMANTICS §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
+/// 003-86, guarantees §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
 #[tokio::test]
 async fn screens_of_operators() {
     let server = Script::new()

@@ -1,4 +1,4 @@
-//! FINDINGS F12, SECURITY §3G G2 and G3: what `ledger verify` proves of a record that an intruder
+//! threat-model §13 F12, §3G G2 and G3: what `ledger verify` proves of a record that an intruder
 //! rewrote, and what it says it cannot.
 
 use crate::harness::gate::{Gate, Setup, undo};

@@ -155,7 +155,7 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
     );
 }
 
-/// 002-28, 002-31, SECURITY §3F F1, §3B B3: what stands wrong is refused last, nothing is sent,
+/// 002-28, 002-31, threat-model §3F F1, §3B B3: what stands wrong is refused last, nothing is sent,
 /// nothing is used up, and the agent is not told which secrets there are.
 #[tokio::test]
 async fn a_reference_that_stands_wrong_is_refused() {
@@ -242,8 +242,8 @@ async fn a_reference_that_stands_wrong_is_refused() {
     );
 }
 
-/// SECURITY §9 "secret backend down": wherever a value comes from, a call is refused before it is
-/// sent when there is none, and the log says why, by the secret's name; `doctor` says so before
+/// threat-model §9 "secret backend down": wherever a value comes from, a call is refused before it
+/// is sent when there is none, and the log says why, by the secret's name; `doctor` says so before
 /// anybody calls, and a secret that is there again is had.
 #[tokio::test]
 async fn a_secret_that_cannot_be_had_refuses_its_calls() {
@@ -353,8 +353,8 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     );
 }
 
-/// SECURITY §9 "perm too wide": who else may write a secret's file says what is sent, which is an
-/// error; who may read it has the secret, which is a warning.
+/// threat-model §9 "perm too wide": who else may write a secret's file says what is sent, which is
+/// an error; who may read it has the secret, which is a warning.
 #[tokio::test]
 async fn rights_of_a_secrets_file_are_judged() {
     for (mode, code, words) in [
@@ -403,7 +403,7 @@ async fn rights_of_a_secrets_file_are_judged() {
     }
 }
 
-/// DESIGN §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record
+/// design §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record
 /// says so.
 #[tokio::test]
 async fn observe_sends_what_stands_wrong_as_it_is() {
@@ -551,9 +551,9 @@ async fn repeats(
     }
 }
 
-/// 002-31, SECURITY §3F F2 and F3, §3G G6, invariant I8: a tool server that gives the value back in
-/// every form and every place, on both wires and as a child process; then every byte that agents,
-/// operators and the disk have.
+/// 002-31, threat-model §3F F2 and F3, §3G G6, invariant I8: a tool server that gives the value
+/// back in every form and every place, on both wires and as a child process; then every byte that
+/// agents, operators and the disk have.
 #[tokio::test]
 async fn no_canary_is_anywhere_but_at_its_server() {
     let (collector, url) = Collector::start().await;

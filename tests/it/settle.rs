@@ -1,6 +1,6 @@
-//! What becomes of a call with a side effect, event by event (SEMANTICS §4; 004-18, 004-30, 004-32,
-//! 004-37): what the tool server does, what the agent is told, what it is told when it sends the
-//! same call again, and how often the tool server was asked in all.
+//! What becomes of a call with a side effect, event by event (guarantees §4; 004-18, 004-30,
+//! 004-32, 004-37): what the tool server does, what the agent is told, what it is told when it
+//! sends the same call again, and how often the tool server was asked in all.
 //!
 //! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
@@ -105,7 +105,7 @@ fn rows() -> Vec<Row> {
         ("500", Behaviour::Status(500), UNKNOWN, UNKNOWN, 1),
         ("502", Behaviour::Status(502), UNKNOWN, UNKNOWN, 1),
         ("504", Behaviour::Status(504), UNKNOWN, UNKNOWN, 1),
-        // It may have run all the same (FINDINGS F1).
+        // It may have run all the same (threat-model §13 F1).
         ("401", Behaviour::Status(401), UNKNOWN, UNKNOWN, 1),
         ("404", Behaviour::Status(404), UNKNOWN, UNKNOWN, 1),
         ("429", Behaviour::Status(429), UNKNOWN, UNKNOWN, 1),
@@ -336,7 +336,7 @@ async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
 }
 
 /// A key that comes back after its time is not executed again silently, and is free when it is
-/// forgotten; a derived key is free at once; an unknown outcome never expires (SEMANTICS §3, §4).
+/// forgotten; a derived key is free at once; an unknown outcome never expires (guarantees §3, §4).
 /// Needs a time namespace; says so when there is none.
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
@@ -611,7 +611,7 @@ async fn an_agent_that_leaves_finds_its_answer_later() {
     );
 }
 
-/// SEMANTICS §4, §5: an agent that hangs up while its call waits, for the same call in flight or
+/// guarantees §4, §5: an agent that hangs up while its call waits, for the same call in flight or
 /// for its turn, leaves an entry and nothing else. Its call never runs; what it waited for goes on,
 /// and so does whatever comes next.
 #[tokio::test]
@@ -805,7 +805,7 @@ async fn rounds_are_sent_once_each() {
     assert_eq!(puppet.executions(), 2);
 }
 
-/// SEMANTICS §4, `input_required`: a retry of an earlier round that comes late is not sent again,
+/// guarantees §4, `input_required`: a retry of an earlier round that comes late is not sent again,
 /// before the end, after it, and when the round after it was not executed; it is given what the
 /// call's last round was.
 #[tokio::test]

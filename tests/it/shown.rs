@@ -1,5 +1,5 @@
 //! Listings fitted to the caller's model, and calls that come back from them: judged by the
-//! original, sent under the tool's own names (POLICY §3, §8; SEMANTICS §2, step 3).
+//! original, sent under the tool's own names (policy §3, §8; guarantees §2, step 3).
 
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -136,7 +136,7 @@ async fn each_model_is_shown_what_it_takes() {
     }
 }
 
-/// 001-22, 002-01, SEMANTICS §2: a call comes back through the names, texts and nulls of its
+/// 001-22, 002-01, guarantees §2: a call comes back through the names, texts and nulls of its
 /// profile, is judged by the original and sent so; the ledger has the arguments that were sent.
 #[tokio::test]
 async fn calls_come_back_before_anything_judges_them() {
@@ -193,7 +193,7 @@ async fn calls_come_back_before_anything_judges_them() {
     );
 }
 
-/// POLICY §8: a tool's name is shown as the profile takes it, and means the same tool; its own name
+/// policy §8: a tool's name is shown as the profile takes it, and means the same tool; its own name
 /// goes on meaning it.
 #[tokio::test]
 async fn names_of_tools_come_back() {
@@ -285,7 +285,7 @@ async fn what_a_profile_cannot_show_is_hidden_with_a_reason() {
     );
 }
 
-/// POLICY §8: a program that takes only so many tools is shown so many, and the others are counted.
+/// policy §8: a program that takes only so many tools is shown so many, and the others are counted.
 #[tokio::test]
 async fn programs_are_shown_as_many_tools_as_they_take() {
     let (_server, gate) = stage().await;
@@ -301,7 +301,7 @@ async fn programs_are_shown_as_many_tools_as_they_take() {
     .await;
 }
 
-/// POLICY §8: a program is shown names as long as it takes, whatever its model takes; they mean the
+/// policy §8: a program is shown names as long as it takes, whatever its model takes; they mean the
 /// same tools.
 #[tokio::test]
 async fn programs_are_shown_names_as_long_as_they_take() {
@@ -339,7 +339,7 @@ async fn programs_are_shown_names_as_long_as_they_take() {
     assert_eq!(puppet.executions(), 4);
 }
 
-/// POLICY §3, step 8: a tool whose fitted name is another's own is hidden with its reason; the name
+/// policy §3, step 8: a tool whose fitted name is another's own is hidden with its reason; the name
 /// means its owner.
 #[tokio::test]
 async fn a_fitted_name_is_nobody_elses() {
@@ -476,7 +476,7 @@ async fn callers_of_all_profiles_take_nothing_from_each_other() {
     assert!((9.5..20.5).contains(&made), "{made} were made");
 }
 
-/// POLICY §3, step 9: the null of a model that has nothing to say is an object without members,
+/// policy §3, step 9: the null of a model that has nothing to say is an object without members,
 /// sent and recorded so; what is required is missed by its name. Without a profile it is what it
 /// is: no object.
 #[tokio::test]
@@ -596,7 +596,7 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
     }
 }
 
-/// 002-14, POLICY §3: a listing is made once for a class of callers and what they read; one of them
+/// 002-14, policy §3: a listing is made once for a class of callers and what they read; one of them
 /// that lists again costs no look at a schema, kept or not.
 #[tokio::test]
 async fn a_second_listing_fits_nothing() {
@@ -681,7 +681,7 @@ contracts:
     );
 }
 
-/// PROTOCOL §1.2: an argument that travels as a header is mirrored under the name it is shown by,
+/// protocol §1.2: an argument that travels as a header is mirrored under the name it is shown by,
 /// and sent by its own; a model that is not told of the header need not send it.
 #[tokio::test]
 async fn arguments_in_headers_come_back() {
@@ -788,7 +788,7 @@ async fn both_doors_show_the_same() {
     over_stdio.end().await;
 }
 
-/// POLICY §8: a model without its provider is shown what all providers take, and `check` warns of
+/// policy §8: a model without its provider is shown what all providers take, and `check` warns of
 /// it where it stands.
 #[tokio::test]
 async fn a_model_without_its_provider_is_warned_of() {
@@ -809,7 +809,7 @@ async fn a_model_without_its_provider_is_warned_of() {
     }
 }
 
-/// DESIGN §2: what is wrong with `schemas` is said where it stands.
+/// design §2: what is wrong with `schemas` is said where it stands.
 #[tokio::test]
 async fn unknown_programs_and_profiles_are_diagnostics() {
     for (schemas, expected) in [

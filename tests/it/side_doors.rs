@@ -1,5 +1,5 @@
-//! The side doors: what agents and servers do besides calling tools is judged by layers (SECURITY
-//! §3C C3, C6, C7, C12, §5), before a server that keeps everything that arrives.
+//! The side doors: what agents and servers do besides calling tools is judged by layers
+//! (threat-model §3C C3, C6, C7, C12, §5), before a server that keeps everything that arrives.
 
 use crate::harness::gate::Setup;
 use crate::harness::stdio::StdioGate;
@@ -114,7 +114,7 @@ async fn started(puppet: &Puppet, policy: &str) -> stage::Gate {
     }
 }
 
-/// FINDINGS F7, SECURITY §5: an agent that may call no tool reads no resource and no prompt either,
+/// threat-model §13 F7, §5: an agent that may call no tool reads no resource and no prompt either,
 /// on any wire; what it asks for looks as if it were not there, and the server is not even asked.
 #[tokio::test]
 async fn f7_who_may_do_nothing_reads_nothing() {
@@ -275,7 +275,7 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
     );
 }
 
-/// SECURITY §3C C12: each side is told of the other only what it may use.
+/// threat-model §3C C12: each side is told of the other only what it may use.
 #[tokio::test]
 async fn capabilities_are_offered_as_far_as_they_can_be_used() {
     let puppet = docs().await;
@@ -323,7 +323,7 @@ async fn capabilities_are_offered_as_far_as_they_can_be_used() {
     }
 }
 
-/// SECURITY §5: a subscription holds what its agent may hear, and no more is heard.
+/// threat-model §5: a subscription holds what its agent may hear, and no more is heard.
 #[tokio::test]
 async fn subscriptions_hold_what_may_be_heard() {
     let puppet = docs().await;

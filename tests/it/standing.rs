@@ -1,6 +1,6 @@
 //! What a caller may do is what the policy in force says of it, with every message: nothing of an
 //! older policy, of a session's beginning or of another entry of the same agent counts (001-60,
-//! 004-24; SEMANTICS §5, DESIGN §3).
+//! 004-24; guarantees §5, design §3).
 
 use crate::harness::agent::{Agent, modern};
 use crate::harness::gate::{Gate, Setup};
@@ -163,8 +163,8 @@ async fn a_session_keeps_no_rights() {
     );
 }
 
-/// SEMANTICS §5, SECURITY §3B B5: an agent's weaker token has no more rights in a session that its
-/// stronger one opened, and one of another tenant does not find it.
+/// guarantees §5, threat-model §3B B5: an agent's weaker token has no more rights in a session that
+/// its stronger one opened, and one of another tenant does not find it.
 #[tokio::test]
 async fn a_session_lends_no_rights() {
     for (tenant, found) in [("t_001", true), ("t_002", false)] {

@@ -1,5 +1,5 @@
 //! How toolgate starts, refuses to start, and ends: one line that says what to do, and no process
-//! left behind (issue 2, SECURITY §3H H3).
+//! left behind (issue 2, threat-model §3H H3).
 
 use crate::harness::gate::{Gate, Setup, TOOLGATE};
 use crate::harness::tool_server::{Behaviour, Script};
@@ -116,7 +116,7 @@ async fn a_file_that_may_not_be_read_is_one_line() {
     assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
-/// SECURITY §9: who may write the files may write the policy; `check` and `serve` say so alike.
+/// threat-model §9: who may write the files may write the policy; `check` and `serve` say so alike.
 #[tokio::test]
 async fn s9_files_that_others_may_write_are_refused_at_start() {
     let setup = one_server();

@@ -1,7 +1,7 @@
-//! A status code is no proof (FINDINGS F1; SEMANTICS §4): a tool server does what it was asked to,
-//! and then answers with any status and any body. What an agent sends again meanwhile is sent once,
-//! and neither agent nor ledger reads that it did not run. What runs again is named: by a contract,
-//! or by the operator for a server.
+//! A status code is no proof (threat-model §13 F1; guarantees §4): a tool server does what it was
+//! asked to, and then answers with any status and any body. What an agent sends again meanwhile is
+//! sent once, and neither agent nor ledger reads that it did not run. What runs again is named: by
+//! a contract, or by the operator for a server.
 
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, Seen, tool};
@@ -329,21 +329,21 @@ fn report(what: &str, found: &[String]) {
     );
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane, on the modern wire.
+/// threat-model §13 F1, guarantees §4: the lane, on the modern wire.
 #[tokio::test]
 async fn a_status_proves_nothing_on_the_modern_wire() {
     each_status_with_each_body("modern").await;
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane, on the legacy wire, where a 404 says besides that the
-/// session is gone.
+/// threat-model §13 F1, guarantees §4: the lane, on the legacy wire, where a 404 says besides that
+/// the session is gone.
 #[tokio::test]
 async fn a_status_proves_nothing_on_the_legacy_wire() {
     each_status_with_each_body("legacy").await;
 }
 
-/// FINDINGS F1, the table: what was sent again, on both wires, when an agent sent the same call
-/// three times.
+/// threat-model §13 F1, the table: what was sent again, on both wires, when an agent sent the same
+/// call three times.
 #[tokio::test]
 async fn the_calls_that_ran_again_run_once() {
     let stage = Stage::new("", POLICY).await;

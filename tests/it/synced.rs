@@ -1,6 +1,6 @@
 //! In what order toolgate writes, syncs and sends, as the system sees it: nothing goes upstream
-//! before its intent is on the disk, no agent is answered before the outcome is (004-14; SEMANTICS
-//! §8).
+//! before its intent is on the disk, no agent is answered before the outcome is (004-14;
+//! guarantees §8).
 
 use crate::harness::gate::programs;
 use toolgate_faults::agent::{Agents, Errand, What};

@@ -210,8 +210,9 @@ async fn told(listening: &mut ArgumentOrigin) -> Value {
     }
 }
 
-/// Issue 4 "Results", 003-95, SECURITY §3C C4 and C9: redactions, the size and the output schema
-/// hold for what a task ends with, asked for or told, and patterns for every word on the way.
+/// Issue 4 "Results", 003-95, threat-model §3C C4 and C9: redactions, the size and the output
+/// schema hold for what a task ends with, asked for or told, and patterns for every word on the
+/// way.
 #[tokio::test]
 async fn what_a_task_ends_with_is_shaped_like_any_result() {
     let (puppet, gate) = stage().await;
@@ -295,7 +296,7 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
     }
 }
 
-/// SECURITY §3C C4: a task is its caller's alone, whichever way another asks after it, at every
+/// threat-model §3C C4: a task is its caller's alone, whichever way another asks after it, at every
 /// address; the same agent is another caller when it acts for another tenant.
 #[tokio::test]
 async fn another_callers_task_is_not_there() {
@@ -304,8 +305,8 @@ async fn another_callers_task_is_not_there() {
     }
 }
 
-/// SECURITY §3C C4: a second server that gives a task the id of another's takes nothing over: at an
-/// address of both, the id means neither; at that of one, its own.
+/// threat-model §3C C4: a second server that gives a task the id of another's takes nothing over:
+/// at an address of both, the id means neither; at that of one, its own.
 #[tokio::test]
 async fn a_task_stays_with_its_server() {
     let (bank, evil) = (

@@ -350,7 +350,7 @@ async fn hears(stream: &mut ArgumentOrigin, id: &Value, expected: &[&str]) -> Ve
     said
 }
 
-/// PROTOCOL §1.8: a server that breaks off takes no other with it; when it is back it is listened
+/// protocol §1.8: a server that breaks off takes no other with it; when it is back it is listened
 /// to again, and the agent hears what it may have missed.
 #[tokio::test]
 async fn a_feed_that_broke_off_is_opened_again() {

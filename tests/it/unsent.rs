@@ -1,4 +1,4 @@
-//! What could not leave before its deadline never leaves (SEMANTICS §4): its agent reads that
+//! What could not leave before its deadline never leaves (guarantees §4): its agent reads that
 //! nothing was sent, and the same call again is the first that runs. Each server here keeps a call
 //! waiting somewhere before its first byte.
 

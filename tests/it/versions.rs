@@ -187,7 +187,7 @@ async fn recorded(setup: &Setup) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// Issue 4, DESIGN §3 "Policy is an immutable snapshot", 001-60: under load, with broken files in
+/// Issue 4, design §3 "Policy is an immutable snapshot", 001-60: under load, with broken files in
 /// between, each call has the identity, layers, contract, rules, steps, hooks, budget, secrets,
 /// result rules, audit and mode of one version, on both wires, in sessions that are older than the
 /// version.

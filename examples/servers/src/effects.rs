@@ -1,6 +1,6 @@
 //! The effects server: a real MCP server with one tool that changes something. Each effect is on
 //! the disk before it is answered, and the caller or a control file says how the server misbehaves
-//! around it (SECURITY §12).
+//! around it (threat-model §12).
 
 mod fault;
 mod server;

@@ -201,8 +201,8 @@ async fn operators_decide_on_held_calls() {
     );
 }
 
-/// 001-54, 001-A3, SECURITY §3E E11: who decides is who the token names. Every refusal says what is
-/// wrong, and changes nothing.
+/// 001-54, 001-A3, threat-model §3E E11: who decides is who the token names. Every refusal says
+/// what is wrong, and changes nothing.
 #[tokio::test]
 async fn who_may_not_decide_changes_nothing() {
     let desk = ApprovalsFixture::new();
@@ -249,7 +249,7 @@ async fn who_may_not_decide_changes_nothing() {
     );
 }
 
-/// SECURITY §3E E11: a body that says more than the decision and its reason decides nothing.
+/// threat-model §3E E11: a body that says more than the decision and its reason decides nothing.
 #[tokio::test]
 async fn what_is_no_decision_changes_nothing() {
     let desk = ApprovalsFixture::new();

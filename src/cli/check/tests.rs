@@ -66,7 +66,8 @@ fn several_servers_are_told_what_their_common_address_offers() {
     );
 }
 
-/// FINDINGS F1: what the operator's word for a server means is said, and what is risked by it.
+/// threat-model §13 F1: what the operator's word for a server means is said, and what is risked by
+/// it.
 #[test]
 fn statuses_that_the_operator_vouches_for_are_explained() {
     let directory = tempfile::tempdir().unwrap();
@@ -140,7 +141,7 @@ fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
     assert!(code == 1 && text.contains("samples: []"), "{text}");
 }
 
-/// SECURITY §3E E4: a secret is warned of wherever the configuration has one, also beside a
+/// threat-model §3E E4: a secret is warned of wherever the configuration has one, also beside a
 /// variable, and a variable is not.
 #[test]
 fn secrets_that_are_written_out_are_warned_of() {

@@ -77,7 +77,7 @@ fn whole(data: &Path, mut keys: SealingKeys, found: &mut DoctorFindings) {
         },
     ) {
         Err(JournalError::NoJournal(_)) => {
-            found.fine("there is no ledger yet; toolgate begins one")
+            found.fine("there is no ledger yet; toolgate begins one");
         }
         Err(error) => found.wrong(&error.to_string()),
         Ok(VerifyReport {

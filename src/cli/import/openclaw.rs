@@ -1,4 +1,4 @@
-//! OpenClaw's tool policies (POLICY §2), by their places in its configuration or by their labels,
+//! OpenClaw's tool policies (policy §2), by their places in its configuration or by their labels,
 //! of both sets there are.
 
 use crate::guards::allowlist::ToolPattern;

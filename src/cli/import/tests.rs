@@ -88,7 +88,7 @@ fn labels_of_both_sets_and_places_become_the_same_layers() {
     assert_eq!(places.layers, labels);
 }
 
-/// POLICY §2.2: what a list of OpenClaw means, it means here: an empty one allows all, one that
+/// policy §2.2: what a list of OpenClaw means, it means here: an empty one allows all, one that
 /// names nothing here does not.
 #[test]
 fn lists_keep_their_meaning() {

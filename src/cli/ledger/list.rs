@@ -98,7 +98,7 @@ impl LedgerListArgs {
             Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),
             Some(_) | None => plain(&entry.outcome),
         };
-        CALLS.row([
+        CALLS.row(&[
             &plain(&entry.time),
             &plain(&entry.action_id),
             &short(&entry.user_id),

@@ -191,7 +191,7 @@ async fn show_takes_the_beginning_of_an_id() {
     );
 }
 
-// SECURITY G2, G3.
+// threat-model §3G G2, G3.
 #[tokio::test]
 async fn verify_says_what_is_wrong() {
     let (data, head) = journal((1..=5).map(|n| entry(n, &json!({}))).collect()).await;
@@ -269,8 +269,8 @@ const TEXT_FIELDS: [&str; 22] = [
     "policy",
 ];
 
-// SECURITY G1: what an agent writes into any field is shown as text; it neither moves the cursor
-// nor begins a line.
+// threat-model §3G G1: what an agent writes into any field is shown as text; it neither moves the
+// cursor nor begins a line.
 #[tokio::test]
 async fn a_terminal_is_safe_from_every_field() {
     let naughty = "a\n\r\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}|\"\\b";

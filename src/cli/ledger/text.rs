@@ -1,5 +1,5 @@
 //! Text from the ledger as a terminal may see it: what agents and tool servers chose stays text
-//! (SECURITY §3G, G1).
+//! (threat-model §3G, G1).
 
 use std::fmt::Write;
 

@@ -49,7 +49,7 @@ impl Approve {
                     writeln!(out, "removed  {}: its server does not list it", one.name)?;
                 }
                 PinStatus::Absent if self.all => {
-                    writeln!(out, "{one}; --prune takes the pin away")?
+                    writeln!(out, "{one}; --prune takes the pin away")?;
                 }
                 PinStatus::Quarantined if self.all => writeln!(out, "{one}")?,
                 PinStatus::Absent | PinStatus::Quarantined => bail!("nothing was written:\n{one}"),

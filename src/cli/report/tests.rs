@@ -279,7 +279,8 @@ async fn few_calls_say_nothing() {
     );
 }
 
-/// 003-117, SECURITY G1: the screens, whole; names of versions and tools do nothing to a terminal.
+/// 003-117, threat-model §3G G1: the screens, whole; names of versions and tools do nothing to a
+/// terminal.
 #[tokio::test]
 async fn the_screens_of_reports() {
     let other = json!({ "tool": "mail__dr\u{1b}\u{202e}aft", "upstream_ms": 31.25, "gate_ms": 0.31, "cost": null, "user_id": "support" });

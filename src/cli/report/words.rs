@@ -65,7 +65,7 @@ pub(super) fn list(versions: &Versions, as_json: bool, out: &mut String) -> anyh
             both(Measure::GateP50, Measure::GateP95),
             both(Measure::UpstreamP50, Measure::UpstreamP95),
         ];
-        writeln!(out, "{}", VERSIONS.row(cells))?;
+        writeln!(out, "{}", VERSIONS.row(&cells))?;
     }
     if versions.left_out > 0 {
         writeln!(
@@ -88,7 +88,7 @@ pub(super) fn comparison(
         return pretty(&compared(comparison, unreadable), out);
     }
     let Comparison { old, new, .. } = comparison;
-    let line = |cells: [&str; 5]| COMPARED.row(cells).trim_end().to_owned();
+    let line = |cells: [&str; 5]| COMPARED.row(&cells).trim_end().to_owned();
     let head: [(&str, VersionText); 5] = [
         ("policy", |version| plain(&version.name)),
         ("first call", |version| second(&version.first)),

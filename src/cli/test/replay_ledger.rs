@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
         writeln!(out, "{}", serde_json::to_string_pretty(&report.json())?)?;
     } else {
         report.words(out)?;
-    };
+    }
     Ok(u8::from(rows.keys().any(ReplayRow::has_changed)))
 }
 
@@ -347,14 +347,14 @@ impl<'a> ReplayReport<'a> {
                 };
                 let count = count.to_string();
                 let cells = [&count, &row.agent, &row.tool, &row.then, now, action_id];
-                writeln!(out, "{}", CHANGES.row(cells.map(|text| plain(text))))?;
+                writeln!(out, "{}", CHANGES.row(&cells.map(|text| plain(text))))?;
             }
             out.push('\n');
         }
         writeln!(out, "{}", VERDICTS.head())?;
         for (code, (then, now)) in &self.verdicts {
             let cells = [plain(code), then.to_string(), now.to_string()];
-            writeln!(out, "{}", VERDICTS.row(cells))?;
+            writeln!(out, "{}", VERDICTS.row(&cells))?;
         }
         out.push('\n');
         for (why, count) in &self.undecided {

@@ -316,7 +316,7 @@ fn violations(found: &ViolationReport, all: &[Exemption], out: &mut String) -> f
             plain(action_id),
             explained(violation, all),
         ];
-        writeln!(out, "{}", VIOLATIONS.row(cells))?;
+        writeln!(out, "{}", VIOLATIONS.row(&cells))?;
     }
     if found.unlisted() > 0 {
         writeln!(
@@ -355,7 +355,7 @@ fn exemptions(
             plain(&named(&exemption.of)),
             plain(because),
         ];
-        writeln!(out, "{}", EXEMPTIONS.row(cells))?;
+        writeln!(out, "{}", EXEMPTIONS.row(&cells))?;
     }
     out.push('\n');
     Ok(())

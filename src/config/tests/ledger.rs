@@ -4,7 +4,7 @@ use super::*;
 use crate::store::journal::Sizes;
 use std::time::Duration;
 
-/// SECURITY §3G G6, G7: how long the ledger goes back is said, and not guessed.
+/// threat-model §3G G6, G7: how long the ledger goes back is said, and not guessed.
 #[test]
 fn the_ledger_is_kept_as_long_as_the_configuration_says() {
     let day = Duration::from_hours(24);

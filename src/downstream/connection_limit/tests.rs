@@ -29,8 +29,8 @@ async fn ended(guest: Arc<Guest>) {
     drop(guest);
 }
 
-/// FINDINGS F10: a peer that says nothing makes room, the oldest of the peer that has most; a
-/// caller with a token stays.
+/// threat-model §13 F10: a peer that says nothing makes room, the oldest of the peer that has most;
+/// a caller with a token stays.
 #[tokio::test]
 async fn strangers_give_way_to_strangers() {
     let crowd = ConnectionLimit::new(16);

@@ -118,7 +118,7 @@ async fn h10_in_place_of_a_forgotten_answer_stands_an_error() {
     assert_eq!(shelf.bytes(), busy.written.lock().bytes);
 }
 
-/// SECURITY §8: one stream keeps 256 events and 4 MiB, and always its newest event.
+/// threat-model §8: one stream keeps 256 events and 4 MiB, and always its newest event.
 #[test]
 fn one_stream_keeps_its_newest_events() {
     let shelf: SharedReplayBudget = Arc::default();

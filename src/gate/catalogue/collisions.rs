@@ -1,5 +1,5 @@
 //! Tools of several servers whose public names are one, or can be taken for each other: none of
-//! them is offered (SECURITY §3D D1, D2). Within one server the catalogue has done the same.
+//! them is offered (threat-model §3D D1, D2). Within one server the catalogue has done the same.
 
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;

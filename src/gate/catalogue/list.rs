@@ -159,8 +159,8 @@ impl Gate {
         }
         if era == Era::Modern {
             result.set("resultType", Text::string("complete"));
-            // The policy may be reloaded at any moment, and the list depends on who asks (PROTOCOL
-            // §1.9).
+            // The policy may be reloaded at any moment, and the list depends on who asks
+            // (protocol §1.9).
             result.set("ttlMs", Text::of(&0.into()));
             result.set("cacheScope", Text::string("private"));
         }

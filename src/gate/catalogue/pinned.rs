@@ -1,6 +1,6 @@
 //! Tools that are withheld because no operator has approved their definition: kept from agents
 //! here, told to operators here. Nothing is approved here: what a server lists never becomes a pin
-//! (SECURITY §3D D4, D8).
+//! (threat-model §3D D4, D8).
 
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;
@@ -135,9 +135,9 @@ pub fn changed(pin: &Pin, listed: &Text) -> Vec<String> {
 
 /// What was said in the log already, so that a change is told once.
 #[derive(Debug, Default)]
-pub(in crate::gate) struct Told(HashSet<(ToolName, String)>);
+pub(in crate::gate) struct ToldWithheld(HashSet<(ToolName, String)>);
 
-impl Told {
+impl ToldWithheld {
     /// Tells of what is newly withheld, and of what no longer is.
     pub(in crate::gate) fn tell(&mut self, withheld: &[Withheld], mode: Mode) {
         let now: HashSet<_> = withheld

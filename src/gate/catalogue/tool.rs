@@ -72,7 +72,7 @@ impl Tools {
     }
 
     /// The tool of that name. Its server may be down: then nothing can be sent, and what was
-    /// answered before can be told again (SEMANTICS §4).
+    /// answered before can be told again (guarantees §4).
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
     }

@@ -1,9 +1,9 @@
 //! The tools of all servers as one immutable set: each definition's schema is judged and compiled
-//! once, and a tool that cannot be validated is quarantined, never offered (SECURITY §4).
+//! once, and a tool that cannot be validated is quarantined, never offered (threat-model §4).
 
 use crate::gate::catalogue::collisions;
 use crate::gate::catalogue::pinned;
-use crate::gate::catalogue::pinned::Told;
+use crate::gate::catalogue::pinned::ToldWithheld;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;
 use crate::gate::catalogue::variants::Variants;
@@ -123,7 +123,7 @@ impl Toolbox {
     ) {
         let seen = Seen {
             metrics: metrics.clone(),
-            told: Told::default(),
+            told: ToldWithheld::default(),
             stop: stop.clone(),
         };
         tasks::spawn(
@@ -136,14 +136,14 @@ impl Toolbox {
 /// Where what is seen of the tools is told, and until when.
 struct Seen {
     metrics: Arc<Metrics>,
-    told: Told,
+    told: ToldWithheld,
     stop: CancellationToken,
 }
 
 fn count(
     tools: &Tools,
     servers: &Servers,
-    (policy, told): (&Policy, &mut Told),
+    (policy, told): (&Policy, &mut ToldWithheld),
     metrics: &Metrics,
 ) {
     let withheld = pinned::withheld(policy, tools, servers);

@@ -1,5 +1,5 @@
 //! How a tool is shown to a caller, and how its call is read back: what the model takes decides the
-//! one, the tool's own schema the other (POLICY §3; SEMANTICS §2, step 3).
+//! one, the tool's own schema the other (policy §3; guarantees §2, step 3).
 
 use crate::gate::Gate;
 use crate::gate::catalogue::tool::Tool;
@@ -38,7 +38,7 @@ impl How {
     }
 
     /// The definition as its server wrote it, as far as it can be read, without an output schema
-    /// that the contract's rules for results may break (PROTOCOL §5.1).
+    /// that the contract's rules for results may break (protocol §5.1).
     fn written(self, tool: &Tool) -> Text {
         let shown = &tool.definition.shown;
         let members = shown
@@ -83,17 +83,17 @@ pub fn variant_of(
 
 /// Names that are shown otherwise than the tools' own: shown, and the tool; none where two tools
 /// would share it.
-type Table = HashMap<String, Option<ToolName>>;
+type NameTable = HashMap<String, Option<ToolName>>;
 
 /// The tables already made, each for one state of the tools.
 #[derive(Default)]
 pub struct Names(Mutex<HashMap<(Scope, SchemaReader), OfTools>>);
 
 /// The version of the tools, and their table.
-type OfTools = (u64, Arc<Table>);
+type OfTools = (u64, Arc<NameTable>);
 
 impl Names {
-    fn table(&self, tools: &Tools, scope: &Scope, reads: SchemaReader) -> Arc<Table> {
+    fn table(&self, tools: &Tools, scope: &Scope, reads: SchemaReader) -> Arc<NameTable> {
         let mut tables = self.0.lock();
         if let Some((_, table)) = tables
             .get(&(scope.clone(), reads))
@@ -110,9 +110,9 @@ impl Names {
     }
 }
 
-fn table(tools: &Tools, scope: &Scope, reads: SchemaReader) -> Table {
+fn table(tools: &Tools, scope: &Scope, reads: SchemaReader) -> NameTable {
     let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
-    let mut table = Table::new();
+    let mut table = NameTable::new();
     for tool in tools
         .known()
         .filter(|tool| scope.holds(&tool.server.settings.name))

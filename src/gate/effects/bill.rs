@@ -1,4 +1,4 @@
-//! Who pays for a call and whose turn it takes, and what that leaves to spend (SEMANTICS §5, §6).
+//! Who pays for a call and whose turn it takes, and what that leaves to spend (guarantees §5, §6).
 
 use crate::gate::call::Call;
 use crate::gate::record::hashes::params_hash;

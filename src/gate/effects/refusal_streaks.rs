@@ -1,4 +1,4 @@
-//! Refusals of a task one after the other (SEMANTICS §6, 003-107).
+//! Refusals of a task one after the other (guarantees §6, 003-107).
 //!
 //! What an early step refuses leaves nothing in its task's history, so it is counted here, since
 //! the start. An agent that goes on with what is refused reads in the end that it goes in circles,
@@ -74,7 +74,7 @@ impl Rows {
 mod tests {
     use super::*;
 
-    /// SEMANTICS §6: a task that is one too many takes the place of another, never more room.
+    /// guarantees §6: a task that is one too many takes the place of another, never more room.
     #[test]
     fn what_is_known_of_tasks_is_bounded() {
         let (rows, task) = (Rows::default(), |n: usize| {

@@ -6,7 +6,7 @@ use crate::model::shares::Shares;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Calls in flight at most (SECURITY §8).
+/// Calls in flight at most (threat-model §8).
 pub const IN_FLIGHT: usize = 320;
 /// Calls of one agent in flight at most.
 pub const IN_FLIGHT_OF_ONE: usize = 256;
@@ -49,7 +49,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    /// SECURITY §3I: one agent leaves a fifth to the others, and what was taken comes back.
+    /// threat-model §3I: one agent leaves a fifth to the others, and what was taken comes back.
     #[test]
     fn one_agent_does_not_take_all_slots() {
         let slots = Slots::default();

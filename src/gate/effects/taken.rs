@@ -37,13 +37,13 @@ pub(in crate::gate) struct Taken {
     /// Its room among the calls in flight.
     pub(in crate::gate) slot: Option<Slot>,
     /// Its key, its turn and its part of the budget.
-    pub(in crate::gate) claim: Option<Held>,
+    pub(in crate::gate) claim: Option<HeldClaim>,
     /// Its part of the budget, when it has no claim.
     pub(in crate::gate) reserved: Option<Reserved>,
 }
 
 /// A claim, and what is known of its call so far.
-pub(in crate::gate) struct Held {
+pub(in crate::gate) struct HeldClaim {
     pub(in crate::gate) claimed: Claimed,
     /// What is proven if the call ends now.
     pub(in crate::gate) proof: Proof,
@@ -69,7 +69,7 @@ impl Taken {
         keyed: &Keyed,
     ) -> Cleared<'a> {
         let stamp = Stamp::of(&claimed, rule, keyed);
-        self.claim = Some(Held {
+        self.claim = Some(HeldClaim {
             claimed,
             proof: Proof::NotSent,
             late: None,
@@ -89,9 +89,9 @@ impl Taken {
         }
     }
 
-    /// Gives everything back; with a claim, its outcome is durable when this returns (SEMANTICS §2,
-    /// step 15). Gives the entry back when there was no claim to settle with it. Exhaustive on
-    /// purpose: a new field does not compile until it is settled here.
+    /// Gives everything back; with a claim, its outcome is durable when this returns
+    /// (guarantees §2, step 15). Gives the entry back when there was no claim to settle with it.
+    /// Exhaustive on purpose: a new field does not compile until it is settled here.
     pub(in crate::gate) async fn settle(
         self,
         effects: &Effects,
@@ -129,7 +129,7 @@ impl Taken {
     }
 }
 
-impl Held {
+impl HeldClaim {
     async fn settle(
         self,
         effects: &Effects,

@@ -1,5 +1,5 @@
 //! What the steps have found of a call, for what its agent reads, for its ledger entry and for the
-//! metrics. Each step says its part in whole; whoever tells of a call takes all of it apart, so that
+//! metrics. Each step says its part in whole; an entry or answer takes all of it apart, so that
 //! what nobody tells does not compile.
 
 use crate::gate::pipeline::Stage;

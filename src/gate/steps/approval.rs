@@ -1,5 +1,5 @@
-//! Step 10: holds a call until a person has decided about exactly this call (SEMANTICS §7). What is
-//! asked and what was decided stands in the store; here calls wait for it, for a while, and come
+//! Step 10: holds a call until a person has decided about exactly this call (guarantees §7). What
+//! is asked and what was decided stands in the store; here calls wait for it, for a while, and come
 //! again.
 
 use crate::gate::Gate;
@@ -22,7 +22,7 @@ use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
 use crate::store::state::{CommandRefusal, StoreKeys};
 use std::time::Duration;
 
-/// Calls that may be held, and those of one caller among them (SECURITY §8).
+/// Calls that may be held, and those of one caller among them (threat-model §8).
 const BOUNDS: (usize, usize) = (256, 20);
 
 impl Effects {
@@ -38,7 +38,7 @@ impl Effects {
         match (Rule::unneeded(rule.as_ref()), rule) {
             (Some(unneeded), _) => Ok(Some((unneeded, None))),
             (None, Some(rule)) => {
-                let question = Asking {
+                let question = ApprovalAsking {
                     effects: self,
                     gate,
                     policy,
@@ -53,7 +53,7 @@ impl Effects {
 }
 
 /// A call about which a person has to decide.
-struct Asking<'a> {
+struct ApprovalAsking<'a> {
     effects: &'a Effects,
     gate: &'a Gate,
     policy: &'a Policy,
@@ -61,7 +61,7 @@ struct Asking<'a> {
     rule: &'a Rule,
 }
 
-impl Asking<'_> {
+impl ApprovalAsking<'_> {
     async fn held(
         &self,
         timer: &mut StageTimer,
@@ -170,7 +170,7 @@ impl Asking<'_> {
     }
 }
 
-/// What has changed while a person was asked makes what was allowed another call (SEMANTICS §7).
+/// What has changed while a person was asked makes what was allowed another call (guarantees §7).
 fn is_still_so(gate: &Gate, policy: &Policy, tool: &Tool) -> Result<(), &'static str> {
     if gate.policy.current().written != policy.written {
         return Err("the policy has changed since a person was asked");

@@ -41,7 +41,7 @@ pub(in crate::gate) struct Delivery<'p> {
 }
 
 /// What a sending tells of.
-pub(in crate::gate) struct Sending<'a> {
+pub(in crate::gate) struct SendingLog<'a> {
     pub(in crate::gate) timer: &'a mut StageTimer,
     pub(in crate::gate) found: &'a mut DispatchFound,
     pub(in crate::gate) taken: &'a mut Taken,
@@ -73,7 +73,7 @@ impl Delivery<'_> {
 pub(in crate::gate) async fn deliver(
     effects: &Effects,
     delivery: Delivery<'_>,
-    mut sending: Sending<'_>,
+    mut sending: SendingLog<'_>,
 ) -> Result<Message, Refusal> {
     let Subject { call, tool, rules } = &delivery.subject;
     let (terms, began) = (terms(tool, rules), sending.timer.now());
@@ -136,7 +136,7 @@ pub(in crate::gate) async fn deliver(
     }
 }
 
-impl Sending<'_> {
+impl SendingLog<'_> {
     /// What the agent is told of a claimed call.
     fn finished(
         &mut self,
@@ -187,8 +187,8 @@ impl Sending<'_> {
 }
 
 /// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes,
-/// if it has left itself; otherwise it is taken back: what is late is only listened to (SEMANTICS
-/// §4).
+/// if it has left itself; otherwise it is taken back: what is late is only listened to
+/// (guarantees §4).
 async fn once(
     delivery: &Delivery<'_>,
     terms: Terms,

@@ -157,7 +157,7 @@ pub(in crate::gate) async fn exchange(
     }
 }
 
-/// Whether the agent said that the call may become a task (PROTOCOL §6.1).
+/// Whether the agent said that the call may become a task (protocol §6.1).
 pub(in crate::gate) fn asks_for_task(call: &Call) -> bool {
     let declared = [
         "io.modelcontextprotocol/clientCapabilities",
@@ -192,8 +192,8 @@ pub(in crate::gate) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
         .timeout()
         .unwrap_or(Duration::MAX)
         .min(tool.server.settings.timeout);
-    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS
-    // §4).
+    // What a contract says changes something is finished even when the agent hangs up
+    // (guarantees §4).
     Terms {
         deadline,
         detached: rules.side_effect && !rules.actions.is_empty(),

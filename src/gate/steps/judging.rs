@@ -1,5 +1,5 @@
 //! Steps 3 to 5 of a call, where it is served or, when they take too much, on the pool for heavy
-//! work (SECURITY §1).
+//! work (threat-model §1).
 
 use crate::gate::call::Call;
 use crate::gate::case::VisibleCall;
@@ -52,7 +52,7 @@ pub(in crate::gate) async fn judged(
         tool,
         admitted,
     } = case;
-    let here = || steps(policy, admitted, call, tool, timer).map_err(Unjudged::Here);
+    let here = || steps(policy, admitted, call, tool, timer).map_err(JudgingStop::Here);
     let ended = heavy::done(&call.origin.caller.agent, here, there).await;
     let ended = ended.unwrap_or_else(|unfinished| {
         // The stage that was under way when the work was spent.
@@ -61,17 +61,17 @@ pub(in crate::gate) async fn judged(
         } else {
             Stage::Rules
         };
-        Err(Unjudged::There(stage, refused(unfinished)))
+        Err(JudgingStop::There(stage, refused(unfinished)))
     });
     match ended {
-        Err(Unjudged::There(stage, refusal)) => timer.note(stage, Err(refusal)),
-        Err(Unjudged::Here(refusal)) => Err(refusal),
+        Err(JudgingStop::There(stage, refusal)) => timer.note(stage, Err(refusal)),
+        Err(JudgingStop::Here(refusal)) => Err(refusal),
         Ok(ruled) => Ok(ruled),
     }
 }
 
 /// A refusal, and whether the timer has heard of it.
-enum Unjudged {
+enum JudgingStop {
     Here(Refusal),
     There(Stage, Refusal),
 }
@@ -86,13 +86,13 @@ impl Notes for Reached {
     }
 }
 
-fn again(call: &Call, tool: &Tool) -> Result<Ruled, Unjudged> {
+fn again(call: &Call, tool: &Tool) -> Result<Ruled, JudgingStop> {
     let mut reached = Reached(Stage::Visible);
     let policy = &call.origin.policy;
     let ruled = call
         .admitted(policy)
         .and_then(|admitted| steps(policy, &admitted, call, tool, &mut reached));
-    ruled.map_err(|refusal| Unjudged::There(reached.0, refusal))
+    ruled.map_err(|refusal| JudgingStop::There(reached.0, refusal))
 }
 
 fn steps(

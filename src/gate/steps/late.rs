@@ -1,5 +1,5 @@
 //! What comes after its call was given up: an answer, or the proof that it did not run, is the
-//! truth about the effect, and ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
+//! truth about the effect, and ends an unknown outcome (guarantees §4). Nothing is sent here.
 
 use crate::gate::steps::proof;
 use crate::gate::steps::proof::Broken;
@@ -146,7 +146,7 @@ pub(in crate::gate) async fn keep(
         loop {
             match store.keep(is_error, body.clone()).await {
                 Err(error) if error.ends_by_itself() => {
-                    tokio::time::sleep(RECORD_RETRY_DELAY).await
+                    tokio::time::sleep(RECORD_RETRY_DELAY).await;
                 }
                 kept => return kept,
             }

@@ -1,5 +1,5 @@
 //! Finds out what became of a call with an unknown outcome, by the read that its contract names,
-//! when the same call comes again: it brings the arguments, which nobody has kept (SEMANTICS §4).
+//! when the same call comes again: it brings the arguments, which nobody has kept (guarantees §4).
 
 use crate::gate::Gate;
 use crate::gate::call::Call;
@@ -54,7 +54,7 @@ pub(in crate::gate) async fn resolve(
     settle(
         &gate.effects,
         call,
-        &Probed {
+        &ProbedCall {
             probe,
             tool: &tool,
             keyed,
@@ -65,7 +65,7 @@ pub(in crate::gate) async fn resolve(
 }
 
 /// A call whose outcome is unknown, and the read that says what became of it.
-struct Probed<'a> {
+struct ProbedCall<'a> {
     probe: &'a Probe,
     /// The read's tool.
     tool: &'a Tool,
@@ -74,8 +74,8 @@ struct Probed<'a> {
 }
 
 /// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
-async fn settle(effects: &Effects, call: &Call, probed: &Probed<'_>) -> Result<(), Refusal> {
-    let Probed {
+async fn settle(effects: &Effects, call: &Call, probed: &ProbedCall<'_>) -> Result<(), Refusal> {
+    let ProbedCall {
         probe,
         tool,
         keyed,

@@ -1,4 +1,4 @@
-//! What an answer, or its absence, proves of a call with side effects (SEMANTICS §4). Never that
+//! What an answer, or its absence, proves of a call with side effects (guarantees §4). Never that
 //! "an error happened": how far the call got and what the server said decide.
 
 use crate::guards::output::{self, Meaning, UpstreamError};
@@ -191,7 +191,7 @@ mod tests {
 
     const AGAIN: Proof = Proof::NotRun { again: true };
 
-    /// SEMANTICS §3: a key is released only on proof that nothing ran, and each attempt proves
+    /// guarantees §3: a key is released only on proof that nothing ran, and each attempt proves
     /// something of itself only.
     #[test]
     fn an_attempt_that_did_not_run_proves_nothing_of_one_that_may_have() {
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is
+    /// guarantees §4: an agent that cancels before anything leaves takes its call back; nothing is
     /// left open.
     #[test]
     fn a_call_that_was_cancelled_in_time_was_not_sent() {
@@ -236,8 +236,8 @@ mod tests {
         );
     }
 
-    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless the
-    /// contract or the operator names it.
+    /// guarantees §4, threat-model §13 F1: no status and no code proves that a call did not run,
+    /// unless the contract or the operator names it.
     #[test]
     fn only_what_is_named_did_not_run() {
         let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());

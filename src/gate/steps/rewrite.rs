@@ -1,4 +1,4 @@
-//! Step 6: the chain of before-hooks, the contract's own steps first (POLICY §1, decisions 9 to
+//! Step 6: the chain of before-hooks, the contract's own steps first (policy §1, decisions 9 to
 //! 11). What it changes is judged again, and is the call from then on; what it was before stays for
 //! the record.
 
@@ -170,7 +170,7 @@ async fn stepped(rules: &Arc<ToolRules>, call: &Arc<Call>) -> Result<Stepped, Re
     ended.unwrap_or_else(|unfinished| Err(judging::refused(unfinished)))
 }
 
-/// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by
+/// Whatever hooks make of a call, it is known by the key that its agent gave it (guarantees §3): by
 /// the rules that counted before, and by those that count now. Steps that would change it do not
 /// load.
 fn key_kept(

@@ -1,6 +1,6 @@
 //! What a tool server wants back with the answers to its questions: agents read it sealed, and
-//! bring it back so (SECURITY §3C C8). Between the two, everything is done with the server's own
-//! words.
+//! bring it back so (threat-model §3C C8). Between the two, everything is done with the server's
+//! own words.
 
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;

@@ -57,7 +57,7 @@ impl Shaper {
     }
 
     /// Whether a task that the answer names is its agent's: in enforce mode one that nobody asked
-    /// for is nobody's (SECURITY §3C C5).
+    /// for is nobody's (threat-model §3C C5).
     pub(in crate::gate) fn may_be_task(&self) -> bool {
         self.wants_task || self.mode == Mode::Observe
     }
@@ -118,7 +118,7 @@ impl Shaping for Shaper {
 }
 
 /// What says how a task stands, with the error that it ended with as an agent has to read one
-/// (SECURITY §8).
+/// (threat-model §8).
 fn with_brief_end(said: Message) -> Message {
     let body = said.body.as_ref().filter(|_| !said.is_error);
     let Some((body, error)) = body.and_then(|body| Some((body, body.get("error")?))) else {

@@ -35,9 +35,10 @@ impl Effects {
             .unwrap_or_default();
         *found = StateFound {
             before: known.state,
-            evidence: match state {
-                TaskState::Summarize => known.evidence,
-                _ => Vec::new(),
+            evidence: if state == TaskState::Summarize {
+                known.evidence
+            } else {
+                Vec::new()
             },
         };
         if known.state == Some(state) {

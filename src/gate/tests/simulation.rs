@@ -1,7 +1,7 @@
-//! Deterministic simulation (SECURITY §12) of the gate as it is: agents that send again, hang up
-//! and cancel, a store that loses what was not synced, a tool server that does what it hears, kills
-//! at any point where anybody waits, power cuts, full disks, lost connections, wall clocks that
-//! jump, and operators. Who goes on next and what goes wrong is decided by a seed, and so is
+//! Deterministic simulation (threat-model §12) of the gate as it is: agents that send again, hang
+//! up and cancel, a store that loses what was not synced, a tool server that does what it hears,
+//! kills at any point where anybody waits, power cuts, full disks, lost connections, wall clocks
+//! that jump, and operators. Who goes on next and what goes wrong is decided by a seed, and so is
 //! nothing else: tasks that the gate starts are the schedule's, too.
 //!
 //! `TOOLGATE_SEED=n` runs one seed, `TOOLGATE_SEEDS=n` the first n.
@@ -54,7 +54,7 @@ const AGENTS: u64 = 2;
 type Counts = BTreeMap<String, u64>;
 
 /// One run.
-struct World {
+struct SimulatedWorld {
     schedule: Schedule,
     dice: RefCell<SplitMixRng>,
     hands: &'static TestClock,
@@ -108,7 +108,7 @@ struct Book {
     counts: Counts,
 }
 
-impl World {
+impl SimulatedWorld {
     fn new(seed: u64, hands: &'static TestClock, kind: Kind) -> Rc<Self> {
         thread_local! {
             static GROUND: Rc<Ground> = Rc::new(Ground::new());
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// SECURITY §12, I1 to I9, as far as they are about gate and store.
+    /// threat-model §12, I1 to I9, as far as they are about gate and store.
     async fn check(&self) {
         let process = self.process.take().expect("it was started again");
         let store = &process.gate.effects.store;
@@ -346,13 +346,13 @@ fn run(seed: u64) -> (u64, Counts) {
 }
 
 fn run_on(seed: u64, hands: &'static TestClock, kind: Kind) -> (u64, Counts) {
-    on_stage((seed, hands, kind), World::populate)
+    on_stage((seed, hands, kind), SimulatedWorld::populate)
 }
 
 /// Runs what `begin` begins to its end, and checks what came of it.
 fn on_stage(
     (seed, hands, kind): (u64, &'static TestClock, Kind),
-    begin: impl FnOnce(&Rc<World>),
+    begin: impl FnOnce(&Rc<SimulatedWorld>),
 ) -> (u64, Counts) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -360,7 +360,7 @@ fn on_stage(
         .build()
         .unwrap();
     runtime.block_on(async {
-        let world = World::new(seed, hands, kind);
+        let world = SimulatedWorld::new(seed, hands, kind);
         let stage = world.clone();
         let _stage = SpawnCapture::set(move |work| stage.schedule.spawn(stage.group.get(), work));
         world.start();
@@ -386,8 +386,8 @@ fn add(counts: &mut Counts, more: Counts) {
     }
 }
 
-/// Runs the seeds of one part: I1, I2, I3 (intents), I4, I6, I9 of SECURITY §12; 004-01, 004-07,
-/// 004-12, 004-37, 004-44, 004-46.
+/// Runs the seeds of one part: I1, I2, I3 (intents), I4, I6, I9 of threat-model §12; 004-01,
+/// 004-07, 004-12, 004-37, 004-44, 004-46.
 fn run_part(part: u64) {
     let one = number("TOOLGATE_SEED");
     let seeds = one.map_or(0..number("TOOLGATE_SEEDS").unwrap_or(SEEDS), |seed| {

@@ -31,8 +31,8 @@ async fn fetched(source: SecretSource) -> Result<String, Failed> {
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// SECURITY §9 "secret backend down": every way in which a value cannot be had is a failure of its
-/// own, within its bounds.
+/// threat-model §9 "secret backend down": every way in which a value cannot be had is a failure of
+/// its own, within its bounds.
 #[tokio::test]
 async fn a_value_is_had_whole_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Who may use what besides tools: the sections `resources`, `prompts`, `completions`, `sampling`,
-//! `elicitation`, `roots` and `logging` of the layers (SECURITY §3C C3, C6, §5). Deny before allow
-//! in each layer, all layers together, a child within its parents, as for tools. What no layer
-//! allows is closed.
+//! `elicitation`, `roots` and `logging` of the layers (threat-model §3C C3, C6, §5). Deny before
+//! allow in each layer, all layers together, a child within its parents, as for tools. What no
+//! layer allows is closed.
 
 use super::LayerVerdict;
 use super::listed::{GROUP_PREFIX, ListedPattern};

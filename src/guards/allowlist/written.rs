@@ -1,4 +1,4 @@
-//! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what
+//! Layers as written, in the one order that is documented (policy §2.3), and how they become what
 //! runs.
 
 use super::listed::{GROUP_PREFIX, ListedPattern};
@@ -409,8 +409,8 @@ impl WrittenLayer<'_> {
         })
     }
 
-    /// Does `allow` name tools, and only tools that are known, of servers that are disabled (POLICY
-    /// §2.4)?
+    /// Does `allow` name tools, and only tools that are known, of servers that are disabled
+    /// (policy §2.4)?
     pub fn is_unavailable(&self, around: &LayerEnvironment) -> bool {
         let Some(allow) = self.allow else {
             return false;

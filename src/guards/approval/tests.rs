@@ -119,8 +119,8 @@ fn what_is_dear_is_asked_for() {
     );
 }
 
-/// SEMANTICS §7, SECURITY E1, E3: a decision is about one call and no other; how its JSON is
-/// written says nothing.
+/// guarantees §7, threat-model §3E E1, E3: a decision is about one call and no other; how its JSON
+/// is written says nothing.
 #[test]
 fn a_decision_is_about_one_call() {
     let caller = Caller {
@@ -226,7 +226,7 @@ fn a_decision_is_about_one_call() {
     }
 }
 
-/// SEMANTICS §7: who cannot be asked refuses at once, and what cannot be shown whole is not asked.
+/// guarantees §7: who cannot be asked refuses at once, and what cannot be shown whole is not asked.
 #[test]
 fn nobody_to_ask_means_no() {
     let rule = compiled(
@@ -273,7 +273,7 @@ fn nobody_to_ask_means_no() {
     }
 }
 
-/// SEMANTICS §7: only what has been allowed passes.
+/// guarantees §7: only what has been allowed passes.
 #[test]
 fn only_what_is_allowed_passes() {
     let rule = compiled(None, &["pay"], false).0.unwrap();

@@ -106,7 +106,7 @@ fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value)
     Some(refusal.pointer().unwrap_or_default().to_owned())
 }
 
-/// SECURITY A3: "validated as closed objects even if upstream's schema is open".
+/// threat-model §3A A3: "validated as closed objects even if upstream's schema is open".
 #[test]
 fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
     let open = json!({ "type": "object" });

@@ -187,7 +187,7 @@ impl fmt::Display for DeriveRule {
 
 // === hashes ===
 
-/// SHA-256 over the RFC 8785 form of `[server, tool, arguments]` (SEMANTICS §3).
+/// SHA-256 over the RFC 8785 form of `[server, tool, arguments]` (guarantees §3).
 pub(super) fn fingerprint(asked: &KeyRequest<'_>) -> Digest {
     let mut text = vec![b'['];
     push_string(&mut text, asked.server.as_str());

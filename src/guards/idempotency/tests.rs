@@ -35,7 +35,7 @@ fn compiled(written: Value) -> (Rule, Vec<String>) {
     (rule, shown.collect())
 }
 
-struct KeyedCall {
+struct KeyedSample {
     caller: Caller,
     server: &'static str,
     tool: &'static str,
@@ -45,7 +45,7 @@ struct KeyedCall {
     header: Option<&'static str>,
 }
 
-impl KeyedCall {
+impl KeyedSample {
     fn with(arguments: Value) -> Self {
         let caller = caller("bot", Some("t_001"));
         Self {
@@ -85,10 +85,10 @@ impl KeyedCall {
     }
 }
 
-fn given(key: &str) -> KeyedCall {
-    KeyedCall {
+fn given(key: &str) -> KeyedSample {
+    KeyedSample {
         meta: Some(json!(key)),
-        ..KeyedCall::with(json!({ "sku": "s1" }))
+        ..KeyedSample::with(json!({ "sku": "s1" }))
     }
 }
 
@@ -97,10 +97,12 @@ fn given(key: &str) -> KeyedCall {
 #[test]
 fn a_given_key_wins() {
     let rule = Rule::default();
-    let derived = KeyedCall::with(json!({ "sku": "s1" })).key(&rule).unwrap();
+    let derived = KeyedSample::with(json!({ "sku": "s1" }))
+        .key(&rule)
+        .unwrap();
     assert_eq!(derived.source(), KeySource::Derived);
     let meta = given("k-1").key(&rule).unwrap();
-    let argument = KeyedCall {
+    let argument = KeyedSample {
         argument: Some(json!("k-1")),
         meta: None,
         ..given("")
@@ -112,7 +114,7 @@ fn a_given_key_wins() {
         (KeySource::Meta, KeySource::Argument)
     );
     for header in ["k-1", "\"k-1\"", " \"k-\\1\" "] {
-        let header = KeyedCall {
+        let header = KeyedSample {
             header: Some(header),
             meta: None,
             ..given("")
@@ -137,39 +139,39 @@ fn a_key_means_something_for_its_agent_tenant_and_tool_only() {
     let calls = [
         given("k"),
         given("k2"),
-        KeyedCall {
+        KeyedSample {
             caller: caller("bot2", Some("t_001")),
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             caller: caller("bot", Some("t_002")),
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             caller: caller("bot", None),
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             caller: caller("bot", Some("")),
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             caller: caller("t_001bot", None),
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             server: "shop2",
             ..given("k")
         },
-        KeyedCall {
+        KeyedSample {
             tool: "create",
             ..given("_orderk")
         },
-        KeyedCall {
+        KeyedSample {
             tool: "create_orderk",
             ..given("\u{20}")
         },
-        KeyedCall {
+        KeyedSample {
             meta: None,
             ..given("")
         },
@@ -198,7 +200,7 @@ fn unusable_keys_are_refused() {
         json!(null),
         json!(["k"]),
     ] {
-        let refused = KeyedCall {
+        let refused = KeyedSample {
             meta: Some(bad.clone()),
             ..given("")
         }
@@ -214,7 +216,7 @@ fn unusable_keys_are_refused() {
     for good in ["k".repeat(255), "顾".repeat(255), "a b\u{301}".to_owned()] {
         assert!(given(&good).key(&rule).is_ok(), "{good}");
     }
-    let two = KeyedCall {
+    let two = KeyedSample {
         header: Some("other"),
         ..given("k")
     }
@@ -225,7 +227,7 @@ fn unusable_keys_are_refused() {
         "{}",
         two.words()
     );
-    let required = KeyedCall::with(json!({}))
+    let required = KeyedSample::with(json!({}))
         .key(&self::rule(json!({ "require": true })))
         .unwrap_err();
     assert_eq!(required.code(), "idempotency_key_required");
@@ -242,7 +244,7 @@ fn unusable_keys_are_refused() {
 fn equal_arguments_have_one_fingerprint() {
     let rule = Rule::default();
     let key = |arguments: &str| {
-        KeyedCall::with(serde_json::from_str(arguments).unwrap())
+        KeyedSample::with(serde_json::from_str(arguments).unwrap())
             .key(&rule)
             .unwrap()
     };
@@ -277,7 +279,7 @@ fn equal_arguments_have_one_fingerprint() {
 #[test]
 fn a_key_can_be_made_of_some_arguments() {
     let rule = rule(json!({ "derive": ["/tenant", "/order/id"] }));
-    let key = |arguments: Value| KeyedCall::with(arguments).key(&rule);
+    let key = |arguments: Value| KeyedSample::with(arguments).key(&rule);
     let first = key(json!({ "tenant": "t", "order": { "id": 1 }, "memo": "a" })).unwrap();
     let again = key(json!({ "tenant": "t", "order": { "id": 1.0 }, "memo": "b" })).unwrap();
     assert_eq!(first.call_key(), again.call_key());
@@ -298,16 +300,16 @@ fn a_key_can_be_made_of_some_arguments() {
 fn the_documents_formula_is_there() {
     let rule = rule(json!({ "derive": "sha256-32" }));
     let order = json!({ "sku": "s1", "business_id": "b1", "amount": 3 });
-    let call = KeyedCall {
+    let call = KeyedSample {
         caller: caller("u_1", Some("t_001")),
-        ..KeyedCall::with(order)
+        ..KeyedSample::with(order)
     };
     let key = call.key(&rule).unwrap();
     assert_eq!(
         key.upstream_key(ActionId::generate()),
         "17a18697bf690ebed865fd2594482433"
     );
-    let other = KeyedCall {
+    let other = KeyedSample {
         caller: caller("u_1", Some("t_002")),
         ..call
     }
@@ -325,7 +327,7 @@ fn keys_end() {
     let given_key = given("k").key(&usual).unwrap();
     assert_eq!((given_key.ttl(), given_key.keep()), (hour, days));
     let windowed = rule(json!({ "ttl": "2h", "window": "5m" }));
-    let derived = KeyedCall::with(json!({})).key(&windowed).unwrap();
+    let derived = KeyedSample::with(json!({})).key(&windowed).unwrap();
     assert_eq!(
         (derived.ttl(), derived.keep()),
         (Duration::from_mins(5), Duration::ZERO)
@@ -453,7 +455,7 @@ fn contradictions_are_named() {
     }
 }
 
-/// SEMANTICS §4: a probe that finds nothing proves something only after a while.
+/// guarantees §4: a probe that finds nothing proves something only after a while.
 #[test]
 fn a_probe_tells_found_from_absent_from_unclear() {
     let rule = rule(

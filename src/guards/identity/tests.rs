@@ -98,8 +98,8 @@ fn without_callers_everybody_is_anonymous() {
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
 }
 
-/// SECURITY §3I: an agent has one rate, however many tokens it has, and a reload gives it nothing;
-/// so has who is nobody.
+/// threat-model §3I: an agent has one rate, however many tokens it has, and a reload gives it
+/// nothing; so has who is nobody.
 #[test]
 fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
     let compiled = |calls: u64| {

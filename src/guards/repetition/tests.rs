@@ -47,7 +47,7 @@ fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
     }
 }
 
-/// SEMANTICS §6: the same call with the same result, two calls in turn; progress ends each.
+/// guarantees §6: the same call with the same result, two calls in turn; progress ends each.
 #[test]
 fn circles_are_found() {
     let (rule, _) = rule(json!({ "warn": 2, "stop": 4, "ping_pong": 6, "refusals": 5 }));

@@ -8,7 +8,7 @@ use crate::model::regular::Regular;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Longest pattern in bytes (SECURITY §4).
+/// Longest pattern in bytes (threat-model §4).
 const PATTERN_BYTES_MAX: usize = 512;
 /// Longest replacement in bytes.
 const REPLACEMENT_BYTES_MAX: usize = 256;

@@ -109,8 +109,8 @@ fn patterns_are_redacted_everywhere() {
     );
 }
 
-/// SECURITY §9: a result that is too long is withheld, and the agent is told that the tool has run,
-/// how long the result was and its digest. What was to be redacted is not in the digest.
+/// threat-model §9: a result that is too long is withheld, and the agent is told that the tool has
+/// run, how long the result was and its digest. What was to be redacted is not in the digest.
 #[test]
 fn what_is_too_long_is_withheld() {
     let settings = json!({ "max_bytes": 1024, "redact": [{ "pattern": "secret" }] });
@@ -209,7 +209,7 @@ fn what_does_not_fit_its_schema_is_withheld() {
     }
 }
 
-/// SECURITY §3C C4: what a call left for later is shaped like what it answers at once, on both
+/// threat-model §3C C4: what a call left for later is shaped like what it answers at once, on both
 /// wires.
 #[test]
 fn results_of_tasks_are_shaped_too() {

@@ -72,7 +72,7 @@ impl ArgumentPlace {
         match at {
             Value::Object(members) => drop(members.insert(last.clone(), value)),
             Value::Array(elements) => {
-                *element(elements, last).ok_or(PLACE_MISSING_MESSAGE)? = value
+                *element(elements, last).ok_or(PLACE_MISSING_MESSAGE)? = value;
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 return Err(PLACE_MISSING_MESSAGE);

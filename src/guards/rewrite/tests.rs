@@ -142,7 +142,7 @@ fn steps_change_what_they_name() {
     }
 }
 
-/// 001-31, POLICY §1 decision 9: a step sees what the one before has left; within one step all see
+/// 001-31, policy §1 decision 9: a step sees what the one before has left; within one step all see
 /// the same.
 #[test]
 fn a_step_sees_its_predecessor() {
@@ -169,7 +169,7 @@ fn a_step_sees_its_predecessor() {
     );
 }
 
-/// POLICY §1 decision 10: a step that cannot be taken blocks, and so does what nobody could have
+/// policy §1 decision 10: a step that cannot be taken blocks, and so does what nobody could have
 /// sent.
 #[test]
 fn a_step_that_cannot_be_taken_blocks() {

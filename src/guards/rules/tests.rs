@@ -338,7 +338,7 @@ fn the_refusal_carries_the_contracts_words() {
     }
 }
 
-/// SECURITY A3: with an open schema only the rule knows the name that it judges.
+/// threat-model §3A A3: with an open schema only the rule knows the name that it judges.
 #[test]
 fn a_name_that_a_rule_reads_is_not_escaped_by_another_case() {
     let (rule, _) = compile(&[(

@@ -58,8 +58,8 @@ fn wanted(arguments: &Value, beside: &str) -> Result<NeededSecrets, Refusal> {
     rule().references(&bindings(), target, arguments, &[text(beside)])
 }
 
-/// 002-28, 002-31, SECURITY §3F F1: a whole reference, at a pointer that the contract lists, of a
-/// secret that is bound to this server, tool and pointer; nothing else.
+/// 002-28, 002-31, threat-model §3F F1: a whole reference, at a pointer that the contract lists, of
+/// a secret that is bound to this server, tool and pointer; nothing else.
 #[test]
 fn references_stand_where_they_may_or_the_call_is_refused() {
     let reference = "<secret_ref:token>";
@@ -128,7 +128,7 @@ fn references_stand_where_they_may_or_the_call_is_refused() {
     }
 }
 
-/// SECURITY §8: there is a bound.
+/// threat-model §8: there is a bound.
 #[test]
 fn a_call_has_so_many_references_at_most() {
     let pointers: Vec<String> = (0..=MAX_REFERENCES_PER_CALL)
@@ -162,7 +162,7 @@ fn a_call_has_so_many_references_at_most() {
     }
 }
 
-/// 002-27, SECURITY §3F F4: the value goes where its reference stood, once, as it is; the rest
+/// 002-27, threat-model §3F F4: the value goes where its reference stood, once, as it is; the rest
 /// stays as it was written.
 #[test]
 fn values_go_into_the_copy_that_leaves() {

@@ -48,7 +48,7 @@ fn said(
     }
 }
 
-/// SEMANTICS §5: the first of wire, `_meta`, header, trace and agent names the session; a task is
+/// guarantees §5: the first of wire, `_meta`, header, trace and agent names the session; a task is
 /// named, or the session.
 #[test]
 fn the_first_name_counts() {

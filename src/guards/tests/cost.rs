@@ -1,5 +1,5 @@
 //! The cost lane: what hostile schemas, arguments, results and expressions take of a thread that
-//! serves calls (FINDINGS F3, SECURITY §1: no message takes more than 100 ms of CPU).
+//! serves calls (threat-model §13 F3, §1: no message takes more than 100 ms of CPU).
 //!
 //! Each case is judged with a quarter of [`work::INLINE`], and the thread's CPU clock is read
 //! around it: what a unit stands for may not take more than ten times its 10 ns, so that all of
@@ -55,8 +55,8 @@ fn slowness() -> f64 {
     (took.as_secs_f64() / 0.003_4).max(1.0)
 }
 
-/// FINDINGS F3: no schema with any arguments takes more than its share; what takes more is broken
-/// off, and what one value alone can take too long for is quarantined. 1 000 and more cases.
+/// threat-model §13 F3: no schema with any arguments takes more than its share; what takes more is
+/// broken off, and what one value alone can take too long for is quarantined. 1 000 and more cases.
 #[test]
 fn hostile_schemas_and_arguments() {
     let (slow, mut dice) = (slowness(), HostileRng(0x2026_1122));
@@ -108,7 +108,7 @@ fn hostile_schemas_and_arguments() {
     );
 }
 
-/// FINDINGS F3: fitting a schema to a profile and back takes no more, for every profile.
+/// threat-model §13 F3: fitting a schema to a profile and back takes no more, for every profile.
 #[test]
 fn hostile_schemas_in_profiles() {
     let (slow, mut dice, mut cases) = (slowness(), HostileRng(7), 0);
@@ -141,7 +141,7 @@ fn hostile_schemas_in_profiles() {
     assert!(cases >= 100, "{cases}");
 }
 
-/// FINDINGS F3: neither do results that are checked by the tool's own schema and redacted.
+/// threat-model §13 F3: neither do results that are checked by the tool's own schema and redacted.
 #[test]
 fn hostile_results() {
     let (slow, mut dice, mut cases) = (slowness(), HostileRng(99), 0);
@@ -182,8 +182,8 @@ fn hostile_results() {
     assert!(cases >= 200, "{cases}");
 }
 
-/// FINDINGS F3: neither do expressions, whatever they look through; what everyday arguments need is
-/// not broken off.
+/// threat-model §13 F3: neither do expressions, whatever they look through; what everyday arguments
+/// need is not broken off.
 #[test]
 fn hostile_expressions() {
     let (slow, mut cases) = (slowness(), 0);
@@ -249,7 +249,7 @@ fn hostile_expressions() {
     assert!(cases >= 100 && broken >= 5, "{cases} {broken}");
 }
 
-/// FINDINGS F3: neither does reading what is long, an eighth of the longest here.
+/// threat-model §13 F3: neither does reading what is long, an eighth of the longest here.
 #[test]
 fn long_messages() {
     const LENGTH_DIVISOR: usize = 8;

@@ -1,4 +1,4 @@
-//! When two keys are one to a peer that ignores case (SECURITY §3A A2): the rule of the strict
+//! When two keys are one to a peer that ignores case (threat-model §3A A2): the rule of the strict
 //! reader, and of all who ask the same.
 
 use crate::mcp::readable::composed;
@@ -33,7 +33,7 @@ mod tests {
     use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
     use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
-    /// FINDINGS L1, SECURITY §3A A2: for every code point, each other one that it is equal to under
+    /// threat-model §13 L1, §3A A2: for every code point, each other one that it is equal to under
     /// the simple case folding of Unicode (the table is regex's) makes the same key, and an
     /// object that has both is refused.
     #[test]

@@ -1,5 +1,5 @@
 //! Members whose names only look like known ones: one pass over a text, along what is known of it
-//! (SECURITY §3A A2).
+//! (threat-model §3A A2).
 //!
 //! Some peers fold the case of names, and the last of two equal ones wins with them: to them `Name`
 //! is the `name`.
@@ -132,10 +132,10 @@ impl LevelWalk<'_> {
     fn value(&mut self, inside: MemberContent) {
         match (inside, self.text.get(self.at)) {
             (MemberContent::Objects(level), Some(b'{')) => {
-                self.object(Some(level), MemberContent::Anything)
+                self.object(Some(level), MemberContent::Anything);
             }
             (MemberContent::Each(level), Some(b'{')) => {
-                self.object(None, MemberContent::Objects(level))
+                self.object(None, MemberContent::Objects(level));
             }
             (MemberContent::Objects(level), Some(b'[')) => self.list(level),
             _ => self.at = skip(self.text, self.at),

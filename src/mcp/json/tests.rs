@@ -1,4 +1,4 @@
-//! What the strict reader accepts, refuses and keeps (SECURITY §3A A1–A7).
+//! What the strict reader accepts, refuses and keeps (threat-model §3A A1–A7).
 
 use super::*;
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ fn server_texts_keep_exotic_numbers_and_keys_but_no_duplicates() {
     assert!(read(r#"{"$serde_json::private::RawValue":"1"}"#).is_err());
 }
 
-/// SECURITY §3A A7: what is as deep as may be is read whole, by whatever of it is asked.
+/// threat-model §3A A7: what is as deep as may be is read whole, by whatever of it is asked.
 #[test]
 fn a7_the_deepest_text_has_a_value() {
     for limits in [&AGENT_JSON_LIMITS, &SERVER_JSON_LIMITS] {

@@ -1,5 +1,5 @@
 //! The closed list of what members a message is known to have, by the object that they are in, in
-//! any revision served (PROTOCOL §1, §3).
+//! any revision served (protocol §1, §3).
 //!
 //! Arguments, schemas, structured content and the values of members that nobody here knows have
 //! names of anybody's choice.

@@ -1,5 +1,5 @@
 //! What only looks like a known member is found in every spelling, on every level, and nothing else
-//! is (SECURITY §3A A2).
+//! is (threat-model §3A A2).
 
 use super::known_members::{AGENT_RESULT, ENVELOPE, ERROR, PARAMS, SERVER_RESULT};
 use crate::mcp::json::{Level, MemberContent, SERVER_JSON_LIMITS, Text};
@@ -75,8 +75,8 @@ fn nested(path: &[&str], inner: Value, listed: bool) -> Value {
     })
 }
 
-/// SECURITY §3A A2: each known name in each spelling, where it is known, in objects and in lists of
-/// them; taken out, the rest is what it was. The name itself is left alone.
+/// threat-model §3A A2: each known name in each spelling, where it is known, in objects and in
+/// lists of them; taken out, the rest is what it was. The name itself is left alone.
 #[test]
 fn a2_every_spelling_is_found_on_every_level() {
     let mut cases = 0;

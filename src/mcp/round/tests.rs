@@ -1,4 +1,4 @@
-//! Six ways to bring a state where it does not belong (SECURITY §3C C8).
+//! Six ways to bring a state where it does not belong (threat-model §3C C8).
 
 use super::*;
 use crate::model::ids::TenantId;
@@ -20,7 +20,7 @@ fn state_of(message: &Message) -> String {
         .into_owned()
 }
 
-/// FINDINGS F8, SECURITY C8: opened for the same caller, server and request only, and to the
+/// threat-model §13 F8, §3C C8: opened for the same caller, server and request only, and to the
 /// server's own words; what is another's with each round does not matter.
 #[test]
 fn c8_a_state_comes_back_to_where_it_belongs_only() {

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// SECURITY §3C C3: one URI, one form.
+/// threat-model §3C C3: one URI, one form.
 #[test]
 fn ways_to_write_one_uri_have_one_form() {
     for (written, form) in [
@@ -54,7 +54,7 @@ fn ways_to_write_one_uri_have_one_form() {
     }
 }
 
-/// SECURITY §3C C3: what has several readings has none.
+/// threat-model §3C C3: what has several readings has none.
 #[test]
 fn what_could_be_read_otherwise_is_refused() {
     use Unclear::{Credentials, Dots, Empty, Encoding, File, Host, Length, Letter, Scheme};

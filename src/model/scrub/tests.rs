@@ -83,8 +83,8 @@ fn forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// 002-31, SECURITY §3F F2: the value and its encodings, in both cases, alone and inside of longer
-/// ones.
+/// 002-31, threat-model §3F F2: the value and its encodings, in both cases, alone and inside of
+/// longer ones.
 #[test]
 fn no_form_of_a_secret_survives() {
     for value in [
@@ -119,7 +119,7 @@ fn no_form_of_a_secret_survives() {
     }
 }
 
-/// 002-31, SECURITY §3F F2: backslashes before an escape shift its layers and hide nothing.
+/// 002-31, threat-model §3F F2: backslashes before an escape shift its layers and hide nothing.
 #[test]
 fn backslashes_before_an_escape_hide_nothing() {
     for value in ["hunter2-SECRET", "😀 and täglich"] {
@@ -159,7 +159,7 @@ fn nothing_else_changes() {
     );
 }
 
-/// SECURITY §3F F2: one of two secrets that share their bytes takes both away.
+/// threat-model §3F F2: one of two secrets that share their bytes takes both away.
 #[test]
 fn overlapping_secrets_leave_nothing_of_either() {
     let scrubber = scrubber(&["abcdefgh-ijkl", "ijkl-mnopqrst", "abcdefgh-ijkl-mnop"]);
@@ -170,7 +170,7 @@ fn overlapping_secrets_leave_nothing_of_either() {
     assert_eq!(clean(&scrubber, "abcdefgh-ijkl-mnop."), "<secret_ref:s0>.");
 }
 
-/// SECURITY §3F F2: a key of several lines is one in each of them, its frame is none.
+/// threat-model §3F F2: a key of several lines is one in each of them, its frame is none.
 #[test]
 fn lines_of_a_key_are_secrets_too() {
     let scrubber =
@@ -182,7 +182,8 @@ fn lines_of_a_key_are_secrets_too() {
     assert_eq!(scrubber.scrub_text("-----BEGIN KEY-----"), None);
 }
 
-/// SECURITY §3F F2: split over two blocks of text, it is found where the blocks are read as one.
+/// threat-model §3F F2: split over two blocks of text, it is found where the blocks are read as
+/// one.
 #[test]
 fn pieces_are_read_as_one_text() {
     let scrubber = scrubber(&["hunter2-SECRET"]);
@@ -198,7 +199,7 @@ fn pieces_are_read_as_one_text() {
     assert_eq!(scrubber.find(&["\\", "\\u0068unter2-SECRET"]).len(), 1);
 }
 
-/// SECURITY §3F F2: a stream gives on what cannot be a secret at once.
+/// threat-model §3F F2: a stream gives on what cannot be a secret at once.
 #[test]
 fn a_stream_holds_nothing_back_without_need() {
     let (mut stream, mut out) = (scrubber(&["hunter2-SECRET"]).stream(), Vec::new());

@@ -295,7 +295,7 @@ fn compile_rewrite(contract: &Contract, problems: &mut Problems) -> rewrite::Rul
 }
 
 /// The arguments, by name, that can hold a call's key: nobody but its agent says what a call is
-/// known by (SEMANTICS §3).
+/// known by (guarantees §3).
 fn holders(contract: &Contract) -> Vec<&str> {
     let cases = contract
         .variants
@@ -319,7 +319,7 @@ fn holders(contract: &Contract) -> Vec<&str> {
 }
 
 /// When a person is asked. Only a call with a key can be held, and its key has to be known for as
-/// long (SEMANTICS §3).
+/// long (guarantees §3).
 fn compile_approval(
     contract: &Contract,
     keys: Option<&idempotency::Rule>,

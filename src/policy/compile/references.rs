@@ -23,7 +23,7 @@ enum ReferenceRole {
     Rollback,
     /// It makes what a call confirms (003-P4d).
     Draft,
-    /// It finds out what became of a call: it must change nothing itself (SEMANTICS §4).
+    /// It finds out what became of a call: it must change nothing itself (guarantees §4).
     Probe,
 }
 

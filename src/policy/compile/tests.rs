@@ -269,7 +269,7 @@ fn side_effects_have_keys_without_being_told() {
     }
 }
 
-/// 004-29, 004-55, DESIGN §2: sections that contradict each other, or name what is not there, say
+/// 004-29, 004-55, design §2: sections that contradict each other, or name what is not there, say
 /// where and what to do.
 #[test]
 fn sections_that_contradict_each_other_do_not_load() {

@@ -72,7 +72,7 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     assert!(has(&live, "fs__two"));
 }
 
-/// SECURITY §3I: a reload gives no agent a new burst.
+/// threat-model §3I: a reload gives no agent a new burst.
 #[test]
 fn a_reload_gives_nobody_messages_anew() {
     let directory = set_up(&contract("one"));

@@ -57,7 +57,7 @@ fn what_a_pin_file_says_is_what_was_approved() {
     assert_eq!(rule.pins().count(), 1);
 }
 
-/// SECURITY §3D D8: a pin that cannot be read is an error, never "nothing is pinned".
+/// threat-model §3D D8: a pin that cannot be read is an error, never "nothing is pinned".
 #[test]
 fn d8_what_cannot_be_read_is_an_error_with_its_place() {
     let (digest, definition) = good();

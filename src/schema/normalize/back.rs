@@ -1,5 +1,5 @@
 //! The way back: what a model wrote by a normalized schema, as the original schema means it
-//! (SEMANTICS §2, step 3).
+//! (guarantees §2, step 3).
 
 use super::super::explain::{pointer, shown};
 use super::super::violation::SchemaViolation;

@@ -4,7 +4,7 @@ use super::super::limits::ProfileLimits;
 use super::NormalizeError;
 use serde_json::Value;
 
-/// Members of an `enum` from which their text counts by itself (POLICY §8).
+/// Members of an `enum` from which their text counts by itself (policy §8).
 const LONG_ENUM_MEMBERS: usize = 250;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
 //! Gemini's `parameters`: an `OpenAPI` schema, in which a value has one type, an `enum` holds
-//! texts, and null is `nullable` (POLICY §3, step 5). What was a number or a flag in an `enum`
+//! texts, and null is `nullable` (policy §3, step 5). What was a number or a flag in an `enum`
 //! comes back through the reverse map.
 
 use super::NormalizeError;

@@ -22,7 +22,7 @@ mod keywords;
 const MAX_NODE_DEPTH: usize = 48;
 /// Names in `required` beyond which only declared ones count.
 const MAX_REQUIRED_NAMES: usize = 256;
-/// What stands where a recursion ends (POLICY §3).
+/// What stands where a recursion ends (policy §3).
 const NESTED_VALUE_TEXT: &str = "(nested value, any JSON)";
 
 /// Reads one schema.

@@ -1,5 +1,5 @@
 //! Makes the root an object with properties: every provider refuses a union there, and the tool
-//! would be gone without a word (001-20). What the base says stays (POLICY §3).
+//! would be gone without a word (001-20). What the base says stays (policy §3).
 
 use super::NormalizeError;
 use super::loss::{Losses, Lost, SchemaPlace};

@@ -63,7 +63,7 @@ fn every_profile_takes_every_output() {
     }
 }
 
-/// POLICY §12, 002-01: a call that the original takes can be said by the normalized schema and
+/// policy §12, 002-01: a call that the original takes can be said by the normalized schema and
 /// comes back as it was, or the loss report names what cannot be said.
 #[test]
 fn what_the_original_takes_can_be_said() {
@@ -163,7 +163,7 @@ fn the_checker_finds_what_providers_refuse() {
     }
 }
 
-/// 001-20, POLICY §3: properties are those of the base and of all variants; what all variants
+/// 001-20, policy §3: properties are those of the base and of all variants; what all variants
 /// require is required.
 #[test]
 fn root_unions_are_flattened_without_loss_of_the_base() {
@@ -248,7 +248,7 @@ fn a_property_may_be_called_as_a_keyword() {
     }
 }
 
-/// POLICY §3, step 1: values are data, whatever they look like: told as they are, or not at all.
+/// policy §3, step 1: values are data, whatever they look like: told as they are, or not at all.
 #[test]
 fn values_are_data() {
     let schema = hostile("keywords_as_values");
@@ -277,7 +277,7 @@ fn values_are_data() {
     }
 }
 
-/// POLICY §8: a tool's name is one that its provider takes, whatever its server calls it.
+/// policy §8: a tool's name is one that its provider takes, whatever its server calls it.
 #[test]
 fn names_of_tools_are_taken() {
     let (long, longest) = ("n".repeat(64), "n".repeat(200));
@@ -338,7 +338,7 @@ fn references_are_written_out() {
     );
 }
 
-/// 002-18, POLICY §3: recursion is written out three times, then anything is taken, and the report
+/// 002-18, policy §3: recursion is written out three times, then anything is taken, and the report
 /// says so.
 #[test]
 fn recursion_ends() {
@@ -370,7 +370,7 @@ fn recursion_ends() {
     );
 }
 
-/// POLICY §8: strict mode wants every property; a null stands for one that is absent, and is taken
+/// policy §8: strict mode wants every property; a null stands for one that is absent, and is taken
 /// away again.
 #[test]
 fn nulls_of_strict_mode_are_absence() {
@@ -410,7 +410,7 @@ fn nulls_of_strict_mode_are_absence() {
     assert!(!normal.losses.narrows, "{:?}", normal.losses.named);
 }
 
-/// 002-01, POLICY §8: names come back at every depth; the same property under both names is
+/// 002-01, policy §8: names come back at every depth; the same property under both names is
 /// refused, not chosen from.
 #[test]
 fn names_come_back() {
@@ -435,7 +435,7 @@ fn names_come_back() {
     );
 }
 
-/// POLICY §3 step 5, 002-03: a text that stands for a number is a number again, and no other text
+/// policy §3 step 5, 002-03: a text that stands for a number is a number again, and no other text
 /// is.
 #[test]
 fn texts_of_enums_come_back() {

@@ -15,8 +15,8 @@ fn entry(number: u32, agent: &str, tool: &str, code: &str) -> Box<Entry> {
 
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-/// FINDINGS F14: beyond the rate one entry stands for all, nothing is lost or counted twice, and
-/// each kind by itself.
+/// threat-model §13 F14: beyond the rate one entry stands for all, nothing is lost or counted
+/// twice, and each kind by itself.
 #[test]
 fn refusals_beyond_a_rate_are_one_entry_each_minute() {
     let sums = OpenSums::default();

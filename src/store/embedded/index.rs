@@ -1,6 +1,6 @@
 //! The index: sled, holding what the journal says in a form that can be looked up. Never the truth:
 //! it is never synced for a call, and whenever it cannot be trusted it is set aside and made again
-//! from the journal (SEMANTICS §8).
+//! from the journal (guarantees §8).
 //!
 //! ```text
 //! m                      how far the journal is indexed

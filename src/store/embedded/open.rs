@@ -144,7 +144,7 @@ fn replay(
 
 impl EmbeddedInner {
     /// Settles what was in flight when the last process ended: without the mark that a byte may
-    /// have left, under a kernel that has not died since, nothing was sent (SEMANTICS §4).
+    /// have left, under a kernel that has not died since, nothing was sent (guarantees §4).
     /// `sent`: the marks, where they can be relied on.
     fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), StoreError> {
         let mut last = None;

@@ -96,7 +96,7 @@ fn size(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
-/// SEMANTICS §8: old segments are dropped, and neither a restart nor the loss of the index forgets
+/// guarantees §8: old segments are dropped, and neither a restart nor the loss of the index forgets
 /// a claim that is replayed, an outcome that is unknown, a call that is held, what was decided of
 /// it, or the newest token; answers in files stay as long as they can be asked for.
 #[tokio::test(flavor = "multi_thread")]
@@ -203,7 +203,7 @@ async fn what_old_segments_said_is_carried_on() {
     assert!(journal.problem.is_none(), "{:?}", journal.problem);
 }
 
-/// SEMANTICS §5: the counter of fencing tokens only grows, also when its sessions are forgotten,
+/// guarantees §5: the counter of fencing tokens only grows, also when its sessions are forgotten,
 /// the intents that took tokens are dropped, and the index is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_only_grow_whatever_is_forgotten() {

@@ -1,5 +1,5 @@
 //! Nothing in the data directory is for others to read, to change, or to have put there: it holds
-//! the arguments of held calls and the answers of tools (SECURITY §10). Judged and narrowed at
+//! the arguments of held calls and the answers of tools (threat-model §10). Judged and narrowed at
 //! every start, because the directory may be older.
 
 use super::error::JournalError;

@@ -1,4 +1,4 @@
-//! Seals: what only a holder of the key can write (SECURITY §3G, G2). The chain shows that
+//! Seals: what only a holder of the key can write (threat-model §3G, G2). The chain shows that
 //! something was changed by one who did not write everything after it anew; a seal of every batch
 //! shows a change by anybody who lacks the key.
 

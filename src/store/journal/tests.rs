@@ -326,7 +326,7 @@ fn without_a_journal_the_reader_says_so() {
     }
 }
 
-// SECURITY §8: an entry has at most 32 KiB, whatever an agent sends; and it is recorded all the
+// threat-model §8: an entry has at most 32 KiB, whatever an agent sends; and it is recorded all the
 // same.
 #[tokio::test]
 async fn an_entry_that_is_too_large_is_shortened() {

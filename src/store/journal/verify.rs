@@ -1,6 +1,6 @@
 //! Whether the journal is as it was written: every flipped byte, lost or exchanged batch and
-//! missing segment shows; a removed tail shows against a head that was kept elsewhere (SECURITY
-//! §3G, G2 and G3).
+//! missing segment shows; a removed tail shows against a head that was kept elsewhere
+//! (threat-model §3G, G2 and G3).
 
 use super::chain::{Hash, Head};
 use super::error::{JournalDamage, JournalError};

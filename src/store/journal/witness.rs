@@ -1,5 +1,5 @@
 //! Heads that leave the journal: what was kept elsewhere shows what the journal alone cannot, a
-//! removed end and a whole journal exchanged for another (SECURITY §3G, G3).
+//! removed end and a whole journal exchanged for another (threat-model §3G, G3).
 
 use super::chain::Head;
 use super::seal::{KeyId, SealingKeys};

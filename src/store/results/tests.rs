@@ -1,4 +1,4 @@
-//! SEMANTICS §4, a result over the inline limit: kept whole or not at all, once, for its owner
+//! guarantees §4, a result over the inline limit: kept whole or not at all, once, for its owner
 //! only, until nobody needs it.
 
 use super::*;

@@ -1,6 +1,6 @@
-//! Budgets of a task (SEMANTICS §6): what was reserved and spent, and whether one more call fits. A
-//! reservation is part of its call's events; the counters are their sum, so recovery gives the same
-//! numbers.
+//! Budgets of a task (guarantees §6): what was reserved and spent, and whether one more call fits.
+//! A reservation is part of its call's events; the counters are their sum, so recovery gives the
+//! same numbers.
 
 use super::Millis;
 use super::claim::ClaimPhase;
@@ -105,7 +105,7 @@ pub struct SeenCall {
     pub refused: bool,
 }
 
-/// The parts of a budget, in the order in which they are asked (SEMANTICS §2).
+/// The parts of a budget, in the order in which they are asked (guarantees §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {

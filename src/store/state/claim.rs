@@ -1,4 +1,4 @@
-//! A claim: one call key, and what became of the call (SEMANTICS §3).
+//! A claim: one call key, and what became of the call (guarantees §3).
 
 use super::Millis;
 use super::settlement::Evidence;
@@ -190,7 +190,7 @@ impl ClaimPhase {
         }
     }
 
-    /// The arrows of SEMANTICS §3, and who may take them: a call in flight ends by its exchange or
+    /// The arrows of guarantees §3, and who may take them: a call in flight ends by its exchange or
     /// its process's end, and nobody else says that it did not run while it still may. An
     /// unknown outcome ends by evidence or by an operator, never by being unknown again.
     pub fn may_become(&self, next: &Self, evidence: &Evidence) -> bool {

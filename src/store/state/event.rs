@@ -95,7 +95,7 @@ pub enum Note {
         /// The version of the policy.
         policy: String,
     },
-    /// A definition is no longer as it was approved, and is withheld (SECURITY §3D D4).
+    /// A definition is no longer as it was approved, and is withheld (threat-model §3D D4).
     Drifted {
         /// `server__tool`.
         tool: ToolName,

@@ -1,4 +1,4 @@
-//! Fencing tokens (SEMANTICS §5): per session, the newest token that a side effect was begun with.
+//! Fencing tokens (guarantees §5): per session, the newest token that a side effect was begun with.
 
 use super::{CommandRefusal, Millis};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or
+//! A held call (guarantees §7): it needs a person, and runs once, with exactly what was allowed, or
 //! not at all.
 
 use super::Millis;
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
+/// Milliseconds for which a hold that nobody decided in time still says so (guarantees §7).
 pub const EXPIRED_HOLD_GRACE_MS: u64 = 15_000;
 /// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator
 /// allows is seen whole, so that more is refused, never cut. With it a hold fits a value of the
-/// index (SEMANTICS §8).
+/// index (guarantees §8).
 pub const MAX_HELD_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
 pub const MAX_DECISION_REASON_BYTES: usize = 500;

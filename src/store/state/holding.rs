@@ -1,4 +1,4 @@
-//! What a question and an operator's word make of a held call (SEMANTICS §7).
+//! What a question and an operator's word make of a held call (guarantees §7).
 
 use super::command::{Decide, HoldRequest};
 use super::event::{CallHeld, HoldDecided};

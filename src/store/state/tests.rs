@@ -1,4 +1,4 @@
-//! The state machine as SEMANTICS §3 to §6 have it.
+//! The state machine as guarantees §3 to §6 have it.
 
 use super::budget::{BudgetLimits, Price};
 use super::claim::Stored;

@@ -1,5 +1,5 @@
-//! SECURITY §12, clock: wall time jumps by ten years, back, and stands still; nothing is revived,
-//! and nothing outlives its time to live by more than a second of steady time.
+//! threat-model §12, clock: wall time jumps by ten years, back, and stands still; nothing is
+//! revived, and nothing outlives its time to live by more than a second of steady time.
 
 use super::TestStore;
 use crate::model::clock::hands::TestClock;
@@ -270,7 +270,7 @@ async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     is_the_same_within_the_retry_horizon(&TestStore::embedded(hands.clock()), hands).await;
 }
 
-/// SEMANTICS §7: both clocks of a held call are steady time's; a moment before its deadline it can
+/// guarantees §7: both clocks of a held call are steady time's; a moment before its deadline it can
 /// be decided and can run, at its deadline it cannot.
 async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
     let mut store = stand.open();

@@ -1,4 +1,4 @@
-//! SEMANTICS §8: nothing is answered before it is on the disk, and nothing that need not be waits
+//! guarantees §8: nothing is answered before it is on the disk, and nothing that need not be waits
 //! for it.
 
 use crate::model::clock::Clock;

@@ -1,4 +1,4 @@
-//! What every store promises of held calls (SEMANTICS §7): counted exactly, decided once, used
+//! What every store promises of held calls (guarantees §7): counted exactly, decided once, used
 //! once, and there again.
 
 #![expect(
@@ -91,8 +91,8 @@ async fn phase(store: &dyn Store, key: &str) -> HoldPhase {
     look(store, key).await.unwrap().phase
 }
 
-/// SEMANTICS §1: 100 calls at once with what was allowed: exactly one begins, whatever else is true
-/// of them.
+/// guarantees §1: 100 calls at once with what was allowed: exactly one begins, whatever else is
+/// true of them.
 async fn what_was_allowed_runs_once(stand: &TestStore) {
     let store = stand.open();
     let ask = ask("key");
@@ -114,7 +114,7 @@ async fn what_was_allowed_runs_once(stand: &TestStore) {
         match call.await.unwrap() {
             (action, Ok(_)) => begun.push(action),
             (_, Err(refused)) => {
-                assert_eq!(refused, CommandRefusal::Held(hold::HoldStatus::Absent))
+                assert_eq!(refused, CommandRefusal::Held(hold::HoldStatus::Absent));
             }
         }
     }
@@ -125,8 +125,8 @@ async fn what_was_allowed_runs_once(stand: &TestStore) {
     assert_eq!(store.holds(10).await.unwrap(), []);
 }
 
-/// 001-P4, SECURITY §8: asked by many at once, exactly as many wait as may; each of them is listed;
-/// what is decided makes room.
+/// 001-P4, threat-model §8: asked by many at once, exactly as many wait as may; each of them is
+/// listed; what is decided makes room.
 async fn so_many_wait_and_no_more(stand: &TestStore) {
     let store = stand.open();
     let asks = (0..120).map(|n| {
@@ -264,7 +264,7 @@ async fn phases(store: &dyn Store) -> Vec<String> {
     phases
 }
 
-/// 001-41, 001-48, 001-P1, SEMANTICS §7, restart: what waits still waits, what was decided is
+/// 001-41, 001-48, 001-P1, guarantees §7, restart: what waits still waits, what was decided is
 /// decided, what was used is used; also after a crash right after each of them, and however often
 /// it is opened.
 async fn what_was_decided_is_there_again(stand: &TestStore) {

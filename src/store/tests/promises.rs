@@ -157,8 +157,8 @@ async fn a_hundred_arrivals_are_one_call(stand: &TestStore) {
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
-/// 003-27, 003-89; SECURITY §12: 1 000 calls against a budget of 10. With and without claims, of
-/// one task.
+/// 003-27, 003-89; threat-model §12: 1 000 calls against a budget of 10. With and without claims,
+/// of one task.
 async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
     let store = stand.open();
     let limits = BudgetLimits {
@@ -208,7 +208,7 @@ async fn a_budget_of_ten_lets_ten_through(stand: &TestStore) {
     assert_eq!((task.calls, task.steps), (10, 10));
 }
 
-/// 004-17, 004-25; SECURITY §12: two epochs.
+/// 004-17, 004-25; threat-model §12: two epochs.
 async fn a_stale_holder_begins_nothing(stand: &TestStore) {
     let store = stand.open();
     let (old, new) = (store.token(), store.token());
@@ -284,7 +284,7 @@ fn bodies() -> Vec<Bytes> {
     sizes.into_iter().chain(texts).collect()
 }
 
-/// 004-30, 004-41, 004-60; SEMANTICS §4: byte for byte.
+/// 004-30, 004-41, 004-60; guarantees §4: byte for byte.
 async fn an_answer_is_given_again_byte_for_byte(stand: &TestStore) {
     let mut store = stand.open();
     let mut kept = Vec::new();
@@ -324,7 +324,7 @@ async fn an_answer_is_given_again_byte_for_byte(stand: &TestStore) {
     }
 }
 
-/// 004-24: SEMANTICS §4, same key, other fingerprint.
+/// 004-24: guarantees §4, same key, other fingerprint.
 async fn other_arguments_are_a_conflict(stand: &TestStore) {
     let store = stand.open();
     let first = call(&*store, "key");
@@ -361,7 +361,7 @@ async fn other_arguments_are_a_conflict(stand: &TestStore) {
     }
 }
 
-/// SEMANTICS §4: what has not ended stays until evidence or an operator ends it; both find it.
+/// guarantees §4: what has not ended stays until evidence or an operator ends it; both find it.
 async fn what_has_not_ended_is_found(stand: &TestStore) {
     let store = stand.open();
     let mut calls = Vec::new();
@@ -527,7 +527,7 @@ async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
     views
 }
 
-/// SEMANTICS §8: everything acknowledged is there again, and in the same state.
+/// guarantees §8: everything acknowledged is there again, and in the same state.
 async fn nothing_acknowledged_is_lost(stand: &TestStore) {
     let mut store = stand.open();
     let calls = lived(&*store).await;
@@ -551,7 +551,7 @@ async fn nothing_acknowledged_is_lost(stand: &TestStore) {
     assert_eq!(&store.body(stored.unwrap()).await.unwrap()[..], b"paid");
 }
 
-/// 004-44; SEMANTICS §4, crash while dispatching: not marked, not sent; marked, unknown.
+/// 004-44; guarantees §4, crash while dispatching: not marked, not sent; marked, unknown.
 async fn a_killed_process_leaves_what_it_was_told(stand: &TestStore) {
     let store = stand.open();
     let calls = lived(&*store).await;

@@ -134,7 +134,7 @@ impl SimulatedDisk {
 }
 
 impl SimulatedStore {
-    /// Reads what the disk holds, and settles what was in flight (SEMANTICS §4).
+    /// Reads what the disk holds, and settles what was in flight (guarantees §4).
     pub(crate) fn open(disk: Arc<SimulatedDisk>, clock: Clock) -> Self {
         let (mut table, mut seen) = (StateTable::default(), 0);
         let anchor = disk.0.lock().anchor;

@@ -1,5 +1,5 @@
 //! Where what is too heavy for the threads that serve calls is done: few threads, a bounded queue,
-//! and an end (SECURITY §1).
+//! and an end (threat-model §1).
 //!
 //! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`],
 //! and begun anew on the pool only when that does not suffice. Nothing on the pool takes more than
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// FINDINGS F3: light work stays where it is, heavier work goes to another thread, too much of
-    /// it ends.
+    /// threat-model §13 F3: light work stays where it is, heavier work goes to another thread, too
+    /// much of it ends.
     #[tokio::test]
     async fn heavy_work_is_done_elsewhere() {
         for (units, ended) in [
@@ -169,7 +169,8 @@ mod tests {
         }
     }
 
-    /// FINDINGS F3: while a long message is read, what else is served on that thread goes on.
+    /// threat-model §13 F3: while a long message is read, what else is served on that thread goes
+    /// on.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_long_message_holds_nobody_up() {
         let (said, heard) = std::sync::mpsc::channel();

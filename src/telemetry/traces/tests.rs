@@ -297,7 +297,7 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     let (dispatch, telemetry) =
         assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || {
-        drop(call_span(&CALL_START, &mut Trace::new()))
+        drop(call_span(&CALL_START, &mut Trace::new()));
     });
     tokio::time::timeout(Duration::from_secs(8), telemetry.stop())
         .await

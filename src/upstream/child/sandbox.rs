@@ -1,5 +1,6 @@
 //! What a tool server that is a child process may do to the machine: which files it may reach
-//! (Landlock), that it gains no rights by what it starts, and how much it may take (SECURITY §3I).
+//! (Landlock), that it gains no rights by what it starts, and how much it may take
+//! (threat-model §3I).
 //!
 //! It is laid on by a process between the guard and the program, which then becomes the program:
 //! the guard itself has to read `/proc` and to end what it guards. What is laid on once, neither

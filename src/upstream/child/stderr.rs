@@ -1,7 +1,7 @@
 //! What a tool server says on standard error: always read, logged within a rate, and the end of it
 //! kept.
 //!
-//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and neither
+//! It is free text (protocol §2), so lines are cut, control characters are written out, and neither
 //! what the process was given as its environment nor a secret of a call is repeated.
 
 use super::ChildCommand;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longest line in bytes; the rest of it is dropped (SECURITY §8).
+/// Longest line in bytes; the rest of it is dropped (threat-model §8).
 const STDERR_LINE_BYTES_MAX: usize = 4 * 1024;
 /// What is kept, in bytes.
 const STDERR_KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -218,8 +218,8 @@ mod tests {
         said.kept()
     }
 
-    /// SECURITY §3F F5, §3G: a server cannot forge log lines, and what it was given in confidence
-    /// is not repeated.
+    /// threat-model §3F F5, §3G: a server cannot forge log lines, and what it was given in
+    /// confidence is not repeated.
     #[tokio::test]
     async fn lines_are_cleaned() {
         let said = said(&[
@@ -241,8 +241,8 @@ mod tests {
         );
     }
 
-    /// SECURITY §3I I3: a flood costs its bounds; a secret across the cut does not show its first
-    /// half.
+    /// threat-model §3I I3: a flood costs its bounds; a secret across the cut does not show its
+    /// first half.
     #[tokio::test]
     async fn a_flood_keeps_only_its_end() {
         let secret = "0123456789abcdef".repeat(4);

@@ -19,7 +19,7 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as _;
 
-/// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
+/// How long a broken-off event stream is waited for, unless the server says (protocol §3.1).
 const DEFAULT_RETRY_MS: u64 = 500;
 const MAX_RETRY_MS: u64 = 30_000;
 /// Longest part of an answer that is copied for being short, in bytes.
@@ -115,7 +115,7 @@ impl HttpExchange {
     }
 
     /// Whether the server says that the legacy session is no more: with a JSON-RPC error or without
-    /// (PROTOCOL §3.1). It says nothing of the request (SEMANTICS §4).
+    /// (protocol §3.1). It says nothing of the request (guarantees §4).
     pub fn session_is_gone(&self) -> bool {
         self.wire.session.is_some() && self.has_status(StatusCode::NOT_FOUND)
     }
@@ -242,7 +242,7 @@ impl HttpExchange {
     }
 
     /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost
-    /// (PROTOCOL §3.1).
+    /// (protocol §3.1).
     fn interrupted(&mut self) -> Result<Inbound, Fault> {
         let legacy = self
             .wire
@@ -262,7 +262,7 @@ impl HttpExchange {
     }
 
     /// The caller has waited as long as the server asked for. The request was sent long ago, so
-    /// whatever the server says to being asked again proves nothing of it (SEMANTICS §4).
+    /// whatever the server says to being asked again proves nothing of it (guarantees §4).
     async fn resume(&mut self) -> Result<(), Fault> {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
@@ -304,7 +304,7 @@ impl ReplySource {
                 "the tool server sent a compressed answer, which was not asked for",
             ));
         }
-        // Under whatever status: what answers the request is an answer (SEMANTICS §4).
+        // Under whatever status: what answers the request is an answer (guarantees §4).
         let may_answer =
             status == StatusCode::OK || status.is_client_error() || status.is_server_error();
         match kind.as_str() {

@@ -7,11 +7,11 @@ use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+#[cfg(feature = "failpoints")]
+use halves::Halves as PayloadBody;
+
 #[cfg(not(feature = "failpoints"))]
 type PayloadBody = http_body_util::Full<Bytes>;
-
-#[cfg(feature = "failpoints")]
-type PayloadBody = halves::Halves;
 
 /// The body of a request, which is the message. A connection asks for it before it writes anything,
 /// over HTTP/2 at times right after the head; a request that has a head only is none.

@@ -29,7 +29,7 @@ use tower::ServiceExt as _;
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often unused connections are looked at.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
-/// Unused connections to one address at most; there are no more calls in flight (SECURITY §8).
+/// Unused connections to one address at most; there are no more calls in flight (threat-model §8).
 const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// The connections to one address.

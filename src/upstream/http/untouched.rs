@@ -4,7 +4,7 @@
 use std::error::Error;
 
 /// Whether the server itself has said so: a stream that it refused, or one above the last that it
-/// would look at when it said good-bye. Any other end of a stream proves nothing (SEMANTICS §4).
+/// would look at when it said good-bye. Any other end of a stream proves nothing (guarantees §4).
 pub(super) fn is_untouched(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

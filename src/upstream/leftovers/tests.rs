@@ -37,7 +37,7 @@ fn recorded(leftovers: &Leftovers, pid: Pid) -> PathBuf {
     path
 }
 
-/// SECURITY §3H H3: what an earlier run left behind is ended before anything new starts.
+/// threat-model §3H H3: what an earlier run left behind is ended before anything new starts.
 #[test]
 fn a_child_of_a_dead_toolgate_is_ended() {
     let (_data, leftovers) = folder();

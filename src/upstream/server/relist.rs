@@ -1,6 +1,6 @@
 //! When a server's tools are asked for again: because it says that they changed, because it may be
 //! lost, and because what is known of them is old, whatever the server says or keeps to itself
-//! (FINDINGS L7). One question at a time.
+//! (threat-model §13 L7). One question at a time.
 
 use super::UpstreamServer;
 use crate::model::reply::Fault;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
+/// Changes that a server announces faster than this are listed once (threat-model §3C C10).
 const MIN_ANNOUNCED_INTERVAL: Duration = Duration::from_secs(1);
 /// A server that announces no changes is asked no more often than this, however short its `ttlMs`
 /// is.

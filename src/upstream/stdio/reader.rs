@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 /// Lines in a row that are no message before the conversation ends.
 const MAX_GARBAGE_LINES: u32 = 100;
 /// Framing with headers is another protocol's; it would leave the reader waiting for a line end
-/// (SECURITY §3A A14).
+/// (threat-model §3A A14).
 const CONTENT_LENGTH_HEADER: &[u8] = b"content-length:";
 
 /// Where messages go that belong to no request.

@@ -20,7 +20,7 @@ const LOG_LEVEL_META: &str = "io.modelcontextprotocol/logLevel";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DropCounts {
     /// Answers, progress and subscription notes for requests that are unknown, answered or given
-    /// up (SECURITY §3A A12).
+    /// up (threat-model §3A A12).
     pub stray: u64,
     /// Notifications for which there was no room, or no single owner.
     pub dropped: u64,
@@ -81,7 +81,7 @@ impl RouteTable {
     }
 
     /// Log messages name no request. If several asked for them, what one agent caused must not be
-    /// shown to another (SECURITY §3C C9).
+    /// shown to another (threat-model §3C C9).
     fn asker_for_logs(&self) -> NotificationOwner<'_> {
         let mut askers = self.open.values().filter(|open| open.logs && open.begun);
         match (askers.next(), askers.next()) {
@@ -293,7 +293,7 @@ impl Routes {
                     open.with_own_token(&mut message)
                 })
             }
-            // A server may end a subscription so on stdio (PROTOCOL §1.7); any other is about a
+            // A server may end a subscription so on stdio (protocol §1.7); any other is about a
             // request of the server.
             "notifications/cancelled" => match table.find(param(&message, "requestId")) {
                 Some(open) if open.listens => NotificationOwner::One(open),

@@ -111,7 +111,7 @@ async fn fault(inbox: &mut Inbox) -> Fault {
     fault
 }
 
-/// SECURITY §3A A10: ids are ours; answers find their owners in any order.
+/// threat-model §3A A10: ids are ours; answers find their owners in any order.
 #[tokio::test]
 async fn each_answer_finds_its_request() {
     let (conversation, mut server) = PlayedServer::new();
@@ -134,7 +134,7 @@ async fn each_answer_finds_its_request() {
     assert_eq!(answer(&mut two).await, json!("for b"));
 }
 
-/// SECURITY §3A A12.
+/// threat-model §3A A12.
 #[tokio::test]
 async fn answers_nobody_waits_for_are_dropped_and_counted() {
     let (conversation, mut server) = PlayedServer::new();
@@ -162,7 +162,7 @@ async fn answers_nobody_waits_for_are_dropped_and_counted() {
     );
 }
 
-/// PROTOCOL §1.3: a progress token is a string or a number, and comes back as it was.
+/// protocol §1.3: a progress token is a string or a number, and comes back as it was.
 #[tokio::test]
 async fn progress_comes_back_under_the_agents_own_token() {
     let (conversation, mut server) = PlayedServer::new();
@@ -210,7 +210,7 @@ async fn progress_comes_back_under_the_agents_own_token() {
     assert_eq!(conversation.counts().stray, 3);
 }
 
-/// PROTOCOL §2: subscriptions are told apart by the id of their listen request.
+/// protocol §2: subscriptions are told apart by the id of their listen request.
 #[tokio::test]
 async fn subscription_notes_go_to_their_listen_request() {
     let (conversation, mut server) = PlayedServer::new();
@@ -247,7 +247,7 @@ async fn apart(server: &mut PlayedServer) -> Message {
     message
 }
 
-/// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several
+/// threat-model §3C C9: a log message goes to the request that asked for it, and to none if several
 /// did.
 #[tokio::test]
 async fn log_messages_go_to_the_one_that_asked() {
@@ -304,7 +304,7 @@ async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
     );
 }
 
-/// SECURITY §3I I3: nobody reads the unsolicited messages, and calls go on.
+/// threat-model §3I I3: nobody reads the unsolicited messages, and calls go on.
 #[tokio::test]
 async fn a_flood_of_requests_of_the_server_is_answered_as_too_many() {
     let (conversation, mut server) = PlayedServer::new();
@@ -372,7 +372,7 @@ async fn lines_that_are_no_messages_are_skipped() {
     );
 }
 
-/// SECURITY §3A A13, A14, §3I I3: what breaks the bounds ends the conversation, and says why.
+/// threat-model §3A A13, A14, §3I I3: what breaks the bounds ends the conversation, and says why.
 #[tokio::test]
 async fn a_server_that_breaks_the_framing_is_given_up() {
     let cases = [
@@ -394,7 +394,7 @@ async fn a_server_that_breaks_the_framing_is_given_up() {
     }
 }
 
-/// SEMANTICS §4: what broke after a byte left is unknown, what broke before is not.
+/// guarantees §4: what broke after a byte left is unknown, what broke before is not.
 #[tokio::test]
 async fn the_end_of_a_server_tells_what_may_have_left() {
     let (conversation, mut server) = PlayedServer::with_room(64);
@@ -497,7 +497,7 @@ async fn closing_ends_the_servers_input_and_still_takes_answers() {
     assert_eq!(answer(&mut inbox).await, json!("still"));
 }
 
-/// SECURITY §3A A13: whatever is in a message, it is one line.
+/// threat-model §3A A13: whatever is in a message, it is one line.
 #[tokio::test]
 async fn a_message_is_one_line() {
     let (conversation, mut server) = PlayedServer::new();

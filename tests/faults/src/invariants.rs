@@ -1,4 +1,4 @@
-//! The invariants I1 to I9 of SECURITY §12. Pure: what happened goes in, what should not have
+//! The invariants I1 to I9 of threat-model §12. Pure: what happened goes in, what should not have
 //! happened comes out.
 
 use crate::agent::{Told, What};

@@ -1,4 +1,4 @@
-//! Breaks what toolgate stands on, and checks what it promises (SECURITY §12): agents that send
+//! Breaks what toolgate stands on, and checks what it promises (threat-model §12): agents that send
 //! again, connections that break, kills, and the invariants I1 to I9 over what the tool server, the
 //! agents and the journal say afterwards.
 

@@ -1,5 +1,5 @@
 //! What comes again or without end: an id that is in flight, a listing whose cursor never ends; and
-//! the last of what two readers could read differently (SECURITY §3A A6, §3B B1, §3C C2).
+//! the last of what two readers could read differently (threat-model §3A A6, §3B B1, §3C C2).
 
 use super::{
     Behaviour, CANARY, Door, Script, Setup, executions, governed, json, refused, untouched,

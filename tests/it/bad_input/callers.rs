@@ -1,4 +1,5 @@
-//! Who is not who they say: tokens and other callers' sessions (SECURITY §3B B5, §3C C1, §3H H1).
+//! Who is not who they say: tokens and other callers' sessions (threat-model §3B B5, §3C C1, §3H
+//! H1).
 
 use super::{Behaviour, Script, Setup, json, refused};
 

@@ -1,5 +1,5 @@
 //! Tool servers as child processes that answer garbage, twice, for another, or never, and that die
-//! before or after their effect (SECURITY §3A A12, A13).
+//! before or after their effect (threat-model §3A A12, A13).
 
 use super::{Setup, executions, json};
 use crate::harness::gate::Gate;

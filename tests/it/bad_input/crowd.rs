@@ -1,4 +1,4 @@
-//! More connections than there are places (SECURITY §3B B9, §3I I5, §9): one more that asks for
+//! More connections than there are places (threat-model §3B B9, §3I I5, §9): one more that asks for
 //! something reads so at once, those that have a place keep it, and a place that becomes free is
 //! given to the next. Who says nothing: `exhaustion`.
 

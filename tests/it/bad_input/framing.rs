@@ -1,5 +1,5 @@
 //! Requests whose beginning and end two readers could see differently, and requests without end
-//! (SECURITY §3B B1, B7, B9).
+//! (threat-model §3B B1, B7, B9).
 
 use super::{CANARY, Gate, ToolServer, governed, json, refused, untouched};
 use crate::harness::agent::{Answer, get, modern, open};

@@ -1,5 +1,5 @@
-//! Headers that lie, are missing, or come twice (SECURITY §3B B2, B5–B8), each on an otherwise good
-//! call.
+//! Headers that lie, are missing, or come twice (threat-model §3B B2, B5–B8), each on an otherwise
+//! good call.
 
 use super::{CANARY, Door, governed, json, refused, untouched};
 use crate::harness::agent::{Agent, modern};

@@ -1,5 +1,5 @@
-//! Messages that two readers could read differently, or that are none (SECURITY §3A A1–A11, A14),
-//! on every door.
+//! Messages that two readers could read differently, or that are none (threat-model §3A A1–A11,
+//! A14), on every door.
 
 use super::{Door, Execution, Setup, StdioGate, executions, governed, json, refused, untouched};
 

@@ -1,4 +1,5 @@
-//! Methods that nobody governs, and cursors that nobody gave (SECURITY §3A A9, §3C C2, C3, C13).
+//! Methods that nobody governs, and cursors that nobody gave (threat-model §3A A9, §3C C2, C3,
+//! C13).
 
 use super::{Behaviour, Script, Setup, governed, json, refused, untouched};
 

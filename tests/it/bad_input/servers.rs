@@ -1,5 +1,5 @@
-//! Tool servers that answer garbage, twice, for another, or never (SECURITY §3A A12, §3B B10, B12,
-//! B13): the agent gets the right refusal, the ledger says so, and nobody else notices.
+//! Tool servers that answer garbage, twice, for another, or never (threat-model §3A A12, §3B B10,
+//! B12, B13): the agent gets the right refusal, the ledger says so, and nobody else notices.
 
 use super::{Agent, Answer, Behaviour, Gate, Script, Setup, ToolServer, json};
 use crate::harness::gate::{contract, undo};

@@ -1,5 +1,5 @@
-//! Bodies of which only a part comes (FINDINGS F11: 300 × 3 MiB by one caller took 755 MiB),
-//! callers that send too fast, and addresses that guess.
+//! Bodies of which only a part comes (threat-model §13 F11: 300 × 3 MiB by one caller took 755
+//! MiB), callers that send too fast, and addresses that guess.
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, prepared, tell};
 use crate::harness::agent::{anew, get, modern};
@@ -35,8 +35,8 @@ async fn said(connection: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes[..read]).into_owned()
 }
 
-/// FINDINGS F11 and its neighbours: half bodies of one caller, long and short, beside a good agent
-/// with long bodies.
+/// threat-model §13 F11 and its neighbours: half bodies of one caller, long and short, beside a
+/// good agent with long bodies.
 #[tokio::test]
 async fn f11_half_bodies_of_one_caller_have_their_share() {
     may_open(None);
@@ -128,7 +128,7 @@ async fn f11_the_longest_messages_pass() {
     assert_eq!(oracle.executions().len(), 4);
 }
 
-/// SECURITY §3I: a caller's rate is its own, and says when to come again; one that keeps to it
+/// threat-model §3I: a caller's rate is its own, and says when to come again; one that keeps to it
 /// never hears of it.
 #[tokio::test]
 async fn a_caller_that_sends_too_fast_reads_so_and_no_other() {
@@ -190,7 +190,7 @@ async fn a_launched_agent_that_sends_too_fast_reads_so() {
     }
 }
 
-/// SECURITY §3I: a stranger who guesses from one address is told to wait; an agent with a token
+/// threat-model §3I: a stranger who guesses from one address is told to wait; an agent with a token
 /// there is not.
 #[tokio::test]
 async fn guesses_from_one_address_are_answered_429_and_tokens_are_not() {

@@ -1,5 +1,5 @@
-//! Calls in flight: one agent's slow calls take none of the room that others are left (SECURITY
-//! §3I).
+//! Calls in flight: one agent's slow calls take none of the room that others are left
+//! (threat-model §3I).
 
 use super::{GOOD, GREEDY, Good, OPERATOR};
 use crate::harness::gate::Setup;

@@ -1,5 +1,5 @@
-//! Connections that ask for nothing, or for nothing that they may have (FINDINGS F10: 1,030 silent
-//! ones, no token, denied everybody for 16 s).
+//! Connections that ask for nothing, or for nothing that they may have (threat-model §13 F10: 1,030
+//! silent ones, no token, denied everybody for 16 s).
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, tell};
 use crate::harness::gate::Gate;
@@ -209,7 +209,7 @@ async fn attacked(gate: &Gate, door: SocketAddr, attacks: Vec<Attack>, many: usi
     ));
 }
 
-/// FINDINGS F10 and its neighbours at the agents' door: 13 attacks of 1,100 connections.
+/// threat-model §13 F10 and its neighbours at the agents' door: 13 attacks of 1,100 connections.
 #[tokio::test]
 async fn f10_connections_that_ask_agents_for_nothing_deny_nobody() {
     may_open(None);

@@ -1,4 +1,4 @@
-//! The ledger has a size as well as an age (SECURITY §3G G7).
+//! The ledger has a size as well as an age (threat-model §3G G7).
 
 use super::{GOOD, Script, tell};
 use crate::harness::agent::{Agent, modern};

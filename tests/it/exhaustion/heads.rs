@@ -1,11 +1,12 @@
-//! A head has 32 KiB, as documented (FINDINGS L4).
+//! A head has 32 KiB, as documented (threat-model §13 L4).
 
 use super::{GOOD, guarded, listing, tell};
 use crate::harness::agent::exchange;
 
 const LONGEST: usize = 32 << 10;
 
-/// FINDINGS L4: a head of 40 KB was taken, since what a read brings at once was not counted.
+/// threat-model §13 L4: a head of 40 KB was taken, since what a read brings at once was not
+/// counted.
 #[tokio::test]
 async fn l4_a_head_of_32_kib_is_taken_and_one_byte_more_is_431() {
     let (_oracle, gate) = guarded("").await;

@@ -1,5 +1,5 @@
-//! Refusals that come faster than they are worth recording (FINDINGS F14: one pipelined connection,
-//! 2,000 refusals of a hidden tool in 0.08 s, +1.37 MB).
+//! Refusals that come faster than they are worth recording (threat-model §13 F14: one pipelined
+//! connection, 2,000 refusals of a hidden tool in 0.08 s, +1.37 MB).
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, tell};
 use crate::harness::agent::{Agent, modern};
@@ -218,15 +218,15 @@ async fn left(mut gate: Gate) -> (Setup, Vec<Value>) {
     )
 }
 
-/// FINDINGS F14 as a class: what was asked before, 4 attacks of 2,000 calls. What belongs to an
-/// earlier call says to which.
+/// threat-model §13 F14 as a class: what was asked before, 4 attacks of 2,000 calls. What belongs
+/// to an earlier call says to which.
 #[tokio::test]
 async fn f14_what_is_asked_again_is_summed_up_and_says_of_what() {
     let [earlier, _] = neighbours();
     asked_again(earlier).await;
 }
 
-/// FINDINGS F14 as a class: 200 reads that fail, and 2,000 plans.
+/// threat-model §13 F14 as a class: 200 reads that fail, and 2,000 plans.
 #[tokio::test]
 async fn f14_what_comes_to_nothing_is_summed_up() {
     let [_, nothing] = neighbours();
@@ -331,7 +331,7 @@ async fn counted(gate: &Gate) -> u64 {
         .sum()
 }
 
-/// FINDINGS F14 and its neighbours: 7 attacks of 2,000 refusals.
+/// threat-model §13 F14 and its neighbours: 7 attacks of 2,000 refusals.
 #[tokio::test]
 async fn f14_refusals_beyond_a_rate_are_summed_up_and_none_is_lost() {
     for (name, method, params) in attacks() {

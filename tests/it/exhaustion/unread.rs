@@ -1,5 +1,5 @@
-//! Answers that agents do not read (FINDINGS M5: 560 connections with 1.8 MB each held memory for a
-//! minute).
+//! Answers that agents do not read (threat-model §13 M5: 560 connections with 1.8 MB each held
+//! memory for a minute).
 
 use super::connections::is_closed;
 use super::{GOOD, GREEDY, Good, OPERATOR, tell};

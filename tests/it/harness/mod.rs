@@ -1,5 +1,5 @@
 //! What scenarios are made of: the built program on a configuration of its own, agents that send
-//! exact bytes, and a tool server that counts what it executes (the oracle of SECURITY §12).
+//! exact bytes, and a tool server that counts what it executes (the oracle of threat-model §12).
 //!
 //! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
 //! deadline.

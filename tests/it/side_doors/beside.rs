@@ -22,9 +22,9 @@ fn pages() -> [(Value, bool); 5] {
     ]
 }
 
-/// SECURITY §3C C7: an error asks for a page as a question does (2025-11-25), and is judged as one;
-/// on every way that an error takes, to an agent to which `elicitation` is open and to one to which
-/// it is not, whatever its code.
+/// threat-model §3C C7: an error asks for a page as a question does (2025-11-25), and is judged as
+/// one; on every way that an error takes, to an agent to which `elicitation` is open and to one to
+/// which it is not, whatever its code.
 #[tokio::test]
 async fn c7_errors_ask_only_what_questions_may() {
     let puppet = docs().await;
@@ -79,8 +79,8 @@ layers: {{ agent: {{ carol: {{ {readable} }}, alice: {{ {readable}, elicitation:
     );
 }
 
-/// SECURITY §3C C4, C6: what is said of a task on a stream of something else is its owner's alone,
-/// shaped by its contract, and asks only what may be asked.
+/// threat-model §3C C4, C6: what is said of a task on a stream of something else is its owner's
+/// alone, shaped by its contract, and asks only what may be asked.
 #[tokio::test]
 async fn c4_words_of_tasks_on_other_streams_are_judged() {
     let (puppet, gate) = tasks::stage().await;
@@ -137,7 +137,7 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
     assert_eq!(cases, 2 * 3 * 6);
 }
 
-/// SECURITY §1: a list of tasks costs what one message may, however often it names one, and of
+/// threat-model §1: a list of tasks costs what one message may, however often it names one, and of
 /// whatever it is full.
 #[tokio::test]
 async fn a_list_of_tasks_costs_what_one_message_may() {
@@ -168,7 +168,7 @@ async fn a_list_of_tasks_costs_what_one_message_may() {
     );
 }
 
-/// SECURITY §1, §5: what a subscription asks for is judged in one pass.
+/// threat-model §1, §5: what a subscription asks for is judged in one pass.
 #[tokio::test]
 async fn a_thousand_refused_resources_are_refused_at_once() {
     let puppet = docs().await;
@@ -191,9 +191,9 @@ async fn a_thousand_refused_resources_are_refused_at_once() {
     );
 }
 
-/// FINDINGS F7: a server is subscribed to by what the revision knows, in the form that the revision
-/// gives it; what is wanted in another form could be read by a server and is judged by nobody. In
-/// observe mode members that nobody knows stay.
+/// threat-model §13 F7: a server is subscribed to by what the revision knows, in the form that the
+/// revision gives it; what is wanted in another form could be read by a server and is judged by
+/// nobody. In observe mode members that nobody knows stay.
 #[tokio::test]
 async fn f7_servers_are_subscribed_to_by_what_is_known() {
     for mode in ["enforce", "observe"] {
@@ -264,8 +264,8 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
     }
 }
 
-/// SECURITY §5: a stream that holds less than it promised, because the policy has changed, ends;
-/// one that holds goes on.
+/// threat-model §5: a stream that holds less than it promised, because the policy has changed,
+/// ends; one that holds goes on.
 #[tokio::test]
 async fn a_stream_ends_when_its_door_is_closed() {
     let puppet = docs().await;
@@ -300,8 +300,8 @@ async fn a_stream_ends_when_its_door_is_closed() {
     }
 }
 
-/// SECURITY §1, SEMANTICS §4: a question that takes much to redact waits for the pool; where that
-/// is not enough, its server is told, and doesn't wait for ever.
+/// threat-model §1, guarantees §4: a question that takes much to redact waits for the pool; where
+/// that is not enough, its server is told, and doesn't wait for ever.
 #[tokio::test]
 async fn a_dear_question_is_asked_or_refused_with_a_word() {
     let redact = |count: usize| {
@@ -380,8 +380,8 @@ fn ours() -> Value {
     json!({ "dev.toolgate/fence": "1", "dev.toolgate/hops": 1, "dev.toolgate/x": {}, "com.acme/kept": 1 })
 }
 
-/// SECURITY §3C C9: what agents say to toolgate travels no further, whatever they say it with; in
-/// both modes.
+/// threat-model §3C C9: what agents say to toolgate travels no further, whatever they say it with;
+/// in both modes.
 #[tokio::test]
 async fn what_is_toolgates_own_stays_with_it() {
     let mut cases = 0;
@@ -455,7 +455,8 @@ async fn what_is_toolgates_own_stays_with_it() {
     assert_eq!(cases, 2 * (7 + 10 + 3));
 }
 
-/// SECURITY §5: what agents say through a side door unasked is judged, counted and recorded, too.
+/// threat-model §5: what agents say through a side door unasked is judged, counted and recorded,
+/// too.
 #[tokio::test]
 async fn what_agents_say_unasked_is_recorded() {
     let puppet = docs().await;
@@ -508,8 +509,8 @@ layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
     );
 }
 
-/// SECURITY §3A A2: on standard output nothing is said to what wants no answer; and a server whose
-/// question an agent answers with a look-alike is told, and doesn't wait for ever.
+/// threat-model §3A A2: on standard output nothing is said to what wants no answer; and a server
+/// whose question an agent answers with a look-alike is told, and doesn't wait for ever.
 #[tokio::test]
 async fn a_refused_message_that_wants_no_answer_gets_none() {
     let puppet = docs().await;
@@ -562,7 +563,7 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
-/// SECURITY §5: each question is recorded once: with how a task stands, and where redacting the
+/// threat-model §5: each question is recorded once: with how a task stands, and where redacting the
 /// answer that asks it is begun anew on the pool.
 #[tokio::test]
 async fn a_question_is_recorded_once() {
@@ -604,8 +605,8 @@ async fn a_question_is_recorded_once() {
     }
 }
 
-/// SECURITY §3E E1: what people have to decide on is not brought to a call's task past them. Each
-/// change of a task is recorded.
+/// threat-model §3E E1: what people have to decide on is not brought to a call's task past them.
+/// Each change of a task is recorded.
 #[tokio::test]
 async fn e1_nothing_is_brought_to_a_held_call_later() {
     let (puppet, gate) = tasks::stage().await;
@@ -690,8 +691,8 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
     );
 }
 
-/// SECURITY §8: `_meta` has the bytes that the configuration gives it; in observe mode more pass,
-/// and are counted.
+/// threat-model §8: `_meta` has the bytes that the configuration gives it; in observe mode more
+/// pass, and are counted.
 #[tokio::test]
 async fn what_stands_beside_a_message_has_a_bound() {
     for (mode, most) in [("enforce", 2_048), ("observe", 2_048), ("enforce", 65_536)] {

@@ -1,5 +1,5 @@
-//! One letter, many ways to write it (SECURITY §3C C3): a `deny` holds against all of them, and an
-//! `allow` lets in what it names and nothing else.
+//! One letter, many ways to write it (threat-model §3C C3): a `deny` holds against all of them, and
+//! an `allow` lets in what it names and nothing else.
 
 use super::*;
 use std::fmt::Write as _;
@@ -136,7 +136,7 @@ fn policy(cases: &[Case]) -> String {
     )
 }
 
-/// FINDINGS F3, SECURITY §3C C3: 69 letters of ASCII and 4 others at 3 places, plain and encoded in
+/// threat-model §13 F3, §3C C3: 69 letters of ASCII and 4 others at 3 places, plain and encoded in
 /// small and capital digits, once and twice: no way to write what `deny` names arrives at the
 /// server, what it does not name does, and `allow` opens every way to write what it names.
 #[tokio::test]
@@ -187,7 +187,8 @@ async fn lane_of_letters_ways_to_write_them_and_verdicts() {
     );
 }
 
-/// FINDINGS F3: `explain` decides as the gate does, and `check` says how a pattern is written.
+/// threat-model §13 F3: `explain` decides as the gate does, and `check` says how a pattern is
+/// written.
 #[tokio::test]
 async fn explain_and_check_read_letters_as_the_gate_does() {
     let puppet = docs().await;

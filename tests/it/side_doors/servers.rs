@@ -1,4 +1,5 @@
-//! What servers ask of agents: the model, the person, the directories (SECURITY §3C C6, C7, C12).
+//! What servers ask of agents: the model, the person, the directories (threat-model §3C C6, C7,
+//! C12).
 
 use super::*;
 
@@ -251,8 +252,8 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
     assert_eq!(cases, 16);
 }
 
-/// FINDINGS F9, of agents: their progress goes to the server that asked under that token, and to no
-/// other.
+/// threat-model §13 F9, of agents: their progress goes to the server that asked under that token,
+/// and to no other.
 #[tokio::test]
 async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
     let puppet = docs().await;

@@ -1,5 +1,5 @@
-//! URIs that are meant to be read in two ways (SECURITY §3C C3): what arrives at the server is what
-//! the layer allows.
+//! URIs that are meant to be read in two ways (threat-model §3C C3): what arrives at the server is
+//! what the layer allows.
 
 use super::*;
 
@@ -59,8 +59,8 @@ const IN: &[&str] = &[
     "HTTPS://Docs.Example:443/a",
 ];
 
-/// SECURITY §3C C3: 40 ways out, 9 ways in, on both wires and both methods; the server counts what
-/// arrives.
+/// threat-model §3C C3: 40 ways out, 9 ways in, on both wires and both methods; the server counts
+/// what arrives.
 #[tokio::test]
 async fn c3_nothing_leaves_for_what_has_two_readings() {
     let puppet = docs().await;

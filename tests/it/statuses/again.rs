@@ -1,4 +1,4 @@
-//! What a second attempt, or a late answer, proves of a call (SEMANTICS §4). That the second one
+//! What a second attempt, or a late answer, proves of a call (guarantees §4). That the second one
 //! failed, or asks first, says nothing of the first, which may have run.
 
 use crate::harness::agent::{Answer, modern};
@@ -83,7 +83,7 @@ async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
     }
 }
 
-/// SEMANTICS §4: a result that the strict reader refuses is an answer, when it is beyond doubt
+/// guarantees §4: a result that the strict reader refuses is an answer, when it is beyond doubt
 /// whose: it is withheld, and the same words are given again. No contract takes it for an error
 /// that it names.
 #[tokio::test]

@@ -173,13 +173,13 @@ async fn each_code_of_a_child(wire: &'static str) {
     );
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane, on a modern child.
+/// threat-model §13 F1, guarantees §4: the lane, on a modern child.
 #[tokio::test]
 async fn a_code_proves_nothing_of_a_modern_child() {
     each_code_of_a_child("modern").await;
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane, on legacy children, one for each session.
+/// threat-model §13 F1, guarantees §4: the lane, on legacy children, one for each session.
 #[tokio::test]
 async fn a_code_proves_nothing_of_a_legacy_child() {
     each_code_of_a_child("legacy").await;

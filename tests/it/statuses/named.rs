@@ -45,8 +45,8 @@ fn is_sent_again(case: &Case, told: &[Value]) -> bool {
     first && done(&told[1]) && !replayed(&told[1]) && done(&told[2]) && replayed(&told[2])
 }
 
-/// FINDINGS F1, SEMANTICS §4: the lane of what is named. It is sent again when the agent sends it
-/// again, and counted; all else is sent once.
+/// threat-model §13 F1, guarantees §4: the lane of what is named. It is sent again when the agent
+/// sends it again, and counted; all else is sent once.
 #[tokio::test]
 async fn what_is_named_is_sent_again() {
     let stage = Stage::new(", not_executed: [401, 404, 429]", POLICY).await;

@@ -2,7 +2,7 @@
 
 use super::{Case, KINDS, Kind, POLICY, Stage, code, report};
 
-/// FINDINGS F1: a read that is answered with a status is told as one that broke off, and is
+/// threat-model §13 F1: a read that is answered with a status is told as one that broke off, and is
 /// nobody's secret; where a legacy server says that it has forgotten the session, it is sent once
 /// more, in a new one.
 #[tokio::test]

@@ -41,9 +41,9 @@ fn pings(stage: &Stage) -> usize {
         .count()
 }
 
-/// FINDINGS F1, SEMANTICS §4: without a ping the call itself finds out, and nobody knows what
-/// became of it. It is not sent again; other calls go on in a new session, and a read is sent again
-/// at once.
+/// threat-model §13 F1, guarantees §4: without a ping the call itself finds out, and nobody knows
+/// what became of it. It is not sent again; other calls go on in a new session, and a read is sent
+/// again at once.
 #[tokio::test]
 async fn a_session_that_is_gone_is_no_proof() {
     let stage = Stage::new(", ping_after: 1h", POLICY).await;
@@ -74,8 +74,8 @@ async fn a_session_that_is_gone_is_no_proof() {
     );
 }
 
-/// FINDINGS F1: a server that was restarted is found out by a ping, and its next call runs once, in
-/// a new session.
+/// threat-model §13 F1: a server that was restarted is found out by a ping, and its next call runs
+/// once, in a new session.
 #[tokio::test]
 async fn an_idle_session_is_pinged_before_a_write() {
     let stage = Stage::new(", ping_after: 1ms", POLICY).await;

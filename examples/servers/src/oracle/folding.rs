@@ -1,6 +1,6 @@
 //! A second reader of every message that leaves toolgate: it folds the case of names, takes any
 //! spelling of them, and of equal ones the last. Where it reads something else than a strict
-//! reader, some peer does (SECURITY §3A A2).
+//! reader, some peer does (threat-model §3A A2).
 //!
 //! The scenarios of toolgate include this file for their tool servers over HTTP and their agents,
 //! so that all read alike. Nothing of it is toolgate's own: its tables and its folding are other

@@ -10,7 +10,7 @@ fn place<'a>(section: &'static str, key: &'a str) -> ConfigLocation<'a> {
     }
 }
 
-/// SECURITY §3F: no secret is copied into the configuration; what is none stays readable.
+/// threat-model §3F: no secret is copied into the configuration; what is none stays readable.
 #[test]
 fn f_what_could_be_a_secret_becomes_a_variable() {
     let mut known = Variables::default();
@@ -51,7 +51,7 @@ fn f_what_could_be_a_secret_becomes_a_variable() {
     assert_eq!(known.value("MY_HUB_GITHUB_TOKEN").as_deref(), Some("other"));
 }
 
-/// SECURITY §3F: so do those among arguments, as flags, assignments, headers and addresses.
+/// threat-model §3F: so do those among arguments, as flags, assignments, headers and addresses.
 #[test]
 fn f_secrets_are_found_among_arguments() {
     let mut known = Variables::default();
@@ -110,7 +110,7 @@ fn f_secrets_are_found_among_arguments() {
     );
 }
 
-/// SECURITY §3F: so do those in headers and in addresses.
+/// threat-model §3F: so do those in headers and in addresses.
 #[test]
 fn f_secrets_are_found_in_headers_and_addresses() {
     let mut known = Variables::default();

@@ -119,7 +119,7 @@ async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
     insta::assert_snapshot!(said);
 }
 
-// SEMANTICS §1, §7: who allowed a held call and why is found again; its arguments are not in what
+// guarantees §1, §7: who allowed a held call and why is found again; its arguments are not in what
 // is exported.
 #[tokio::test]
 async fn a_held_call_is_told_with_who_decided() {

@@ -1,4 +1,4 @@
-//! What packs say of secret references (SEMANTICS §2, step 13), as far as no value decides.
+//! What packs say of secret references (guarantees §2, step 13), as far as no value decides.
 
 use super::test;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Everybody else outside: operators, and bad luck.
 
 use super::bank::receipt_of;
-use super::{Kind, OUTSIDE, SETTLED, World};
+use super::{Kind, OUTSIDE, SETTLED, SimulatedWorld};
 use crate::mcp::json::Text;
 use crate::store::operator::{OperatorFinding, Resolution, Unresolved, resolve};
 use crate::store::state::claim::{Claim, ClaimPhase};
@@ -14,7 +14,7 @@ const TEN_YEARS: i64 = 10 * 365 * 24 * 3600;
 /// After this long nobody listens any more, and the bank has nothing more to say.
 const QUIET: Duration = Duration::from_mins(30);
 
-impl World {
+impl SimulatedWorld {
     /// Everybody begins.
     pub(super) fn populate(self: &Rc<Self>) {
         self.populate_agents();

@@ -2,7 +2,7 @@
 
 use super::bank::BROKEN;
 use super::process::{TOOLS, bank};
-use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
+use super::{AGENTS, DEEDS, OUTSIDE, SimulatedWorld, TASKS};
 use crate::gate::call::{ArgumentOrigin, Call, CallOrigin};
 use crate::guards::idempotency::KEY_META_NAME;
 use crate::guards::task::{Belonging, SESSION_META};
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes of the future that runs a call.
-const CALL_BYTES_MAX: usize = 4096;
+const CALL_BYTES_MAX: usize = 8192;
 
 /// How often an agent sends a call again before it gives up.
 const PERSISTENCE: u32 = 15;
@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     /// All agents begin.
     pub(super) fn populate_agents(self: &Rc<Self>) {
         for deed in 0..TASKS * DEEDS {
@@ -123,7 +123,7 @@ impl World {
                 continue;
             };
             // Answered only after its outcome is on disk: what one agent was told, nobody forgets
-            // (SEMANTICS §8).
+            // (guarantees §8).
             let is_forgotten = match &told {
                 Told::Question | Told::Failed | Told::Error(_) => true,
                 Told::Refused(code) => {

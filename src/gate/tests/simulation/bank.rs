@@ -2,7 +2,7 @@
 //! book of that.
 
 use super::process::TIMEOUT;
-use super::{SERVER, TASKS, World};
+use super::{SERVER, SimulatedWorld, TASKS};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::ids::ActionId;
 use crate::upstream::lines::Lines;
@@ -83,7 +83,7 @@ impl Fate {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     /// Reads what comes on one connection until it ends. What was heard happens, whether we live or
     /// not.
     pub(super) async fn serve(self: Rc<Self>, stream: DuplexStream) {

@@ -1,7 +1,7 @@
 //! One process of ours: the real gate over a store that may outlive it, and a link to the bank.
 //! What the files say is read once, and stands for all processes.
 
-use super::{Kind, World};
+use super::{Kind, SimulatedWorld};
 use crate::config;
 use crate::gate::Gate;
 use crate::gate::catalogue::list::Listings;
@@ -174,7 +174,7 @@ pub(super) fn bank() -> ServerName {
     ServerName::new("bank")
 }
 
-impl World {
+impl SimulatedWorld {
     /// A process begins.
     pub(super) fn start(self: &Rc<Self>) {
         let clock = self.hands.clock();

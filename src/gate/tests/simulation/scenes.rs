@@ -2,7 +2,7 @@
 
 use super::agents::{Asked, Told};
 use super::bank::Fate;
-use super::{Kind, OUTSIDE, SimulatedDisk, TASKS, TestClock, World, on_stage};
+use super::{Kind, OUTSIDE, SimulatedDisk, SimulatedWorld, TASKS, TestClock, on_stage};
 use crate::store::tests::simulated_store::SimulatedSpace;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const TRANSFER: Asked = Asked::of(TASKS);
 const ORDER: Asked = Asked::of(2 * TASKS);
 
 /// Plays `scene`, with these fates of the calls that reach the bank.
-fn play(fates: &[Fate], scene: impl AsyncFnOnce(&Rc<World>) + 'static) {
+fn play(fates: &[Fate], scene: impl AsyncFnOnce(&Rc<SimulatedWorld>) + 'static) {
     let script: VecDeque<Fate> = fates.iter().copied().collect();
     on_stage(
         (0, TestClock::new(), Kind::Paper(SimulatedDisk::new(0))),
@@ -32,12 +32,12 @@ fn play(fates: &[Fate], scene: impl AsyncFnOnce(&Rc<World>) + 'static) {
     );
 }
 
-async fn told(world: &Rc<World>, asked: &Asked) -> Told {
+async fn told(world: &Rc<SimulatedWorld>, asked: &Asked) -> Told {
     let mut request = world.ask(asked).unwrap();
     world.hear_of(&mut request, LONG).await.unwrap()
 }
 
-async fn until_held(world: &World, deed: u64) {
+async fn until_held(world: &SimulatedWorld, deed: u64) {
     while !world.is_held(deed) {
         sleep(Duration::from_millis(10)).await;
     }
@@ -54,7 +54,7 @@ fn refused(code: &str) -> Told {
     Told::Refused(code.to_owned())
 }
 
-/// SEMANTICS §3: a second sending that did not run proves nothing of the first.
+/// guarantees §3: a second sending that did not run proves nothing of the first.
 #[test]
 fn what_an_attempt_proves_it_proves_of_itself_only() {
     for last in [Fate::Busy, Fate::Invalid] {
@@ -78,7 +78,7 @@ fn what_an_attempt_proves_it_proves_of_itself_only() {
     });
 }
 
-/// SEMANTICS §4, I9: what is cancelled before it leaves has not run, and its key is free.
+/// guarantees §4, I9: what is cancelled before it leaves has not run, and its key is free.
 #[test]
 fn a_call_that_is_cancelled_between_two_attempts_holds_no_key() {
     play(&[Fate::Busy, Fate::Done], async |world| {
@@ -97,7 +97,7 @@ fn a_call_that_is_cancelled_between_two_attempts_holds_no_key() {
     });
 }
 
-/// SEMANTICS §4, §8: an answer that finds no room is given, and said to be nobody's knowledge yet;
+/// guarantees §4, §8: an answer that finds no room is given, and said to be nobody's knowledge yet;
 /// with room, it is.
 #[test]
 fn a_full_disk_is_no_reason_to_run_twice() {
@@ -118,7 +118,7 @@ fn a_full_disk_is_no_reason_to_run_twice() {
     });
 }
 
-/// SEMANTICS §4: a duplicate waits for the call in flight, and not for ever.
+/// guarantees §4: a duplicate waits for the call in flight, and not for ever.
 #[test]
 fn a_duplicate_does_not_wait_for_ever() {
     play(&[Fate::Silent], async |world| {

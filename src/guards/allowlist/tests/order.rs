@@ -294,7 +294,7 @@ fn a_group_stands_for_its_patterns() {
     assert_eq!(steps[1].to_string(), "global: allowed by `* of group:all`");
 }
 
-/// POLICY §2.6: what is shown of a name or a pattern has a bound, and does nothing to a terminal.
+/// policy §2.6: what is shown of a name or a pattern has a bound, and does nothing to a terminal.
 #[test]
 fn what_is_shown_is_bounded_and_plain() {
     let long = format!("fs__{}*", "x".repeat(200));

@@ -1,4 +1,4 @@
-//! Properties over random policies: 10 000 of them each (POLICY §12).
+//! Properties over random policies: 10 000 of them each (policy §12).
 
 use super::*;
 use proptest::prelude::*;
@@ -87,7 +87,7 @@ impl PolicyRng {
 fn every(property: impl Fn(&mut PolicyRng)) {
     for seed in 0..POLICIES_TRIED {
         let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            property(&mut PolicyRng(seed))
+            property(&mut PolicyRng(seed));
         }));
         assert!(held.is_ok(), "the policy of seed {seed}");
     }
@@ -207,7 +207,7 @@ fn the_order_of_layers_does_not_matter() {
     });
 }
 
-/// POLICY §12: a further deny, and a further layer, never show more.
+/// policy §12: a further deny, and a further layer, never show more.
 #[test]
 fn what_is_added_never_shows_more() {
     every(|dice| {
@@ -246,7 +246,7 @@ const LAYER_LABELS: [&str; LAYERS_HELD] = [
     "delegation",
 ];
 
-/// POLICY §2.6: `explain` names the first layer that removes the tool, and a pattern that does it;
+/// policy §2.6: `explain` names the first layer that removes the tool, and a pattern that does it;
 /// nothing for what is seen.
 #[test]
 fn explain_names_the_layer_and_the_pattern_that_removed_a_tool() {

@@ -1,5 +1,5 @@
 //! Side doors by layers: every kind of layer, deny before allow, closed where nobody says a word
-//! (SECURITY §5, §3C C3).
+//! (threat-model §5, §3C C3).
 
 use super::*;
 use crate::guards::allowlist::side::SideTarget;

@@ -1,4 +1,4 @@
-//! The strip rule: what becomes of a list that names only tools of disabled servers (POLICY §2.4).
+//! The strip rule: what becomes of a list that names only tools of disabled servers (policy §2.4).
 
 use super::super::written::Unavailable;
 use super::*;

@@ -5,7 +5,7 @@ use super::*;
 use crate::schema::Schema;
 use serde_json::json;
 
-/// SECURITY §3A A3: a contract that decides by arguments, or bounds one, lets in no others but
+/// threat-model §3A A3: a contract that decides by arguments, or bounds one, lets in no others but
 /// those that are named.
 #[test]
 fn what_a_contract_decides_by_closes_its_arguments() {

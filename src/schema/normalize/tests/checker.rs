@@ -1,4 +1,4 @@
-//! What each provider takes, written down a second time from POLICY §8: shares nothing with the
+//! What each provider takes, written down a second time from policy §8: shares nothing with the
 //! normalizer or its data.
 
 #![expect(

@@ -7,7 +7,7 @@ use super::*;
 /// Seeds of the calls that each is tried with.
 const CALL_SEEDS: u64 = 64;
 
-/// 001-21, 002-01, 002-21, POLICY §12: they hold now.
+/// 001-21, 002-01, 002-21, policy §12: they hold now.
 #[test]
 fn what_was_found_holds() {
     for (name, schema) in values().into_iter().chain(parts()) {

@@ -1,4 +1,4 @@
-//! Random schemas, and random calls that they take (POLICY §12).
+//! Random schemas, and random calls that they take (policy §12).
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -381,7 +381,7 @@ fn cases() -> u32 {
         .unwrap_or(96)
 }
 
-/// POLICY §12, 002-01: random calls of the real tools can be said in each profile and come back as
+/// policy §12, 002-01: random calls of the real tools can be said in each profile and come back as
 /// they were, or the report names what cannot be said.
 #[test]
 fn random_calls_of_the_real_tools_come_back() {

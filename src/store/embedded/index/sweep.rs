@@ -34,7 +34,11 @@ impl Index {
             };
             let keys = keys.chunks_exact(KEY_BYTES);
             for key in keys.filter_map(|key| Some(Digest::new(key.try_into().ok()?))) {
-                self.forget(&mut batch, kind, &key, now, &is_busy)?;
+                if is_busy(&key) {
+                    batch.insert(expiring(now + 60_000, kind, &key), &[]);
+                } else {
+                    self.forget(&mut batch, kind, &key, now)?;
+                }
                 left = left.saturating_sub(1);
             }
             if left == 0 {
@@ -45,19 +49,14 @@ impl Index {
         Ok(left == 0)
     }
 
-    /// Forgets one thing of `kind` if it is over at `now`; what is busy is looked at again.
+    /// Forgets one thing of `kind` if it is over at `now`.
     fn forget(
         &self,
         batch: &mut Batch,
         kind: u8,
         key: &Digest,
         now: Millis,
-        is_busy: impl Fn(&Digest) -> bool,
     ) -> Result<(), StoreError> {
-        if is_busy(key) {
-            batch.insert(expiring(now + 60_000, kind, key), &[]);
-            return Ok(());
-        }
         match kind {
             CLAIM_PREFIX => self.forget_claim(batch, key, now)?,
             TASK_PREFIX

@@ -70,7 +70,7 @@ fn held_calls_are_forgotten_in_their_time() {
     );
 }
 
-/// SEMANTICS §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
+/// guarantees §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
 #[test]
 fn tombstones_are_swept_once_and_forgotten_in_their_time() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! SEMANTICS §8: an index that breaks costs no claim, and is made anew from the journal while the
+//! guarantees §8: an index that breaks costs no claim, and is made anew from the journal while the
 //! store is in use: what has begun is settled meanwhile, nothing is begun, and nothing is decided
 //! from less than what is durable.
 

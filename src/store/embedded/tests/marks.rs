@@ -1,5 +1,5 @@
-//! SEMANTICS §4: that a mark is missing proves that nothing was sent, so a file of marks that isn't
-//! whole proves nothing.
+//! guarantees §4: that a mark is missing proves that nothing was sent, so a file of marks that
+//! isn't whole proves nothing.
 
 use super::*;
 use crate::store::sent_flags::SentFlags;
@@ -20,10 +20,10 @@ const DAMAGES: &[Damage] = &[
     ("removed", |path| std::fs::remove_file(path).unwrap()),
     ("emptied", |path| open(path).set_len(0).unwrap()),
     ("cut", |path| {
-        open(path).set_len(FLAG_FILE_BYTES - 32).unwrap()
+        open(path).set_len(FLAG_FILE_BYTES - 32).unwrap();
     }),
     ("longer", |path| {
-        open(path).set_len(FLAG_FILE_BYTES + 32).unwrap()
+        open(path).set_len(FLAG_FILE_BYTES + 32).unwrap();
     }),
     ("zeroed", |path| {
         open(path).write_all_at(&[0; 4096 * 32], 0).unwrap();

@@ -1,4 +1,4 @@
-//! SECURITY §9, G4: a disk without room, as calls see it that were about to begin or in flight.
+//! threat-model §9, G4: a disk without room, as calls see it that were about to begin or in flight.
 
 use super::*;
 use crate::store::claims::StoreError;

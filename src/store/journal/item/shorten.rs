@@ -1,5 +1,5 @@
-//! Entries as they are written: no larger than 32 KiB (SECURITY §8). What an agent made too long is
-//! cut, never the entry left out: that would be a way to call without a trace.
+//! Entries as they are written: no larger than 32 KiB (threat-model §8). What an agent made too
+//! long is cut, never the entry left out: that would be a way to call without a trace.
 
 use crate::model::entry::Entry;
 use serde_json::Value;

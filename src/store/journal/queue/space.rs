@@ -1,5 +1,5 @@
 //! A full disk, as those see it who record: nothing queued is lost, nothing is promised that is not
-//! kept, and it ends by itself (SECURITY §9).
+//! kept, and it ends by itself (threat-model §9).
 
 use super::super::health::JournalState;
 use super::super::item::RecordGroup;

@@ -1,5 +1,5 @@
-//! SECURITY §3G, G6 and G7: what the journal does not need any more is moved, and proves there what
-//! it proved before.
+//! threat-model §3G, G6 and G7: what the journal does not need any more is moved, and proves there
+//! what it proved before.
 
 use super::forger::{key, keys};
 use super::*;

@@ -1,4 +1,4 @@
-//! SEMANTICS §8: what is committed is on the disk before anyone is told, in the order it was
+//! guarantees §8: what is committed is on the disk before anyone is told, in the order it was
 //! queued, many with one sync.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! SECURITY §3G, G7: the journal does not grow for ever; what is dropped leaves a seal, and the
+//! threat-model §3G, G7: the journal does not grow for ever; what is dropped leaves a seal, and the
 //! chain stays whole across it.
 
 use super::*;
@@ -474,8 +474,8 @@ fn a_journal_is_lean_before_anything_goes() {
     );
 }
 
-/// SECURITY §3G G7: beyond its size the journal drops its oldest segments, however young, and no
-/// more than it has to; what cannot be dropped is known.
+/// threat-model §3G G7: beyond its size the journal drops its oldest segments, however young, and
+/// no more than it has to; what cannot be dropped is known.
 #[tokio::test]
 async fn what_is_too_much_is_dropped_however_young() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! SECURITY §3G, G2 and G3: whatever is changed in the files afterwards shows, and a torn end does
-//! no harm.
+//! threat-model §3G, G2 and G3: whatever is changed in the files afterwards shows, and a torn end
+//! does no harm.
 
 use super::*;
 use proptest::prelude::*;

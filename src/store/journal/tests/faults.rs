@@ -1,4 +1,4 @@
-//! SECURITY §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at
+//! threat-model §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at
 //! once and ever after.
 
 use super::*;
@@ -95,8 +95,8 @@ fn event(n: u64) -> Item {
 }
 
 // The disk fills: what was acknowledged is there, what was queued waits in order, nothing more may
-// run, who waits is told; and when there is space, everything goes on without a restart (SECURITY
-// §9).
+// run, who waits is told; and when there is space, everything goes on without a restart
+// (threat-model §9).
 #[tokio::test]
 async fn a_full_disk_recovers_by_itself() {
     let temp = tempfile::tempdir().unwrap();

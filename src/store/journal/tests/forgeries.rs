@@ -1,4 +1,4 @@
-//! FINDINGS F12, SECURITY §3G G2 and G3: a forger who can write the data directory changes the
+//! threat-model §13 F12, §3G G2 and G3: a forger who can write the data directory changes the
 //! record and makes the chain anew. Every forgery is found by who has the key or kept heads, or it
 //! is one of those that [`Unproven`] lists and the README names.
 

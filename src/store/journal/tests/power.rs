@@ -1,6 +1,6 @@
-//! SEMANTICS §8, SECURITY §12: the machine loses power at any moment. What was not synced is there,
-//! not there, or there in part, sector by sector; what `durable` resolved for is there, in order,
-//! and nothing is there that was never appended.
+//! guarantees §8, threat-model §12: the machine loses power at any moment. What was not synced is
+//! there, not there, or there in part, sector by sector; what `durable` resolved for is there, in
+//! order, and nothing is there that was never appended.
 
 use super::*;
 use crate::store::journal::medium::Medium;

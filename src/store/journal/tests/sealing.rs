@@ -1,4 +1,4 @@
-//! SECURITY §3G, G2: seals and their keys, from the first to the last.
+//! threat-model §3G, G2: seals and their keys, from the first to the last.
 
 use super::forger::{key, keys};
 use super::*;

@@ -1,4 +1,4 @@
-//! SEMANTICS §3: from which phase to which, and on whose word. 004-13, 004-37, 004-44.
+//! guarantees §3: from which phase to which, and on whose word. 004-13, 004-37, 004-44.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn every_arrow_has_its_evidence_and_no_other_is_taken() {
     );
 }
 
-/// SEMANTICS §4, column `budget`: what becomes of the 7 that were reserved, and of the call that
+/// guarantees §4, column `budget`: what becomes of the 7 that were reserved, and of the call that
 /// was counted.
 #[test]
 fn what_becomes_of_a_reservation_depends_on_what_became_of_the_call() {

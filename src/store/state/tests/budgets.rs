@@ -1,4 +1,4 @@
-//! SEMANTICS §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93.
+//! guarantees §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93.
 
 use super::super::budget::{Dimension, MAX_SEEN_CALLS, Rate, SeenCall};
 use super::super::command::{Reserve, Spend};

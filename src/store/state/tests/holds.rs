@@ -1,4 +1,4 @@
-//! Held calls: who may decide, for how long, and that what was allowed runs once (SEMANTICS §7).
+//! Held calls: who may decide, for how long, and that what was allowed runs once (guarantees §7).
 
 use super::super::command::{Decide, HoldRequest};
 use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
@@ -143,7 +143,7 @@ fn what_is_held_is_not_asked_again() {
     }
 }
 
-/// SECURITY §8: no more are held than operators can look at.
+/// threat-model §8: no more are held than operators can look at.
 #[test]
 fn only_so_many_wait() {
     for (all, agent, fits) in [
@@ -332,7 +332,7 @@ fn nobody_decides_after_the_deadline() {
     assert_eq!(told, undecided(Undecided::Gone));
 }
 
-/// SEMANTICS §2, step 12: it is used up with the intent, and refused behind the budget and before
+/// guarantees §2, step 12: it is used up with the intent, and refused behind the budget and before
 /// the fence.
 #[test]
 fn what_was_allowed_is_used_up_by_one_intent() {
@@ -413,7 +413,7 @@ fn an_older_intent_is_read() {
     assert_eq!(StoreEvent::decode(&Bytes::from(text)).unwrap(), event);
 }
 
-/// SEMANTICS §8: the largest that can be held is a value that the index syncs, and an event of the
+/// guarantees §8: the largest that can be held is a value that the index syncs, and an event of the
 /// journal.
 #[test]
 fn the_largest_hold_has_room() {
@@ -478,8 +478,9 @@ fn step() -> impl Strategy<Value = HoldStep> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-    /// SEMANTICS §1: whatever happens, a call begins only after as many different operators of the role have allowed it as
-    /// it needs, nobody has denied it, all in time, and once. The events alone say so, and give the same state again.
+    /// guarantees §1: whatever happens, a call begins only after as many different operators of the
+    /// role have allowed it as it needs, nobody has denied it, all in time, and once. The events
+    /// alone say so, and give the same state again.
     #[test]
     fn what_was_not_allowed_never_begins(steps in prop::collection::vec(step(), 1..80)) {
         let (mut view, mut now, mut events, mut fence) = (StoreView::default(), START_MS, Vec::new(), 0);

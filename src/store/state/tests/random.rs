@@ -1,5 +1,5 @@
 //! What holds after any commands at any times, by the events alone: a book of its own is kept
-//! beside the state machine and compared with it. SEMANTICS §1, 003-27, 004-13, 004-25, 004-28.
+//! beside the state machine and compared with it. guarantees §1, 003-27, 004-13, 004-25, 004-28.
 
 use super::super::budget::Rate;
 use super::super::claim::claim_status;
@@ -514,8 +514,8 @@ impl ReferenceStore {
         }
     }
 
-    /// Whatever was written can be read, and gives the same again (SEMANTICS §8: the journal is the
-    /// truth).
+    /// Whatever was written can be read, and gives the same again (guarantees §8: the journal is
+    /// the truth).
     fn replay(&self) {
         let mut world = ReferenceState::default();
         for event in &self.events {
@@ -525,7 +525,7 @@ impl ReferenceStore {
         assert_eq!(world, self.world);
     }
 
-    /// Time alone frees nothing that may have run (SEMANTICS §3).
+    /// Time alone frees nothing that may have run (guarantees §3).
     fn outlive(&self) {
         for claim in self.world.claims.values() {
             let stands = claim_status(Some(claim), &claim.fingerprint, None, Millis::MAX);

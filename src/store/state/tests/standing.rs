@@ -1,4 +1,4 @@
-//! SEMANTICS §4 as far as the state machine decides it: how a key stands for the call that names
+//! guarantees §4 as far as the state machine decides it: how a key stands for the call that names
 //! it. 004-18, 004-24, 004-30, 004-35, 004-37, 004-43, 004-45.
 
 use super::super::claim::claim_status;
@@ -188,7 +188,7 @@ fn an_attempt_follows_a_proof_that_nothing_ran() {
     assert_eq!(view.task.unwrap().calls, 0);
 }
 
-/// SEMANTICS §4, `input_required`: each round is sent once, base arguments match, and one
+/// guarantees §4, `input_required`: each round is sent once, base arguments match, and one
 /// reservation pays for all.
 #[test]
 fn each_round_of_input_is_sent_once() {
@@ -367,7 +367,7 @@ fn an_operator_frees_all_rounds() {
     }
 }
 
-/// SEMANTICS §2: for two simultaneous faults the earlier step's code is returned, always.
+/// guarantees §2: for two simultaneous faults the earlier step's code is returned, always.
 #[test]
 fn the_earlier_step_wins() {
     let done = after(

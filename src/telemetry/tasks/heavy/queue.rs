@@ -1,5 +1,5 @@
 //! The queue for the pool. Each agent waits behind its own work: the pool takes from all agents in
-//! turn, however much one of them brings (SECURITY §3I).
+//! turn, however much one of them brings (threat-model §3I).
 
 use crate::model::ids::AgentId;
 use parking_lot::Mutex;

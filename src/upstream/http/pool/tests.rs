@@ -1,5 +1,5 @@
 //! What a lane promises: one request at a time on a connection, each sent once, and nothing is said
-//! of it that is not proven (SEMANTICS §4; SECURITY §3B, §8).
+//! of it that is not proven (guarantees §4; threat-model §3B, §8).
 
 use super::super::payload::payload;
 use super::*;
@@ -385,7 +385,7 @@ async fn an_early_answer_ends_its_connection() {
 }
 
 /// A caller that gives up a request or its answer closes the connection, which is how a modern
-/// server hears of it (PROTOCOL §1.7).
+/// server hears of it (protocol §1.7).
 #[tokio::test]
 async fn what_is_given_up_closes_its_connection() {
     for begun in [false, true] {
@@ -419,7 +419,7 @@ async fn what_is_given_up_closes_its_connection() {
     }
 }
 
-/// SECURITY §8: unused connections have bounds, in number and in age.
+/// threat-model §8: unused connections have bounds, in number and in age.
 #[tokio::test]
 async fn unused_connections_are_few_and_young() {
     let all = Arc::new(Barrier::new(MAX_IDLE_CONNECTIONS + 1));

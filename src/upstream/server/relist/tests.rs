@@ -1,5 +1,5 @@
 //! How old what is known of a server's tools gets, on paused time; the server is played line by
-//! line (FINDINGS L7).
+//! line (threat-model §13 L7).
 
 use super::*;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
@@ -223,8 +223,8 @@ async fn l7_a_busy_server_is_asked_three_times() {
     assert!(taken.is_err() && begun.elapsed() < Duration::from_secs(1));
 }
 
-/// SECURITY §3C C10: while one question waits for its answer there is no second, and a change that
-/// was told meanwhile is asked for after it, whatever the first answer says.
+/// threat-model §3C C10: while one question waits for its answer there is no second, and a change
+/// that was told meanwhile is asked for after it, whatever the first answer says.
 #[tokio::test(start_paused = true)]
 async fn c10_one_question_at_a_time() {
     let (server, link, mut played) = connected(false, None);
