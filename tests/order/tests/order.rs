@@ -40,14 +40,15 @@ fn body<'t>(source: &'t str, name: &str) -> &'t str {
 
 fn call<'t>(body: &'t str, receiver: &str, step: &'t str) -> Call<'t> {
     let dot = body.find(&format!(".{step}(")).unwrap();
-    let start = body[..dot]
-        .rfind(&format!("{receiver}."))
-        .unwrap_or(dot - receiver.len());
-    let start = start.min(dot - receiver.len());
+    let start = if body[..dot].ends_with(receiver) {
+        dot - receiver.len()
+    } else {
+        body[..dot].rfind(&format!("{receiver}.")).unwrap()
+    };
     let open = dot + step.len() + 2;
     let close = open + body[open..].find(')').unwrap();
     let rest = &body[close + 1..];
-    let end = close + 1 + rest.find(['?', ';', '\n']).unwrap();
+    let end = close + 1 + rest.find(['?', ';', '\n']).unwrap_or(rest.len());
     let end = end + usize::from(body[end..].starts_with('?'));
     Call {
         text: &body[start..end],
