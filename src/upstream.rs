@@ -43,7 +43,7 @@ pub enum Inbound {
     Message(Message),
 }
 
-/// What a server says outside any request: messages and comments. At most [`QUEUE`] of them wait.
+/// What a server says outside any request: messages and comments. At most [`INBOX_MESSAGES_MAX`] of them wait.
 pub type UnsolicitedReceiver = mpsc::Receiver<Inbound>;
 
 /// Where an exchange's messages come from when they don't come from a response body.

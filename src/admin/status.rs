@@ -9,7 +9,7 @@ pub trait ProcessStatus: Send + Sync {
     fn ready(&self) -> Readiness;
     /// The tools that are not shown, to nobody or in some profile.
     fn quarantined(&self) -> Vec<Quarantined>;
-    /// All metrics as text, of the content type [`CONTENT_TYPE`].
+    /// All metrics as text, of the content type `METRICS_CONTENT_TYPE`.
     fn metrics(&self) -> String;
 }
 

@@ -285,7 +285,7 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 // === impl Rule ===
 
 impl Rule {
-    /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
+    /// Takes everybody for the agent [`ANONYMOUS_AGENT`], without tenant or roles.
     pub fn anonymous() -> Self {
         let pace = Some(Arc::new(Meter::new(family::DEFAULT_MESSAGE_RATE)));
         let caller = Arc::new(Caller {
@@ -300,7 +300,7 @@ impl Rule {
     }
 
     /// Knows `callers` and takes nobody for one of them: for policies that are only tested. Without
-    /// any, everybody is [`ANONYMOUS`].
+    /// any, everybody is [`ANONYMOUS_AGENT`].
     pub fn of(callers: Vec<Arc<Caller>>) -> Self {
         if callers.is_empty() {
             return Self::anonymous();

@@ -129,7 +129,7 @@ impl Section for Settings {
 
 impl Rule {
     /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of tool
-    /// and arguments as [`Seen::call`] has it.
+    /// and arguments as `call` has it.
     pub fn watch(
         &self,
         history: &[SeenCall],

@@ -105,7 +105,7 @@ pub struct NeededSecrets {
     references: Vec<(Vec<String>, Arc<Binding>)>,
 }
 
-/// The values of a call's references, for the copy that leaves. Made by [`Wanted::seal`] only;
+/// The values of a call's references, for the copy that leaves. Made by `seal` only;
 /// without `Debug` and never written anywhere.
 #[must_use]
 pub struct Sealed {
@@ -244,7 +244,7 @@ impl NeededSecrets {
         self.references.iter().map(|(_, binding)| binding)
     }
 
-    /// Gives every reference its value; `values` in the order of [`Wanted::bindings`].
+    /// Gives every reference its value; `values` in the order of `bindings`.
     pub fn seal(self, values: Vec<Arc<Secret>>) -> Result<Sealed, Refusal> {
         if values.len() != self.references.len() {
             return Err(Refusal::SecretDenied);

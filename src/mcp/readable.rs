@@ -28,7 +28,7 @@ const CUT_SUFFIX: &str = " […]";
 pub struct TextChanges {
     /// Characters that were taken out.
     pub removed: usize,
-    /// Texts that were cut to [`LONGEST`].
+    /// Texts that were cut to [`MAX_READABLE_BYTES`].
     pub cut: usize,
 }
 

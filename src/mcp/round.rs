@@ -57,7 +57,7 @@ pub struct RoundBinding<'a> {
 pub struct Foreign;
 
 impl RoundSeal {
-    /// With this key; none if it is not [`KEY`] bytes.
+    /// With this key; none if it is not [`ROUND_KEY_BYTES`] bytes.
     pub fn new(key: &[u8]) -> Option<Self> {
         Some(Self(
             Hmac::new_from_slice(key)

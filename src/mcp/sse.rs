@@ -34,7 +34,7 @@ pub struct SseEvent {
     pub retry: Option<u64>,
 }
 
-/// What the comment lines of one block say, at most [`LONGEST_COMMENT`] bytes: whole lines of text
+/// What the comment lines of one block say, at most [`MAX_SSE_COMMENT_BYTES`] bytes: whole lines of text
 /// without control characters, so that none of it can become another field or event. The default is
 /// a bare keep-alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

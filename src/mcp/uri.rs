@@ -19,7 +19,7 @@ pub struct Uri {
 /// Why a text is no URI that has one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    /// More than [`LONGEST`] bytes, or none.
+    /// More than [`MAX_URI_BYTES`] bytes, or none.
     #[error("it is empty or longer than {MAX_URI_BYTES} bytes")]
     Length,
     /// No scheme, or one with other letters.

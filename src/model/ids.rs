@@ -68,7 +68,7 @@ impl ToolName {
 }
 
 /// The server's name in the name of a tool, and its own name there; none if the name has no
-/// [`SEPARATOR`].
+/// [`NAME_SEPARATOR`].
 ///
 /// Which tool is called is looked up, never read out of its name. This is for what is said of tools
 /// that nobody has listed yet. It finds what [`ToolName::of`] was given, and nothing else: no

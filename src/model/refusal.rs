@@ -245,7 +245,7 @@ impl Refusal {
         }
     }
 
-    /// toolgate's own code, as listed in [`CODES`]; none for a contract's.
+    /// toolgate's own code, as listed in [`REFUSAL_CODES`]; none for a contract's.
     pub fn own_code(&self) -> Option<&'static str> {
         let code = self.contract_code().is_none().then(|| self.code())?;
         REFUSAL_CODES

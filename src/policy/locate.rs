@@ -32,7 +32,7 @@ struct Spot {
 }
 
 impl YamlDocument {
-    /// Reads the file at `path`, at most [`MAX_BYTES`]; diagnostics call it `path`, too.
+    /// Reads the file at `path`, at most [`YAML_FILE_BYTES_MAX`]; diagnostics call it `path`, too.
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.
@@ -40,7 +40,7 @@ impl YamlDocument {
         Self::read_within(path, YAML_FILE_BYTES_MAX)
     }
 
-    /// As [`Document::read`], with at most `most` bytes.
+    /// As `read`, with at most `most` bytes.
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.

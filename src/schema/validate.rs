@@ -81,7 +81,7 @@ impl Schema {
     }
 
     /// Judges arguments. What that takes is spent ([`work::spend`]); where nobody counts,
-    /// [`work::HEAVY`] is all there is.
+    /// [`work::HEAVY_WORK_UNITS`] is all there is.
     pub fn accepts(&self, arguments: &Value) -> Result<(), SchemaViolation> {
         if work::is_counted() {
             return self.judge(arguments);

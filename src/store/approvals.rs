@@ -238,7 +238,7 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
     }
 }
 
-/// Up to [`MOST`] held calls that operators can decide, or that may still run; the oldest first.
+/// Up to [`MAX_HOLDS_LISTED`] held calls that operators can decide, or that may still run; the oldest first.
 pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> {
     let now = store.now();
     let holds = store.holds(MAX_HOLDS_LISTED).await?;

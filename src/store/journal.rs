@@ -1,7 +1,7 @@
 //! The journal: an append-only file of batches, each checked by CRC32C and chained to the one
 //! before by SHA-256 (guarantees §8, threat-model §3G). The ledger is what stands in it.
 //!
-//! [`Journal`] writes, from one thread of its own. [`Reader`] reads what is written, also while it
+//! [`Journal`] writes, from one thread of its own. [`JournalReader`] reads what is written, also while it
 //! is being written. [`verify`] says whether all of it is as it was written.
 
 use crate::failpoint;
@@ -201,8 +201,8 @@ impl Journal {
         })))
     }
 
-    /// Queues `entry` to be written within [`Options::gather`] and synced within
-    /// [`Options::sync_every`]. Never waits: [`Error::Full`] when the queue is full, and the
+    /// Queues `entry` to be written within `gather` and synced within
+    /// `sync_every`. Never waits: `Full` when the queue is full, and the
     /// reason when nothing can be written any more. While the disk is full it waits behind
     /// everything that is appended.
     pub fn record(&self, entry: Entry) -> Result<(), JournalError> {
@@ -212,7 +212,7 @@ impl Journal {
     /// Queues `items`, next to each other and in this order, as part of one batch: all of them are
     /// there after a power cut, or none. Never waits and never wakes anyone, so that it may be
     /// called under a lock: calls are written in the order of their calls. Refused as in
-    /// `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
+    /// `record`, and with `TooLarge`; then nothing of it was queued.
     pub fn append(&self, items: Vec<Item>) -> Result<Ticket, JournalError> {
         self.push(items, true)
     }
@@ -265,7 +265,7 @@ impl Journal {
     }
 
     /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything
-    /// afterwards is refused with [`Error::Closed`]; closing twice is fine.
+    /// afterwards is refused with `Closed`; closing twice is fine.
     pub async fn close(&self) -> Result<Head, JournalError> {
         match self.0.queue.press(true) {
             Ok(_) | Err(JournalError::Closed) => {

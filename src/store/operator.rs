@@ -132,7 +132,7 @@ pub fn reason(why: &str, most: usize) -> Result<String, String> {
     ))
 }
 
-/// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when
+/// Up to [`MAX_CLAIMS_LISTED`] calls that have not come to an end, the oldest first; only those in `state`, when
 /// one is named.
 pub async fn open_calls(
     store: &dyn Store,

@@ -1,6 +1,6 @@
 //! The state machine of a call with side effects (guarantees §3–§6), pure: [`decide`] says what a
 //! command does to what is known, as an event or a refusal; [`apply`] is what the event does. No
-//! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`View`] a
+//! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`StoreView`] a
 //! command names, decide, make the event durable and keep what was applied.
 
 mod apply;
@@ -42,7 +42,7 @@ pub struct StoreKeys {
     pub hold: Option<Digest>,
 }
 
-/// What is known of a [`Place`].
+/// What is known of a [`StoreKeys`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoreView {
     /// The claim of the call key.
@@ -53,7 +53,7 @@ pub struct StoreView {
     pub session: Option<SessionFence>,
     /// What is held.
     pub hold: Option<Hold>,
-    /// What waits for operators besides; known to a [`Command::Hold`] only.
+    /// What waits for operators besides; known to a `Hold` only.
     pub waiting: WaitingHolds,
 }
 

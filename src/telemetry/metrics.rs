@@ -329,7 +329,7 @@ impl Metrics {
         self.effects.synced(syncs);
     }
 
-    /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].
+    /// All metrics in the `OpenMetrics` text format, see [`METRICS_CONTENT_TYPE`].
     pub fn render(&self) -> String {
         self.secrets_removed
             .inner()

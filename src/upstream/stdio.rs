@@ -76,7 +76,7 @@ impl Conversation {
     /// inside the runtime.
     ///
     /// `ending` ends when the process does, and says how in words such as "it exited with status 1"
-    /// ([`super::child::Process::ending`]); `std::future::pending()` where there is no process.
+    /// (`ending`); `std::future::pending()` where there is no process.
     /// What belongs to no request of ours arrives at the receiver: other notifications, and
     /// requests of the server, which must be answered by [`Self::notify`].
     pub fn start<R, W, E>(

@@ -97,7 +97,7 @@ impl AllowlistLayer {
         &self.sides
     }
 
-    /// As [`Written::label`].
+    /// As `label`.
     pub fn label(&self) -> &str {
         &self.label
     }

@@ -12,7 +12,7 @@ const REFERENCE_SUFFIX: &str = ">";
 /// What begins a reference, in either case: a model that writes it otherwise means one.
 const ATTEMPTED_REFERENCE_PREFIX: &str = "<secret_ref";
 
-/// Whether it is a secret's name: `[a-z][a-z0-9_]*`, at most [`LONGEST_NAME`].
+/// Whether it is a secret's name: `[a-z][a-z0-9_]*`, at most [`SECRET_NAME_CHARS_MAX`].
 pub fn is_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     name.len() <= SECRET_NAME_CHARS_MAX

@@ -46,7 +46,7 @@ pub struct JournalHealth {
     pub sync_time: Duration,
     /// Time the longest sync took.
     pub sync_longest: Duration,
-    /// Syncs by the first of [`SYNC_BOUNDS`] that was enough for them; those that none was enough
+    /// Syncs by the first of [`SYNC_BOUNDS_MICROS`] that was enough for them; those that none was enough
     /// for come last.
     pub sync_counts: [u64; SYNC_BOUNDS_MICROS.len() + 1],
 }

@@ -19,7 +19,7 @@ const TYPICAL_ENTRY_BYTES: usize = 1536;
 /// One record to be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something that happened, in the words of the caller that appends it; at most [`MAX_EVENT`]
+    /// Something that happened, in the words of the caller that appends it; at most [`MAX_EVENT_BYTES`]
     /// bytes. The journal does not look into it.
     Event(Vec<u8>),
     /// An entry of the ledger. What is too long in it is cut.

@@ -103,7 +103,7 @@ impl JournalReader {
 
     /// As `after`, for who wants to know the state and not the history: where records after `seq`
     /// were dropped, the events that were carried come first, numbered as the record after
-    /// which they are so, and then the records after that. [`Reader::is_anew`] tells that, and
+    /// which they are so, and then the records after that. `is_anew` tells that, and
     /// then nothing that was known before counts any more.
     pub fn replay(data: &Path, seq: u64) -> Result<Self, JournalError> {
         let carried = Summary::open(&data_dir::journal_dir(data))?

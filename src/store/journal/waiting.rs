@@ -76,7 +76,7 @@ impl Ticket {
 
     /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and
     /// syncs what is queued at that time, at once or after the sync it is at. After
-    /// [`Error::NoSpace`] it is still queued, and becomes durable when there is space: `until`
+    /// `NoSpace` it is still queued, and becomes durable when there is space: `until`
     /// its number says when.
     pub async fn durable(mut self) -> Result<Head, JournalError> {
         self.awaited = true;

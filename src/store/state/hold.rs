@@ -57,7 +57,7 @@ pub struct HoldQuestion {
     pub caller_roles: Vec<String>,
     /// `server__tool`.
     pub tool: ToolName,
-    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes
+    /// As they will be sent, with references to secrets as references; at most [`MAX_HELD_ARGUMENTS_BYTES`] bytes
     /// as JSON. Records keep them behind the line that says everything else, so that who reads
     /// events reads no arguments.
     #[serde(skip)]
@@ -102,7 +102,7 @@ pub struct OperatorDecision {
     pub who: String,
     /// Was it allowed? Otherwise denied.
     pub allow: bool,
-    /// The operator's reason, 1 to [`WHY`] bytes.
+    /// The operator's reason, 1 to [`MAX_DECISION_REASON_BYTES`] bytes.
     pub why: String,
     /// When.
     pub at: Millis,
@@ -195,7 +195,7 @@ impl HoldQuestion {
         }
     }
 
-    /// Reads what [`Question::body`] wrote.
+    /// Reads what `body` wrote.
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
         let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
         let body = body.value();
@@ -218,7 +218,7 @@ impl Hold {
         self.decisions.last().map_or(self.asked, |last| last.at)
     }
 
-    /// From then on it stands [`Stand::Absent`]: `now == end` is over.
+    /// From then on it stands `Absent`: `now == end` is over.
     pub fn ends(&self) -> Millis {
         match &self.phase {
             HoldPhase::Pending => self.approve_by.saturating_add(EXPIRED_HOLD_GRACE_MS),

@@ -1,9 +1,9 @@
 //! Where what is too heavy for the threads that serve calls is done: few threads, a bounded queue,
 //! and an end (threat-model §1).
 //!
-//! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`],
+//! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE_WORK_UNITS`],
 //! and begun anew on the pool only when that does not suffice. Nothing on the pool takes more than
-//! [`work::HEAVY`], so its threads come back.
+//! [`work::HEAVY_WORK_UNITS`], so its threads come back.
 
 use crate::model::ids::AgentId;
 use crate::model::work::{self, WorkExceeded};
@@ -24,7 +24,7 @@ const MAX_INLINE_BYTES: usize = 512 << 10;
 /// Why there is no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeavyWorkError {
-    /// It takes more than [`work::HEAVY`].
+    /// It takes more than [`work::HEAVY_WORK_UNITS`].
     TooHeavy,
     /// It was not done within 5 s, because other heavy work is.
     TooLate,
