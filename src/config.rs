@@ -241,7 +241,7 @@ pub fn process(path: &Path) -> Option<Config> {
         .config
 }
 
-/// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart
+/// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
 /// applies is a warning.
 pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> LoadResult + Send + Sync + 'static {
     let startup = running.startup.clone();

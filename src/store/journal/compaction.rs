@@ -51,7 +51,7 @@ struct CompactionPlan {
 impl Journal {
     /// Drops closed segments that `retention` lets go, and puts a summary in their place. `carried`
     /// is the state after record `retention.upto`, as events:
-    /// [`Reader::replay`](super::Reader::replay) gives them first. None when there is nothing to
+    /// `JournalReader::replay` gives them first. None when there is nothing to
     /// drop; `carried` is not asked then.
     ///
     /// What is to go is read and checked first: a damaged segment is not dropped. Does its file
