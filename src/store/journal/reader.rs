@@ -22,7 +22,7 @@ const RECORD_JSON_LIMITS: JsonLimits = JsonLimits {
 pub struct JournalRecord {
     /// Its number, from 1.
     pub seq: u64,
-    /// What it holds: 1 an entry, 2 an event, the kind of an entry that another key seals.
+    /// What it holds: 1 an entry, 2 an event, or the word that another key seals.
     /// Kinds a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
