@@ -113,7 +113,7 @@ where
     Ok(())
 }
 
-/// Tells on standard output where the server is reached; whoever started it with port 0 reads the
+/// Tells on standard output where the server is reached; a harness that chose port 0 reads the
 /// port from this line.
 fn announce(listener: &TcpListener) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
