@@ -2,7 +2,7 @@
 //! on.
 
 use super::ledger::LedgerRoots;
-use super::settings::{self, ConfigSettings};
+use super::settings::{self, AdminSettings, ConfigSettings};
 use super::{
     Admin, Config, Ledger, RESTART_KEYS, ServerConfig, doors, ledger, operators, secrets, servers,
     variables,
@@ -187,21 +187,15 @@ fn build(
     problems: &mut Problems,
 ) -> CheckedConfig {
     let mode = settings.mode;
-    let (listen, unencrypted) = (&settings.listen, settings.unencrypted);
     let listen = problems.under("listen", |problems| {
+        let (listen, unencrypted) = (&settings.listen, settings.unencrypted);
         doors::agents(listen, unencrypted, named.open, mode, problems)
     });
     let callers = identity::Settings {
         callers: settings.callers,
         front_ends: settings.front_ends,
     };
-    let agents = operators::ConfiguredAgents {
-        tokens: &callers.tokens(),
-        names: &named.agents,
-    };
-    let admin = problems.under("admin", |problems| {
-        operators::admin(settings.admin, agents, problems)
-    });
+    let admin = operators(settings.admin, &callers, &named, problems);
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| {
         servers::compile(settings.servers, directory, problems)
@@ -212,18 +206,16 @@ fn build(
     let data = problems.under("data", |problems| {
         doors::data_dir(&settings.data, directory, problems)
     });
-    let (allowed_hosts, allowed_origins) = (settings.allowed_hosts, settings.allowed_origins);
-    doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
+    doors::judge_allowed(&settings.allowed_hosts, &settings.allowed_origins, problems);
     let policies = problems.under("policies", |problems| {
         doors::policies(&settings.policies, mode, directory, problems)
     });
     let hooks = problems.under("hooks", |problems| {
         hooks::Settings(settings.hooks).compile_for(&named.servers, problems)
     });
-    let pins = settings
-        .pins
-        .and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
-    let session_header = settings.session_header;
+    let pins = problems.under("pins", |problems| {
+        doors::pins(settings.pins?, directory, problems)
+    });
     let basis = CompileInput {
         servers: named.servers,
         approvers: admin.as_ref().map(Admin::approvers),
@@ -231,7 +223,9 @@ fn build(
         methods: problems.under("methods", |problems| {
             doors::methods(settings.methods, problems)
         }),
-        session_header: session_header.map(|name| doors::session_header(&name, problems)),
+        session_header: settings
+            .session_header
+            .map(|name| doors::session_header(&name, problems)),
         meta_max_bytes: doors::meta_max_bytes(settings.meta_max_bytes, problems),
         pins: pins.clone(),
         secrets,
@@ -243,13 +237,29 @@ fn build(
         admin,
         data,
         servers,
-        allowed_hosts,
-        allowed_origins,
+        allowed_hosts: settings.allowed_hosts,
+        allowed_origins: settings.allowed_origins,
         pins,
         ledger: Ledger::default(),
         startup: BTreeMap::new(),
     });
     CheckedConfig { config, basis }
+}
+
+/// The operators' door, which no agent's token opens.
+fn operators(
+    admin: AdminSettings,
+    callers: &identity::Settings,
+    named: &DeclaredNames,
+    problems: &mut Problems,
+) -> Option<Admin> {
+    let agents = operators::ConfiguredAgents {
+        tokens: &callers.tokens(),
+        names: &named.agents,
+    };
+    problems.under("admin", |problems| {
+        operators::admin(admin, agents, problems)
+    })
 }
 
 /// The layers that callers are given by name, and where.

@@ -19,7 +19,7 @@ use crate::gate::record::changes;
 use crate::gate::record::counting::Counted;
 use crate::gate::record::counting::count;
 use crate::gate::record::effect;
-use crate::gate::record::entry;
+use crate::gate::record::entry::entry;
 use crate::gate::record::findings::Findings;
 use crate::gate::record::has_failed;
 use crate::gate::record::outcome_of;
@@ -102,14 +102,7 @@ impl<'p> EndedCall<'p> {
             found,
             taken,
         } = live;
-        // An agent that goes on with what is refused reads in the end that it goes in circles.
-        let ending = match gate.rows.circle(policy, &call, &ending) {
-            Some(circle) => Err(circle),
-            None => ending,
-        };
-        if is_planned(&call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
-            gate.effects.give_up_plan(&call).await;
-        }
+        let ending = last_word(gate, policy, &call, ending).await;
         let recorded = RecordedCall {
             gate,
             policy,
@@ -197,6 +190,19 @@ impl<'p> EndedCall<'p> {
             self.gate.tell(&self.recorded(), tool, &self.ending);
         }
     }
+}
+
+/// How the call ends after all: an agent that goes on with what is refused reads in the end that it
+/// goes in circles. What was to be planned and is not leaves no plan.
+async fn last_word(gate: &Gate, policy: &Policy, call: &Arc<Call>, ending: Ending) -> Ending {
+    let ending = match gate.rows.circle(policy, call, &ending) {
+        Some(circle) => Err(circle),
+        None => ending,
+    };
+    if is_planned(call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
+        gate.effects.give_up_plan(call).await;
+    }
+    ending
 }
 
 /// An outcome that could not be made durable is not given as one: the agent reads that the tool has

@@ -306,7 +306,7 @@ impl<'p> World for Live<'p> {
                 cleared: Cleared::Read(case.watched),
             }));
         };
-        let entry = record::intent(&RecordedCall {
+        let entry = record::entry::intent(&RecordedCall {
             gate: self.gate,
             policy: self.policy,
             call: &case.subject.call,

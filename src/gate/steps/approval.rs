@@ -20,6 +20,7 @@ use crate::store::operator::time;
 use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
 use crate::store::state::{CommandRefusal, StoreKeys};
+use serde_json::Value;
 use std::time::Duration;
 
 /// Calls that may be held, and those of one caller among them (threat-model §8).
@@ -81,16 +82,7 @@ impl ApprovalAsking<'_> {
             &call.origin.caller,
             (&call.judged.arguments, &more),
         )?;
-        let key = Rule::key(&ApprovalSubject {
-            caller: &call.origin.caller,
-            session: call.judged.session.as_deref(),
-            tool: &tool.name,
-            definition: &tool.hash,
-            arguments: &call.judged.arguments,
-            round: call.round(),
-            beside: beside.as_ref(),
-            policy: &policy.written,
-        });
+        let key = self.key(beside.as_ref());
         let hold = effects
             .look(StoreKeys {
                 hold: Some(key),
@@ -126,6 +118,21 @@ impl ApprovalAsking<'_> {
             }
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// What a decision is bound to: exactly this call.
+    fn key(&self, beside: Option<&Value>) -> Digest {
+        let Subject { call, tool, .. } = self.subject;
+        Rule::key(&ApprovalSubject {
+            caller: &call.origin.caller,
+            session: call.judged.session.as_deref(),
+            tool: &tool.name,
+            definition: &tool.hash,
+            arguments: &call.judged.arguments,
+            round: call.round(),
+            beside,
+            policy: &self.policy.written,
+        })
     }
 
     /// Holds the call, durably, unless another call has just held the same.

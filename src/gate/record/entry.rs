@@ -1,0 +1,328 @@
+//! A call's ledger entry: taken from its state, its findings and its end, each taken apart in whole,
+//! so that what nobody keeps does not compile.
+
+use super::{Ending, RecordedCall, is_tool_error, outcome_of, said, session};
+use crate::gate::catalogue::contract_mismatch as fit;
+use crate::gate::catalogue::pinned;
+use crate::gate::record::findings::ApprovalFound;
+use crate::gate::record::findings::DispatchFound;
+use crate::gate::record::findings::Findings;
+use crate::gate::record::findings::KeyFound;
+use crate::gate::record::findings::Observed;
+use crate::gate::record::findings::StateFound;
+use crate::gate::record::hashes::{hash, params_hash};
+use crate::gate::record::timing::{Spent, StageTimer};
+use crate::guards::ToolRules;
+use crate::guards::allowlist::Admitted;
+use crate::guards::budget::units;
+use crate::guards::pins::Unapproved;
+use crate::guards::task::reported;
+use crate::model::call::ToolCall;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::model::task::TaskState;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// The entry of a call that is about to be sent.
+pub(in crate::gate) fn intent(recorded: &RecordedCall<'_>) -> Entry {
+    entry(recorded, None)
+}
+
+/// What the ledger keeps; without an `ending`, of a call that is about to be sent.
+pub(in crate::gate) fn entry(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Entry {
+    let (call, timer) = (recorded.call, recorded.timer);
+    let (judged, caller) = (&call.judged, &call.origin.caller);
+    let found = FoundFields::of(recorded.found);
+    let contract = ContractFields::of(recorded);
+    let end = EndFields::of(recorded, ending);
+    let rewritten = judged.rewritten.as_ref();
+    let took = TimeFields::of(timer, judged);
+    Entry {
+        time: recorded.gate.clock.wall().to_string(),
+        action_id: judged.action.to_string(),
+        request_id: judged.request_id.clone(),
+        trace_id: judged.trace_id.clone(),
+        user_id: caller.agent.to_string(),
+        tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+        roles: caller.roles.clone(),
+        session: session(judged),
+        revision: judged.revision.to_owned(),
+        tool: judged.tool.to_string(),
+        method: None,
+        schema_hash: recorded.tool.map(|tool| tool.hash.clone()),
+        params_hash: params_hash(&judged.arguments),
+        original_params_hash: rewritten.map(|rewritten| params_hash(&rewritten.original)),
+        rewritten_by: rewritten.map_or_else(Vec::new, |rewritten| rewritten.by.clone()),
+        actions: contract.actions,
+        variant: contract.variant,
+        writes: contract.writes,
+        confirms: found.confirms,
+        approval: end.approval,
+        approved_by: found.approved_by,
+        audit: contract.audit,
+        task: said(judged.said.task.as_ref()),
+        state: contract.state.word().to_owned(),
+        state_before: found.state_before,
+        event: end.event.to_owned(),
+        outcome: end.outcome.to_owned(),
+        aborted_reason: end.aborted_reason,
+        stage: timer.stage().as_str().to_owned(),
+        decided_by: end.decided_by,
+        would_refuse: found.would_refuse,
+        unasked: found.unasked,
+        fault: found.fault,
+        is_error: end.is_error,
+        result_bytes: end.result_bytes,
+        result_hash: end.result_hash,
+        latency_ms: took.latency,
+        gate_ms: took.gate,
+        hold_ms: took.hold,
+        upstream_ms: took.upstream,
+        policy: recorded.policy.version.clone(),
+        replayed: found.replayed,
+        claimed_by: found.claimed_by,
+        attempts: found.attempts,
+        fence: found.fence,
+        cost: found.cost,
+        budget_remaining: found.budget_remaining,
+        count: None,
+        first_time: None,
+    }
+}
+
+/// What the call's steps have found, as the entry has it.
+struct FoundFields {
+    confirms: Option<String>,
+    approved_by: Vec<String>,
+    state_before: Option<String>,
+    would_refuse: Option<String>,
+    unasked: Vec<String>,
+    fault: Option<String>,
+    replayed: bool,
+    claimed_by: Option<String>,
+    attempts: u32,
+    fence: Option<u64>,
+    cost: Option<f64>,
+    budget_remaining: Option<Value>,
+}
+
+impl FoundFields {
+    fn of(found: &Findings) -> Self {
+        let Findings {
+            usage: _,
+            state: StateFound {
+                before,
+                evidence: _,
+            },
+            warning: _,
+            key: KeyFound { holder, replayed },
+            draft,
+            remaining,
+            approval,
+            fence,
+            dispatch:
+                DispatchFound {
+                    attempts,
+                    fault,
+                    meaning: _,
+                    cost: _,
+                },
+            observed:
+                Observed {
+                    would_refuse,
+                    unasked,
+                },
+        } = found;
+        let refused = would_refuse.as_ref().map(|(refusal, _)| refusal);
+        let approved_by = approval.as_ref().map(|approval| approval.by.clone());
+        let cost = found.cost();
+        Self {
+            confirms: draft.map(|draft| draft.to_string()),
+            approved_by: approved_by.unwrap_or_default(),
+            state_before: before.map(|state| state.word().to_owned()),
+            would_refuse: refused.map(|refusal| refusal.code().to_owned()),
+            unasked: unasked.clone(),
+            fault: fault.as_ref().map(|fault| fault.what.clone()),
+            replayed: *replayed,
+            claimed_by: holder.map(|holder| holder.to_string()),
+            attempts: *attempts,
+            fence: *fence,
+            cost: (*attempts > 0 && cost > 0).then(|| units(cost)),
+            budget_remaining: remaining.clone(),
+        }
+    }
+}
+
+/// What the call's contract says of it.
+struct ContractFields {
+    actions: Vec<String>,
+    variant: Option<String>,
+    writes: Option<String>,
+    audit: Map<String, Value>,
+    state: TaskState,
+}
+
+impl ContractFields {
+    fn of(recorded: &RecordedCall<'_>) -> Self {
+        let judged = &recorded.call.judged;
+        let admitted = recorded.call.admitted(recorded.policy).ok();
+        let Some(rules) = admitted.as_ref().map(Admitted::rules) else {
+            return Self {
+                actions: Vec::new(),
+                variant: None,
+                writes: None,
+                audit: Map::new(),
+                state: state(judged, None),
+            };
+        };
+        Self {
+            actions: rules.actions.clone(),
+            variant: rules.variant.clone(),
+            writes: rules.writes.clone(),
+            audit: audited(&rules.audit, &judged.arguments),
+            state: state(judged, Some(rules)),
+        }
+    }
+}
+
+/// How the call ended, if it has.
+struct EndFields {
+    approval: Option<String>,
+    event: &'static str,
+    outcome: &'static str,
+    aborted_reason: Option<String>,
+    decided_by: Option<String>,
+    is_error: Option<bool>,
+    result_bytes: Option<u64>,
+    result_hash: Option<String>,
+}
+
+impl EndFields {
+    fn of(recorded: &RecordedCall<'_>, ending: Option<&Ending>) -> Self {
+        let found = recorded.found;
+        let reply = ending.and_then(|ending| ending.as_ref().ok());
+        let answered = reply.and_then(|reply| reply.body.as_ref());
+        let refusal = ending.and_then(|ending| ending.as_ref().err());
+        let would_refuse = found.observed.would_refuse.as_ref();
+        let decided = refusal.or(would_refuse.map(|(refusal, _)| refusal));
+        let outcome = ending.map(|ending| outcome_of(ending, found).word());
+        Self {
+            approval: hold(refusal, found.approval.as_ref()).map(|id| id.to_string()),
+            event: event(ending),
+            outcome: outcome.unwrap_or("dispatching"),
+            aborted_reason: refusal.and_then(reason),
+            decided_by: decided.and_then(|refusal| decided_by(recorded, refusal)),
+            is_error: answered
+                .map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
+            result_bytes: answered.map(|result| result.as_bytes().len() as u64),
+            result_hash: answered.map(|result| hash(result.as_bytes())),
+        }
+    }
+}
+
+/// How long the call took so far, in milliseconds.
+struct TimeFields {
+    latency: f64,
+    gate: f64,
+    hold: Option<f64>,
+    upstream: f64,
+}
+
+impl TimeFields {
+    fn of(timer: &StageTimer, judged: &ToolCall) -> Self {
+        let Spent {
+            judging,
+            held,
+            upstream,
+        } = timer.spent();
+        Self {
+            latency: milliseconds(timer.now().saturating_sub(judged.arrived)),
+            gate: milliseconds(judging),
+            hold: (!held.is_zero()).then(|| milliseconds(held)),
+            upstream: milliseconds(upstream),
+        }
+    }
+}
+
+/// Why it did not run. A plan that was made was not aborted.
+fn reason(refusal: &Refusal) -> Option<String> {
+    (*refusal != Refusal::Planned).then(|| refusal.code().to_owned())
+}
+
+/// What it is to its task (003-82).
+fn event(ending: Option<&Ending>) -> &'static str {
+    match ending {
+        None => "enter",
+        Some(Ok(_) | Err(Refusal::Planned)) => "exit",
+        Some(Err(_)) => "fail",
+    }
+}
+
+/// The hold that the call uses up, or is refused for.
+fn hold(refusal: Option<&Refusal>, approval: Option<&ApprovalFound>) -> Option<ActionId> {
+    approval
+        .map(|found| found.hold)
+        .or_else(|| refusal.and_then(Refusal::hold))
+}
+
+/// Where the task is: as its agent reports, else as the call tells (003-10).
+fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> TaskState {
+    let changes = rules.is_none_or(|rules| rules.side_effect);
+    let reported = reported(judged, changes).ok().flatten();
+    reported.unwrap_or(if changes {
+        TaskState::Execute
+    } else {
+        TaskState::Collect
+    })
+}
+
+/// Layer and pattern, or rule; for operators only. What was taken away while the call waited says
+/// only the policy of now.
+fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> {
+    let RecordedCall {
+        gate,
+        policy,
+        call,
+        tool,
+        ..
+    } = *recorded;
+    if *refusal != Refusal::ToolNotAllowlisted {
+        if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
+            return Some(format!("hook {by}"));
+        }
+        return refusal.contract_code().map(|code| format!("rule {code}"));
+    }
+    let now = gate.policy.current();
+    let steps = [policy, &now].map(|policy| {
+        policy
+            .allowlist
+            .explain(&call.origin.caller, &call.judged.tool)
+    });
+    let step = steps
+        .into_iter()
+        .flatten()
+        .find(|step| step.verdict.refuses());
+    let unfit = tool.and_then(|tool| fit::words(policy, tool));
+    let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
+    let unapproved = || {
+        unapproved
+            .map_or("no server offers the tool", Unapproved::words)
+            .to_owned()
+    };
+    let hidden = || gate.why_hidden(policy, &call.origin.caller, &call.judged.tool);
+    let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
+    Some(step.map_or_else(other, |step| step.to_string()))
+}
+
+fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {
+    names
+        .iter()
+        .filter_map(|name| Some((name.clone(), arguments.get(name)?.clone())))
+        .collect()
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

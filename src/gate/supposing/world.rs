@@ -1,0 +1,386 @@
+//! The world of a call that nobody makes: only the policy answers the gate, and the task as it is
+//! given.
+
+use super::steps::{split, visible, wanted};
+use super::{Made, Passed, Question};
+use crate::gate::pipeline::Stage;
+use crate::gate::pipeline::Turn;
+use crate::gate::pipeline::World;
+use crate::gate::record::hashes::params_hash;
+use crate::gate::record::hashes::seen_call;
+use crate::gate::steps::judge::Arguments;
+use crate::gate::steps::judge::Notes;
+use crate::gate::steps::judge::ruled;
+use crate::guards::ToolRules;
+use crate::guards::allowlist::Admitted;
+use crate::guards::evidence::{Final, NotRepeated, Ruled};
+use crate::guards::idempotency::{Given, KeyRequest, Keyed};
+use crate::guards::rewrite::{RewriteDraft, RewriteOutcome, passed_again};
+use crate::model::ids::ToolName;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::policy::pack::TaskBefore;
+use crate::store::state::budget::{Rate, Remaining, SeenCall, TaskUsage};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The world of a call that nobody makes.
+pub(super) struct Supposing<'n, 'p, 'a, N> {
+    pub(super) policy: &'p Policy,
+    pub(super) asked: Arguments<'a>,
+    /// When step 2 was taken before.
+    pub(super) admitted: Option<Admitted<'p>>,
+    /// Without one, nothing after step 6 is asked.
+    pub(super) question: Option<&'n Question<'a>>,
+    pub(super) notes: &'n mut N,
+    pub(super) warning: Option<&'static str>,
+    pub(super) remaining: Option<Remaining>,
+}
+
+/// Why a supposed call ends early.
+pub(super) enum SupposedStop<'p, 'a> {
+    Refused(Refusal),
+    /// Nothing more was asked.
+    Settled(Made<'p, 'a>),
+}
+
+impl From<Refusal> for SupposedStop<'_, '_> {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// A supposed call that its caller may make.
+pub(super) struct SupposedCall<'p, 'a> {
+    admitted: Admitted<'p>,
+    arguments: Cow<'a, Value>,
+    /// The key that stood among the arguments.
+    key: Option<Cow<'a, Value>>,
+}
+
+/// One that steps 3 to 5 have nothing against.
+pub(super) struct SupposedRuled<'p, 'a> {
+    case: SupposedCall<'p, 'a>,
+    chosen: Admitted<'p>,
+    ruled: Ruled,
+}
+
+/// One whose arguments stay as they are, with what the steps after that leave.
+pub(super) struct SupposedSettled<'p, 'a, T> {
+    rules: &'p Arc<ToolRules>,
+    arguments: Cow<'a, Value>,
+    key: Option<Cow<'a, Value>>,
+    left: T,
+}
+
+impl<'p, 'a, T> SupposedSettled<'p, 'a, T> {
+    fn with<U>(self, left: U) -> SupposedSettled<'p, 'a, U> {
+        SupposedSettled {
+            rules: self.rules,
+            arguments: self.arguments,
+            key: self.key,
+            left,
+        }
+    }
+}
+
+/// One that the repetition guard has looked at, with its key.
+pub(super) type SupposedKeyed<'p, 'a> = SupposedSettled<'p, 'a, Option<Keyed>>;
+
+impl<'a, N: Notes> Supposing<'_, '_, 'a, N> {
+    fn question(&self) -> Result<&Question<'a>, Refusal> {
+        self.question.ok_or(Refusal::InternalError)
+    }
+}
+
+impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
+    type Case = ();
+    type Visible = SupposedCall<'p, 'a>;
+    type Ruled = SupposedRuled<'p, 'a>;
+    type Settled = SupposedSettled<'p, 'a, Final>;
+    type Placed = SupposedSettled<'p, 'a, (u64, Final)>;
+    type Watched = SupposedSettled<'p, 'a, NotRepeated>;
+    type Keyed = SupposedKeyed<'p, 'a>;
+    type Open = SupposedKeyed<'p, 'a>;
+    type Confirmed = SupposedKeyed<'p, 'a>;
+    type Funded = SupposedKeyed<'p, 'a>;
+    type Approved = SupposedKeyed<'p, 'a>;
+    type Fenced = SupposedKeyed<'p, 'a>;
+    type Begun = SupposedKeyed<'p, 'a>;
+    type Sealed = Passed<'p>;
+    type Answer = Passed<'p>;
+    type Stop = SupposedStop<'p, 'a>;
+
+    fn at(&mut self, _: Stage) -> &mut Self {
+        self
+    }
+
+    fn visible(&mut self, (): ()) -> Result<Self::Visible, Self::Stop> {
+        let arguments = self.asked.values;
+        if let Some(admitted) = self.admitted.take() {
+            return Ok(SupposedCall {
+                admitted,
+                arguments: Cow::Borrowed(arguments),
+                key: None,
+            });
+        }
+        let (schema, caller, tool) = (self.asked.schema, self.asked.caller, self.question()?.tool);
+        // What cannot be held to its contract is withheld from everybody.
+        let contract = self.policy.allowlist.contract_of(tool);
+        let offered = match contract.and_then(|rules| rules.lacks(schema)) {
+            Some(_) => Err(Refusal::ToolNotAllowlisted),
+            None => Ok(()),
+        };
+        self.notes.note(Stage::Visible, offered)?;
+        let admitted = visible(self.policy, caller, tool, self.notes)?;
+        // The key is taken off before any guard looks at the arguments, as when a call is made.
+        let rules = admitted.clone().on(arguments).rules();
+        let (arguments, key) = match &rules.idempotency {
+            Some(rule) => rule.split(schema, arguments),
+            None => (Cow::Borrowed(arguments), None),
+        };
+        Ok(SupposedCall {
+            admitted,
+            arguments,
+            key,
+        })
+    }
+
+    async fn judge(&mut self, mut case: Self::Visible) -> Result<Self::Ruled, Self::Stop> {
+        let rules = case.admitted.clone().on(&case.arguments).rules();
+        let stripped = rules.arguments.strip(self.asked.schema, &case.arguments);
+        if let Cow::Owned(stripped) = stripped {
+            case.arguments = Cow::Owned(stripped);
+        }
+        let chosen = case.admitted.clone().on(&case.arguments);
+        let arguments = Arguments {
+            values: &case.arguments,
+            ..self.asked
+        };
+        let proof = ruled(&chosen, arguments, self.notes)?;
+        Ok(SupposedRuled {
+            case,
+            chosen,
+            ruled: proof,
+        })
+    }
+
+    async fn rewrite(&mut self, passed: Self::Ruled) -> Result<Self::Settled, Self::Stop> {
+        let SupposedRuled {
+            case,
+            chosen,
+            ruled: proof,
+        } = passed;
+        let SupposedCall {
+            admitted,
+            arguments,
+            key,
+        } = case;
+        let outcome = {
+            let mut draft = RewriteDraft::of(&arguments, proof);
+            let stepped = chosen.rules().rewrite.steps(self.asked.caller, &arguments);
+            stepped.and_then(|stepped| {
+                draft.take(stepped);
+                draft.finish()
+            })
+        };
+        let changed = match self.notes.note(Stage::Rewrite, outcome)? {
+            RewriteOutcome::Same(left) => {
+                return Ok(SupposedSettled {
+                    rules: chosen.rules(),
+                    arguments,
+                    key,
+                    left,
+                });
+            }
+            RewriteOutcome::Changed(changed) => changed,
+        };
+        self.notes.changed(&arguments, &changed);
+        let chosen = admitted.on(&changed.arguments);
+        let arguments = Arguments {
+            values: &changed.arguments,
+            ..self.asked
+        };
+        let left = passed_again(ruled(&chosen, arguments, self.notes)?);
+        Ok(SupposedSettled {
+            rules: chosen.rules(),
+            arguments: Cow::Owned(changed.arguments),
+            key,
+            left,
+        })
+    }
+
+    async fn place(&mut self, case: Self::Settled) -> Result<Self::Placed, Self::Stop> {
+        let SupposedSettled {
+            rules,
+            arguments,
+            key,
+            left: last,
+        } = case;
+        let Some(question) = self.question else {
+            return Err(SupposedStop::Settled(Made {
+                rules,
+                arguments,
+                last,
+            }));
+        };
+        // A variant that the call was not before may know an argument for its key.
+        let key = key.or_else(|| {
+            let rule = rules.idempotency.as_ref()?;
+            let (_, late) = rule.split(question.schema, &arguments);
+            late.map(|key| Cow::Owned(key.into_owned()))
+        });
+        let seen = seen_call(question.tool.as_str(), &params_hash(&arguments));
+        Ok(SupposedSettled {
+            rules,
+            arguments,
+            key,
+            left: (seen, last),
+        })
+    }
+
+    fn watch(&mut self, case: Self::Placed) -> Result<Self::Watched, Self::Stop> {
+        let question = self.question()?;
+        let (seen, last) = &case.left;
+        let history = history(question.before, *seen);
+        let watched = self
+            .policy
+            .repetition
+            .watch(&history, question.tool, *seen, last);
+        let allowed = self.notes.note(Stage::Repetition, watched)?;
+        self.warning = allowed.warning;
+        Ok(case.with(allowed.watched))
+    }
+
+    fn key(&mut self, case: Self::Watched) -> Result<Self::Keyed, Self::Stop> {
+        let question = self.question()?;
+        let Some(rule) = &case.rules.idempotency else {
+            return Ok(case.with(None));
+        };
+        let (server, own) = split(question.tool);
+        let given = Given {
+            meta: question.key,
+            argument: case.key.as_deref(),
+            ..Given::default()
+        };
+        let asked = KeyRequest {
+            caller: question.caller,
+            server: &server,
+            tool: own,
+            arguments: &case.arguments,
+            given,
+        };
+        let keyed = rule.key(&asked, &case.left);
+        let keyed = self.notes.note(Stage::Idempotency, keyed)?;
+        Ok(case.with(Some(keyed)))
+    }
+
+    async fn look(&mut self, case: Self::Keyed) -> Result<Self::Open, Self::Stop> {
+        Ok(case)
+    }
+
+    async fn confirm(&mut self, case: Self::Open) -> Result<Self::Confirmed, Self::Stop> {
+        let is_drafted = self.question()?.before.is_drafted;
+        if let Some(confirms) = case.rules.confirms.as_ref().filter(|_| !is_drafted) {
+            self.notes
+                .note::<()>(Stage::Idempotency, Err(confirms.refuse()))?;
+        }
+        Ok(case)
+    }
+
+    async fn fund(&mut self, case: Self::Confirmed) -> Result<Self::Funded, Self::Stop> {
+        let Question {
+            caller,
+            tool,
+            before,
+            ..
+        } = *self.question()?;
+        let kind = (tool, case.rules.side_effect);
+        let asked = case.rules.budget.ask(&self.policy.tasks, caller, kind);
+        let step = asked.limits.rate.map_or(0, Rate::step);
+        let task = usage(before, &asked.price.tool, step);
+        let fits = asked
+            .limits
+            .admit(Some(&task), &asked.price, before.elapsed)
+            .map_err(|exceeded| asked.refuse(&exceeded));
+        let fits = self.notes.note(Stage::Budget, fits)?;
+        self.remaining = Some(fits.after(&asked.price));
+        Ok(case)
+    }
+
+    async fn approve(
+        &mut self,
+        case: Self::Funded,
+    ) -> Result<Turn<Self::Approved, Self::Keyed>, Self::Stop> {
+        let is_approved = self.question()?.before.is_approved;
+        if let Some(approval) = case.rules.approval.as_ref().filter(|_| !is_approved) {
+            self.notes
+                .note::<()>(Stage::Approval, Err(approval.pending(None)))?;
+        }
+        Ok(Turn::On(case))
+    }
+
+    async fn fence(&mut self, case: Self::Approved) -> Result<Self::Fenced, Self::Stop> {
+        Ok(case)
+    }
+
+    async fn begin(
+        &mut self,
+        case: Self::Fenced,
+    ) -> Result<Turn<Self::Begun, Self::Keyed>, Self::Stop> {
+        Ok(Turn::On(case))
+    }
+
+    async fn seal(&mut self, case: Self::Begun) -> Result<Self::Sealed, Self::Stop> {
+        let Question { tool, key, .. } = *self.question()?;
+        let arguments = Arguments {
+            values: &case.arguments,
+            ..self.asked
+        };
+        let wanted = wanted(self.policy, case.rules, tool, arguments, key);
+        let secrets = self.notes.note(Stage::Secrets, wanted)?;
+        Ok(Passed {
+            rules: case.rules,
+            keyed: case.left,
+            warning: self.warning,
+            remaining: self.remaining.take().ok_or(Refusal::InternalError)?,
+            secrets,
+        })
+    }
+
+    async fn send(&mut self, passed: Self::Sealed) -> Result<Self::Answer, Self::Stop> {
+        Ok(passed)
+    }
+}
+
+/// The task as it is before the call, with the last turns of the call's rate.
+fn usage(before: &TaskBefore, tool: &ToolName, step: u64) -> TaskUsage {
+    let mut task = TaskUsage {
+        steps: before.steps,
+        calls: before.tool_calls,
+        cost: before.cost,
+        ..TaskUsage::new(0)
+    };
+    (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
+    let used = task.tools.entry(tool.clone()).or_default();
+    (used.calls, used.due) = (
+        before.calls,
+        before
+            .elapsed
+            .saturating_add(step.saturating_mul(before.calls_now)),
+    );
+    task
+}
+
+/// The task's last calls, as the loop detector remembers them.
+fn history(before: &TaskBefore, call: u64) -> Vec<SeenCall> {
+    vec![
+        SeenCall {
+            call,
+            outcome: 0,
+            refused: false
+        };
+        before.repeated
+    ]
+}
