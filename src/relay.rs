@@ -112,7 +112,7 @@ impl Relay {
     /// Carries a request to its end.
     pub async fn request(&self, request: RelayRequest) {
         let ended = match self.permitted(&request) {
-            Ok(()) => self.answer(&request).await,
+            Ok(()) => Box::pin(self.answer(&request)).await,
             Err(failed) => Err(failed),
         };
         let id = request.message.id.clone();

@@ -33,7 +33,7 @@ impl Door {
         message: Message,
     ) -> HttpAnswer {
         if message.kind == MessageKind::Request && message.method == "initialize" {
-            return self.open_session(known.caller, scope, message).await;
+            return Box::pin(self.open_session(known.caller, scope, message)).await;
         }
         let session = match self.session(headers, &known.caller, &scope) {
             Ok(session) => session,
@@ -41,7 +41,7 @@ impl Door {
         };
         match message.kind {
             MessageKind::Response | MessageKind::Notification => {
-                self.heard(&session, message).await;
+                Box::pin(self.heard(&session, message)).await;
                 empty(StatusCode::ACCEPTED)
             }
             MessageKind::Request => {

@@ -5,7 +5,7 @@ use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;
-use crate::gate::case::Stop;
+use crate::gate::case::{Case, Stop};
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::taken::Ended;
 use crate::gate::effects::taken::Taken;
@@ -44,75 +44,66 @@ use std::sync::Arc;
 impl Gate {
     /// Runs a call to its end, even when the agent hangs up: what was begun is settled and
     /// recorded.
-    pub async fn call_tool(self: Arc<Self>, call: Call) {
+    ///
+    /// What the future keeps while it waits counts for every call in flight, so it begins with the
+    /// call prepared, and keeps each thing once (design §6).
+    pub fn call_tool(self: Arc<Self>, call: Call) -> impl Future<Output = ()> + Send {
         let policy = call.origin.policy.clone();
         let asked = call.message.body.clone();
         let case = prepared(&self, &policy, call);
         let tool = case.tool.clone();
-        let mut live = Live {
-            gate: &self,
-            policy: &policy,
-            timer: StageTimer::new(self.metrics.clone(), self.clock, case.call.judged.arrived),
-            call: case.call.clone(),
-            found: Findings::default(),
-            taken: Taken::default(),
-        };
-        let ended = match policy.mode {
-            Mode::Enforce => AssertUnwindSafe(run(&mut live, case)).catch_unwind().await,
-            Mode::Observe => {
-                let mut observing = Observing(&mut live);
-                AssertUnwindSafe(run(&mut observing, case))
-                    .catch_unwind()
-                    .await
-            }
-        };
-        let ending = match ended {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(Stop::Answered(answer))) => Ok(*answer),
-            Ok(Err(Stop::Refused(refusal))) => Err(refusal),
-            Err(_) => Err(live.taken.after_panic()),
-        };
-        let ended = EndedCall::settle(live, tool, ending).await;
-        ended.answer(asked.as_ref()).await;
-        ended.tell();
+        async move {
+            let mut live = Live {
+                gate: &self,
+                policy: &policy,
+                timer: StageTimer::new(self.metrics.clone(), self.clock, case.call.judged.arrived),
+                call: case.call.clone(),
+                found: Findings::default(),
+                taken: Taken::default(),
+            };
+            let ending = ran(&mut live, case).await;
+            let ended = EndedCall::settle(&mut live, tool.as_deref(), ending).await;
+            ended.answer(asked.as_ref()).await;
+            ended.tell();
+        }
+    }
+}
+
+/// Goes through the steps; when toolgate itself breaks, the call ends as far as it came.
+async fn ran(live: &mut Live<'_>, case: Case) -> Ending {
+    let ended = match live.policy.mode {
+        Mode::Enforce => AssertUnwindSafe(run(live, case)).catch_unwind().await,
+        Mode::Observe => {
+            let mut observing = Observing(live);
+            AssertUnwindSafe(run(&mut observing, case))
+                .catch_unwind()
+                .await
+        }
+    };
+    match ended {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Stop::Answered(answer))) => Ok(*answer),
+        Ok(Err(Stop::Refused(refusal))) => Err(refusal),
+        Err(_) => Err(live.taken.after_panic()),
     }
 }
 
 /// A call that holds nothing any more, and how it ended.
-struct EndedCall<'p> {
-    gate: &'p Gate,
-    policy: &'p Policy,
-    call: Arc<Call>,
-    tool: Option<Arc<Tool>>,
-    timer: StageTimer,
-    found: Findings,
+struct EndedCall<'a> {
+    recorded: RecordedCall<'a>,
     ending: Ending,
     /// The answer of a call whose outcome could not be recorded.
-    unrecorded: Option<Message>,
+    unrecorded: Option<Box<Message>>,
 }
 
-impl<'p> EndedCall<'p> {
+impl<'a> EndedCall<'a> {
     /// Settles what the call holds, with its entry; then counts it.
-    async fn settle(live: Live<'p>, tool: Option<Arc<Tool>>, ending: Ending) -> Self {
-        let Live {
-            gate,
-            policy,
-            call,
-            mut timer,
-            found,
-            taken,
-        } = live;
-        let ending = last_word(gate, policy, &call, ending).await;
-        let recorded = RecordedCall {
-            gate,
-            policy,
-            call: &call,
-            tool: tool.as_deref(),
-            timer: &timer,
-            found: &found,
-        };
-        let entry = Box::new(entry(&recorded, Some(&ending)));
-        let is_executed = found.dispatch.attempts > 0 && changes(policy, &call);
+    async fn settle(live: &'a mut Live<'_>, tool: Option<&'a Tool>, ending: Ending) -> Self {
+        let (gate, policy) = (live.gate, live.policy);
+        let ending = last_word(gate, policy, &live.call, ending).await;
+        let entry = Box::new(entry(&live.recorded(tool), Some(&ending)));
+        let is_executed = live.found.dispatch.attempts > 0 && changes(policy, &live.call);
+        let taken = std::mem::take(&mut live.taken);
         let counted = Counted {
             claimed: taken.claim.is_some(),
             executed: is_executed.then(|| effect(&entry)),
@@ -125,57 +116,41 @@ impl<'p> EndedCall<'p> {
             .settle(&gate.effects, entry, ending.as_ref().ok(), kept)
             .await;
         if counted.claimed {
-            timer.settled(settled.is_ok());
+            live.timer.settled(settled.is_ok());
         }
         let (ending, unrecorded) = match settled {
             Ok(entry) => {
                 if let Some(entry) = entry {
-                    let outcome = outcome_of(&ending, &found);
+                    let outcome = outcome_of(&ending, &live.found);
                     gate.sums
-                        .enter_call(entry, outcome, || !changes(policy, &call));
+                        .enter_call(entry, outcome, || !changes(policy, &live.call));
                 }
                 (ending, None)
             }
-            Err(error) => unrecorded(&call, ending, &error),
+            Err(error) => unrecorded(&live.call, ending, &error),
         };
-        timer.end();
-        let ended = Self {
-            gate,
-            policy,
-            call,
-            tool,
-            timer,
-            found,
+        live.timer.end();
+        let recorded = live.recorded(tool);
+        count(&recorded, &counted, &ending);
+        Self {
+            recorded,
             ending,
             unrecorded,
-        };
-        count(&ended.recorded(), &counted, &ended.ending);
-        ended
-    }
-
-    fn recorded(&self) -> RecordedCall<'_> {
-        RecordedCall {
-            gate: self.gate,
-            policy: self.policy,
-            call: &self.call,
-            tool: self.tool.as_deref(),
-            timer: &self.timer,
-            found: &self.found,
         }
     }
 
     /// Answers the agent, whose request had these parameters.
     async fn answer(&self, asked: Option<&Text>) {
-        let origin = &self.call.origin;
+        let origin = &self.recorded.call.origin;
         // A modern agent that cancelled wants to hear no more of the call (protocol §1.7).
         if origin.era == Era::Modern && matches!(self.ending, Err(Refusal::Cancelled)) {
             return;
         }
         let answer = answer(self);
         let answer = sealed(
-            &self.gate.seal,
-            self.tool.as_deref(),
-            &self.call,
+            &self.recorded.gate.seal,
+            self.recorded.tool,
+            self.recorded.call,
             asked,
             answer,
         );
@@ -186,8 +161,8 @@ impl<'p> EndedCall<'p> {
 
     /// Tells after-hooks. Never waits.
     fn tell(&self) {
-        if let Some(tool) = &self.tool {
-            self.gate.tell(&self.recorded(), tool, &self.ending);
+        if let Some(tool) = self.recorded.tool {
+            self.recorded.gate.tell(&self.recorded, tool, &self.ending);
         }
     }
 }
@@ -200,35 +175,31 @@ async fn last_word(gate: &Gate, policy: &Policy, call: &Arc<Call>, ending: Endin
         None => ending,
     };
     if is_planned(call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
-        gate.effects.give_up_plan(call).await;
+        Box::pin(gate.effects.give_up_plan(call)).await;
     }
     ending
 }
 
 /// An outcome that could not be made durable is not given as one: the agent reads that the tool has
 /// run and that nobody else will know.
-fn unrecorded(call: &Call, ending: Ending, error: &StoreError) -> (Ending, Option<Message>) {
+fn unrecorded(call: &Call, ending: Ending, error: &StoreError) -> (Ending, Option<Box<Message>>) {
     tracing::error!(
         action = %call.judged.action,
         %error,
         "the outcome of a call cannot be recorded"
     );
     match ending {
-        Ok(answer) => (Err(Refusal::ExecutedButNotRecorded), Some(answer)),
+        Ok(answer) => (Err(Refusal::ExecutedButNotRecorded), Some(Box::new(answer))),
         Err(_) => (Err(Refusal::OutcomeUnknown), None),
     }
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
 fn answer(ended: &EndedCall<'_>) -> Message {
-    let EndedCall {
-        call,
-        found,
-        ending,
-        timer,
-        unrecorded,
-        ..
-    } = ended;
+    let RecordedCall {
+        call, found, timer, ..
+    } = ended.recorded;
+    let (ending, unrecorded) = (&ended.ending, &ended.unrecorded);
     let decision = DecisionMeta {
         action: call.judged.action,
         outcome: outcome_of(ending, found).word(),
@@ -258,7 +229,7 @@ fn answer(ended: &EndedCall<'_>) -> Message {
         }
         Err(refusal) => {
             let era = call.origin.era;
-            refused(None, era, &decision, refusal, unrecorded.as_ref())
+            refused(None, era, &decision, refusal, unrecorded.as_deref())
         }
     };
     Message {

@@ -20,6 +20,7 @@ use crate::gate::case::VisibleCall;
 use crate::gate::case::WatchedCall;
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
+use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Beginning;
 use crate::gate::effects::Stand;
 use crate::gate::effects::taken::Taken;
@@ -44,6 +45,7 @@ use crate::gate::steps::task_state::is_planned;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
+use futures_util::TryFutureExt as _;
 use std::sync::Arc;
 
 /// The world of one call: what it is judged by, and what it has found and taken so far.
@@ -74,6 +76,18 @@ impl<'p> Live<'p> {
         })
     }
 
+    /// The call, and what is known of it so far.
+    pub(in crate::gate) fn recorded<'a>(&'a self, tool: Option<&'a Tool>) -> RecordedCall<'a> {
+        RecordedCall {
+            gate: self.gate,
+            policy: self.policy,
+            call: &self.call,
+            tool,
+            timer: &self.timer,
+            found: &self.found,
+        }
+    }
+
     /// Step 13.
     pub(in crate::gate) async fn sealed(
         &mut self,
@@ -90,7 +104,10 @@ impl<'p> Live<'p> {
     }
 
     /// Steps 14 to 16, 15 up to the store.
-    pub(in crate::gate) async fn sent(&mut self, case: SealedCall<'p>) -> Result<Message, Refusal> {
+    pub(in crate::gate) fn sent(
+        &mut self,
+        case: SealedCall<'p>,
+    ) -> impl Future<Output = Result<Message, Stop>> + Send {
         let delivery = Delivery {
             subject: case.subject,
             cleared: case.cleared,
@@ -101,7 +118,7 @@ impl<'p> Live<'p> {
             found: &mut self.found.dispatch,
             taken: &mut self.taken,
         };
-        deliver(&self.gate.effects, delivery, sending).await
+        deliver(&self.gate.effects, delivery, sending).map_err(Stop::Refused)
     }
 }
 
@@ -210,7 +227,8 @@ impl<'p> World for Live<'p> {
         let effects = &self.gate.effects;
         loop {
             let mut holder = None;
-            let stands = effects.stand(&case.subject.call, keyed, &mut holder).await;
+            let stands = effects.stand(&case.subject.call, keyed, &mut holder);
+            let stands = Box::pin(stands).await;
             self.found.key = KeyFound {
                 holder,
                 replayed: matches!(stands, Ok(Stand::Again(_))),
@@ -306,14 +324,7 @@ impl<'p> World for Live<'p> {
                 cleared: Cleared::Read(case.watched),
             }));
         };
-        let entry = record::entry::intent(&RecordedCall {
-            gate: self.gate,
-            policy: self.policy,
-            call: &case.subject.call,
-            tool: Some(&case.subject.tool),
-            timer: &self.timer,
-            found: &self.found,
-        });
+        let entry = record::entry::intent(&self.recorded(Some(&case.subject.tool)));
         let next = Beginning {
             keyed,
             confirmed,
@@ -323,7 +334,7 @@ impl<'p> World for Live<'p> {
             entry,
             left: &mut self.found.remaining,
         };
-        let begun = self.gate.effects.begin(&case.subject.call, next).await?;
+        let begun = Box::pin(self.gate.effects.begin(&case.subject.call, next)).await?;
         let (Some(claimed), Some(rule)) = (begun, &case.subject.rules.idempotency) else {
             // Another call was quicker. One that waits takes no room, and what was allowed is not
             // this call's.
@@ -345,7 +356,7 @@ impl<'p> World for Live<'p> {
             .map_err(|(_, refusal)| refusal.into())
     }
 
-    async fn send(&mut self, case: SealedCall<'p>) -> Result<Message, Stop> {
-        Ok(self.sent(case).await?)
+    fn send(&mut self, case: SealedCall<'p>) -> impl Future<Output = Result<Message, Stop>> + Send {
+        self.sent(case)
     }
 }

@@ -238,7 +238,7 @@ impl<'p> World for Observing<'_, 'p> {
         })
     }
 
-    async fn send(&mut self, case: Self::Sealed) -> Result<Message, Stop> {
-        Ok(self.0.sent(case).await?)
+    fn send(&mut self, case: Self::Sealed) -> impl Future<Output = Result<Message, Stop>> + Send {
+        self.0.sent(case)
     }
 }

@@ -155,8 +155,8 @@ impl Relay {
         let changes = !REPEATABLE_METHODS.contains(&message.method.as_str());
         let exchange = passage.exchange(Outbound {
             server,
-            message,
-            params: Vec::new(),
+            message: &message,
+            params: &[],
             timeout,
             changes,
         });

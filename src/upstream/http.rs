@@ -16,6 +16,8 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::Fault;
 use crate::upstream::departure::Departure;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, ready};
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
@@ -205,8 +207,16 @@ impl ServerEndpoint {
         Ok(request)
     }
 
-    /// Sends one message.
-    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
+    /// Sends one message. The future holds neither it nor `wire`.
+    pub fn post<'a>(
+        &'a self,
+        message: &Message,
+        wire: &Wire,
+    ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'a> {
+        self.sent(self.posted(message, wire))
+    }
+
+    fn posted(&self, message: &Message, wire: &Wire) -> Result<Request<Payload>, Fault> {
         let modern = wire.revision.filter(|revision| {
             message.kind == MessageKind::Request && revision.era() == Era::Modern
         });
@@ -215,7 +225,7 @@ impl ServerEndpoint {
                 self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
             request.headers_mut().insert(CONTENT_TYPE, JSON_TYPE);
             request.headers_mut().insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
-            return self.send(request).await;
+            return Ok(request);
         };
         let mut headers = self.0.modern.clone();
         headers.insert(
@@ -236,33 +246,52 @@ impl ServerEndpoint {
             }
             None => drop(headers.remove(NAME_HEADER)),
         }
-        self.send(self.request(headers, Method::POST, wire, message.encode())?)
-            .await
+        self.request(headers, Method::POST, wire, message.encode())
     }
 
     /// Opens an event stream, from the start or after an event.
-    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
-        let mut request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new())?;
-        request.headers_mut().insert(ACCEPT, EVENT_STREAM_TYPE);
-        if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
-            request.headers_mut().insert(LAST_EVENT_ID, after);
-        }
-        self.send(request).await
+    pub fn get<'a>(
+        &'a self,
+        wire: &Wire,
+        after: Option<&str>,
+    ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'a> {
+        let request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new());
+        self.sent(request.map(|mut request| {
+            request.headers_mut().insert(ACCEPT, EVENT_STREAM_TYPE);
+            if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
+                request.headers_mut().insert(LAST_EVENT_ID, after);
+            }
+            request
+        }))
     }
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let request = self.request(self.0.headers.clone(), Method::DELETE, wire, Bytes::new())?;
-        self.send(request).await.map(|_| ())
+        let request = self.request(self.0.headers.clone(), Method::DELETE, wire, Bytes::new());
+        self.sent(request).await.map(|_| ())
     }
 
-    async fn send(&self, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
-        if let Some(lane) = &self.0.lane {
-            let path = self.0.uri.path_and_query().cloned();
-            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
-            return lane.send(request).await;
-        }
-        let sent = Box::pin(self.0.connections.tls.request(request)).await;
+    /// No `async fn`, so that what a call keeps while it waits has the request once.
+    fn sent(
+        &self,
+        request: Result<Request<Payload>, Fault>,
+    ) -> impl Future<Output = Result<Response<Arriving>, Fault>> + use<'_> {
+        let mut request = match request {
+            Ok(request) => request,
+            Err(fault) => return Either::Left(ready(Err(fault))),
+        };
+        Either::Right(match &self.0.lane {
+            Some(lane) => {
+                let path = self.0.uri.path_and_query().cloned();
+                *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+                Either::Left(lane.send(request))
+            }
+            None => Either::Right(self.sent_with_tls(request).boxed()),
+        })
+    }
+
+    async fn sent_with_tls(&self, request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
+        let sent = self.0.connections.tls.request(request).await;
         sent.map(|response| response.map(Arriving::elsewhere))
             .map_err(|error| {
                 if error.is_connect() {

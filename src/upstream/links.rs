@@ -61,15 +61,16 @@ pub struct WaitingRequest {
 }
 
 /// A request for a server.
-pub struct Sending {
+#[derive(Clone, Copy)]
+pub struct Sending<'a> {
     /// What travels, under any id.
-    pub message: Message,
+    pub message: &'a Message,
     /// Headers besides the usual ones.
-    pub params: Vec<(String, String)>,
+    pub params: &'a [(String, String)],
     /// It may change something: it is sent once, whatever the server says.
     pub changes: bool,
     /// By which the gate, which waits for it, may take it back before it has left.
-    pub departure: Option<Departure>,
+    pub departure: Option<&'a Departure>,
 }
 
 /// Why a request of an agent cannot wait for its answer.
@@ -167,12 +168,11 @@ impl Links {
         {
             return Ok(link.clone());
         }
-        let (link, answer) = self.open(server).await?;
+        let (link, answer) = Box::pin(self.open(server)).await?;
         if answer.is_error {
             return Err(Fault::unsent("the tool server refused `initialize`"));
         }
-        link.notify(Message::notification("notifications/initialized", None))
-            .await?;
+        Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
         Ok(link)
     }
 
@@ -184,26 +184,24 @@ impl Links {
     pub async fn request(
         &self,
         name: &ServerName,
-        Sending {
-            message,
-            params,
-            changes,
-            departure,
-        }: Sending,
+        sending: Sending<'_>,
         mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
     ) -> Result<Option<(Arc<Link>, UpstreamExchange)>, Fault> {
+        let changes = sending.changes;
         let link = if changes {
-            self.known(name).await
+            Box::pin(self.known(name)).await
         } else {
             self.link(name).await
         };
         let link = link.map_err(Fault::before_sending)?;
-        let mut exchange = link.request(message.clone(), params.clone()).await?;
+        let mut exchange = link
+            .request(sending.message.clone(), sending.params.to_vec())
+            .await?;
         if !begins(&link, &exchange.id) {
             return Ok(None);
         }
-        if let Some(departure) = departure {
-            exchange.departs_by(departure);
+        if let Some(departure) = sending.departure {
+            exchange.departs_by(departure.clone());
         }
         if changes {
             exchange.keeps(&link);
@@ -220,8 +218,20 @@ impl Links {
         if changes {
             return begun.map(|()| Some((link, exchange)));
         }
+        Box::pin(self.again(name, sending, begins)).await
+    }
+
+    /// Sends a request once more, in a new session.
+    async fn again(
+        &self,
+        name: &ServerName,
+        sending: Sending<'_>,
+        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+    ) -> Result<Option<(Arc<Link>, UpstreamExchange)>, Fault> {
         let link = self.link(name).await?;
-        let mut exchange = link.request(message, params).await?;
+        let mut exchange = link
+            .request(sending.message.clone(), sending.params.to_vec())
+            .await?;
         if !begins(&link, &exchange.id) {
             return Ok(None);
         }
@@ -241,7 +251,7 @@ impl Links {
         if !after.is_some_and(|after| link.is_idle(after)) {
             return Ok(link);
         }
-        if link.is_known().await? {
+        if Box::pin(link.is_known()).await? {
             link.heard();
             return Ok(link);
         }

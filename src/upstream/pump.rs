@@ -25,13 +25,14 @@ const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request on its way out.
+#[derive(Clone, Copy)]
 pub struct Outbound<'a> {
     /// Where it goes.
     pub server: &'a ServerName,
     /// What travels, under any id.
-    pub message: Message,
+    pub message: &'a Message,
     /// `Mcp-Param-…` headers.
-    pub params: Vec<(String, String)>,
+    pub params: &'a [(String, String)],
     /// How long the answer may take; none for requests that wait for something to happen.
     pub timeout: Option<Duration>,
     /// It may change something: it is sent once, and only what answers it is an answer.
@@ -82,7 +83,7 @@ impl ExchangeContext<'_> {
     pub async fn departs(
         &self,
         outbound: Outbound<'_>,
-        departure: Option<Departure>,
+        departure: Option<&Departure>,
     ) -> Result<ExchangeOutcome, Fault> {
         let timeout = outbound.timeout;
         let mut sent = None;
@@ -122,7 +123,7 @@ impl ExchangeContext<'_> {
     async fn sent_and_carried(
         &self,
         outbound: Outbound<'_>,
-        departure: Option<Departure>,
+        departure: Option<&Departure>,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
         let Outbound {
@@ -132,7 +133,7 @@ impl ExchangeContext<'_> {
             timeout: _, // it limits all of this
             changes,
         } = outbound;
-        let asked = message.body.clone();
+        let asked = message.body.as_ref();
         let sending = self.links.request(
             server,
             Sending {
@@ -147,23 +148,19 @@ impl ExchangeContext<'_> {
                 waited_for
             },
         );
-        let begun = tokio::select! {
+        // Cancelled before anything left: nothing is sent, not even what would have been finished.
+        let Some((link, mut exchange)) = (tokio::select! {
             biased;
             () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
             begun = sending => begun?,
-        };
-        // Cancelled before anything left: nothing is sent, not even what would have been finished.
-        let Some((link, mut exchange)) = begun else {
+        }) else {
             return Ok(ExchangeOutcome::Gone(Sent::Nothing));
         };
         if self.waiting.cancelled.is_cancelled() {
             // The agent's own cancellation may have overtaken the request.
             link.cancel(&exchange.id, "the agent cancelled the request");
         }
-        match self
-            .carry(server, &link, &mut exchange, asked.as_ref())
-            .await?
-        {
+        match self.carry(server, &link, &mut exchange, asked).await? {
             // An error that names no request may be about any.
             ExchangeOutcome::Answer(answer)
                 if changes && answer.id.as_ref() != Some(&exchange.id) =>
@@ -236,7 +233,7 @@ impl ExchangeContext<'_> {
                 }
                 Some(Inbound::Message(message)) if self.is_foreign(&message, asked) => continue,
                 Some(Inbound::Message(message)) => {
-                    match self.towards_agent(server, link, message).await {
+                    match Box::pin(self.towards_agent(server, link, message)).await {
                         Some(message) => Outgoing::Message(Box::new(message)),
                         None => continue,
                     }

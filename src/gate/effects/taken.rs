@@ -37,7 +37,7 @@ pub(in crate::gate) struct Taken {
     /// Its room among the calls in flight.
     pub(in crate::gate) slot: Option<Slot>,
     /// Its key, its turn and its part of the budget.
-    pub(in crate::gate) claim: Option<HeldClaim>,
+    pub(in crate::gate) claim: Option<Box<HeldClaim>>,
     /// Its part of the budget, when it has no claim.
     pub(in crate::gate) reserved: Option<Reserved>,
 }
@@ -69,12 +69,12 @@ impl Taken {
         keyed: &Keyed,
     ) -> Cleared<'a> {
         let stamp = Stamp::of(&claimed, rule, keyed);
-        self.claim = Some(HeldClaim {
+        self.claim = Some(Box::new(HeldClaim {
             claimed,
             proof: Proof::NotSent,
             late: None,
             cost: None,
-        });
+        }));
         Cleared::Claimed(stamp)
     }
 
@@ -105,8 +105,7 @@ impl Taken {
             reserved,
         } = self;
         let left = match claim {
-            Some(held) => held
-                .settle(effects, entry, answer, ended)
+            Some(held) => Box::pin(held.settle(effects, entry, answer, ended))
                 .await
                 .map(|()| None),
             None => Ok(Some(entry)),

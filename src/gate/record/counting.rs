@@ -29,7 +29,7 @@ pub(in crate::gate) fn count(recorded: &RecordedCall<'_>, counted: &Counted, end
     // refused with.
     let would_refuse = found.observed.would_refuse.as_ref();
     let refusal = ending.as_ref().err();
-    let labels = match refusal.or(would_refuse.map(|(refusal, _)| refusal)) {
+    let labels = match refusal.or(would_refuse.map(|foreseen| &foreseen.refusal)) {
         None => labels,
         Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
             (Some(code), _) => labels.with_contract_code(code),

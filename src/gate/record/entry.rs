@@ -135,14 +135,15 @@ impl FoundFields {
                     unasked,
                 },
         } = found;
-        let refused = would_refuse.as_ref().map(|(refusal, _)| refusal);
         let approved_by = approval.as_ref().map(|approval| approval.by.clone());
         let cost = found.cost();
         Self {
             confirms: draft.map(|draft| draft.to_string()),
             approved_by: approved_by.unwrap_or_default(),
             state_before: before.map(|state| state.word().to_owned()),
-            would_refuse: refused.map(|refusal| refusal.code().to_owned()),
+            would_refuse: would_refuse
+                .as_ref()
+                .map(|foreseen| foreseen.refusal.code().to_owned()),
             unasked: unasked.clone(),
             fault: fault.as_ref().map(|fault| fault.what.clone()),
             replayed: *replayed,
@@ -206,7 +207,7 @@ impl EndFields {
         let answered = reply.and_then(|reply| reply.body.as_ref());
         let refusal = ending.and_then(|ending| ending.as_ref().err());
         let would_refuse = found.observed.would_refuse.as_ref();
-        let decided = refusal.or(would_refuse.map(|(refusal, _)| refusal));
+        let decided = refusal.or(would_refuse.map(|foreseen| &foreseen.refusal));
         let outcome = ending.map(|ending| outcome_of(ending, found).word());
         Self {
             approval: hold(refusal, found.approval.as_ref()).map(|id| id.to_string()),

@@ -83,11 +83,19 @@ pub struct DispatchFound {
     pub cost: Option<u64>,
 }
 
+/// What enforce mode would have refused a call with.
+pub struct ForeseenRefusal {
+    /// Why.
+    pub refusal: Refusal,
+    /// The stage that the call would have reached.
+    pub stage: Stage,
+}
+
 /// What enforce mode would have done.
 #[derive(Default)]
 pub struct Observed {
-    /// What it would have refused with first, and at which stage.
-    pub would_refuse: Option<(Refusal, Stage)>,
+    /// What it would have refused with first. Few calls have one.
+    pub would_refuse: Option<Box<ForeseenRefusal>>,
     /// What it would have asked besides.
     pub unasked: Vec<String>,
 }
@@ -102,6 +110,7 @@ impl Findings {
 impl Observed {
     /// Notes what enforce mode would have refused with, unless it would have refused before.
     pub fn note(&mut self, refusal: Refusal, stage: Stage) {
-        self.would_refuse.get_or_insert((refusal, stage));
+        self.would_refuse
+            .get_or_insert_with(|| Box::new(ForeseenRefusal { refusal, stage }));
     }
 }

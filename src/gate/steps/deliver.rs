@@ -69,14 +69,25 @@ impl Delivery<'_> {
     }
 }
 
-/// Sends the call and waits for its answer, or for its deadline.
-pub(in crate::gate) async fn deliver(
+/// Sends the call and waits for its answer, or for its deadline. No `async fn`, so that a call in
+/// flight holds what it delivers once.
+pub(in crate::gate) fn deliver<'a>(
+    effects: &'a Effects,
+    delivery: Delivery<'a>,
+    sending: SendingLog<'a>,
+) -> impl Future<Output = Result<Message, Refusal>> + Send + 'a {
+    let terms = terms(&delivery.subject.tool, delivery.subject.rules);
+    async move { delivered(effects, &delivery, sending, terms).await }
+}
+
+async fn delivered(
     effects: &Effects,
-    delivery: Delivery<'_>,
+    delivery: &Delivery<'_>,
     mut sending: SendingLog<'_>,
+    terms: Terms,
 ) -> Result<Message, Refusal> {
     let Subject { call, tool, rules } = &delivery.subject;
-    let (terms, began) = (terms(tool, rules), sending.timer.now());
+    let began = sending.timer.now();
     let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
         sending.found.attempts += 1;
@@ -89,7 +100,7 @@ pub(in crate::gate) async fn deliver(
                 .map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
-        let (ended, late) = once(&delivery, terms).await;
+        let (ended, late) = once(delivery, terms).await;
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             let ending = sending.answered(rules.side_effect, ended);
@@ -201,12 +212,12 @@ async fn once(
     let parcel = pack(&subject.call, &subject.tool, cleared, sealed);
     let shaper = delivery.shaper();
     if !terms.detached {
-        let ended = exchange(&subject.call, &shaper, parcel, terms).await;
+        let ended = exchange(&subject.call, &shaper, &parcel, terms).await;
         return (ended, None);
     }
     let (departure, call) = (parcel.departure(), subject.call.clone());
     let mut detached: LateExchange =
-        Box::pin(async move { exchange(&call, &shaper, parcel, terms).await });
+        Box::pin(async move { exchange(&call, &shaper, &parcel, terms).await });
     match tokio::time::timeout(terms.deadline, &mut detached).await {
         Ok(ended) => (ended, None),
         Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),

@@ -99,7 +99,7 @@ pub(in crate::gate) fn pack(
 pub(in crate::gate) async fn exchange(
     call: &Call,
     shaper: &Shaper,
-    parcel: Parcel,
+    parcel: &Parcel,
     terms: Terms,
 ) -> Result<Message, Broken> {
     let (tool, origin) = (&shaper.tool, &call.origin);
@@ -124,12 +124,12 @@ pub(in crate::gate) async fn exchange(
     } else {
         terms.deadline
     });
-    let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
-    let departure = changes.then_some(parcel.departure);
+    let changes = shaper.rules.side_effect;
+    let departure = changes.then_some(&parcel.departure);
     let outbound = Outbound {
         server,
-        message,
-        params,
+        message: &parcel.message,
+        params: &parcel.headers,
         timeout,
         changes,
     };

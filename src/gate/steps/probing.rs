@@ -170,8 +170,8 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     match passage
         .exchange(Outbound {
             server,
-            message,
-            params: headers,
+            message: &message,
+            params: &headers,
             timeout,
             changes: false,
         })

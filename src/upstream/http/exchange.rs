@@ -97,11 +97,14 @@ impl HttpExchange {
         if !matches!(self.source, ReplySource::Ready(_)) {
             return Ok(());
         }
-        let ReplySource::Ready(message) = std::mem::replace(&mut self.source, ReplySource::Done)
-        else {
-            return Ok(());
+        let response = match std::mem::replace(&mut self.source, ReplySource::Done) {
+            ReplySource::Ready(message) => self.endpoint.post(&message, &self.wire),
+            ReplySource::Json(_)
+            | ReplySource::Events(..)
+            | ReplySource::Interrupted
+            | ReplySource::Done => return Ok(()),
         };
-        let response = self.endpoint.post(&message, &self.wire).await?;
+        let response = response.await?;
         failpoint::reached("first-response-byte");
         self.answered(response)
     }
@@ -142,7 +145,9 @@ impl HttpExchange {
 
     /// What arrives next; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
-        self.begin().await?;
+        if matches!(self.source, ReplySource::Ready(_)) {
+            Box::pin(self.begin()).await?;
+        }
         self.arrives()
             .await
             .map_err(|fault| self.under_status(fault))
@@ -153,7 +158,7 @@ impl HttpExchange {
             match std::mem::replace(&mut self.source, ReplySource::Done) {
                 ReplySource::Done | ReplySource::Ready(_) => return Ok(None),
                 ReplySource::Json(body) => return self.whole(body).await.map(Some),
-                ReplySource::Interrupted => self.resume().await?,
+                ReplySource::Interrupted => Box::pin(self.resume()).await?,
                 ReplySource::Events(body, framer) => {
                     if let Some(inbound) = self.event(body, framer).await? {
                         return Ok(Some(inbound));

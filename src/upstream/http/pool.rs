@@ -70,18 +70,22 @@ impl ConnectionPool {
     /// nothing of it.
     pub(super) async fn send(
         self: &Arc<Self>,
-        mut request: Request<Payload>,
+        request: Request<Payload>,
     ) -> Result<Response<Arriving>, Fault> {
-        while let Some(mut line) = self.kept(Clock.steady()) {
-            match line.send(request).await {
+        let mut request = Some(request);
+        loop {
+            let kept = self.kept(Clock.steady());
+            let is_kept = kept.is_some();
+            let mut line = match kept {
+                Some(line) => line,
+                None => Box::pin(self.open()).await?,
+            };
+            match line.send(&mut request).await {
                 Ok(response) => return Ok(self.arriving(response, line)),
-                Err((_, Some(untouched))) => request = untouched,
-                Err((fault, None)) => return Err(fault),
+                Err(_) if is_kept && request.is_some() => {}
+                Err(fault) => return Err(fault),
             }
         }
-        let mut line = self.open().await?;
-        let response = line.send(request).await.map_err(|(fault, _)| fault)?;
-        Ok(self.arriving(response, line))
     }
 
     fn arriving(
@@ -180,32 +184,38 @@ impl PooledConnection {
         self.connection.is_some() && self.requests.is_ready()
     }
 
-    /// With the error comes the request, if the connection has taken nothing of it.
+    /// Sends what stands in `request`, and leaves it there, beside the error, if the connection has
+    /// taken nothing of it.
     async fn send(
         &mut self,
-        request: Request<Payload>,
-    ) -> Result<Response<Incoming>, (Fault, Option<Request<Payload>>)> {
-        let mut answer = std::pin::pin!(self.requests.try_send_request(request));
+        request: &mut Option<Request<Payload>>,
+    ) -> Result<Response<Incoming>, Fault> {
+        let Self {
+            requests,
+            connection,
+        } = self;
+        let mut answer = std::pin::pin!(match request.take() {
+            Some(request) => requests.try_send_request(request),
+            None => return Err(Fault::unsent("there is no request")),
+        });
         let answered = std::future::poll_fn(|task| {
             // All that the answer waits for happens in here.
-            let ended = self
-                .connection
+            let ended = connection
                 .as_mut()
                 .is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
             if ended {
-                self.connection = None;
+                *connection = None;
             }
             answer.as_mut().poll(task)
         });
         answered.await.map_err(|mut error| {
-            let untouched = error.take_message();
+            *request = error.take_message();
             let what = of_error("the connection to the tool server broke", error.error());
-            let fault = if untouched.is_some() {
+            if request.is_some() {
                 Fault::unsent(what)
             } else {
                 Fault::after_sending(what)
-            };
-            (fault, untouched)
+            }
         })
     }
 }

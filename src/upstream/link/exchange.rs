@@ -87,17 +87,23 @@ impl UpstreamExchange {
 
     /// What arrives next, the sending included; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
-        self.begin().await?;
         match &mut self.source {
             ExchangeSource::Http(exchange) => exchange.next().await,
-            ExchangeSource::Lines { inbox, open, .. } => match inbox.recv().await {
-                Some(Ok(inbound)) => {
-                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response);
-                    Ok(Some(inbound))
+            ExchangeSource::Lines {
+                inbox, open, ready, ..
+            } => {
+                if let Some(ready) = ready.take() {
+                    ready.queue();
                 }
-                Some(Err(fault)) => Err(fault),
-                None => Ok(None),
-            },
+                match inbox.recv().await {
+                    Some(Ok(inbound)) => {
+                        *open = !matches!(&inbound, Inbound::Message(message) if message.kind == MessageKind::Response);
+                        Ok(Some(inbound))
+                    }
+                    Some(Err(fault)) => Err(fault),
+                    None => Ok(None),
+                }
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes of the future that runs a call.
-const CALL_BYTES_MAX: usize = 12 << 10;
+const CALL_BYTES_MAX: usize = 4 << 10;
 
 /// How often an agent sends a call again before it gives up.
 const PERSISTENCE: u32 = 15;

@@ -273,7 +273,8 @@ async fn an_ended_connection_gives_the_request_back() {
         lane(|mut peer| async move { while peer.request().await.is_some() {} }).await;
     let mut ended = lane.open().await.unwrap();
     ended.connection = None;
-    let (fault, back) = ended.send(post("/one", 4)).await.unwrap_err();
+    let mut back = Some(post("/one", 4));
+    let fault = ended.send(&mut back).await.unwrap_err();
     assert_eq!(
         (fault.sent, back.map(|request| request.uri().to_string())),
         (Sent::Nothing, Some("/one".to_owned()))
