@@ -43,7 +43,7 @@ impl StageTimer {
         Self {
             metrics,
             clock,
-            stage: Stage::Visible,
+            stage: Stage::ALL[0],
             last: arrived,
             spent: [None; Stage::COUNT],
             told: 0,

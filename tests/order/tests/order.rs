@@ -10,14 +10,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The steps of `run`, as the file has them.
-const STEPS: [&str; 14] = [
-    "visible", "judge", "rewrite", "place", "watch", "key", "look", "confirm", "fund", "approve",
-    "fence", "begin", "seal", "send",
-];
-/// Those of `judged`.
-const JUDGED: [&str; 3] = ["arguments", "permission", "rules"];
-
 /// A step's call in the text: from its receiver to the question mark, or to the end of the line.
 struct Call<'t> {
     text: &'t str,
@@ -29,6 +21,18 @@ struct Call<'t> {
 fn source() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/gate/pipeline.rs");
     fs::read_to_string(path).unwrap()
+}
+
+/// The steps that a trait names, in their order. `at` says which step begins, and is none.
+fn steps<'t>(source: &'t str, name: &str) -> Vec<&'t str> {
+    let start = source.find(&format!("pub trait {name}")).unwrap();
+    let end = start + source[start..].find("\n}\n").unwrap();
+    source[start..end]
+        .split("    fn ")
+        .skip(1)
+        .map(|rest| rest.split('(').next().unwrap())
+        .filter(|step| *step != "at")
+        .collect()
 }
 
 /// The text of a function, from its name to its closing brace.
@@ -80,12 +84,9 @@ fn swapped(source: &str, body: &str, one: &str, other: &str) -> String {
 
 fn mutants(source: &str) -> Vec<(String, String)> {
     let mut mutants = Vec::new();
-    for (function, receiver, steps) in [
-        ("run", "world", &STEPS[..]),
-        ("judged", "judge", &JUDGED[..]),
-    ] {
-        let body = body(source, function);
-        for step in steps {
+    for (function, receiver, named) in [("run", "world", "World"), ("judged", "judge", "Judge")] {
+        let (body, steps) = (body(source, function), steps(source, named));
+        for step in &steps {
             let text = without(source, body, &call(body, receiver, step));
             mutants.push((format!("{function}_without_{step}"), text));
         }
@@ -97,18 +98,26 @@ fn mutants(source: &str) -> Vec<(String, String)> {
     mutants
 }
 
-/// Every step of the file is among those that are taken out.
+/// The steps are called in the order in which the traits name them, each once.
 #[test]
-fn every_step_is_known() {
+fn every_step_is_taken_in_its_order() {
     let source = source();
-    let of_trait = |name: &str| {
-        let start = source.find(&format!("pub trait {name}")).unwrap();
-        let end = start + source[start..].find("\n}\n").unwrap();
-        source[start..end].matches("    fn ").count()
-    };
-    // `at` says which step begins, and is none.
-    assert_eq!(of_trait("World"), STEPS.len() + 1);
-    assert_eq!(of_trait("Judge"), JUDGED.len());
+    for (function, receiver, named, least) in [
+        ("run", "world", "World", 14),
+        ("judged", "judge", "Judge", 3),
+    ] {
+        let (body, steps) = (body(&source, function), steps(&source, named));
+        assert!(steps.len() >= least, "{named} has lost a step: {steps:?}");
+        let places: Vec<usize> = steps
+            .iter()
+            .map(|step| {
+                let call = call(body, receiver, step);
+                assert_eq!(body.matches(&format!(".{step}(")).count(), 1, "{step}");
+                body.find(call.text).unwrap()
+            })
+            .collect();
+        assert!(places.is_sorted(), "{named}: {steps:?} stand at {places:?}");
+    }
 }
 
 /// guarantees §2: an order with a step less, or with two in each other's place, is no
@@ -132,7 +141,8 @@ fn no_other_order_compiles() {
     let cases = trybuild::TestCases::new();
     cases.pass(file("the_order_itself", &plain));
     let mutants = mutants(&plain);
-    assert_eq!(mutants.len(), 14 + 13 + 3 + 2);
+    let (run, judged) = (steps(&plain, "World").len(), steps(&plain, "Judge").len());
+    assert_eq!(mutants.len(), run + (run - 1) + judged + (judged - 1));
     for (name, text) in &mutants {
         assert_ne!(*text, plain, "{name}");
         cases.compile_fail(file(name, text));
