@@ -14,6 +14,7 @@ pub mod identity;
 pub mod output;
 pub mod permission;
 pub mod pins;
+pub mod rate;
 pub mod repetition;
 pub mod results;
 pub mod rewrite;

@@ -194,6 +194,7 @@ fn build(
     let callers = identity::Settings {
         callers: settings.callers,
         front_ends: settings.front_ends,
+        groups: settings.groups,
     };
     let admin = operators(settings.admin, &callers, &named, problems);
     let identity = callers.compile(problems);

@@ -2,6 +2,7 @@
 
 use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
+use crate::guards::rate::GroupSettings;
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
@@ -44,6 +45,8 @@ pub struct ConfigSettings {
     pub servers: BTreeMap<String, ToolServerSettings>,
     /// The agents. None: everybody on this machine is the agent `anonymous`.
     pub callers: Vec<CallerSettings>,
+    /// What holds for all callers of a `group` together, by its name.
+    pub groups: BTreeMap<String, GroupSettings>,
     /// Trusted programs between agents and toolgate, which name the agent in a header.
     pub front_ends: Vec<FrontEndSettings>,
     /// What calls may refer to as `<secret_ref:NAME>`, by name: `[a-z][a-z0-9_]*`.
@@ -380,6 +383,7 @@ impl Default for ConfigSettings {
             servers: BTreeMap::new(),
             callers: Vec::new(),
             front_ends: Vec::new(),
+            groups: BTreeMap::new(),
             secrets: BTreeMap::new(),
             hooks: Vec::new(),
             policies: Vec::new(),

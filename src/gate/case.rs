@@ -9,6 +9,7 @@ use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Approved, Confirmed, Final, NotRepeated, Ruled};
 use crate::guards::idempotency::Keyed;
+use crate::guards::rate::Paced;
 use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
@@ -19,6 +20,12 @@ use std::sync::Arc;
 pub(in crate::gate) struct Case {
     pub(in crate::gate) call: Arc<Call>,
     pub(in crate::gate) tool: Option<Arc<Tool>>,
+}
+
+/// A call of a caller that calls no faster than it may.
+pub(in crate::gate) struct PacedCall {
+    pub(in crate::gate) case: Case,
+    pub(in crate::gate) _paced: Paced,
 }
 
 /// A call of a tool that its caller may see, by the contract that counts for its arguments.

@@ -10,6 +10,7 @@ use crate::gate::case::ConfirmedCall;
 use crate::gate::case::FencedCall;
 use crate::gate::case::FundedCall;
 use crate::gate::case::KeyedCall;
+use crate::gate::case::PacedCall;
 use crate::gate::case::PlacedCall;
 use crate::gate::case::RuledCall;
 use crate::gate::case::SealedCall;
@@ -42,6 +43,7 @@ use crate::gate::steps::probing;
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
+use crate::guards::rate::{self, Paced};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -60,8 +62,14 @@ pub(in crate::gate) struct Live<'p> {
 }
 
 impl<'p> Live<'p> {
+    /// Step 1, at the gate.
+    pub(in crate::gate) fn paced(&self, case: &Case) -> Result<Paced, Refusal> {
+        rate::Rule::of(&case.call.origin.caller).take(self.timer.now())
+    }
+
     /// Step 2. In observe mode a call passes here also when enforce mode would refuse it.
-    pub(in crate::gate) fn seen(&mut self, case: Case) -> Result<VisibleCall<'p>, Refusal> {
+    pub(in crate::gate) fn seen(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Refusal> {
+        let PacedCall { case, _paced: _ } = case;
         let Case { call, tool } = case;
         hops::judge(&call)?;
         let policy = self.policy;
@@ -124,6 +132,7 @@ impl<'p> Live<'p> {
 
 impl<'p> World for Live<'p> {
     type Case = Case;
+    type Paced = PacedCall;
     type Visible = VisibleCall<'p>;
     type Ruled = RuledCall<'p>;
     type Settled = SettledCall<'p>;
@@ -145,7 +154,15 @@ impl<'p> World for Live<'p> {
         self
     }
 
-    fn visible(&mut self, case: Case) -> Result<VisibleCall<'p>, Stop> {
+    fn pace(&mut self, case: Case) -> Result<PacedCall, Stop> {
+        let paced = self.paced(&case)?;
+        Ok(PacedCall {
+            case,
+            _paced: paced,
+        })
+    }
+
+    fn visible(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Stop> {
         Ok(self.seen(case)?)
     }
 

@@ -9,6 +9,7 @@
 use crate::failpoint;
 use crate::gate::case::BegunCall;
 use crate::gate::case::Case;
+use crate::gate::case::PacedCall;
 use crate::gate::case::RuledCall;
 use crate::gate::case::SealedCall;
 use crate::gate::case::Stop;
@@ -24,6 +25,7 @@ use crate::gate::steps::judging;
 use crate::gate::steps::task_state::is_planned;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::hooks::HookPhase;
+use crate::guards::rate::Paced;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Section as _, confirms};
 use crate::mcp::message::Message;
@@ -61,6 +63,7 @@ impl Observing<'_, '_> {
 
 impl<'p> World for Observing<'_, 'p> {
     type Case = Case;
+    type Paced = PacedCall;
     type Visible = VisibleCall<'p>;
     type Ruled = RuledCall<'p>;
     type Settled = Foreseen<'p, Final>;
@@ -82,7 +85,23 @@ impl<'p> World for Observing<'_, 'p> {
         self
     }
 
-    fn visible(&mut self, case: Case) -> Result<VisibleCall<'p>, Stop> {
+    fn pace(&mut self, case: Case) -> Result<PacedCall, Stop> {
+        let mode = self.0.policy.mode;
+        let paced = match (self.0.paced(&case), Paced::observed(mode)) {
+            (Ok(paced), _) => paced,
+            (Err(refusal), Some(unproven)) => {
+                self.noted::<()>(Err(refusal));
+                unproven
+            }
+            (Err(refusal), None) => return Err(refusal.into()),
+        };
+        Ok(PacedCall {
+            case,
+            _paced: paced,
+        })
+    }
+
+    fn visible(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Stop> {
         Ok(self.0.seen(case)?)
     }
 

@@ -11,6 +11,8 @@ use std::future::Future;
 /// The steps, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// Step 1, where the door leaves it: does the caller call faster than it may?
+    Rate,
     /// Step 2: may this caller see the tool?
     Visible,
     /// Step 3: do the arguments fit?
@@ -47,6 +49,7 @@ impl Stage {
 
     /// All, in their order.
     pub const ALL: &[Self] = &[
+        Self::Rate,
         Self::Visible,
         Self::Arguments,
         Self::Permission,
@@ -67,6 +70,7 @@ impl Stage {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Rate => "rate",
             Self::Visible => "visible",
             Self::Arguments => "arguments",
             Self::Permission => "permission",
@@ -120,6 +124,8 @@ pub trait Judge {
 pub trait World: Send {
     /// A call, and the tool that it names.
     type Case: Send;
+    /// The caller calls no faster than it may.
+    type Paced: Send;
     /// The tool is offered to this caller.
     type Visible: Send;
     /// Steps 3 to 5 have nothing against it.
@@ -153,8 +159,10 @@ pub trait World: Send {
 
     /// Says which step begins.
     fn at(&mut self, stage: Stage) -> &mut Self;
+    /// The rate of the caller, and of its group.
+    fn pace(&mut self, case: Self::Case) -> Result<Self::Paced, Self::Stop>;
     /// Hops, contract mismatch, pins, layers.
-    fn visible(&mut self, case: Self::Case) -> Result<Self::Visible, Self::Stop>;
+    fn visible(&mut self, case: Self::Paced) -> Result<Self::Visible, Self::Stop>;
     /// [`judged`], here or on the pool for heavy work.
     fn judge(
         &mut self,
@@ -225,7 +233,8 @@ pub fn judged<J: Judge>(judge: &mut J, case: J::Visible) -> Result<J::Ruled, J::
 
 /// The whole order. What leaves early has ended there; nothing after it has run.
 pub async fn run<W: World>(world: &mut W, case: W::Case) -> Result<W::Answer, W::Stop> {
-    let visible = world.at(Stage::Visible).visible(case)?;
+    let paced = world.at(Stage::Rate).pace(case)?;
+    let visible = world.at(Stage::Visible).visible(paced)?;
     let ruled = world.judge(visible).await?;
     let settled = world.at(Stage::Rewrite).rewrite(ruled).await?;
     let placed = world.at(Stage::Repetition).place(settled).await?;

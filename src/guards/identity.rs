@@ -3,16 +3,16 @@
 //! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of
 //! them is compared on every message, so that neither memory nor time tells one.
 
-use super::Section;
+use super::{Section, rate};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
-use crate::model::rate::{Meter, RateSettings};
+use crate::model::rate::{CallLimit, Meter, RateSettings};
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
@@ -34,6 +34,8 @@ pub struct Settings {
     pub callers: Vec<CallerSettings>,
     /// Trusted programs that name the agent they speak for.
     pub front_ends: Vec<FrontEndSettings>,
+    /// The groups of agents, by name.
+    pub groups: BTreeMap<String, rate::GroupSettings>,
 }
 
 /// One agent.
@@ -74,6 +76,9 @@ pub struct CallerSettings {
     /// most: 60000 in 1m if absent. More are answered 429. All entries of one agent share it:
     /// only one of them has to say it.
     pub rate: Option<RateSettings>,
+    /// Tool calls that the agent, and those it starts, may make in a span of time, all of them at
+    /// once at most. More are refused with `rate_exceeded`. All entries of one agent share it.
+    pub limits: Option<rate::Settings>,
 }
 
 /// A trusted program between agents and toolgate. Its header counts only in a message that carries
@@ -146,7 +151,15 @@ impl Section for Settings {
         let Self {
             callers,
             front_ends,
+            groups,
         } = self;
+        let limited = callers.iter().map(|caller| rate::LimitedCaller {
+            agent: &caller.agent,
+            parent: caller.parent.as_deref(),
+            group: caller.group.as_deref(),
+            limits: caller.limits.as_ref(),
+        });
+        let limits = rate::compile(&limited.collect::<Vec<_>>(), &groups, problems);
         if callers.is_empty() && front_ends.is_empty() {
             return Rule::anonymous();
         }
@@ -162,7 +175,7 @@ impl Section for Settings {
             .map(|front_end| front_end.name.as_str())
             .collect();
         problems.under(Self::NAME, |problems| {
-            rule.callers = family::callers(&callers, problems);
+            rule.callers = family::callers(&callers, limits, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
                     settings.judge(&names, problems);
@@ -355,6 +368,19 @@ impl Rule {
                 .filter_map(|caller| Some((caller.agent.clone(), caller.pace.clone()?)));
             paced.collect()
         };
+        let limits = |rule: &Self| -> HashMap<String, Arc<CallLimit>> {
+            let all = rule.callers.iter().flat_map(|caller| &caller.limits);
+            all.map(|limit| (limit.of.clone(), limit.clone())).collect()
+        };
+        let had = limits(before);
+        for (of, limit) in limits(self) {
+            if let Some(had) = had
+                .get(&of)
+                .filter(|had| had.meter.rate() == limit.meter.rate())
+            {
+                limit.meter.go_on(&had.meter);
+            }
+        }
         let had = paces(before);
         for (agent, pace) in paces(self) {
             if let Some(had) = had.get(&agent).filter(|had| had.rate() == pace.rate()) {

@@ -88,6 +88,9 @@ impl DecisionMeta<'_> {
                 Text::bool(retry.is_none_or(|retry| retry == Retry::Never)),
             ),
         ];
+        if let Some(Retry::AfterMs(after_ms)) = retry {
+            decision.push(("retry_after", Text::of(&json!(after_ms.div_ceil(1000)))));
+        }
         if let Some(refusal) = self.refusal {
             decision.push(("code", Text::string(refusal.code())));
             if let Some(pointer) = refusal.pointer() {

@@ -99,10 +99,7 @@ impl Meter {
     /// Uses one at `now`, on the steady clock; else says how long it takes until one fits.
     pub fn take(&self, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
-        let step = nanos(Duration::from_millis(self.rate.per))
-            .div_ceil(self.rate.calls.max(1))
-            .max(1);
-        let burst = step.saturating_mul(self.rate.calls.saturating_sub(1));
+        let (step, burst) = (self.step(), self.burst());
         let used = self
             .due
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
@@ -112,10 +109,38 @@ impl Meter {
             .map_err(|due| Duration::from_nanos(due.saturating_sub(burst).saturating_sub(now)))
     }
 
+    /// How long it takes at `now` until one fits; nothing is used.
+    pub fn wait(&self, now: Duration) -> Duration {
+        let (now, due) = (nanos(now), self.due.load(Ordering::Relaxed));
+        Duration::from_nanos(due.saturating_sub(self.burst()).saturating_sub(now))
+    }
+
+    /// Nanoseconds that one takes up.
+    fn step(&self) -> u64 {
+        nanos(Duration::from_millis(self.rate.per))
+            .div_ceil(self.rate.calls.max(1))
+            .max(1)
+    }
+
+    /// Nanoseconds that the next may be due ahead of time.
+    fn burst(&self) -> u64 {
+        self.step()
+            .saturating_mul(self.rate.calls.saturating_sub(1))
+    }
+
     /// Whether nothing of it is used at `now`.
     pub fn is_unused(&self, now: Duration) -> bool {
         self.due.load(Ordering::Relaxed) <= nanos(now)
     }
+}
+
+/// What some callers may still call together.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CallLimit {
+    /// Whose it is, such as `agent NAME`; by it a reload knows it again.
+    pub of: String,
+    /// What of it was used.
+    pub meter: Meter,
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -143,6 +143,11 @@ pub enum Refusal {
         /// When there is room again, in milliseconds.
         after_ms: u64,
     },
+    /// The caller, or its group, calls faster than it may.
+    CallerRateExceeded {
+        /// When there is room again, in milliseconds.
+        after_ms: u64,
+    },
     /// The call is held until a person decides, and may be sent again meanwhile (guarantees §7).
     ApprovalPending {
         /// A person with one of these roles may decide.
@@ -218,6 +223,7 @@ impl Refusal {
             Self::DraftRequired { .. } => "draft_required",
             Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
             Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
+            Self::CallerRateExceeded { .. } => "rate_exceeded",
             Self::ApprovalPending { .. } => "approval_pending",
             Self::ApprovalDenied { .. } => "approval_denied",
             Self::ApprovalTimeout { .. } => "approval_timeout",
@@ -319,9 +325,9 @@ impl Refusal {
             | Self::Planned => Retry::SameKey,
             Self::ApprovalPending { .. } => Retry::WhenApproved,
             Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
-            Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => {
-                Retry::AfterMs(*after_ms)
-            }
+            Self::DuplicateInFlight { after_ms }
+            | Self::RateExceeded { after_ms }
+            | Self::CallerRateExceeded { after_ms } => Retry::AfterMs(*after_ms),
             Self::IdempotencyKeyRequired { .. }
             | Self::IdempotencyConflict
             | Self::IdempotencyKeyExpired => Retry::NewKey,

@@ -96,6 +96,7 @@ impl<'a, N: Notes> Supposing<'_, '_, 'a, N> {
 
 impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
     type Case = ();
+    type Paced = ();
     type Visible = SupposedCall<'p, 'a>;
     type Ruled = SupposedRuled<'p, 'a>;
     type Settled = SupposedSettled<'p, 'a, Final>;
@@ -114,6 +115,11 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
 
     fn at(&mut self, _: Stage) -> &mut Self {
         self
+    }
+
+    /// What nobody calls uses nothing up.
+    fn pace(&mut self, (): ()) -> Result<(), Self::Stop> {
+        Ok(())
     }
 
     fn visible(&mut self, (): ()) -> Result<Self::Visible, Self::Stop> {

@@ -5,8 +5,7 @@ use super::CallerSettings;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
-use crate::model::rate::{Meter, Rate};
-use crate::model::reads::SchemaReader;
+use crate::model::rate::{CallLimit, Meter, Rate};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,7 +18,11 @@ pub(super) const DEFAULT_MESSAGE_RATE: Rate = Rate {
 const MAX_GENERATIONS: usize = 8;
 
 /// The callers of `settings`, in their order.
-pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> Vec<Arc<Caller>> {
+pub(super) fn callers(
+    settings: &[CallerSettings],
+    limits: Vec<Vec<Arc<CallLimit>>>,
+    problems: &mut Problems,
+) -> Vec<Arc<Caller>> {
     let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut reads = Vec::with_capacity(settings.len());
     let paces = paces(settings, problems);
@@ -48,12 +51,12 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
                     .collect::<Option<Vec<_>>>()
             });
             made[index] = parents.map(|parents| {
-                Arc::new(caller(
-                    one,
-                    reads[index],
-                    &paces[&*one.agent],
-                    distinct(parents),
-                ))
+                Arc::new(Caller {
+                    reads: reads[index],
+                    pace: Some(paces[&*one.agent].clone()),
+                    limits: limits[index].clone(),
+                    ..caller(one, distinct(parents))
+                })
             });
         }
     }
@@ -66,7 +69,10 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
                 judge(one, made.as_deref(), &entries, problems);
             });
             made.unwrap_or_else(|| {
-                Arc::new(caller(one, reads[index], &paces[&*one.agent], Vec::new()))
+                Arc::new(Caller {
+                    reads: reads[index],
+                    ..caller(one, Vec::new())
+                })
             })
         });
     judged.collect()
@@ -138,12 +144,8 @@ fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
     distinct
 }
 
-fn caller(
-    settings: &CallerSettings,
-    reads: SchemaReader,
-    pace: &Arc<Meter>,
-    parents: Vec<Arc<Caller>>,
-) -> Caller {
+/// What the entry alone says of its caller.
+fn caller(settings: &CallerSettings, parents: Vec<Arc<Caller>>) -> Caller {
     let named = Caller::named(&settings.agent);
     Caller {
         tenant: settings.tenant.as_deref().map(TenantId::new),
@@ -154,8 +156,6 @@ fn caller(
         profile: settings.profile.clone(),
         environment: settings.environment.clone(),
         parents,
-        reads,
-        pace: Some(Arc::clone(pace)),
         ..named
     }
 }

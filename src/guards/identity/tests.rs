@@ -9,6 +9,7 @@ const GATEWAY_TOKEN: &str = "0123456789abcdef-gateway";
 fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSettings {
     CallerSettings {
         rate: None,
+        limits: None,
         agent: agent.to_owned(),
         token: token.map(|token| Secret::new(token.to_owned())),
         front_end: front_end.map(ToOwned::to_owned),
@@ -39,6 +40,7 @@ fn rule() -> Rule {
     let rule = Settings {
         callers,
         front_ends,
+        groups: BTreeMap::new(),
     }
     .compile(&mut problems);
     assert_eq!(problems.into_found(), []);
@@ -121,6 +123,7 @@ fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
         Settings {
             callers: vec![first, second, other],
             front_ends: Vec::new(),
+            groups: BTreeMap::new(),
         }
         .compile(&mut Problems::default())
     };
@@ -191,6 +194,7 @@ fn a_child_has_its_parents_and_no_more_than_they() {
         let rule = Settings {
             callers,
             front_ends: Vec::new(),
+            groups: BTreeMap::new(),
         }
         .compile(&mut problems);
         let problems = problems.into_found().into_iter();

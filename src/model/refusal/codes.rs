@@ -78,6 +78,11 @@ pub const REFUSAL_CODES: &[(&str, &str, &str)] = &[
         "stop, and report what was done and what is missing; after a rate, send the same call later",
     ),
     (
+        "rate_exceeded",
+        "the caller, or its group, makes more calls than it may in a span of time",
+        "send the same call again after the given time",
+    ),
+    (
         "approval_pending",
         "a person has to allow the call, and has not decided yet",
         "send the same call with the same arguments again: it waits for the decision",

@@ -12,8 +12,8 @@ const POLICY_CODES: [&str; 6] = [
     "resource_denied",
     "hook_blocked",
 ];
-/// What the budget of a task or the rate of a tool says.
-const BUDGET_CODES: [&str; 2] = ["budget_exceeded", "budget_calls_exceeded"];
+/// What the budget of a task, or the rate of a tool or caller, says.
+const BUDGET_CODES: [&str; 3] = ["budget_exceeded", "budget_calls_exceeded", "rate_exceeded"];
 
 /// What a code is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

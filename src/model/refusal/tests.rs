@@ -94,6 +94,7 @@ fn all() -> Vec<Refusal> {
         used("failures", true),
         used("failures_in_a_row", true),
         Refusal::RateExceeded { after_ms: 60_000 },
+        Refusal::CallerRateExceeded { after_ms: 1_500 },
         Refusal::Fenced,
         Refusal::SessionBusy,
         Refusal::SecretDenied,

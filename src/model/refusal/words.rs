@@ -59,6 +59,7 @@ impl Refusal {
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::RateExceeded { .. }
+            | Self::CallerRateExceeded { .. }
             | Self::Fenced
             | Self::SessionBusy
             | Self::ExecutedButNotRecorded => return self.of_the_task(),
@@ -263,6 +264,10 @@ impl Refusal {
             Self::RateExceeded { after_ms } => (
                 format!("the tool may be called again in {} seconds", after_ms.div_ceil(1000)),
                 "Send the same call again then.",
+            ),
+            Self::CallerRateExceeded { after_ms } => (
+                format!("tools may be called again in {} seconds", after_ms.div_ceil(1000)),
+                "Send the same call again then, and fewer calls from now on.",
             ),
             Self::Fenced => {
                 ("another holder of this session has gone on since".into(), "Stop: another one works on this session.")

@@ -242,7 +242,7 @@ fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Opt
     };
     let rule = identity::Settings {
         callers: vec![settings],
-        front_ends: Vec::new(),
+        ..identity::Settings::default()
     }
     .compile(&mut problems);
     let named = |problem: Problem| {
