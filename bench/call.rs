@@ -32,7 +32,7 @@ use toolgate::gate::record::findings::Findings;
 use toolgate::gate::record::hashes::{hash, params_hash};
 use toolgate::gate::record::hook_events::Hooks;
 use toolgate::gate::record::timing::StageTimer;
-use toolgate::gate::record::{RecordedCall, intent};
+use toolgate::gate::record::{RecordedCall, entry::intent};
 use toolgate::mcp::json::{AGENT_JSON_LIMITS, JsonLimits, SERVER_JSON_LIMITS, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;

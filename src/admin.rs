@@ -6,15 +6,15 @@
 //! rebinding), anything that carries an `Origin`, and elsewhere than below `/api/` every method
 //! that could change something (threat-model §3B, §10).
 
-pub mod approvals;
-pub mod calls;
+pub(crate) mod approvals;
+pub(crate) mod calls;
 mod health;
-pub mod operators;
+pub(crate) mod operators;
 mod quarantine;
-pub mod status;
+pub(crate) mod status;
 #[cfg(test)]
 mod tests;
-pub mod tools;
+pub(crate) mod tools;
 
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::policy::shape::AsWritten;
@@ -37,7 +37,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The names under which the listener may be called: the loopback names with its port, and what the
 /// configuration adds, each as written and, if written without a port, also with the listener's.
-pub fn hosts(listen: SocketAddr, configured: &[String]) -> Vec<String> {
+pub(crate) fn hosts(listen: SocketAddr, configured: &[String]) -> Vec<String> {
     let port = listen.port();
     let loopback = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
     let mut hosts = Vec::new();
@@ -70,7 +70,7 @@ struct OperatorsDoor {
 
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see
 /// [`hosts`].
-pub fn router(
+pub(crate) fn router(
     status: Arc<dyn ProcessStatus>,
     switches: Switches,
     operators: Operators,
@@ -127,7 +127,7 @@ fn json_answer(status: StatusCode, body: &impl serde::Serialize) -> Response {
 
 /// Who a connection belongs to from this request on: the operator whose token came, or, on what
 /// needs none, nobody by name. None: the request has proved nothing.
-pub fn holder<B>(
+pub(crate) fn holder<B>(
     operators: &Operators,
     hosts: &[String],
     request: &axum::http::Request<B>,
@@ -147,7 +147,7 @@ pub fn holder<B>(
 }
 
 /// The answer to a request that was not read, for want of room; its connection ends.
-pub fn overloaded(words: &str) -> Response {
+pub(crate) fn overloaded(words: &str) -> Response {
     let mut answer = refusal(
         StatusCode::SERVICE_UNAVAILABLE,
         words,
@@ -163,7 +163,7 @@ pub fn overloaded(words: &str) -> Response {
 }
 
 /// The answer to one who goes on guessing; the connection ends.
-pub fn too_many(wait: Duration) -> Response {
+pub(crate) fn too_many(wait: Duration) -> Response {
     let words = "too many requests from this address prove nothing";
     let mut answer = refusal(
         StatusCode::TOO_MANY_REQUESTS,

@@ -42,7 +42,7 @@ use tokio_util::task::TaskTracker;
 
 mod background;
 mod head_export;
-pub mod ledger;
+pub(crate) mod ledger;
 mod operator_view;
 mod reach;
 
@@ -55,7 +55,7 @@ const HOOKS_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted at once; one more waits a second to ask anew.
 const LISTEN_BACKLOG: u32 = 1024;
 /// A running toolgate.
-pub struct App {
+pub(crate) struct App {
     /// Where agents come in.
     pub door: Arc<Door>,
     journal: Arc<Journal>,
@@ -68,7 +68,7 @@ pub struct App {
 
 impl App {
     /// Builds everything and connects the tool servers.
-    pub fn start(
+    pub(crate) fn start(
         config: &Config,
         policy: &Arc<LivePolicy>,
         journal: Journal,
@@ -81,7 +81,7 @@ impl App {
     }
 
     /// As `start`, for who only looks: nothing of the ledger is dropped.
-    pub fn look(
+    pub(crate) fn look(
         config: &Config,
         policy: &Arc<LivePolicy>,
         journal: Journal,
@@ -152,7 +152,7 @@ impl App {
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
-    pub async fn serve(
+    pub(crate) async fn serve(
         &self,
         agents: TcpListener,
         operators: TcpListener,
@@ -250,13 +250,13 @@ impl App {
 
     /// Waits until the ledger cannot be written any more, if that ever happens: the process has to
     /// end then, since only a start finds out what is on the disk.
-    pub async fn failed(&self) {
+    pub(crate) async fn failed(&self) {
         let error = self.journal.failed().await;
         tracing::error!(%error, "stopping: nothing may run that is not recorded");
     }
 
     /// Ends the tool servers and closes the ledger. An error when not all of it could be written.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.door.gate.hooks.ended(HOOKS_SHUTDOWN_GRACE).await;
         self.door.sessions.sweep(true).await;
         self.stop.cancel();
@@ -337,7 +337,7 @@ async fn operated(
 }
 
 /// The listener at `address`.
-pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
+pub(crate) async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
     let listen = || {
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()
@@ -354,7 +354,7 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
 }
 
 /// The configured tool servers, not yet connected.
-pub fn servers(
+pub(crate) fn servers(
     config: &Config,
     leftovers: Leftovers,
     keeper: Arc<dyn ServerMessagePolicy>,

@@ -1,27 +1,27 @@
 //! Floor 6: the verbs, one file each.
 
-pub mod approvals;
-pub mod calls;
-pub mod check;
-pub mod completions;
+mod approvals;
+mod calls;
+mod check;
+mod completions;
 pub mod configured;
-pub mod disable;
-pub mod doctor;
-pub mod explain;
+mod disable;
+mod doctor;
+mod explain;
 mod files;
 pub mod guard;
-pub mod import;
-pub mod init;
-pub mod ledger;
+mod import;
+mod init;
+mod ledger;
 mod listed_tools;
 mod operator;
-pub mod pins;
-pub mod report;
-pub mod schema;
-pub mod serve;
-pub mod stdio;
+mod pins;
+mod report;
+mod schema;
+mod serve;
+mod stdio;
 mod table;
-pub mod test;
+mod test;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -35,15 +35,15 @@ pub struct Cli {
     /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in
     /// `RUST_LOG`.
     #[arg(long, global = true, value_name = "LEVEL")]
-    pub log: Option<String>,
+    log: Option<String>,
     /// What to do.
     #[command(subcommand)]
-    pub verb: CliVerb,
+    verb: CliVerb,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum CliVerb {
+enum CliVerb {
     /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
@@ -87,13 +87,13 @@ pub enum CliVerb {
 
 /// `ledger`, and the configuration that says where it is.
 #[derive(Debug, clap::Args)]
-pub struct LedgerArgs {
+struct LedgerArgs {
     /// The configuration whose `data` holds the ledger.
     #[arg(long, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    config: Option<PathBuf>,
     /// What to look at.
     #[command(flatten)]
-    pub ledger: ledger::Args,
+    ledger: ledger::Args,
 }
 
 /// Runs a verb; the number is the exit code.
@@ -115,7 +115,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         CliVerb::Pins(args) => pins::run(&args),
         CliVerb::Schema(args) => schema::run(&args),
         CliVerb::Doctor(args) => doctor::run(&args),
-        CliVerb::Completions(args) => completions::run(&args),
+        CliVerb::Completions(args) => Ok(completions::run(&args)),
     }
 }
 

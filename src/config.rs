@@ -28,13 +28,13 @@ mod settings;
 mod variables;
 
 use build::CheckedConfig;
-pub use build::without_file;
+pub(crate) use build::without_file;
 pub use ledger::{HeadsConfig, Ledger, SealConfig};
 pub use servers::{ServerConfig, TransportConfig};
-pub use settings::ConfigSettings;
+pub(crate) use settings::ConfigSettings;
 
 /// The file's name in every place where it is looked for.
-pub const FILE_NAME: &str = "toolgate.yaml";
+pub(crate) const FILE_NAME: &str = "toolgate.yaml";
 
 /// What the process runs on. Fixed from start to end; what can change while it runs is the policy.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub struct Admin {
 
 impl Admin {
     /// Who may decide about calls that are held: every operator with a token.
-    pub fn approvers(&self) -> Approvers {
+    pub(crate) fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver {
             name: known.name.clone(),
             roles: known.roles.clone(),
@@ -114,7 +114,7 @@ const RESTART_KEYS: &[&str] = &[
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then
 /// `~/.config/toolgate/toolgate.yaml`, then `/etc/toolgate/toolgate.yaml`.
-pub fn find() -> Option<PathBuf> {
+pub(crate) fn find() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/toolgate"));
     let places = [
         Some(PathBuf::new()),
@@ -140,7 +140,7 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
 }
 
 /// As [`load_with`], without the pin file: for the command that is about to write it.
-pub fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
+pub(crate) fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
     read(path, variable, false)
 }
 
@@ -230,7 +230,7 @@ impl InputPaths {
 
 /// The process settings at `path`, whatever the policies say; none if the file itself cannot be
 /// used, or others could have written it: it says what programs run, and where secrets go.
-pub fn process(path: &Path) -> Option<Config> {
+pub(crate) fn process(path: &Path) -> Option<Config> {
     if !locate::too_open(path).is_empty() {
         return None;
     }
@@ -243,7 +243,10 @@ pub fn process(path: &Path) -> Option<Config> {
 
 /// Reads the files again and again for [`LivePolicy`](crate::policy::live::LivePolicy): what only a restart
 /// applies is a warning.
-pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> LoadResult + Send + Sync + 'static {
+pub(crate) fn reader(
+    path: PathBuf,
+    running: &Config,
+) -> impl Fn() -> LoadResult + Send + Sync + 'static {
     let startup = running.startup.clone();
     move || {
         let Loaded {

@@ -1,23 +1,23 @@
 //! Floor 5: the agents' door. Streamable HTTP of every revision on one address, and stdio for
 //! agents that launch their servers. A message is classified by its body first (protocol §4.2).
 
-pub mod accept;
+pub(crate) mod accept;
 mod alike;
 mod body;
 mod checks;
-pub mod connection_limit;
+pub(crate) mod connection_limit;
 mod handshake;
 mod head_guard;
-pub mod http;
+pub(crate) mod http;
 mod legacy;
 mod modern;
 mod neighbour;
 mod peers;
 mod replay_budget;
-pub mod room;
+pub(crate) mod room;
 mod route;
-pub mod session;
-pub mod stdio;
+pub(crate) mod session;
+pub(crate) mod stdio;
 mod stream;
 
 use crate::gate::Gate;
@@ -43,7 +43,7 @@ struct Authenticated {
 }
 
 /// What the door leads to.
-pub struct Door {
+pub(crate) struct Door {
     /// Where calls are judged.
     pub gate: Arc<Gate>,
     /// Where everything else goes.

@@ -10,10 +10,10 @@ mod ending;
 mod live;
 mod observing;
 pub mod pipeline;
-pub mod prepare;
+pub(crate) mod prepare;
 pub mod record;
-pub mod steps;
-pub mod supposing;
+pub(crate) mod steps;
+pub(crate) mod supposing;
 pub mod vault;
 
 use crate::mcp::round::RoundSeal;

@@ -2,27 +2,27 @@
 //! header, `Settings` as written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one
 //! verb.
 
-pub mod allowlist;
-pub mod approval;
-pub mod arguments;
-pub mod budget;
-pub mod confirms;
-pub mod evidence;
-pub mod hooks;
-pub mod idempotency;
-pub mod identity;
-pub mod output;
-pub mod permission;
-pub mod pins;
-pub mod rate;
-pub mod repetition;
-pub mod results;
-pub mod rewrite;
-pub mod rollback;
-pub mod rules;
-pub mod secrets;
-pub mod task;
-pub mod variants;
+pub(crate) mod allowlist;
+pub(crate) mod approval;
+pub(crate) mod arguments;
+pub(crate) mod budget;
+pub(crate) mod confirms;
+pub(crate) mod evidence;
+pub(crate) mod hooks;
+pub(crate) mod idempotency;
+pub(crate) mod identity;
+pub(crate) mod output;
+pub(crate) mod permission;
+pub(crate) mod pins;
+pub(crate) mod rate;
+pub(crate) mod repetition;
+pub(crate) mod results;
+pub(crate) mod rewrite;
+pub(crate) mod rollback;
+pub(crate) mod rules;
+pub(crate) mod secrets;
+pub(crate) mod task;
+pub(crate) mod variants;
 
 use crate::model::diagnostic::Problems;
 use crate::schema::Schema;

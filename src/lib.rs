@@ -8,9 +8,9 @@
 //!    [`schema`], [`expression`]: the world
 //! 2. [`guards`]: one guard, one file
 //! 3. [`policy`]: what the files say
-//! 4. [`gate`], [`relay`]: the pipeline, and every message that is not a governed call
-//! 5. [`downstream`], [`admin`]: the doors
-//! 6. [`config`], [`app`], [`cli`]: the process
+//! 4. [`gate`], `relay`: the pipeline, and every message that is not a governed call
+//! 5. `downstream`, `admin`: the doors
+//! 6. [`config`], `app`, [`cli`]: the process
 
 /// What is used and given back for long stays in few pieces: with the C library's allocator,
 /// resident memory grew with the number of calls, though what lived did not (bench/README.md).
@@ -36,11 +36,11 @@ pub mod policy;
 pub mod side;
 
 pub mod gate;
-pub mod relay;
+mod relay;
 
-pub mod admin;
-pub mod downstream;
+mod admin;
+mod downstream;
 
-pub mod app;
+mod app;
 pub mod cli;
 pub mod config;

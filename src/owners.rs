@@ -29,7 +29,7 @@ const OVERFLOW_UID: u32 = 65_534;
 
 /// What is on the way to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PathKind {
+pub(crate) enum PathKind {
     /// The file itself.
     File,
     /// A directory, of which one name is on the way.
@@ -40,7 +40,7 @@ pub enum PathKind {
 
 /// Why it can be changed by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExposureReason {
+pub(crate) enum ExposureReason {
     /// Its mode lets them.
     Writable(u32),
     /// It belongs to another account than root or ours.
@@ -49,18 +49,18 @@ pub enum ExposureReason {
 
 /// Something on the way to a file that others can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExposedPath {
+pub(crate) struct ExposedPath {
     /// What it is called.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What it is.
-    pub kind: PathKind,
+    pub(crate) kind: PathKind,
     /// Why.
-    pub why: ExposureReason,
+    pub(crate) why: ExposureReason,
 }
 
 impl ExposedPath {
     /// What is wrong, in words.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match (self.why, self.kind) {
             (ExposureReason::Writable(_), PathKind::Directory) => {
                 "others than its owner may change what is in this directory, and so what the files say".to_owned()
@@ -81,7 +81,7 @@ impl ExposedPath {
     }
 
     /// What mends it.
-    pub fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         let shown = self.path.display();
         match self.why {
             ExposureReason::Writable(mode) => format!("run `chmod {} {shown}`", taken_away(mode)),
@@ -112,7 +112,7 @@ fn taken_away(mode: u32) -> &'static str {
 /// Everything on the way to `path`, itself included, that others than root and ourselves can
 /// change. What is not there, or cannot be looked at, ends the way without a word: who reads it
 /// says so.
-pub fn exposed(path: &Path) -> Vec<ExposedPath> {
+pub(crate) fn exposed(path: &Path) -> Vec<ExposedPath> {
     let mut found = Vec::new();
     let Ok(whole) = std::path::absolute(path) else {
         return found;
@@ -228,7 +228,7 @@ fn is_root_unknown() -> bool {
 
 /// Makes the file at `path`, empty and for us alone. What was there under that name is removed
 /// first, so that no link is followed and no file of another's is written.
-pub fn fresh(path: &Path) -> io::Result<File> {
+pub(crate) fn fresh(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -248,12 +248,12 @@ static INITIAL_UMASK: OnceLock<u32> = OnceLock::new();
 
 /// From now on what this process makes is for its owner alone, whatever makes it; tool servers are
 /// started with the umask that toolgate was started with.
-pub fn keep_private() {
+pub(crate) fn keep_private() {
     INITIAL_UMASK.get_or_init(|| umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode());
 }
 
 /// The umask for programs that this one starts; none: ours.
-pub fn umask_of_others() -> Option<u32> {
+pub(crate) fn umask_of_others() -> Option<u32> {
     INITIAL_UMASK.get().copied()
 }
 

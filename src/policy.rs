@@ -10,16 +10,16 @@ use crate::model::disabled::Disabled;
 use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
 
-pub mod compile;
-pub mod contract_lint;
-pub mod exemptions;
-pub mod file;
-pub mod layers;
+pub(crate) mod compile;
+pub(crate) mod contract_lint;
+pub(crate) mod exemptions;
+pub(crate) mod file;
+pub(crate) mod layers;
 pub mod live;
-pub mod locate;
-pub mod pack;
-pub mod pins;
-pub mod shape;
+pub(crate) mod locate;
+pub(crate) mod pack;
+pub(crate) mod pins;
+pub(crate) mod shape;
 
 /// Bytes of `_meta` that one message of an agent may have, if nothing is said (threat-model §8).
 pub const META_MAX_BYTES: usize = 64 << 10;

@@ -10,7 +10,7 @@ mod merge;
 mod subscription;
 mod tasks;
 
-pub use discover::initialized_together;
+pub(crate) use discover::initialized_together;
 
 use crate::mcp::error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED};
 use crate::mcp::json::Text;
@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// What the relay needs.
-pub struct Relay {
+pub(crate) struct Relay {
     servers: Arc<Servers>,
     policy: Arc<LivePolicy>,
     sides: Arc<Sides>,
@@ -42,7 +42,7 @@ pub struct Relay {
 }
 
 /// A request, who makes it, and the way back.
-pub struct RelayRequest {
+pub(crate) struct RelayRequest {
     /// Who asks.
     pub caller: Arc<Caller>,
     /// Which servers are reached.
@@ -83,7 +83,7 @@ impl From<Fault> for RelayFailure {
 impl Relay {
     /// A relay to these servers. `seal` is for what they want back with answers to their questions.
     /// `tools_changed` rises when a list of tools may have changed for an agent.
-    pub fn new(
+    pub(crate) fn new(
         servers: Arc<Servers>,
         sides: Arc<Sides>,
         seal: Arc<RoundSeal>,
@@ -100,17 +100,17 @@ impl Relay {
     }
 
     /// Ends what would otherwise wait for ever: subscriptions, and requests without a deadline.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closing.cancel();
     }
 
     /// Word of changed tools.
-    pub fn tools_changed(&self) -> watch::Receiver<u64> {
+    pub(crate) fn tools_changed(&self) -> watch::Receiver<u64> {
         self.tools_changed.clone()
     }
 
     /// Carries a request to its end.
-    pub async fn request(&self, request: RelayRequest) {
+    pub(crate) async fn request(&self, request: RelayRequest) {
         let ended = match self.permitted(&request) {
             Ok(()) => Box::pin(self.answer(&request)).await,
             Err(failed) => Err(failed),

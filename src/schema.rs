@@ -2,16 +2,16 @@
 //! compiled once, and kept beside the tool; what cannot be judged quarantines the tool instead of
 //! letting everything through.
 
-pub mod closed;
+pub(crate) mod closed;
 mod dialect;
 mod explain;
-pub mod flags;
-pub mod limits;
+pub(crate) mod flags;
+pub(crate) mod limits;
 mod metered;
 mod names;
-pub mod normalize;
+pub(crate) mod normalize;
 mod pattern;
-pub mod preflight;
+pub(crate) mod preflight;
 mod quarantine;
 mod survey;
 pub mod validate;

@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use sums::LedgerSums;
 
-pub mod capabilities;
+pub(crate) mod capabilities;
 mod elicitation;
-pub mod lists;
+pub(crate) mod lists;
 mod record;
-pub mod subject;
+pub(crate) mod subject;
 pub mod sums;
 
-pub use record::MessageOutcome;
+pub(crate) use record::MessageOutcome;
 
 /// Judges what goes through the side doors.
 pub struct Sides {
@@ -41,7 +41,7 @@ pub struct Sides {
 
 /// A message on its way through a side door.
 #[derive(Debug, Clone, Copy)]
-pub struct Passing<'a> {
+pub(crate) struct Passing<'a> {
     /// The agent that sends it, or would read it.
     pub caller: &'a Caller,
     /// The server at the other end.
@@ -77,7 +77,7 @@ impl SideRoute {
 
 /// A message that was judged.
 #[must_use]
-pub struct JudgedMessage<'a> {
+pub(crate) struct JudgedMessage<'a> {
     passing: Passing<'a>,
     way: SideRoute,
     /// What it is about, as operators read it.
@@ -91,7 +91,7 @@ pub struct JudgedMessage<'a> {
 
 impl JudgedMessage<'_> {
     /// Is it not to travel?
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.refused && self.policy.mode == Mode::Enforce
     }
 }
@@ -109,17 +109,17 @@ impl Sides {
     }
 
     /// The policy, as it stands.
-    pub fn live(&self) -> Arc<LivePolicy> {
+    pub(crate) fn live(&self) -> Arc<LivePolicy> {
         self.policy.clone()
     }
 
     /// The policy in force.
-    pub fn policy(&self) -> Arc<Policy> {
+    pub(crate) fn policy(&self) -> Arc<Policy> {
         self.policy.current()
     }
 
     /// Judges a message; none when it goes through no side door.
-    pub fn judge<'a>(&self, passing: Passing<'a>) -> Option<JudgedMessage<'a>> {
+    pub(crate) fn judge<'a>(&self, passing: Passing<'a>) -> Option<JudgedMessage<'a>> {
         let message = passing.message;
         let door = SideDoor::of_method(&message.method)?;
         let (wanted, subject) =
@@ -180,7 +180,7 @@ impl Sides {
 
     /// What becomes of a message by which the caller changes a task of its own that `tool` made.
     /// `is_unheld`: it brings the tool something that people would have to decide on.
-    pub fn of_task<'a>(
+    pub(crate) fn of_task<'a>(
         &self,
         passing: Passing<'a>,
         tool: &ToolName,
@@ -205,12 +205,12 @@ impl Sides {
     }
 
     /// May anything of `server` be reached through `door`? In observe mode all of it.
-    pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
+    pub(crate) fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
         opens(&self.policy.current(), caller, door, server)
     }
 
     /// May this be reached? In observe mode all may.
-    pub fn reaches(&self, caller: &Caller, wanted: &SideTarget) -> bool {
+    pub(crate) fn reaches(&self, caller: &Caller, wanted: &SideTarget) -> bool {
         let policy = self.policy.current();
         policy.mode == Mode::Observe || !policy.allowlist.side(caller, wanted).refuses()
     }

@@ -13,20 +13,20 @@
 //! <data>/round-key  what `requestState` is sealed with
 //! ```
 
-pub mod approvals;
+pub(crate) mod approvals;
 pub mod claims;
-pub mod disabling;
+pub(crate) mod disabling;
 pub mod embedded;
 pub mod journal;
 pub mod memory;
-pub mod operator;
+pub(crate) mod operator;
 mod results;
-pub mod round_key;
+pub(crate) mod round_key;
 mod sent_flags;
-pub mod session_locks;
+pub(crate) mod session_locks;
 pub mod state;
 mod table;
-pub mod time;
+pub(crate) mod time;
 mod waiters;
 
 #[cfg(test)]

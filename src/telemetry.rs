@@ -2,12 +2,12 @@
 
 #[cfg(test)]
 mod captured_log;
-pub mod logs;
+pub(crate) mod logs;
 pub mod metrics;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
-pub mod traces;
+pub(crate) mod traces;
 
 use logs::LogFormat;
 use opentelemetry::trace::TracerProvider;

@@ -1,23 +1,23 @@
 //! Floor 1: tool servers. One conversation with a server is a link; one request on it is an
 //! exchange.
 
-pub mod backoff;
-pub mod catalog;
+pub(crate) mod backoff;
+pub(crate) mod catalog;
 pub mod child;
-pub mod departure;
-pub mod hook;
+pub(crate) mod departure;
+pub(crate) mod hook;
 pub mod http;
-pub mod keeper;
+pub(crate) mod keeper;
 pub mod leftovers;
-pub mod lineage;
-pub mod lines;
-pub mod link;
+pub(crate) mod lineage;
+pub(crate) mod lines;
+pub(crate) mod link;
 pub mod links;
-pub mod owners;
+pub(crate) mod owners;
 mod probe;
-pub mod pump;
-pub mod questions;
-pub mod server;
+pub(crate) mod pump;
+pub(crate) mod questions;
+pub(crate) mod server;
 pub mod server_settings;
 pub mod servers;
 mod standalone;

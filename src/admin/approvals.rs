@@ -26,7 +26,7 @@ pub(super) const LISTED_BYTES_MAX: usize = 1 << 20;
 
 /// The answer to `GET /api/approvals`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalList {
+pub(crate) struct ApprovalList {
     /// Calls that operators can decide, or that were allowed and have not run; the oldest first.
     pub approvals: Vec<OpenHold>,
     /// How many more there are, which are listed when these are decided or over.
@@ -35,7 +35,7 @@ pub struct ApprovalList {
 
 /// The answer to a decision that was taken.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionReply {
+pub(crate) struct DecisionReply {
     /// The approval.
     pub id: String,
     /// What came of it.

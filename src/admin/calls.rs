@@ -26,14 +26,14 @@ const BODY_BYTES_MAX: usize = MAX_RESOLVED_RESULT_BYTES + (16 << 10);
 
 /// The answer to `GET /api/calls`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenCallList {
+pub(crate) struct OpenCallList {
     /// Calls that have not come to an end, the oldest first.
     pub calls: Vec<OpenCall>,
 }
 
 /// The answer to a resolution that was taken.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResolveReply {
+pub(crate) struct ResolveReply {
     /// The call.
     pub action_id: String,
     /// What it became.

@@ -15,14 +15,14 @@ use subtle::ConstantTimeEq;
 
 /// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
-pub struct Operators {
+pub(crate) struct Operators {
     known: Vec<([u8; 32], OperatorIdentity)>,
     verbs: OperatorVerbs,
 }
 
 /// One operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperatorIdentity {
+pub(crate) struct OperatorIdentity {
     /// The name, for the ledger.
     pub name: String,
     /// The operator's roles.
@@ -31,7 +31,7 @@ pub struct OperatorIdentity {
 
 impl Operators {
     /// Operators, each with the token that proves it, and what their roles allow.
-    pub fn new<'a>(
+    pub(crate) fn new<'a>(
         tokens: impl IntoIterator<Item = (OperatorIdentity, &'a Secret)>,
         verbs: OperatorVerbs,
     ) -> Self {

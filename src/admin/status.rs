@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What this door asks of the rest of the process. All must answer at once, without waiting for a
 /// disk or a tool server.
-pub trait ProcessStatus: Send + Sync {
+pub(crate) trait ProcessStatus: Send + Sync {
     /// Whether calls can be judged, and why not.
     fn ready(&self) -> Readiness;
     /// The tools that are not shown, to nobody or in some profile.
@@ -16,7 +16,7 @@ pub trait ProcessStatus: Send + Sync {
 /// The body of `/readyz` for operators, and for every caller while none has a token. No field may
 /// hold a secret.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     /// Calls can be judged and every tool server was probed.
     pub ready: bool,
     /// Why not; also what an operator should know although it is ready.
@@ -31,7 +31,7 @@ pub struct Readiness {
 
 /// The policy in force.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PolicyStatus {
+pub(crate) struct PolicyStatus {
     /// Its version, as the ledger has it.
     pub version: String,
     /// The files on disk are invalid and this policy is the last good one.
@@ -42,7 +42,7 @@ pub struct PolicyStatus {
 
 /// One tool server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ServerStatus {
+pub(crate) struct ServerStatus {
     /// Its name in the configuration.
     pub name: String,
     /// One word: how it is.
@@ -59,7 +59,7 @@ pub struct ServerStatus {
 
 /// The ledger.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LedgerStatus {
+pub(crate) struct LedgerStatus {
     /// New entries can be written.
     pub writable: bool,
     /// Entries written since the start.
@@ -72,7 +72,7 @@ pub struct LedgerStatus {
 
 /// One tool that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Quarantined {
+pub(crate) struct Quarantined {
     /// Its server.
     pub server: String,
     /// The profile that cannot show it; none when nobody is shown it.

@@ -24,7 +24,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// What the door needs to take tools away.
 #[derive(Clone)]
-pub struct Switches {
+pub(crate) struct Switches {
     /// What is away.
     pub disabling: Arc<Disabling>,
     /// The time.
@@ -37,14 +37,14 @@ pub struct Switches {
 
 /// The answer to `GET /api/tools/disabled`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DisabledList {
+pub(crate) struct DisabledList {
     /// What is away, by name.
     pub disabled: Disabled,
 }
 
 /// The answer to a change that was made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchReply {
+pub(crate) struct SwitchReply {
     /// `server__tool`.
     pub tool: ToolName,
     /// Is it away now?

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The ledger of `config`, open for writing and sealed as it says.
-pub async fn open(config: &Config) -> anyhow::Result<Journal> {
+pub(crate) async fn open(config: &Config) -> anyhow::Result<Journal> {
     let keys = keys(&config.ledger).await?;
     let options = JournalOptions {
         sizes: config.ledger.sizes(),
@@ -37,7 +37,7 @@ pub(super) fn store(
 
 /// The keys that the configuration names. One that cannot be had is an error: without it, nothing
 /// could be sealed or checked.
-pub async fn keys(ledger: &Ledger) -> anyhow::Result<SealingKeys> {
+pub(crate) async fn keys(ledger: &Ledger) -> anyhow::Result<SealingKeys> {
     let SealConfig {
         key,
         previous,
@@ -64,6 +64,6 @@ pub async fn keys(ledger: &Ledger) -> anyhow::Result<SealingKeys> {
 }
 
 /// The key that is there.
-pub async fn read(source: &SecretSource) -> anyhow::Result<SealingKey> {
+pub(crate) async fn read(source: &SecretSource) -> anyhow::Result<SealingKey> {
     Ok(SealingKey::new(&*vault::get(source).await?)?)
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// Lists and decides on calls that are held. toolgate has to be running.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<ApprovalsVerb>,
     /// The configuration: its `admin` says where the running toolgate is and who you are [default:
@@ -67,7 +67,7 @@ struct DecisionArgs {
 }
 
 /// Runs the verb; 0 when it was done, 1 when it was refused.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let without = ApprovalsVerb::List(ApprovalsListArgs::default());
     let verb = args.verb.as_ref().unwrap_or(&without);
     match verb {

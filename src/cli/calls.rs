@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role
 /// `resolver`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: CallsVerb,
     /// The configuration: its `data` holds the calls, its `admin` says where a running toolgate is
@@ -77,7 +77,7 @@ struct ResolveArgs {
 }
 
 /// Runs the verb; 0 when it was done, 1 when there is nothing to do it to.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         CallsVerb::List(list) => {
             let calls = open(args, list)?;

@@ -20,7 +20,7 @@ const SHOWN_LINE_CHARS: usize = 160;
 
 /// What to judge.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Configuration files, directories that hold a toolgate.yaml, or policy files at or below one
     /// [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     paths: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 /// Prints every problem and one line that sums up. 0: no error, 1: an error.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let paths = args
         .config
         .as_ref()
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// There is no configuration for a path.
-pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
+pub(super) fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     let mut diagnostics = Vec::new();
     let mut good = Vec::new();
     for configuration in &configurations(paths)? {

@@ -4,14 +4,14 @@ use clap::CommandFactory as _;
 
 /// Which shell.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The shell.
     pub shell: clap_complete::Shell,
 }
 
 /// Prints the completions.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> u8 {
     let mut command = super::Cli::command();
     clap_complete::generate(args.shell, &mut command, "toolgate", &mut std::io::stdout());
-    Ok(0)
+    0
 }

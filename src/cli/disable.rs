@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Where toolgate is, and who asks: while it runs, an operator with the role `switch`.
 #[derive(Debug, clap::Args)]
-pub struct SwitchArgs {
+pub(super) struct SwitchArgs {
     /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate
     /// is and who you are [default: as for serve]
     #[arg(long, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub struct SwitchArgs {
 
 /// A tool to take away.
 #[derive(Debug, clap::Args)]
-pub struct Disable {
+pub(super) struct Disable {
     /// The tool, as `server__tool`; without one, what is away is listed
     #[arg(requires = "why")]
     tool: Option<String>,
@@ -47,7 +47,7 @@ pub struct Disable {
 
 /// A tool to give back.
 #[derive(Debug, clap::Args)]
-pub struct Enable {
+pub(super) struct Enable {
     /// The tool, as `server__tool`
     tool: String,
     /// Why; stands in the ledger for good, with your name
@@ -66,7 +66,7 @@ struct SwitchWish<'a> {
 }
 
 /// Takes the tool away, or lists what is away; 0 when that was done, 1 when it was refused.
-pub fn disable(args: &Disable) -> anyhow::Result<u8> {
+pub(super) fn disable(args: &Disable) -> anyhow::Result<u8> {
     let (Some(tool), Some(why)) = (&args.tool, &args.why) else {
         return list(&args.given);
     };
@@ -75,7 +75,7 @@ pub fn disable(args: &Disable) -> anyhow::Result<u8> {
 }
 
 /// Gives the tool back; 0 when that was done, 1 when it was refused.
-pub fn enable(args: &Enable) -> anyhow::Result<u8> {
+pub(super) fn enable(args: &Enable) -> anyhow::Result<u8> {
     let Enable { tool, why, given } = args;
     let disable = false;
     change(given, SwitchWish { tool, disable, why })

@@ -26,14 +26,14 @@ mod record;
 
 /// What to look at.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 /// Looks; 0 if nothing is missing.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     keep_private();
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
     let mut config = config.context("the configuration cannot be used")?;

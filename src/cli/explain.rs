@@ -33,7 +33,7 @@ mod side;
 /// The call to explain.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(EXPLAINED_ARGS))]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -66,7 +66,7 @@ const EXPLAINED_ARGS: [&str; 7] = [
 ];
 
 /// Prints the steps; 0 if the call would pass.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
     let policy = configured::in_force(loaded)?;
     let caller = configured_caller(&policy, &args.agent)?;

@@ -14,7 +14,7 @@ mod openclaw;
 
 /// What to import.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration of OpenClaw, as JSON or YAML; or its layers by the labels that OpenClaw
     /// shows, such as `tools.agent (main)`, each with `allow`, `deny` and `alsoAllow`
     file: PathBuf,
@@ -22,7 +22,7 @@ pub struct Args {
 
 /// Prints a policy file; 0 when everything that restricts is in it, 1 when something is not, which
 /// standard error names.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let document = match YamlDocument::read(&args.file) {
         Ok(document) => document,
         Err(unreadable) => {

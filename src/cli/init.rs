@@ -38,7 +38,7 @@ const PRIVATE_FILE_MODE: u32 = 0o600;
 /// Where to begin.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("begin").required(true).multiple(true).args(["from", "upstream", "command", "undo"]))]
-pub struct Args {
+pub(super) struct Args {
     /// An agent's configuration of its servers: Claude Desktop's, .mcp.json, .cursor/mcp.json,
     /// .vscode/mcp.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["upstream", "command"])]
@@ -74,7 +74,7 @@ pub struct Args {
 }
 
 /// Takes servers over, or an init back.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
     if args.undo {
         return undo::undo(args.shown_directory(), &mut out);

@@ -21,7 +21,7 @@ mod verify;
 
 /// Reads the ledger. toolgate may be running.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: LedgerVerb,
     /// The data directory, as in the configuration
@@ -115,7 +115,7 @@ struct LedgerLocation<'a> {
 /// Runs `args` on the ledger of `config`, or of the data directory that is named, to standard
 /// output and standard error. Gives the exit code: 0, or 1 when something was not found or not
 /// right. An error is for the caller to print, with exit code 1.
-pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
     let (data, kept) = match &args.data {

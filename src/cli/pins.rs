@@ -25,7 +25,7 @@ const DIFF_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What to do with pins.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: PinsVerb,
     /// The configuration [default: as for serve]
@@ -62,7 +62,7 @@ struct PinsState {
 }
 
 /// Compares, shows or approves.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let ground = PinsState::prepare(args.config.as_deref())?;
     let mut out = std::io::stdout().lock();
     match &args.verb {

@@ -19,7 +19,7 @@ mod words;
 
 /// What to report, and which versions to compare.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration whose `data` holds the ledger
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Prints the report. 0: fine, or too few calls to say; 1: the new version is worse.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut text = String::new();
     let code = run_into(args, &mut text)?;
     std::io::stdout().write_all(text.as_bytes())?;

@@ -9,7 +9,7 @@ use std::io::Write;
 
 /// What to print.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Which file
     #[arg(value_enum, default_value_t = SchemaKind::Policy)]
     kind: SchemaKind,
@@ -17,7 +17,7 @@ pub struct Args {
 
 /// A file that toolgate reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum SchemaKind {
+pub(super) enum SchemaKind {
     /// toolgate.yaml
     Config,
     /// A policy file
@@ -29,13 +29,13 @@ pub enum SchemaKind {
 }
 
 /// Prints the schema.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     std::io::stdout().write_all(text(args.kind)?.as_bytes())?;
     Ok(0)
 }
 
 /// The schema as the files under `policies/` hold it.
-pub fn text(kind: SchemaKind) -> anyhow::Result<String> {
+pub(super) fn text(kind: SchemaKind) -> anyhow::Result<String> {
     let schema = match kind {
         SchemaKind::Config => schema_of::<ConfigSettings>(),
         SchemaKind::Policy => schema_of::<PolicyFile>(),

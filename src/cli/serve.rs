@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml,
     /// /etc/toolgate/toolgate.yaml]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// Serves until a signal.
-pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
     let (config, policy) = prepare(args)?;
     runtime()?.block_on(async {

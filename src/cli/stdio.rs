@@ -24,7 +24,7 @@ const MAX_LEDGER_DIRECTORIES: u32 = 100;
 
 /// What to wrap.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The configuration; without it the server is observed: every call is recorded, none refused.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Args {
 }
 
 /// Serves one agent until it closes its end.
-pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
     let (mut config, policy) = prepare(args)?;
     let runtime = runtime()?;

@@ -20,7 +20,7 @@ use suite::{SampleVerdict, Suites};
 /// What to test.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<TestVerb>,
     /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the
@@ -66,7 +66,7 @@ enum TestVerb {
 }
 
 /// Runs the packs. 0: all is as expected; 1: something is not, or a pack lacks what it has to hold.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut text = String::new();
     let code = run_into(args, &mut text)?;
     std::io::stdout().write_all(text.as_bytes())?;

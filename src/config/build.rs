@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Without a file: one server, observed, for everybody on this machine.
-pub fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadResult) {
+pub(crate) fn without_file(server: ServerConfig, mode: Mode) -> (Config, LoadResult) {
     let servers = BTreeMap::from([(server.name.clone(), server)]);
     let agents = vec![AgentId::new(identity::ANONYMOUS_AGENT)];
     let basis = basis(mode, &servers, agents, identity::Rule::anonymous());

@@ -26,7 +26,7 @@ pub(super) const DEFAULT_DATA_DIRECTORY: &str = "./toolgate-data";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate configuration", rename = "Configuration")]
-pub struct ConfigSettings {
+pub(crate) struct ConfigSettings {
     /// The address where agents are served; one that other machines reach needs `callers`, and
     /// `unencrypted`.
     pub listen: String,
@@ -79,7 +79,7 @@ pub struct ConfigSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Admin")]
-pub struct AdminSettings {
+pub(crate) struct AdminSettings {
     /// The address where operators are served; one that other machines reach needs `tokens`, and
     /// `unencrypted`.
     pub listen: String,
@@ -96,7 +96,7 @@ pub struct AdminSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Verbs")]
-pub struct VerbSettings {
+pub(crate) struct VerbSettings {
     /// May say what became of a call whose outcome is unknown.
     pub resolve: Vec<String>,
     /// May disable and enable tools.
@@ -109,7 +109,7 @@ pub struct VerbSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Operator")]
-pub struct OperatorSettings {
+pub(crate) struct OperatorSettings {
     /// the operator's name, for the ledger
     pub name: String,
     /// the bearer token that proves it; 16 bytes or more
@@ -123,7 +123,7 @@ pub struct OperatorSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Server")]
-pub struct ToolServerSettings {
+pub(crate) struct ToolServerSettings {
     /// The program to start; it speaks MCP on standard input and output.
     pub command: Option<String>,
     /// Its arguments.
@@ -164,7 +164,7 @@ pub struct ToolServerSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Sandbox")]
-pub struct SandboxSettings {
+pub(crate) struct SandboxSettings {
     /// The files it may reach, kept to by Linux's Landlock; if absent, all that toolgate may.
     pub landlock: Option<LandlockSettings>,
     /// Programs that give rights to who starts them, such as `sudo`, give it none: `true` if
@@ -179,7 +179,7 @@ pub struct SandboxSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Landlock")]
-pub struct LandlockSettings {
+pub(crate) struct LandlockSettings {
     /// What it may read and run, besides what it may write and what every program needs (`/usr`,
     /// `/lib`, `/proc` and the like); if absent, all files. Who is root also loses what opens
     /// other processes in `/proc`.
@@ -195,7 +195,7 @@ pub struct LandlockSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Rlimits")]
-pub struct RlimitSettings {
+pub(crate) struct RlimitSettings {
     /// Open files.
     pub nofile: Option<u64>,
     /// Bytes of address space. Node.js and Java reserve many gigabytes of it.
@@ -244,7 +244,7 @@ impl Default for SandboxSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Secret")]
-pub struct SecretSettings {
+pub(crate) struct SecretSettings {
     /// An environment variable of toolgate.
     pub env: Option<String>,
     /// A file; it is read for every call.
@@ -266,7 +266,7 @@ pub struct SecretSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SecretPlace")]
-pub struct SecretPlaceSettings {
+pub(crate) struct SecretPlaceSettings {
     /// the tool server
     pub server: String,
     /// the server's own name for the tool
@@ -279,7 +279,7 @@ pub struct SecretPlaceSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Ledger")]
-pub struct LedgerSettings {
+pub(crate) struct LedgerSettings {
     /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least.
     /// What calls still need is kept for as long as they need it.
     pub keep: Option<String>,
@@ -300,7 +300,7 @@ pub struct LedgerSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Seal")]
-pub struct SealSettings {
+pub(crate) struct SealSettings {
     /// The key that seals. Without it, and with `previous`, the ledger is sealed no more.
     pub key: Option<SealKeySettings>,
     /// Keys that sealed before, and whose seals are still to be checked.
@@ -312,7 +312,7 @@ pub struct SealSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SealKey")]
-pub struct SealKeySettings {
+pub(crate) struct SealKeySettings {
     /// An environment variable of toolgate.
     pub env: Option<String>,
     /// A file; it is read at the start.
@@ -331,7 +331,7 @@ pub struct SealKeySettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Heads")]
-pub struct HeadsSettings {
+pub(crate) struct HeadsSettings {
     /// How often: `10m` if absent, `1s` to `24h`; besides at the start and at the end.
     pub every: Option<String>,
     /// A file, to which each is added as a line of JSON; best one that toolgate's user can only
@@ -347,7 +347,7 @@ pub struct HeadsSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HeadsWebhook")]
-pub struct WebhookSettings {
+pub(crate) struct WebhookSettings {
     /// the address that is told, by POST
     pub url: String,
     /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in
@@ -365,7 +365,7 @@ pub struct WebhookSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Methods")]
-pub struct MethodSettings {
+pub(crate) struct MethodSettings {
     /// Methods that are refused.
     pub deny: Vec<String>,
     /// Methods that pass although toolgate does not know them.

@@ -34,7 +34,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets
 /// open requests end. `service` tells the guest when a request has proved who sends it.
-pub async fn serve<S, F, B>(
+pub(crate) async fn serve<S, F, B>(
     listener: TcpListener,
     crowd: ConnectionLimit,
     service: S,

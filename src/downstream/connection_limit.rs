@@ -40,7 +40,7 @@ const FULL_LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The places at one listener. A clone is another handle on the same places.
 #[derive(Clone)]
-pub struct ConnectionLimit(Arc<ConnectionLimitInner>);
+pub(crate) struct ConnectionLimit(Arc<ConnectionLimitInner>);
 
 struct ConnectionLimitInner {
     strangers: usize,
@@ -84,7 +84,7 @@ struct Seat {
 const BUSY_MARK: u64 = u64::MAX;
 
 /// One connection that has a place, until this is dropped.
-pub struct Guest {
+pub(crate) struct Guest {
     number: u64,
     seat: Arc<Seat>,
     shared: Arc<ConnectionLimitInner>,
@@ -95,7 +95,7 @@ pub(super) struct RequestTurn(Arc<Guest>);
 
 /// There is no place for one more that is known, and none of them is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crowded {
+pub(crate) struct Crowded {
     places: usize,
     of_one: bool,
 }
@@ -121,7 +121,7 @@ impl fmt::Display for Crowded {
 impl ConnectionLimit {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other
     /// half is for tool servers and the ledger.
-    pub fn of_agents() -> Self {
+    pub(crate) fn of_agents() -> Self {
         Self::with(
             MAX_AGENT_CONNECTIONS.min(files() / 2),
             Neighbours::watched(),
@@ -129,7 +129,7 @@ impl ConnectionLimit {
     }
 
     /// Places for operators: 64, but at most an eighth of the files that the process may open.
-    pub fn of_operators() -> Self {
+    pub(crate) fn of_operators() -> Self {
         Self::new(MAX_OPERATOR_CONNECTIONS.min(files() / 8))
     }
 
@@ -316,7 +316,7 @@ impl Guest {
 
     /// A request has proved that it comes from `holder`. Refused when no place is left for one
     /// more.
-    pub fn prove(&self, holder: &str) -> Result<(), Crowded> {
+    pub(crate) fn prove(&self, holder: &str) -> Result<(), Crowded> {
         if self.is_known() {
             Ok(())
         } else {
@@ -326,7 +326,7 @@ impl Guest {
 
     /// A request has proved nothing. Refused, with the time until one more is answered in words of
     /// its own, when too many of this address have.
-    pub fn fail(&self) -> Result<(), Duration> {
+    pub(crate) fn fail(&self) -> Result<(), Duration> {
         self.shared
             .peers
             .count(self.seat.peer, self.shared.clock.steady())

@@ -38,7 +38,7 @@ const TOO_MANY_PROVE_NOTHING: &str = "overloaded: too many requests from this ad
 
 impl Door {
     /// Answers one HTTP request of `guest`.
-    pub async fn http(
+    pub(crate) async fn http(
         self: Arc<Self>,
         request: Request<Incoming>,
         guest: Arc<Guest>,

@@ -19,7 +19,7 @@ const CALLER_BYTES_MAX: usize = 16 << 20;
 
 /// The room of one door.
 #[derive(Debug, Default)]
-pub struct MessageRoom(Arc<Mutex<Shares>>);
+pub(crate) struct MessageRoom(Arc<Mutex<Shares>>);
 
 /// Room that one message has, until this is dropped.
 #[derive(Debug)]

@@ -34,10 +34,10 @@ const MAX_ENDED_STREAMS_KEPT: usize = 16;
 pub(super) const STANDALONE_STREAM: u64 = 0;
 
 /// What a server said outside any request: which server, on which link.
-pub type UnsolicitedMessages = mpsc::Receiver<(ServerName, Arc<Link>, Inbound)>;
+pub(crate) type UnsolicitedMessages = mpsc::Receiver<(ServerName, Arc<Link>, Inbound)>;
 
 /// One session.
-pub struct AgentSession {
+pub(crate) struct AgentSession {
     /// Its id, unguessable.
     pub id: String,
     /// Who opened it. Nobody else can use it.
@@ -171,7 +171,7 @@ impl AgentSession {
 
 /// All sessions.
 #[derive(Default)]
-pub struct AgentSessions {
+pub(crate) struct AgentSessions {
     open: Mutex<HashMap<String, Arc<AgentSession>>>,
     shelf: replay_budget::SharedReplayBudget,
     clock: Clock,
@@ -182,17 +182,17 @@ pub struct AgentSessions {
 #[error(
     "too many sessions are open; end one with DELETE, or wait until one has not been used for an hour"
 )]
-pub struct TooManySessions;
+pub(crate) struct TooManySessions;
 
 impl AgentSessions {
     /// Whether another session may be opened.
-    pub fn room(&self, agent: &AgentId) -> Result<(), TooManySessions> {
+    pub(crate) fn room(&self, agent: &AgentId) -> Result<(), TooManySessions> {
         room(&self.open.lock(), agent)
     }
 
     /// Opens a session, if there still is room: others may have been opened while the servers
     /// answered.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         caller: Arc<Caller>,
         scope: Scope,
@@ -225,7 +225,12 @@ impl AgentSessions {
 
     /// The session, if it is this caller's at this address; a foreign one is as unknown as none
     /// (threat-model §3B B5).
-    pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<AgentSession>> {
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        caller: &Caller,
+        scope: &Scope,
+    ) -> Option<Arc<AgentSession>> {
         let session = self.open.lock().get(id).cloned()?;
         let own = session.caller.is_same(caller)
             && session.scope == *scope
@@ -237,7 +242,7 @@ impl AgentSessions {
     }
 
     /// Ends a session and its links.
-    pub async fn end(&self, session: &AgentSession) {
+    pub(crate) async fn end(&self, session: &AgentSession) {
         self.open.lock().remove(&session.id);
         session.ended.cancel();
         for stream in session.streams.lock().by_number.values() {
@@ -247,12 +252,12 @@ impl AgentSessions {
     }
 
     /// How many are open.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.open.lock().len()
     }
 
     /// Ends all sessions, or those that nobody used for an hour.
-    pub async fn sweep(&self, all: bool) {
+    pub(crate) async fn sweep(&self, all: bool) {
         let now = self.clock.steady();
         self.end_each(|session| {
             all || now.saturating_sub(*session.used.lock()) > SESSION_IDLE_TIMEOUT
@@ -262,7 +267,7 @@ impl AgentSessions {
 
     /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs
     /// are open.
-    pub async fn keep(&self, callers: &[Arc<Caller>]) {
+    pub(crate) async fn keep(&self, callers: &[Arc<Caller>]) {
         let is_known =
             |session: &AgentSession| callers.iter().any(|caller| caller.is_same(&session.caller));
         self.end_each(|session| !is_known(session)).await;

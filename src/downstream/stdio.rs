@@ -32,7 +32,7 @@ struct StdioAgent {
 
 /// Serves one agent until it closes its end. What it may do is what the policy in force says of it,
 /// with every message.
-pub async fn serve(
+pub(crate) async fn serve(
     door: Arc<Door>,
     agent: AgentId,
     scope: Scope,

@@ -1,12 +1,12 @@
 //! The tools of all servers as they stand: what is offered, how it is shown, what is withheld.
 
 pub(in crate::gate) mod collisions;
-pub mod contract_mismatch;
-pub mod hidden;
+pub(crate) mod contract_mismatch;
+pub(crate) mod hidden;
 pub mod list;
 pub(in crate::gate) mod notes;
-pub mod pinned;
+pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;
 pub mod variants;
-pub mod view;
+pub(crate) mod view;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What the ledger calls the taking away of empty optional arguments (002-23).
-pub const STRIPPED: &str = "strip_empty_optionals";
+pub(crate) const STRIPPED: &str = "strip_empty_optionals";
 
 /// The call as the first step gets it.
 pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {

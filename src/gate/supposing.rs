@@ -3,7 +3,7 @@
 //! and no store is asked. Whether a tool is still as it was approved depends on its server; that
 //! nobody has approved it does not.
 
-pub mod steps;
+pub(crate) mod steps;
 mod world;
 
 use crate::gate::pipeline::Stage;
@@ -22,15 +22,13 @@ use crate::model::work;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
 use crate::schema::{Schema, SchemaViolation};
-use crate::store::state::budget::Remaining;
 use futures_util::FutureExt as _;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::sync::Arc;
 use world::{SupposedStop, Supposing};
 
 /// The codes that [`judge`] can give, beside those of the contracts' rules.
-pub const CODES: &[&str] = &[
+pub(crate) const CODES: &[&str] = &[
     "tool_not_allowlisted",
     "schema_invalid",
     "rbac_denied",
@@ -48,7 +46,7 @@ pub const CODES: &[&str] = &[
 
 /// For a caller that wants the verdict only.
 #[derive(Debug)]
-pub struct Silent;
+pub(crate) struct Silent;
 
 impl Notes for Silent {
     fn note<T>(&mut self, _: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
@@ -58,7 +56,7 @@ impl Notes for Silent {
 
 /// A call that nobody makes.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub(crate) struct Question<'a> {
     /// Who would call.
     pub caller: &'a Caller,
     /// What would be called: `server__tool`.
@@ -76,15 +74,11 @@ pub struct Question<'a> {
 /// What no step has anything against.
 #[must_use]
 #[derive(Debug)]
-pub struct Passed<'a> {
+pub(crate) struct Passed<'a> {
     /// The contract it was judged by.
     pub rules: &'a Arc<ToolRules>,
     /// The call's key, if it has one.
     pub keyed: Option<Keyed>,
-    /// What the agent would be told beside the answer.
-    pub warning: Option<&'static str>,
-    /// What its task would have left.
-    pub remaining: Remaining,
     /// The secrets it would need.
     pub secrets: NeededSecrets,
 }
@@ -92,17 +86,15 @@ pub struct Passed<'a> {
 /// What would be sent of a call, as far as hooks have no say.
 #[must_use]
 #[derive(Debug)]
-pub struct Made<'p, 'a> {
+pub(crate) struct Made<'p> {
     /// The contract that counts for it.
     pub rules: &'p Arc<ToolRules>,
-    /// Its arguments.
-    pub arguments: Cow<'a, Value>,
     /// That they have passed steps 3 to 6.
     pub last: Final,
 }
 
 /// Judges the call as enforce mode would, whatever the mode is.
-pub fn judge<'p>(
+pub(crate) fn judge<'p>(
     policy: &'p Policy,
     call: &Question<'_>,
     notes: &mut (impl Notes + Send),
@@ -120,8 +112,6 @@ pub fn judge<'p>(
             admitted: None,
             question: Some(call),
             notes: &mut *notes,
-            warning: None,
-            remaining: None,
         })
     });
     let verdict = match verdict {
@@ -138,20 +128,18 @@ pub fn judge<'p>(
 }
 
 /// Steps 3 to 6 without hooks; step 2 has `admitted` the caller.
-pub fn made<'p, 'a>(
+pub(crate) fn made<'p>(
     policy: &'p Policy,
     admitted: &Admitted<'p>,
-    arguments: Arguments<'a>,
+    arguments: Arguments<'_>,
     notes: &mut (impl Notes + Send),
-) -> Result<Made<'p, 'a>, Refusal> {
+) -> Result<Made<'p>, Refusal> {
     let settled = supposed(&mut Supposing {
         policy,
         asked: arguments,
         admitted: Some(admitted.clone()),
         question: None,
         notes,
-        warning: None,
-        remaining: None,
     });
     match settled {
         Err(SupposedStop::Settled(made)) => Ok(made),
@@ -163,7 +151,7 @@ pub fn made<'p, 'a>(
 /// Nothing that is supposed waits for anything.
 fn supposed<'p, 'a, N: Notes + Send>(
     world: &mut Supposing<'_, 'p, 'a, N>,
-) -> Result<Passed<'p>, SupposedStop<'p, 'a>> {
+) -> Result<Passed<'p>, SupposedStop<'p>> {
     run(world, ())
         .now_or_never()
         .unwrap_or(Err(SupposedStop::Refused(Refusal::InternalError)))

@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 mod compile;
 mod contracts;
-pub mod layers;
-pub mod listed;
+pub(crate) mod layers;
+pub(crate) mod listed;
 mod pattern;
-pub mod side;
+pub(crate) mod side;
 mod side_rule;
-pub mod written;
+pub(crate) mod written;
 
-pub use contracts::Contracts;
-pub use pattern::ToolPattern;
-pub use written::Settings;
+pub(crate) use contracts::Contracts;
+pub(crate) use pattern::ToolPattern;
+pub(crate) use written::Settings;
 
 /// Characters of a name or a pattern that are shown.
 const SHOWN_CHARS_MAX: usize = 160;

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// Actions after which a mistake is dear (003-97): an operator is asked, unless the contract says
 /// otherwise.
-pub const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
+pub(crate) const HIGH_RISK_ACTIONS: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
 const DEFAULT_APPROVER_ROLE: &str = "approver";
 /// How long operators have, if nothing is said (guarantees §7).
@@ -48,7 +48,7 @@ const MAX_APPROVER_ROLES: usize = 16;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Approval")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet,
     /// each; `never`: none, which an irreversible effect does not allow [default: `always`].
     pub ask: Option<ApprovalMode>,
@@ -72,7 +72,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub enum ApprovalMode {
+pub(crate) enum ApprovalMode {
     /// Each.
     Always,
     /// Each that no grant covers.
@@ -183,7 +183,7 @@ impl Section for Settings {
 
 /// The rule of a contract with these `actions`: as `written`, and what is dear is asked for where
 /// nothing is written.
-pub fn compile(
+pub(crate) fn compile(
     written: Option<Settings>,
     actions: &[String],
     irreversible: bool,

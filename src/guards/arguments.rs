@@ -19,7 +19,7 @@ mod overlay;
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Arguments")]
-pub struct Settings(pub Map<String, Value>);
+pub(crate) struct Settings(pub Map<String, Value>);
 
 /// As run. The default lays nothing over the server's schema.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Rule {
 impl Settings {
     /// Both at once, for a variant of a contract.
     #[must_use]
-    pub fn and(self, contract: &Self) -> Self {
+    pub(crate) fn and(self, contract: &Self) -> Self {
         match (self.0.is_empty(), contract.0.is_empty()) {
             (true, _) => contract.clone(),
             (_, true) => self,

@@ -9,7 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
-pub use crate::model::rate::RateSettings;
+pub(crate) use crate::model::rate::RateSettings;
 use crate::store::state::budget::{BudgetLimits, MICROS_PER_UNIT, Price, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,8 +19,8 @@ use std::time::Duration;
 mod shortage;
 mod tasks;
 
-pub use shortage::{shown, units};
-pub use tasks::{LimitAction, TaskLayerSettings, TaskLimits, TaskSettings};
+pub(crate) use shortage::{shown, units};
+pub(crate) use tasks::{TaskLimits, TaskSettings};
 
 /// One unit of cost costs at most so many.
 const MAX_UNIT_COST: f64 = 1e12;
@@ -30,7 +30,7 @@ const TIMEOUT_MS_BOUNDS: std::ops::RangeInclusive<u64> = 1..=600_000;
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Budget")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Calls in one task at most.
     pub max_calls_per_task: Option<u64>,
     /// Milliseconds until the call is given up; no longer than the server's `timeout`.
@@ -73,7 +73,7 @@ pub struct BudgetDemand {
 impl Settings {
     /// These, and those of `contract` where these say nothing, for a variant of it.
     #[must_use]
-    pub fn over(self, contract: &Self) -> Self {
+    pub(crate) fn over(self, contract: &Self) -> Self {
         Self {
             max_calls_per_task: self.max_calls_per_task.or(contract.max_calls_per_task),
             timeout_ms: self.timeout_ms.or(contract.timeout_ms),
@@ -84,7 +84,7 @@ impl Settings {
     }
 
     /// Do these limit how often something is called?
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         self.max_calls_per_task.is_some() || self.rate.is_some()
     }
 }
@@ -175,7 +175,7 @@ fn micros(cost: f64, problems: &mut Problems) -> u64 {
     clippy::cast_precision_loss,
     reason = "within bounds, and rounded before"
 )]
-pub fn in_micros(cost: f64) -> Option<u64> {
+pub(crate) fn in_micros(cost: f64) -> Option<u64> {
     let micros = cost * MICROS_PER_UNIT as f64;
     (0.0..=MAX_UNIT_COST)
         .contains(&cost)

@@ -18,7 +18,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Confirms")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// the tool that makes the draft: `server__tool`, of the same server
     pub tool: String,
     /// JSON pointer to the argument that names the draft

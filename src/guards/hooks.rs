@@ -26,13 +26,13 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hooks, as written.
 #[derive(Debug, Default)]
-pub struct Settings(pub Vec<HookSettings>);
+pub(crate) struct Settings(pub Vec<HookSettings>);
 
 /// One hook: a program that is told of calls over HTTP.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Hook")]
-pub struct HookSettings {
+pub(crate) struct HookSettings {
     /// what the ledger calls it: letters, digits, `_` and `-`, at most 32
     pub name: String,
     /// the address that is told, by POST
@@ -108,7 +108,7 @@ impl Section for Settings {
 
 impl Settings {
     /// Compiles them, and judges which tools they name by the declared servers.
-    pub fn compile_for(self, servers: &[ServerName], problems: &mut Problems) -> Rule {
+    pub(crate) fn compile_for(self, servers: &[ServerName], problems: &mut Problems) -> Rule {
         self.judge(servers, problems);
         self.compile(problems)
     }

@@ -27,13 +27,13 @@ mod probe;
 mod seed;
 mod upstream;
 
-pub use derive::DeriveSettings as Derive;
-pub use given::{Given, KEY_ARGUMENT_NAME, KEY_META_NAME};
-pub use probe::{Probe, ProbeSettings, ProbeVerdict};
-pub use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSettings};
+pub(crate) use derive::DeriveSettings as Derive;
+pub(crate) use given::{Given, KEY_ARGUMENT_NAME, KEY_META_NAME};
+pub(crate) use probe::{Probe, ProbeSettings, ProbeVerdict};
+pub(crate) use upstream::{Placement, UpstreamKeyRule, UpstreamKeySettings as UpstreamSettings};
 
 /// How long a key is known after its call has ended (004-29).
-pub const DEFAULT_KEY_TTL: Duration = Duration::from_hours(1);
+pub(crate) const DEFAULT_KEY_TTL: Duration = Duration::from_hours(1);
 const KEY_TTL_BOUNDS: (Duration, Duration) =
     (Duration::from_mins(1), Duration::from_hours(24 * 30));
 /// How long it is remembered after that that a key was used (guarantees §3).
@@ -48,7 +48,7 @@ const MAX_SEND_ATTEMPTS: u32 = 10;
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Idempotency")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Refuse a call without a key, instead of deriving one.
     pub require: bool,
     /// A call without a key: calls are the same when these arguments are, by JSON pointer;
@@ -132,7 +132,7 @@ pub struct Keyed {
 
 impl Settings {
     /// Calls with equal arguments at `pointer` are the same.
-    pub fn by(pointer: &str) -> Self {
+    pub(crate) fn by(pointer: &str) -> Self {
         Self {
             derive: Some(Derive::Pointers(vec![pointer.to_owned()])),
             ..Self::default()
@@ -141,7 +141,7 @@ impl Settings {
 
     /// These for a variant of `contract`: how agents give a key is the same for all of its calls.
     #[must_use]
-    pub fn within(self, contract: Option<&Self>) -> Self {
+    pub(crate) fn within(self, contract: Option<&Self>) -> Self {
         let Self {
             require, expose, ..
         } = contract.cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Settings {
 
     /// The same, where calls that differ at `pointer` are never the same.
     #[must_use]
-    pub fn told_apart(mut self, pointer: &str) -> Self {
+    pub(crate) fn told_apart(mut self, pointer: &str) -> Self {
         if let Some(Derive::Pointers(pointers)) = &mut self.derive
             && !pointers.iter().any(|known| known == pointer)
         {

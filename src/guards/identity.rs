@@ -19,17 +19,17 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 mod family;
 mod schemas;
 
-pub use schemas::SchemaSettings;
+pub(crate) use schemas::SchemaSettings;
 
 /// The agent of every message when no callers are configured.
-pub const ANONYMOUS_AGENT: &str = "anonymous";
+pub(crate) const ANONYMOUS_AGENT: &str = "anonymous";
 
 /// Bytes below which a token can be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
 
 /// Who may call, as written: the keys `callers` and `front_ends`.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The agents.
     pub callers: Vec<CallerSettings>,
     /// Trusted programs that name the agent they speak for.
@@ -42,7 +42,7 @@ pub struct Settings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Caller")]
-pub struct CallerSettings {
+pub(crate) struct CallerSettings {
     /// The agent's name, in policies and in the ledger.
     pub agent: String,
     /// The bearer token that proves it; 16 bytes or more. Several entries may give one agent
@@ -86,7 +86,7 @@ pub struct CallerSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FrontEnd")]
-pub struct FrontEndSettings {
+pub(crate) struct FrontEndSettings {
     /// What `callers[].front_end` calls it.
     pub name: String,
     /// The bearer token that proves it; 16 bytes or more.
@@ -132,7 +132,7 @@ pub enum Unauthorized {
 
 impl Settings {
     /// The tokens by which agents and front-ends are known.
-    pub fn tokens(&self) -> Vec<&Secret> {
+    pub(crate) fn tokens(&self) -> Vec<&Secret> {
         let tokens = self
             .callers
             .iter()

@@ -20,7 +20,7 @@ const MAX_ERROR_RULES: usize = 64;
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Output")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The first that fits decides.
     pub errors: Vec<ErrorSettings>,
 }
@@ -29,7 +29,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OutputError")]
-pub struct ErrorSettings {
+pub(crate) struct ErrorSettings {
     /// HTTP status (400 to 599) or JSON-RPC code (negative).
     pub code: Option<i64>,
     /// What the error's message, or the text of a result with `isError`, contains; upper and lower
@@ -90,7 +90,7 @@ pub struct UpstreamError<'a> {
 impl Settings {
     /// These, then those of `contract`, for a variant of it.
     #[must_use]
-    pub fn before(self, contract: &Self) -> Self {
+    pub(crate) fn before(self, contract: &Self) -> Self {
         Self {
             errors: [self.errors, contract.errors.clone()].concat(),
         }

@@ -22,7 +22,7 @@ use reach::ReachPattern;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Permission")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The caller needs one of these; empty: none.
     pub roles: Vec<String>,
     /// JSON pointer to the argument that must equal the caller's tenant.
@@ -38,7 +38,7 @@ pub struct Settings {
 /// Which resources are within the caller's reach.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// JSON pointer to the argument: text, or a list of texts that must all be within reach.
     pub pointer: String,
     /// Patterns of which one must match: `*` stands for any text, `{tenant}` and `{agent}` for the

@@ -15,16 +15,16 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The pin file's name, if nothing is said.
-pub const PIN_FILE_NAME: &str = "toolgate.pins.yaml";
+pub(crate) const PIN_FILE_NAME: &str = "toolgate.pins.yaml";
 
 /// What stands for a tool's name where a server's `instructions` are pinned (threat-model §3C C9);
 /// no tool can have it.
-pub const INSTRUCTIONS_PIN_NAME: &str = ":instructions";
+pub(crate) const INSTRUCTIONS_PIN_NAME: &str = ":instructions";
 
 /// Which definitions of tools are approved, as written: the pin file's name, or more.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum Settings {
+pub(crate) enum Settings {
     /// The file.
     File(String),
     /// The file, and what of tools that are not in it.
@@ -34,7 +34,7 @@ pub enum Settings {
 /// As [`Settings::Whole`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PinFileSettings {
+pub(crate) struct PinFileSettings {
     /// The pin file.
     pub file: String,
     /// Whether a tool that is not in it is withheld.
@@ -72,7 +72,7 @@ pub struct Pin {
 /// The `instructions` in what a server said of itself, as they are pinned: line by line, so that a
 /// change can be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instructions {
+pub(crate) struct Instructions {
     /// SHA-256 as of a pin.
     pub digest: String,
     /// What the pin holds; none if it is longer than a definition may be: then nobody can approve
@@ -82,7 +82,7 @@ pub struct Instructions {
 
 impl Instructions {
     /// Those in the answer to `initialize` or `server/discover`, if there are any.
-    pub fn of(said: &Text) -> Option<Self> {
+    pub(crate) fn of(said: &Text) -> Option<Self> {
         let text = said.get("instructions")?;
         let lines = text.as_str().unwrap_or_default();
         let lines: Vec<&str> = lines.split('\n').collect();
@@ -108,7 +108,7 @@ pub enum Unapproved<'a> {
 
 impl Settings {
     /// The file, and whether a tool that is not in it is withheld.
-    pub fn into_parts(self) -> (String, bool) {
+    pub(crate) fn into_parts(self) -> (String, bool) {
         match self {
             Self::File(file) => (file, true),
             Self::Whole(PinFileSettings { file, require }) => (file, require),

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How many calls, of one agent or of all agents of a group together: `{ calls: 600, per: 1m }`.
-pub type Settings = RateSettings;
+pub(crate) type Settings = RateSettings;
 
 /// A group of callers, as written: `groups` of the configuration.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "CallerGroup")]
-pub struct GroupSettings {
+pub(crate) struct GroupSettings {
     /// Calls that all callers of the group may make together in a span of time, all of them at once
     /// at most. More are refused with `rate_exceeded`.
     pub limits: Option<Settings>,
@@ -31,7 +31,7 @@ pub struct GroupSettings {
 
 /// One entry of `callers`, as far as it says whose limits count for it.
 #[derive(Debug, Clone, Copy)]
-pub struct LimitedCaller<'a> {
+pub(crate) struct LimitedCaller<'a> {
     /// Its agent.
     pub agent: &'a str,
     /// The agent that starts it.
@@ -45,24 +45,24 @@ pub struct LimitedCaller<'a> {
 /// The caller calls no faster than it may. Left by `rate`.
 #[must_use]
 #[derive(Debug)]
-pub struct Paced(());
+pub(crate) struct Paced(());
 
 impl Paced {
     /// Observe mode goes on without proof, and only observe mode can.
-    pub fn observed(mode: Mode) -> Option<Self> {
+    pub(crate) fn observed(mode: Mode) -> Option<Self> {
         (mode == Mode::Observe).then_some(Self(()))
     }
 }
 
 /// As run: what counts for one caller.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule<'a>(&'a [Arc<CallLimit>]);
+pub(crate) struct Rule<'a>(&'a [Arc<CallLimit>]);
 
 // === impl Settings ===
 
 /// What counts for each of `callers`, in their order. An agent's limits count for those that it
 /// starts, too.
-pub fn compile(
+pub(crate) fn compile(
     callers: &[LimitedCaller<'_>],
     groups: &BTreeMap<String, GroupSettings>,
     problems: &mut Problems,
@@ -163,13 +163,13 @@ fn limit(kind: &str, name: &str, rate: Rate) -> Arc<CallLimit> {
 
 impl<'a> Rule<'a> {
     /// What counts for `caller`.
-    pub fn of(caller: &'a Caller) -> Self {
+    pub(crate) fn of(caller: &'a Caller) -> Self {
         Self(&caller.limits)
     }
 
     /// Counts one call at `now`, on the steady clock, if it fits everywhere; else counts nothing,
     /// but where another call was quicker, and says when one will fit.
-    pub fn take(self, now: Duration) -> Result<Paced, Refusal> {
+    pub(crate) fn take(self, now: Duration) -> Result<Paced, Refusal> {
         let waits = self.0.iter().map(|limit| limit.meter.wait(now));
         let mut wait = waits.max().unwrap_or_default();
         if wait.is_zero() {

@@ -18,7 +18,7 @@ use serde::Deserialize;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Repetition")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The same call with the same outcome: the agent is warned when it happened so often
     /// [default: 5].
     pub warn: Option<usize>,

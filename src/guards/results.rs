@@ -41,7 +41,7 @@ const MAX_REDACTIONS: usize = 32;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Results")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Bytes of a result at most, 1024 to 4194304; a longer one is withheld, and the agent reads
     /// its size and SHA-256.
     pub max_bytes: Option<usize>,
@@ -57,7 +57,7 @@ pub struct Settings {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Checking {
+pub(crate) enum Checking {
     /// It is.
     #[default]
     Check,
@@ -86,7 +86,7 @@ enum Checks {
 }
 
 /// A tool's output schema; none where it has none.
-pub type Output<'s> = Option<&'s Result<Schema, Quarantine>>;
+pub(crate) type Output<'s> = Option<&'s Result<Schema, Quarantine>>;
 
 /// Why a result is withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

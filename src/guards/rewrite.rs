@@ -36,13 +36,13 @@ const UNREADABLE_ARGUMENTS_MESSAGE: &str = "the arguments that came out of it ca
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Rewrite")]
-pub struct Settings(pub Vec<StepSettings>);
+pub(crate) struct Settings(pub Vec<StepSettings>);
 
 /// One step, as written: a name, and one of the others.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "RewriteStep")]
-pub struct StepSettings {
+pub(crate) struct StepSettings {
     /// What the ledger calls it.
     pub name: String,
     /// Values by JSON pointer: the argument has this value then, whatever it was.
@@ -60,7 +60,7 @@ pub struct StepSettings {
 /// The least and the most that a number may be.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// The least.
     pub min: Option<Number>,
     /// The most.
@@ -76,7 +76,7 @@ pub struct Rule {
 /// A call's arguments on their way through the chain. They belong to their call alone (001-25,
 /// 001-26).
 #[derive(Debug)]
-pub struct RewriteDraft<'a> {
+pub(crate) struct RewriteDraft<'a> {
     written: &'a Value,
     now: Cow<'a, Value>,
     by: Vec<String>,
@@ -96,7 +96,7 @@ pub struct Stepped {
 
 /// How a chain ended that nobody broke.
 #[derive(Debug)]
-pub enum RewriteOutcome {
+pub(crate) enum RewriteOutcome {
     /// The arguments are what they were, and still proven.
     Same(Final),
     /// They are others, and nothing is proven of them.
@@ -105,7 +105,7 @@ pub enum RewriteOutcome {
 
 /// Arguments that no guard has seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChangedArguments {
+pub(crate) struct ChangedArguments {
     /// All of them.
     pub arguments: Value,
     /// The steps and hooks that changed something, in their order.
@@ -242,7 +242,7 @@ impl Rule {
 
 impl RewriteDraft<'_> {
     /// `arguments` as the guards have passed them, with the proof of that.
-    pub fn of(arguments: &Value, ruled: Ruled) -> RewriteDraft<'_> {
+    pub(crate) fn of(arguments: &Value, ruled: Ruled) -> RewriteDraft<'_> {
         let now = Cow::Borrowed(arguments);
         RewriteDraft {
             written: arguments,
@@ -255,12 +255,12 @@ impl RewriteDraft<'_> {
     }
 
     /// The arguments as they are now.
-    pub fn arguments(&self) -> &Value {
+    pub(crate) fn arguments(&self) -> &Value {
         &self.now
     }
 
     /// Goes on with what the steps made of the arguments.
-    pub fn take(&mut self, stepped: Stepped) {
+    pub(crate) fn take(&mut self, stepped: Stepped) {
         let Stepped { now, by } = stepped;
         if let Some(now) = now {
             self.now = Cow::Owned(now);
@@ -270,7 +270,7 @@ impl RewriteDraft<'_> {
 
     /// Lays what hook `name` answered over the arguments, at their top level only (001-32). Says
     /// whether that changed anything.
-    pub fn merge(&mut self, name: &str, answered: Map<String, Value>) -> bool {
+    pub(crate) fn merge(&mut self, name: &str, answered: Map<String, Value>) -> bool {
         let differs = |(key, value): (&String, &Value)| self.now.get(key) != Some(value);
         if !answered.iter().any(differs) {
             return false;
@@ -284,12 +284,12 @@ impl RewriteDraft<'_> {
     }
 
     /// Hook `name` blocks the call: nothing after it takes that back (001-31).
-    pub fn block(&mut self, name: &str) {
+    pub(crate) fn block(&mut self, name: &str) {
         self.blocked = Some(name.to_owned());
     }
 
     /// A hook gives a reason; the last one is the agent's to read (001-24, 001-31).
-    pub fn reason(&mut self, reason: &str) {
+    pub(crate) fn reason(&mut self, reason: &str) {
         self.reason = Some(reason::shown(reason));
     }
 
@@ -299,7 +299,7 @@ impl RewriteDraft<'_> {
     }
 
     /// What came of it.
-    pub fn finish(self) -> Result<RewriteOutcome, Refusal> {
+    pub(crate) fn finish(self) -> Result<RewriteOutcome, Refusal> {
         let Self {
             written,
             now,
@@ -333,7 +333,7 @@ impl RewriteDraft<'_> {
 
 impl ChangedArguments {
     /// What became of each argument of `before`, for people: `/limit: 500 → 100`.
-    pub fn describe(&self, before: &Value) -> Vec<String> {
+    pub(crate) fn describe(&self, before: &Value) -> Vec<String> {
         let names = |value: &Value| {
             value
                 .as_object()
@@ -362,7 +362,7 @@ impl ChangedArguments {
 }
 
 /// Arguments that a chain changed have passed the guards again, as `ruled` says: they are final.
-pub fn passed_again(ruled: Ruled) -> Final {
+pub(crate) fn passed_again(ruled: Ruled) -> Final {
     Final::mint(ruled)
 }
 

@@ -5,11 +5,11 @@ use crate::model::ids::ToolName;
 use serde_json::{Map, Value};
 
 /// What stands for a part of the result of the call that is taken back, in front of a pointer.
-pub const RESULT_PREFIX: &str = "result#";
+pub(crate) const RESULT_PREFIX: &str = "result#";
 /// For a part of its arguments.
-pub const ARGUMENTS_PREFIX: &str = "arguments#";
+pub(crate) const ARGUMENTS_PREFIX: &str = "arguments#";
 /// For its action id; nothing follows.
-pub const ACTION_PLACEHOLDER: &str = "action#";
+pub(crate) const ACTION_PLACEHOLDER: &str = "action#";
 
 /// Which call takes another one back.
 #[derive(Debug, Clone)]

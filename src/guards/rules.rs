@@ -26,13 +26,13 @@ use decided::Outlook;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Rules")]
-pub struct Settings(pub Vec<RuleSettings>);
+pub(crate) struct Settings(pub Vec<RuleSettings>);
 
 /// One rule, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rule")]
-pub struct RuleSettings {
+pub(crate) struct RuleSettings {
     /// The code of the refusal: lower-case letters, digits and `_`, at most 64 characters.
     pub code: String,
     /// CEL over `arguments` and `caller`; the call is refused when it is true, and when it fails.
@@ -79,7 +79,11 @@ impl Section for Settings {
 impl Settings {
     /// As [`Section::compile`], in a contract whose `arguments` are `schema`: warns of rules that
     /// never refuse, refuse always, or come after one that does.
-    pub fn compile_beside(self, schema: &Map<String, Value>, problems: &mut Problems) -> Rule {
+    pub(crate) fn compile_beside(
+        self,
+        schema: &Map<String, Value>,
+        problems: &mut Problems,
+    ) -> Rule {
         self.read(Some(schema), problems)
     }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 mod reference;
 
-pub use reference::{SECRET_NAME_CHARS_MAX, is_name};
+pub(crate) use reference::{SECRET_NAME_CHARS_MAX, is_name};
 
 /// References in one call at most.
 const MAX_REFERENCES_PER_CALL: usize = 16;
@@ -34,7 +34,7 @@ const MAX_REFERENCES_PER_CALL: usize = 16;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Secrets")]
-pub struct Settings(pub Vec<String>);
+pub(crate) struct Settings(pub Vec<String>);
 
 /// As run. The default lets no argument hold a reference.
 #[derive(Debug, Default)]

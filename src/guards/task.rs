@@ -14,17 +14,17 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where agents name the task in `_meta`.
-pub const TASK_META: &str = "dev.toolgate/task";
+pub(crate) const TASK_META: &str = "dev.toolgate/task";
 /// Where agents say in `_meta` where the task is.
-pub const TASK_STATE_META: &str = "dev.toolgate/state";
+pub(crate) const TASK_STATE_META: &str = "dev.toolgate/state";
 /// Where agents name the session in `_meta`.
-pub const SESSION_META: &str = "dev.toolgate/session";
+pub(crate) const SESSION_META: &str = "dev.toolgate/session";
 /// Characters of a name at most.
 const NAME_CHARS_MAX: usize = 128;
 
 /// What named a task or a session, the first of these that was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskSource {
+pub(crate) enum TaskSource {
     /// `_meta["dev.toolgate/task"]`; only of a task.
     Task,
     /// `Mcp-Session-Id`, before 2026-07-28.
@@ -41,7 +41,7 @@ pub enum TaskSource {
 
 /// A task or a session of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskOrSession {
+pub(crate) struct TaskOrSession {
     /// SHA-256 over tenant, agent, source and name, each with its length.
     pub key: Digest,
     /// What named it.
@@ -50,7 +50,7 @@ pub struct TaskOrSession {
 
 /// Where a call belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Belonging {
+pub(crate) struct Belonging {
     /// Whose budgets and history: the task, else the session.
     pub task: TaskOrSession,
     /// Whose fence and lock.
@@ -59,7 +59,7 @@ pub struct Belonging {
 
 impl Belonging {
     /// Where `call` of `caller` belongs.
-    pub fn of(caller: &Caller, call: &ToolCall) -> Result<Self, Refusal> {
+    pub(crate) fn of(caller: &Caller, call: &ToolCall) -> Result<Self, Refusal> {
         let CallMeta {
             task,
             session,
@@ -89,7 +89,7 @@ impl Belonging {
 
 /// Where the agent says that its task is, if it does (003-10). What changes something is planned or
 /// executed, whatever it is called.
-pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<TaskState>, Refusal> {
+pub(crate) fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<TaskState>, Refusal> {
     let Some(said) = &call.said.state else {
         return Ok(None);
     };

@@ -13,18 +13,18 @@ use crate::model::refusal::{Refusal, Retry};
 use serde_json::{Value, json};
 
 /// Our key in `_meta` of answers (design §2).
-pub const DECISION_META_KEY: &str = "dev.toolgate/decision";
+pub(crate) const DECISION_META_KEY: &str = "dev.toolgate/decision";
 
 /// What a replay says to who meant a second execution (guarantees §3).
 const REPLAY_TEXT: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
 
 /// Whether the result of a call says `isError`.
-pub fn is_tool_error(result: &Text) -> bool {
+pub(crate) fn is_tool_error(result: &Text) -> bool {
     result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
 /// The HTTP status that carries a response on the modern wire (protocol §1.5).
-pub fn status(message: &Message) -> u16 {
+pub(crate) fn status(message: &Message) -> u16 {
     let code = message
         .is_error
         .then(|| message.body.as_ref()?.get("code")?.value().as_i64())
@@ -41,7 +41,7 @@ pub fn status(message: &Message) -> u16 {
 
 /// What toolgate says about a call in `_meta` of its answer.
 #[derive(Debug, Clone)]
-pub struct DecisionMeta<'a> {
+pub(crate) struct DecisionMeta<'a> {
     /// Our id of the call.
     pub action: ActionId,
     /// `answered`, `refused`, `failed` or `unknown`.
@@ -128,7 +128,7 @@ impl DecisionMeta<'_> {
 }
 
 /// A refused call whose parameters name what is not there: −32602.
-pub fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal) -> Message {
+pub(crate) fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal) -> Message {
     let data =
         Text::of(&json!({ "code": refusal.code(), DECISION_META_KEY: decision.text().value() }));
     Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data))
@@ -136,7 +136,7 @@ pub fn invalid(id: Option<Text>, decision: &DecisionMeta<'_>, refusal: &Refusal)
 
 /// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not
 /// there (guarantees §2). `attached`: what the tool answered, when that could not be recorded.
-pub fn refused(
+pub(crate) fn refused(
     id: Option<Text>,
     era: Era,
     decision: &DecisionMeta<'_>,
@@ -173,7 +173,7 @@ pub fn refused(
 }
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
-pub fn with_decision(result: &Text, decision: &DecisionMeta<'_>) -> Text {
+pub(crate) fn with_decision(result: &Text, decision: &DecisionMeta<'_>) -> Text {
     let Some(meta) = result.get("_meta") else {
         return result.with_new_member(
             "_meta",

@@ -6,7 +6,7 @@ const JSONRPC_VERSION: &[u8] = br#""2.0""#;
 /// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members
 /// of the envelope stand in it once and in plain letters, none looks like one of them, and the
 /// object has its end.
-pub fn answered(text: &[u8]) -> Option<&[u8]> {
+pub(crate) fn answered(text: &[u8]) -> Option<&[u8]> {
     let mut reader = EnvelopeReader { text, at: 0 };
     let (mut version, mut id, mut result) = (None, None, None);
     reader.takes(b'{')?;

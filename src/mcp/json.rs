@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
 
-pub mod fold;
+pub(crate) mod fold;
 mod levels;
 mod ordinary;
-pub mod path_edit;
+pub(crate) mod path_edit;
 mod scalars;
 mod scan;
 mod split;

@@ -13,7 +13,7 @@ const MAX_NAME_BYTES_SHOWN: usize = 64;
 
 /// Who sent a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageSender {
+pub(crate) enum MessageSender {
     /// An agent.
     Agent,
     /// A tool server.
@@ -23,14 +23,14 @@ pub enum MessageSender {
 /// The members of a message whose names only look like known ones: of the message itself, and of
 /// what is in it.
 #[derive(Debug)]
-pub struct LookAlikes {
+pub(crate) struct LookAlikes {
     outside: Vec<LookAlike>,
     inside: Vec<LookAlike>,
 }
 
 impl LookAlikes {
     /// Those of `message`; none of most.
-    pub fn of(message: &Message, from: MessageSender) -> Option<Self> {
+    pub(crate) fn of(message: &Message, from: MessageSender) -> Option<Self> {
         let level = match (message.kind, message.is_error, from) {
             (MessageKind::Request | MessageKind::Notification, ..) => &PARAMS,
             (MessageKind::Response, true, _) => &ERROR,
@@ -52,7 +52,7 @@ impl LookAlikes {
 
     /// The message without them.
     #[must_use]
-    pub fn taken_out(&self, mut message: Message) -> Message {
+    pub(crate) fn taken_out(&self, mut message: Message) -> Message {
         message
             .unknown
             .retain(|name| !self.outside.iter().any(|alike| alike.name == *name));
@@ -67,7 +67,7 @@ impl LookAlikes {
     }
 
     /// The first of them, and how many there are.
-    pub fn first(&self) -> (Option<&LookAlike>, usize) {
+    pub(crate) fn first(&self) -> (Option<&LookAlike>, usize) {
         (
             self.outside.iter().chain(&self.inside).next(),
             self.outside.len() + self.inside.len(),
@@ -101,7 +101,7 @@ fn outside(name: &str) -> Option<LookAlike> {
 /// A tool server's message without its look-alikes: what was asked for has run by then, so the rest
 /// of an answer is handed on, in every mode. They are counted, and said now and then.
 #[must_use]
-pub fn of_server(message: Message) -> Message {
+pub(crate) fn of_server(message: Message) -> Message {
     let Some(found) = LookAlikes::of(&message, MessageSender::Server) else {
         return message;
     };

@@ -5,7 +5,7 @@ use super::revision::Era;
 
 /// What becomes of a request from an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Treatment {
+pub(crate) enum Treatment {
     /// `tools/call`: the gate.
     Call,
     /// `tools/list`: the gate's listing.
@@ -51,7 +51,7 @@ const REMOVED_METHODS: &[&str] = &[
 ];
 
 /// What becomes of a request with this method.
-pub fn treatment(method: &str, era: Era) -> Treatment {
+pub(crate) fn treatment(method: &str, era: Era) -> Treatment {
     match (method, era) {
         ("tools/call", _) => Treatment::Call,
         ("tools/list", _) => Treatment::List,
@@ -66,7 +66,7 @@ pub fn treatment(method: &str, era: Era) -> Treatment {
 }
 
 /// Requests a legacy tool server may send to an agent (protocol §3.3).
-pub fn is_server_request(method: &str) -> bool {
+pub(crate) fn is_server_request(method: &str) -> bool {
     matches!(
         method,
         "sampling/createMessage"
@@ -81,7 +81,7 @@ pub fn is_server_request(method: &str) -> bool {
 }
 
 /// Notifications a tool server may send to an agent, in any revision (protocol §1.8, §3.3).
-pub fn is_server_notification(method: &str) -> bool {
+pub(crate) fn is_server_notification(method: &str) -> bool {
     matches!(
         method,
         "notifications/progress"

@@ -5,17 +5,17 @@ use super::json::Text;
 use super::message::Message;
 
 /// With what the names of such members begin.
-pub const OWN_META_PREFIX: &str = "dev.toolgate/";
+pub(crate) const OWN_META_PREFIX: &str = "dev.toolgate/";
 
 /// `_meta` without them.
 #[must_use]
-pub fn without_ours(meta: &Text) -> Text {
+pub(crate) fn without_ours(meta: &Text) -> Text {
     plain(meta).unwrap_or_else(|| meta.clone())
 }
 
 /// The message without them.
 #[must_use]
-pub fn message_without_ours(message: Message) -> Message {
+pub(crate) fn message_without_ours(message: Message) -> Message {
     let meta = message.body.as_ref().and_then(|body| body.get("_meta"));
     let Some(meta) = meta.as_ref().and_then(plain) else {
         return message;

@@ -25,7 +25,7 @@ type Edits = Vec<(Range<usize>, Text)>;
 
 /// The text without secrets, as it was written where there are none. An error when it is no message
 /// that may be handed on then, for what stands in the secrets' places.
-pub fn clean(text: Text) -> Result<Text, Malformed> {
+pub(crate) fn clean(text: Text) -> Result<Text, Malformed> {
     let Some(scrubber) = KNOWN_SECRETS.scrubber() else {
         return Ok(text);
     };
@@ -121,7 +121,7 @@ fn clean_row(
 }
 
 /// Bytes of a message with no secret in them; the reader of a message of a tool server.
-pub fn read(bytes: Bytes) -> Result<Text, Malformed> {
+pub(crate) fn read(bytes: Bytes) -> Result<Text, Malformed> {
     clean(Text::read(bytes, &SERVER_JSON_LIMITS)?)
 }
 

@@ -33,7 +33,7 @@ fn looks(name: &str) -> [String; 2] {
 
 /// For each of `names`, the index of another that it can be taken for: equal, equal but for case or
 /// separators, or of letters that look alike. Takes time and room in proportion to the names.
-pub fn twins(names: &[&str]) -> Vec<Option<usize>> {
+pub(crate) fn twins(names: &[&str]) -> Vec<Option<usize>> {
     let mut found = vec![None; names.len()];
     let mut first: HashMap<(usize, String), usize> = HashMap::new();
     for (index, name) in names.iter().enumerate() {

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Bytes of the longest URI.
-pub const MAX_URI_BYTES: usize = 2 << 10;
+pub(crate) const MAX_URI_BYTES: usize = 2 << 10;
 
 /// A URI that was read strictly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Uri {
+pub(crate) struct Uri {
     text: String,
 }
 
@@ -60,12 +60,12 @@ enum Star {
 
 impl Uri {
     /// Reads `text` strictly.
-    pub fn read(text: &str) -> Result<Self, Unclear> {
+    pub(crate) fn read(text: &str) -> Result<Self, Unclear> {
         Self::read_with(text, Star::Letter)
     }
 
     /// Reads a pattern of URIs, in which `*` is any text and `%2A` is the letter.
-    pub fn read_pattern(text: &str) -> Result<Self, Unclear> {
+    pub(crate) fn read_pattern(text: &str) -> Result<Self, Unclear> {
         Self::read_with(text, Star::Any)
     }
 
@@ -110,13 +110,13 @@ impl Uri {
     }
 
     /// In the one form that patterns are compared with.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// What all must be allowed: itself, and what a server reads that decodes `%2F` before it looks
     /// for separators.
-    pub fn whole(&self) -> Vec<String> {
+    pub(crate) fn whole(&self) -> Vec<String> {
         let mut readings = vec![self.text.clone()];
         if self.text.contains("%2F") {
             readings.push(self.text.replace("%2F", "/"));
@@ -127,7 +127,7 @@ impl Uri {
     /// What must all not be denied: the same, what a server reads that takes no delimiter for
     /// another than what it encodes ([`loose`]), and each of them without its query and its
     /// fragment.
-    pub fn parts(&self) -> Vec<String> {
+    pub(crate) fn parts(&self) -> Vec<String> {
         let mut readings = self.whole();
         if let Some(loose) = loose(&self.text).filter(|loose| !readings.contains(loose)) {
             readings.push(loose);
@@ -148,7 +148,7 @@ impl Uri {
 
 /// `text`, a URI in its form or a pattern, as a server reads it that decodes before it looks for
 /// delimiters, and that reads `+` as a blank; none if that is the same.
-pub fn loose(text: &str) -> Option<String> {
+pub(crate) fn loose(text: &str) -> Option<String> {
     const DELIMITERS: [(&str, &str); 8] = [
         ("%2F", "/"),
         ("%3F", "?"),

@@ -5,7 +5,7 @@ use url::{Host, Url};
 
 /// An address that can be reached over HTTP.
 #[derive(Debug, Clone)]
-pub struct Address {
+pub(crate) struct Address {
     /// The address.
     pub url: Url,
     /// Whether what is sent leaves this machine, and machines on the way can read it.
@@ -14,7 +14,7 @@ pub struct Address {
 
 impl Address {
     /// Reads `text`, noting what is wrong with it; `instead`: what is used in place of a password.
-    pub fn read(text: &str, instead: &str, problems: &mut Problems) -> Option<Self> {
+    pub(crate) fn read(text: &str, instead: &str, problems: &mut Problems) -> Option<Self> {
         let url = Url::parse(text)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// `1 error`, `0 errors`, `2 errors`: `one` is the word for one, whose plural ends in `s`.
-pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
     let ending = if count == N::from(1) { "" } else { "s" };
     format!("{count} {one}{ending}")
 }

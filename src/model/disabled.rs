@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Tools that are taken away at most.
-pub const MAX_DISABLED_TOOLS: usize = 1_000;
+pub(crate) const MAX_DISABLED_TOOLS: usize = 1_000;
 
 /// All of them, by name.
-pub type Disabled = BTreeMap<ToolName, Reason>;
+pub(crate) type Disabled = BTreeMap<ToolName, Reason>;
 
 /// Who took a tool away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

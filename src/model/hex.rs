@@ -1,7 +1,7 @@
 //! Bytes as hex digits: the one writer and the one reader.
 
 /// `bytes` in hex digits, in lower case.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| digits(*byte))
@@ -10,13 +10,13 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The two digits of one byte.
-pub fn digits(byte: u8) -> [u8; 2] {
+pub(crate) fn digits(byte: u8) -> [u8; 2] {
     const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
     [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)])
 }
 
 /// The bytes that `text` gives in hex digits; none when it is something else.
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
         return None;

@@ -1,7 +1,7 @@
 //! JSON pointers (RFC 6901) as policies write them.
 
 /// The steps that `pointer` takes from the root.
-pub fn steps(pointer: &str) -> Vec<String> {
+pub(crate) fn steps(pointer: &str) -> Vec<String> {
     pointer
         .split('/')
         .skip(1)
@@ -10,14 +10,14 @@ pub fn steps(pointer: &str) -> Vec<String> {
 }
 
 /// The pointer of these steps.
-pub fn of(steps: &[String]) -> String {
+pub(crate) fn of(steps: &[String]) -> String {
     steps.iter().fold(String::new(), |pointer, step| {
         pointer + "/" + &step.replace('~', "~0").replace('/', "~1")
     })
 }
 
 /// Does `pointer` lead to a part of a value? The empty one, which is the whole value, does not.
-pub fn is_pointer(pointer: &str) -> bool {
+pub(crate) fn is_pointer(pointer: &str) -> bool {
     let is_escaped = pointer
         .split('~')
         .skip(1)

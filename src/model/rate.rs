@@ -15,7 +15,7 @@ const RATE_PERIOD_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Durati
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rate")]
-pub struct RateSettings {
+pub(crate) struct RateSettings {
     /// how many calls
     pub calls: u64,
     /// in how much time: 1s to 24h
@@ -24,7 +24,7 @@ pub struct RateSettings {
 
 impl RateSettings {
     /// As run; what is wrong is noted.
-    pub fn compile(self, problems: &mut Problems) -> Option<Rate> {
+    pub(crate) fn compile(self, problems: &mut Problems) -> Option<Rate> {
         let per = between("per", Some(&self.per), RATE_PERIOD_BOUNDS, problems)?;
         if self.calls == 0 {
             problems.under("calls", |problems| {

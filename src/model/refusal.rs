@@ -6,7 +6,7 @@ use super::task::TaskState;
 use std::sync::Arc;
 
 mod codes;
-pub mod kind;
+pub(crate) mod kind;
 mod words;
 
 pub use codes::REFUSAL_CODES;

@@ -19,14 +19,14 @@ const SEARCH_COST_BY_SIZE: [(usize, u64); 4] = [
 
 /// One pattern.
 #[derive(Debug, Clone)]
-pub struct Regular {
+pub(crate) struct Regular {
     engine: Regex,
     units: u64,
 }
 
 impl Regular {
     /// Compiles it; none if it is not a regular expression of a linear engine, or too large.
-    pub fn new(pattern: &str) -> Option<Self> {
+    pub(crate) fn new(pattern: &str) -> Option<Self> {
         SEARCH_COST_BY_SIZE.into_iter().find_map(|(size, units)| {
             let engine = RegexBuilder::new(pattern)
                 .size_limit(size)
@@ -38,12 +38,12 @@ impl Regular {
     }
 
     /// Whether it occurs in `text`.
-    pub fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         self.paid(text, || self.engine.is_match(text))
     }
 
     /// `text` with `with` for what matches.
-    pub fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
+    pub(crate) fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
         self.paid(text, || self.engine.replace_all(text, NoExpand(with)))
     }
 

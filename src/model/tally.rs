@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count that only grows.
 #[derive(Debug)]
-pub struct Tally(AtomicU64);
+pub(crate) struct Tally(AtomicU64);
 
 /// Members whose names only look like known ones, refused or taken out, in messages of agents and
 /// tool servers.
-pub static LOOK_ALIKE_MEMBERS: Tally = Tally::new();
+pub(crate) static LOOK_ALIKE_MEMBERS: Tally = Tally::new();
 
 /// Messages of agents with a `_meta` that is longer than the configuration lets go on.
-pub static LONG_META: Tally = Tally::new();
+pub(crate) static LONG_META: Tally = Tally::new();
 
 /// Progress that tool servers told of with another token than the request's.
-pub static FOREIGN_PROGRESS: Tally = Tally::new();
+pub(crate) static FOREIGN_PROGRESS: Tally = Tally::new();
 /// Tasks that tool servers made of calls whose agents did not ask for one, where such are not
 /// handed on.
-pub static UNASKED_TASKS: Tally = Tally::new();
+pub(crate) static UNASKED_TASKS: Tally = Tally::new();
 
 impl Tally {
     const fn new() -> Self {
@@ -26,14 +26,14 @@ impl Tally {
 
     /// Counts `more` of them. True when it is time to say so again: at each power of two, so that
     /// no log is filled.
-    pub fn add(&self, more: usize) -> bool {
+    pub(crate) fn add(&self, more: usize) -> bool {
         let more = u64::try_from(more).unwrap_or(u64::MAX);
         let before = self.0.fetch_add(more, Ordering::Relaxed);
         before.checked_ilog2() != before.saturating_add(more).checked_ilog2()
     }
 
     /// How many there were.
-    pub fn so_far(&self) -> u64 {
+    pub(crate) fn so_far(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

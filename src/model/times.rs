@@ -7,13 +7,13 @@ use std::time::Duration;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Whole milliseconds of `time`, at most as many as fit.
-pub fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`,
 /// is noted.
-pub fn between(
+pub(crate) fn between(
     key: &str,
     text: Option<&str>,
     (least, most): (Duration, Duration),

@@ -3,7 +3,7 @@
 //! reads what was held sees what agents write.
 
 /// Roles that one verb takes, at most; the same as for the approvers of a contract.
-pub const MAX_VERB_ROLES: usize = 16;
+pub(crate) const MAX_VERB_ROLES: usize = 16;
 
 /// Something that only some operators may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Units that a message may take where calls are served: about 10 ms.
-pub const INLINE_WORK_UNITS: u64 = 1_000_000;
+pub(crate) const INLINE_WORK_UNITS: u64 = 1_000_000;
 /// Units that a message may take on the pool for heavy ones: about 1 s, so that its threads come
 /// back.
-pub const HEAVY_WORK_UNITS: u64 = 100_000_000;
+pub(crate) const HEAVY_WORK_UNITS: u64 = 100_000_000;
 
 /// Units that a part may take at worst which cannot be broken off: about 5 s.
 const MAX_UNBREAKABLE_UNITS: u64 = 5 * HEAVY_WORK_UNITS;
@@ -34,7 +34,7 @@ pub struct WorkExceeded;
 
 /// Does `work` if it takes no more than `units`, nor more than what is left of the work that it is
 /// a part of. Broken off, nothing of it may be used.
-pub fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, WorkExceeded> {
+pub(crate) fn within<T>(units: u64, work: impl FnOnce() -> T) -> Result<T, WorkExceeded> {
     let around = UNITS_LEFT.get();
     let most = around.map_or(units, |left| left.min(units));
     let restore = Restore { around, most };
@@ -66,7 +66,7 @@ impl Drop for Restore {
 /// Does what cannot be broken off and takes `worst` units, mostly much less. Where much is left it
 /// is paid for as it turns out to be, by the clock of the thread; work that may take longer than
 /// `MAX_UNBREAKABLE_UNITS` is not begun.
-pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
+pub(crate) fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
     let Some(left) = UNITS_LEFT.get() else {
         return work();
     };
@@ -91,14 +91,14 @@ pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether a caller counts what is done on this thread now.
-pub fn is_counted() -> bool {
+pub(crate) fn is_counted() -> bool {
     UNITS_LEFT.get().is_some()
 }
 
 /// Spends units, before what they stand for is done. Breaks the work off when there are not as
 /// many.
 #[inline]
-pub fn spend(units: u64) {
+pub(crate) fn spend(units: u64) {
     if let Some(left) = UNITS_LEFT.get() {
         match left.checked_sub(units) {
             Some(left) => UNITS_LEFT.set(Some(left)),

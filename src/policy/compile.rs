@@ -24,13 +24,13 @@ mod files;
 mod names;
 mod reading;
 mod references;
-pub mod secret_bindings;
+pub(crate) mod secret_bindings;
 
-pub use files::documents;
+pub(crate) use files::documents;
 
 /// What the configuration says that a policy stands on.
 #[derive(Debug)]
-pub struct CompileInput {
+pub(crate) struct CompileInput {
     /// Whether calls are refused.
     pub mode: Mode,
     /// The servers that contracts may name.
@@ -69,7 +69,7 @@ pub struct CompileInput {
 
 /// What became of the files.
 #[derive(Debug)]
-pub struct CompileResult {
+pub(crate) struct CompileResult {
     /// The policy; none if there is an error.
     pub policy: Option<Policy>,
     /// Everything there is to say, sorted by place.
@@ -80,7 +80,7 @@ pub struct CompileResult {
 }
 
 /// Compiles `input` and the policy files it names. `diagnostics` were found before.
-pub fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> CompileResult {
+pub(crate) fn compile(input: CompileInput, mut diagnostics: Vec<Diagnostic>) -> CompileResult {
     // A setting that is added to the input and not here does not build.
     let CompileInput {
         mode,
@@ -158,7 +158,7 @@ fn judge_together(
 }
 
 /// Sorts by place and says nothing twice.
-pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
+pub(crate) fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by(|one, other| {
         (&one.file, one.line, one.column, one.severity, &one.message).cmp(&(
             &other.file,

@@ -6,7 +6,7 @@ use crate::model::diagnostic::{Problem, Problems};
 use crate::schema::{Schema, flags};
 
 /// Everything that does not fit, as problems of the contract.
-pub fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
+pub(crate) fn judge(rules: &ToolRules, schema: &Schema, problems: &mut Problems) {
     for RequiredArgument { key, path } in rules
         .needs
         .iter()
@@ -66,7 +66,7 @@ fn at(key: &[String], problems: &mut Problems, note: impl FnOnce(&mut Problems))
 }
 
 /// The same as [`judge`], with each path beginning at the root of a policy file.
-pub fn problems(name: &str, rules: &ToolRules, schema: &Schema) -> Vec<Problem> {
+pub(crate) fn problems(name: &str, rules: &ToolRules, schema: &Schema) -> Vec<Problem> {
     let mut problems = Problems::default();
     problems.under("contracts", |problems| {
         problems.under(name, |problems| judge(rules, schema, problems));

@@ -20,7 +20,7 @@ const MAX_EXEMPTIONS: usize = 1000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate exemptions", rename = "ExemptionFile")]
-pub struct ExemptionFile {
+pub(crate) struct ExemptionFile {
     /// the exemptions, at most 1000; the first that holds explains a call
     pub exemptions: Vec<WrittenExemption>,
 }
@@ -30,7 +30,7 @@ pub struct ExemptionFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Exemption")]
-pub struct WrittenExemption {
+pub(crate) struct WrittenExemption {
     /// The action id of the call, as the ledger has it.
     pub action: Option<String>,
     /// The tool: `server__tool`.
@@ -49,7 +49,7 @@ pub struct WrittenExemption {
 
 /// One exemption.
 #[derive(Debug)]
-pub struct Exemption {
+pub(crate) struct Exemption {
     /// Which calls.
     pub of: ExemptedCalls,
     /// Who answers for it.
@@ -62,7 +62,7 @@ pub struct Exemption {
 
 /// Which calls an exemption is of.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ExemptedCalls {
+pub(crate) enum ExemptedCalls {
     /// This one.
     One(ActionId),
     /// All of the tool that are forbidden with the code.
@@ -70,7 +70,7 @@ pub enum ExemptedCalls {
 }
 
 /// What an exemption file says.
-pub struct Exemptions {
+pub(crate) struct Exemptions {
     /// In the order of the file.
     pub all: Vec<Exemption>,
     document: YamlDocument,
@@ -79,7 +79,7 @@ pub struct Exemptions {
 impl Exemptions {
     /// Reads the file at `path`: everything there is to say of it, and what it says if there is no
     /// error among it.
-    pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
+    pub(crate) fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
         let document = match YamlDocument::read(path) {
             Ok(document) => document,
             Err(unreadable) => return (None, vec![unreadable]),
@@ -101,7 +101,7 @@ impl Exemptions {
     }
 
     /// A warning about the exemption at `index`, or about its `key`.
-    pub fn about(
+    pub(crate) fn about(
         &self,
         index: usize,
         key: Option<&str>,
@@ -123,7 +123,7 @@ impl Exemptions {
 
 impl Exemption {
     /// Is it of the call `action` of `tool`, which is forbidden with `code`?
-    pub fn fits(&self, action: &str, tool: &str, code: &str) -> bool {
+    pub(crate) fn fits(&self, action: &str, tool: &str, code: &str) -> bool {
         match &self.of {
             ExemptedCalls::One(wanted) => action.parse() == Ok(*wanted),
             ExemptedCalls::Like(wanted, refused) => wanted.as_str() == tool && refused == code,
@@ -131,7 +131,7 @@ impl Exemption {
     }
 
     /// Was its last day before `today`?
-    pub fn has_expired(&self, today: Date) -> bool {
+    pub(crate) fn has_expired(&self, today: Date) -> bool {
         self.until < today
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate policy", rename = "PolicyFile")]
-pub struct PolicyFile {
+pub(crate) struct PolicyFile {
     /// One contract a tool, by the tool's name: `server__tool`, or one for several of a server's
     /// tools, by a pattern: `server__get_*`. The most specific counts. A tool without a
     /// contract is not available.
@@ -33,7 +33,7 @@ pub struct PolicyFile {
 /// What calls of one tool must keep to.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Contract {
+pub(crate) struct Contract {
     /// what the tool is for, in one sentence
     #[schemars(length(min = 1, max = 200))]
     pub purpose: String,
@@ -105,7 +105,7 @@ pub struct Contract {
 /// Parts of a contract for a tool that does several things, by what an argument asks it to do.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ContractVariants {
+pub(crate) struct ContractVariants {
     /// JSON pointer to the argument that chooses: text, or `true` and `false`
     pub by: String,
     /// The case of calls without that argument; none: they are refused.
@@ -118,7 +118,7 @@ pub struct ContractVariants {
 /// before it, the rest instead of it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct VariantCase {
+pub(crate) struct VariantCase {
     /// what such a call does, out of the contract's `actions`
     #[schemars(length(min = 1))]
     pub actions: Vec<String>,
@@ -153,7 +153,7 @@ pub struct VariantCase {
 /// What a call changes.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SideEffect {
+pub(crate) struct SideEffect {
     /// what is written, in words; the ledger has it in every entry
     #[schemars(length(min = 1, max = 200))]
     pub writes: String,
@@ -164,7 +164,7 @@ pub struct SideEffect {
 /// A call that takes another back.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RollbackSettings {
+pub(crate) struct RollbackSettings {
     /// the tool to call: `server__tool`
     pub tool: String,
     /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for
@@ -174,13 +174,14 @@ pub struct RollbackSettings {
 }
 
 /// The keys of a policy file.
-pub const POLICY_FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
+pub(crate) const POLICY_FILE_KEYS: &[&str] =
+    &["contracts", "layers", "groups", "budgets", "repetition"];
 
 /// What the format has and this version does not enforce: a `*` is any key.
 const UNENFORCED_KEYS: &[&[&str]] = &[&["contracts", "*", "repetition"]];
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
-pub fn take_later(tree: &mut Value, problems: &mut Problems) {
+pub(crate) fn take_later(tree: &mut Value, problems: &mut Problems) {
     for path in UNENFORCED_KEYS {
         take(tree, path, problems);
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What one policy file says of layers.
 #[derive(Debug, Default)]
-pub struct WrittenLayers {
+pub(crate) struct WrittenLayers {
     /// Its layers.
     pub layers: Settings,
     /// Its groups of tools.
@@ -23,7 +23,7 @@ pub struct WrittenLayers {
 
 /// A layer that a caller of the configuration is given by name.
 #[derive(Debug, Clone)]
-pub struct Assigned {
+pub(crate) struct Assigned {
     /// `profile` or `environment`.
     pub kind: LayerKind,
     /// Its name.
@@ -33,7 +33,7 @@ pub struct Assigned {
 }
 
 /// Judges the layers of all files, against what they can name.
-pub struct LayerChecker<'a> {
+pub(crate) struct LayerChecker<'a> {
     around: &'a LayerEnvironment,
     mode: Mode,
     names: BTreeMap<&'static str, Vec<String>>,
@@ -48,7 +48,7 @@ pub struct LayerChecker<'a> {
 
 impl<'a> LayerChecker<'a> {
     /// With what the configuration knows.
-    pub fn new(
+    pub(crate) fn new(
         around: &'a LayerEnvironment,
         mode: Mode,
         identity: &identity::Rule,
@@ -86,7 +86,7 @@ impl<'a> LayerChecker<'a> {
     }
 
     /// Judges one file.
-    pub fn judge(&mut self, written: &WrittenLayers, problems: &mut Problems) {
+    pub(crate) fn judge(&mut self, written: &WrittenLayers, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for (name, patterns) in &written.groups {
                 problems.under(name.clone(), |problems| {
@@ -102,7 +102,7 @@ impl<'a> LayerChecker<'a> {
     }
 
     /// Judges what only all files tell: what becomes of the groups of one.
-    pub fn judge_use(&self, written: &WrittenLayers, problems: &mut Problems) {
+    pub(crate) fn judge_use(&self, written: &WrittenLayers, problems: &mut Problems) {
         problems.under("groups", |problems| {
             for (name, patterns) in &written.groups {
                 problems.under(name.clone(), |problems| {
@@ -119,7 +119,10 @@ impl<'a> LayerChecker<'a> {
     }
 
     /// What is wrong with what a caller is given.
-    pub fn judge_assigned(&self, Assigned { kind, name, place }: Assigned) -> Option<Diagnostic> {
+    pub(crate) fn judge_assigned(
+        &self,
+        Assigned { kind, name, place }: Assigned,
+    ) -> Option<Diagnostic> {
         let known = self
             .layers
             .iter()

@@ -10,14 +10,14 @@ use std::io::Read;
 use std::path::Path;
 
 /// Bytes of a configuration or policy file (threat-model §8).
-pub const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const YAML_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Nested lists and maps: a schema of 32 levels (threat-model §4) in a contract, and some room.
 /// Each costs stack.
 const MAX_YAML_DEPTH: usize = 48;
 
 /// A YAML file as a tree, with the place of everything in it.
-pub struct YamlDocument {
+pub(crate) struct YamlDocument {
     file: String,
     text: String,
     tree: Value,
@@ -36,7 +36,7 @@ impl YamlDocument {
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.
-    pub fn read(path: &Path) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Diagnostic> {
         Self::read_within(path, YAML_FILE_BYTES_MAX)
     }
 
@@ -44,7 +44,7 @@ impl YamlDocument {
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.
-    pub fn read_within(path: &Path, most: u64) -> Result<Self, Diagnostic> {
+    pub(crate) fn read_within(path: &Path, most: u64) -> Result<Self, Diagnostic> {
         let file = path.display().to_string();
         let whole = |message: String, hint: &str| Diagnostic {
             severity: Severity::Error,
@@ -85,7 +85,7 @@ impl YamlDocument {
     /// # Errors
     /// The first place at which the text is not YAML, or not the YAML this reads: one document, no
     /// key twice.
-    pub fn parse(file: &str, text: String) -> Result<Self, Diagnostic> {
+    pub(crate) fn parse(file: &str, text: String) -> Result<Self, Diagnostic> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
         // Only `true` and `false`: `command: y` is a program, not a yes.
@@ -114,23 +114,23 @@ impl YamlDocument {
     }
 
     /// The file, as diagnostics call it.
-    pub fn file(&self) -> &str {
+    pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
     /// The bytes of the file.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// What the file says.
-    pub fn tree(&self) -> &Value {
+    pub(crate) fn tree(&self) -> &Value {
         &self.tree
     }
 
     /// Gives a problem its place: that of the value if it is a scalar, else of its key, else of
     /// what is around it.
-    pub fn locate(&self, problem: Problem) -> Diagnostic {
+    pub(crate) fn locate(&self, problem: Problem) -> Diagnostic {
         let mut path: Vec<String> = problem.path.iter().flat_map(|step| steps(step)).collect();
         let spot = loop {
             match self.spots.get(&path) {
@@ -165,7 +165,7 @@ impl YamlDocument {
     }
 
     /// The lines on which values stand whose path `wanted` accepts.
-    pub fn lines_of(&self, wanted: impl Fn(&[String], &Value) -> bool) -> Vec<u32> {
+    pub(crate) fn lines_of(&self, wanted: impl Fn(&[String], &Value) -> bool) -> Vec<u32> {
         let of = |path: &Vec<String>| {
             let value = path.iter().try_fold(&self.tree, |at, step| match at {
                 Value::Array(items) => items.get(step.parse::<usize>().ok()?),
@@ -184,7 +184,7 @@ impl YamlDocument {
 
 /// An error for each thing on the way to the file that others than its owner may change, which is
 /// as good as writing policy (threat-model §9, §10).
-pub fn too_open(path: &Path) -> Vec<Diagnostic> {
+pub(crate) fn too_open(path: &Path) -> Vec<Diagnostic> {
     let found = owners::exposed(path).into_iter().map(|exposed| Diagnostic {
         severity: Severity::Error,
         file: exposed.path.display().to_string(),

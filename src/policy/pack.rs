@@ -21,16 +21,16 @@ mod read;
 mod written;
 
 use read::Parts;
-pub use written::PackFile;
+pub(crate) use written::PackFile;
 
 /// How long a call may take of a server that no configuration tells of; as long as of one that says
 /// nothing of it.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// What a sample expects of a call that passes.
-pub const EXPECT_ALLOW: &str = "allow";
+pub(crate) const EXPECT_ALLOW: &str = "allow";
 
 /// A pack that can be run.
-pub struct Pack {
+pub(crate) struct Pack {
     /// What it is called.
     pub name: String,
     /// Where it was read.
@@ -50,7 +50,7 @@ pub struct Pack {
 }
 
 /// One call that nobody makes, and what is expected of it.
-pub struct PosedCall {
+pub(crate) struct PosedCall {
     /// What it shows.
     pub name: String,
     /// Who calls: a name of the pack, or an agent of the configuration.
@@ -72,7 +72,7 @@ pub struct PosedCall {
 /// A task as it is before a call: what it has used, and what its last calls were. The default has
 /// just begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskBefore {
+pub(crate) struct TaskBefore {
     /// Milliseconds since its first call.
     pub elapsed: u64,
     /// Judged calls.
@@ -100,7 +100,7 @@ pub struct TaskBefore {
 }
 
 /// What a pack knows of a tool.
-pub enum KnownTool<'a> {
+pub(crate) enum KnownTool<'a> {
     /// Its input schema.
     Schema(&'a Schema),
     /// Its server's tools are listed, and this is not among them.
@@ -112,7 +112,7 @@ pub enum KnownTool<'a> {
 impl Pack {
     /// Reads the pack at `path`: everything there is to say of it, and the pack if there is no
     /// error among it.
-    pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
+    pub(crate) fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
         let document = match YamlDocument::read(path) {
             Ok(document) => document,
             Err(unreadable) => return (None, vec![unreadable]),
@@ -137,17 +137,17 @@ impl Pack {
     }
 
     /// Who is meant by `name`, if the pack says it.
-    pub fn caller(&self, name: &str) -> Option<&Arc<Caller>> {
+    pub(crate) fn caller(&self, name: &str) -> Option<&Arc<Caller>> {
         self.callers.get(name)
     }
 
     /// The names of its callers.
-    pub fn callers(&self) -> impl Iterator<Item = (&String, &Arc<Caller>)> {
+    pub(crate) fn callers(&self) -> impl Iterator<Item = (&String, &Arc<Caller>)> {
         self.callers.iter()
     }
 
     /// What the pack knows of `tool`.
-    pub fn tool(&self, tool: &ToolName) -> KnownTool<'_> {
+    pub(crate) fn tool(&self, tool: &ToolName) -> KnownTool<'_> {
         match self.schemas.get(tool) {
             Some(schema) => KnownTool::Schema(schema),
             None if server_of(tool.as_str()).is_some_and(|server| self.listed.contains(server)) => {
@@ -158,7 +158,13 @@ impl Pack {
     }
 
     /// A problem of the sample at `index`, or of its `key`.
-    pub fn about(&self, index: usize, key: Option<&str>, message: &str, hint: &str) -> Diagnostic {
+    pub(crate) fn about(
+        &self,
+        index: usize,
+        key: Option<&str>,
+        message: &str,
+        hint: &str,
+    ) -> Diagnostic {
         let steps = ["samples", &index.to_string()]
             .map(str::to_owned)
             .into_iter();
@@ -173,7 +179,7 @@ impl Pack {
     }
 
     /// Compiles the pack's own policies, as enforced, for the pack's own callers and servers.
-    pub fn compile(&self) -> CompileResult {
+    pub(crate) fn compile(&self) -> CompileResult {
         let named = self
             .samples
             .iter()

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a pin file: some thousand definitions.
-pub const PIN_FILE_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const PIN_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of one definition, written with an indentation of its own.
 const DEFINITION_BYTES_MAX: usize = 8 * MAX_DEFINITION_BYTES;
 /// What a pin file begins with.
@@ -27,7 +27,7 @@ const PIN_FILE_HEADER: &str = "\
 # Written by `toolgate pins approve`, after `toolgate pins diff`. Keep it under version control.
 ";
 /// What stands before a digest.
-pub const SHA256_PREFIX: &str = "sha256:";
+pub(crate) const SHA256_PREFIX: &str = "sha256:";
 
 /// Where the pins are, and what of tools without one.
 #[derive(Debug, Clone)]
@@ -60,11 +60,11 @@ struct WrittenPin {
 }
 
 /// What a pin file says, in order.
-pub type Pins = BTreeMap<(ServerName, String), Pin>;
+pub(crate) type Pins = BTreeMap<(ServerName, String), Pin>;
 
 /// What became of a pin file.
 #[derive(Debug, Default)]
-pub struct PinFileResult {
+pub(crate) struct PinFileResult {
     /// The pins that can be used; a command that writes the file again asks first whether there is
     /// an error.
     pub pins: Pins,
@@ -76,14 +76,14 @@ pub struct PinFileResult {
 
 impl PinFileResult {
     /// Whether a pin may be missing.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.diagnostics
             .iter()
             .any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
     /// As the gate asks it.
-    pub fn into_rule(self, require: bool) -> Rule {
+    pub(crate) fn into_rule(self, require: bool) -> Rule {
         let mut pinned: HashMap<ServerName, HashMap<String, Pin>> = HashMap::new();
         for ((server, tool), pin) in self.pins {
             pinned.entry(server).or_default().insert(tool, pin);
@@ -94,7 +94,7 @@ impl PinFileResult {
 
 /// Reads the pin file at `path`; a pin of a server that is not among `servers` is a warning. A flaw
 /// anywhere is an error: what cannot be read must not count as "nothing is pinned".
-pub fn read(path: &Path, servers: &[ServerName]) -> PinFileResult {
+pub(crate) fn read(path: &Path, servers: &[ServerName]) -> PinFileResult {
     let document = match YamlDocument::read_within(path, PIN_FILE_BYTES_MAX) {
         Ok(document) => document,
         Err(mut unreadable) => {
@@ -190,7 +190,7 @@ fn judge(tool: &str, written: &WrittenPin, problems: &mut Problems) -> Option<Pi
 }
 
 /// The text of a pin file that says this: the same pins, the same text.
-pub fn written(pins: &Pins) -> String {
+pub(crate) fn written(pins: &Pins) -> String {
     let mut text = PIN_FILE_HEADER.to_owned();
     text.push_str(if pins.is_empty() {
         "pins: {}\n"

@@ -14,12 +14,12 @@ mod whole;
 
 /// A file that people write: it can be described, read and handed on to any task (002-08). What
 /// lacks one of these is no input of ours and does not compile as one.
-pub trait AsWritten: JsonSchema + DeserializeOwned + Send + 'static {}
+pub(crate) trait AsWritten: JsonSchema + DeserializeOwned + Send + 'static {}
 
 impl<T: JsonSchema + DeserializeOwned + Send + 'static> AsWritten for T {}
 
 /// The JSON Schema (draft 2020-12) of `T`, as `toolgate schema` prints it.
-pub fn schema_of<T: AsWritten>() -> Value {
+pub(crate) fn schema_of<T: AsWritten>() -> Value {
     schemars::SchemaGenerator::default()
         .into_root_schema_for::<T>()
         .to_value()
@@ -27,7 +27,7 @@ pub fn schema_of<T: AsWritten>() -> Value {
 
 /// Reads `tree` as `T`. What is wrong is noted and left out, so that the rest can be judged as
 /// well; nothing comes back if there is no rest.
-pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
+pub(crate) fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
     let schema = schema_of::<T>();
     let validator = jsonschema::options()
         .with_keyword(whole::FORMAT_KEYWORD, whole::keyword)
@@ -272,7 +272,7 @@ fn name(of: JsonType) -> &'static str {
 }
 
 /// The nearest of the known words, or all of them.
-pub fn suggest(word: &str, known: &[String]) -> String {
+pub(crate) fn suggest(word: &str, known: &[String]) -> String {
     let near = known
         .iter()
         .map(|other| (distance(word, other), other))

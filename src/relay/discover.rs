@@ -15,7 +15,7 @@ const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 impl Relay {
     /// The revisions served here.
-    pub fn revisions(&self, scope: &Scope) -> Vec<Revision> {
+    pub(crate) fn revisions(&self, scope: &Scope) -> Vec<Revision> {
         match scope {
             Scope::All => self.servers.revisions(None),
             Scope::One(server) => self.servers.revisions(Some(server)),
@@ -72,7 +72,7 @@ fn together(said: &[(String, Text)]) -> Object {
 
 /// The result of `initialize` for several servers: the oldest revision any of them chose, and all
 /// they can do.
-pub fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
+pub(crate) fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
     let chosen = said
         .iter()
         .filter_map(|(_, said)| Revision::parse(&said.get("protocolVersion")?.as_str()?))

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 /// Refuses a key of `value` that neither `known` nor `contract` names, wherever `contract` names
 /// any.
-pub fn judge(
+pub(crate) fn judge(
     known: &[&PropertyNames],
     contract: &[&PropertyNames],
     value: &Value,

@@ -16,7 +16,7 @@ const FLAG_NAMES: &[&str] = &[
 ];
 
 /// The first property of `schema` that is called so and names several values, with those.
-pub fn of(schema: &Value) -> Option<(&str, Vec<&str>)> {
+pub(crate) fn of(schema: &Value) -> Option<(&str, Vec<&str>)> {
     let properties = schema.get("properties")?.as_object()?;
     properties
         .iter()

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// What one profile takes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProfileLimits {
+pub(crate) struct ProfileLimits {
     /// Names of tools.
     pub tool_name: Alphabet,
     /// Names of properties; none: any.
@@ -45,7 +45,7 @@ pub struct ProfileLimits {
 /// Which names there are.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Alphabet {
+pub(crate) struct Alphabet {
     first: String,
     rest: String,
     longest: usize,
@@ -57,7 +57,7 @@ pub struct Alphabet {
 impl Alphabet {
     /// The same, for a program.
     #[must_use]
-    pub fn within(&self, caps: &Caps) -> Self {
+    pub(crate) fn within(&self, caps: &Caps) -> Self {
         let plain = |letters: &str| {
             if caps.plain {
                 letters.replace('.', "")
@@ -75,7 +75,7 @@ impl Alphabet {
     }
 
     /// Whether `name` can stay as it is.
-    pub fn takes(&self, name: &str) -> bool {
+    pub(crate) fn takes(&self, name: &str) -> bool {
         let mut letters = name.chars();
         name.len() <= self.longest
             && letters
@@ -86,7 +86,7 @@ impl Alphabet {
 
     /// `name` as it can be shown: itself, or what is left of it and eight digits of its SHA-256, so
     /// that two names never become one by chance.
-    pub fn fit(&self, name: &str) -> String {
+    pub(crate) fn fit(&self, name: &str) -> String {
         if self.takes(name) {
             return name.to_owned();
         }
@@ -183,17 +183,17 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| read(include_str!("limits
 static NO_LIMITS: LazyLock<ProfileLimits> = LazyLock::new(ProfileLimits::default);
 
 /// What `profile` takes.
-pub fn of(profile: Profile) -> &'static ProfileLimits {
+pub(crate) fn of(profile: Profile) -> &'static ProfileLimits {
     PROVIDERS.profiles.get(&profile).unwrap_or(&NO_LIMITS)
 }
 
 /// The day that the data on providers is of, as `2026-11-21`.
-pub fn as_of() -> &'static str {
+pub(crate) fn as_of() -> &'static str {
     &PROVIDERS.as_of
 }
 
 /// The profile for a model, written `provider/model` (001-19).
-pub fn of_model(model: &str) -> Profile {
+pub(crate) fn of_model(model: &str) -> Profile {
     let model = model.to_ascii_lowercase();
     let found = PROVIDERS
         .models
@@ -203,7 +203,7 @@ pub fn of_model(model: &str) -> Profile {
 }
 
 /// What the program of that name takes; none if it is unknown.
-pub fn of_program(name: &str) -> Option<Caps> {
+pub(crate) fn of_program(name: &str) -> Option<Caps> {
     let Program {
         tools,
         name,
@@ -219,7 +219,7 @@ pub fn of_program(name: &str) -> Option<Caps> {
 }
 
 /// The programs that are known.
-pub fn programs() -> Vec<String> {
+pub(crate) fn programs() -> Vec<String> {
     PROGRAMS.named.keys().cloned().collect()
 }
 

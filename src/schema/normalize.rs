@@ -19,8 +19,8 @@ mod root;
 mod strict;
 mod write;
 
-pub use back::ArgumentMapping;
-pub use loss::{Loss, Losses, Lost};
+pub(crate) use back::ArgumentMapping;
+pub(crate) use loss::Losses;
 
 use super::limits::{self, ProfileLimits};
 use super::preflight;
@@ -45,7 +45,7 @@ const MAX_SUBSCHEMAS_WRITTEN: usize = 26_000;
 
 /// A schema as one profile shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NormalizedSchema {
+pub(crate) struct NormalizedSchema {
     /// What is shown.
     pub schema: Value,
     /// How arguments are read back.
@@ -104,7 +104,10 @@ impl NormalizeError {
 
 /// `schema` as `profile` shows it. Takes time in proportion to the schema with its references
 /// written out, within bounds.
-pub fn normalize(schema: &Value, profile: Profile) -> Result<NormalizedSchema, NormalizeError> {
+pub(crate) fn normalize(
+    schema: &Value,
+    profile: Profile,
+) -> Result<NormalizedSchema, NormalizeError> {
     let survey = preflight::survey(schema)?;
     if profile == Profile::None {
         return Ok(NormalizedSchema {

@@ -32,7 +32,12 @@ const SERVER_CAPABILITY_DOORS: [(&str, SideDoor); 4] = [
 ];
 
 /// The parameters of an agent's `initialize` as the server reads them.
-pub fn initialize(policy: &Policy, caller: &Caller, server: &ServerName, params: &Text) -> Text {
+pub(crate) fn initialize(
+    policy: &Policy,
+    caller: &Caller,
+    server: &ServerName,
+    params: &Text,
+) -> Text {
     if policy.mode == Mode::Observe {
         return params.clone();
     }
@@ -50,7 +55,7 @@ pub fn initialize(policy: &Policy, caller: &Caller, server: &ServerName, params:
 }
 
 /// `_meta` of an agent's request as the server reads it; none if it is as the agent wrote it.
-pub fn meta(
+pub(crate) fn meta(
     policy: &Policy,
     (caller, server): (&Caller, &ServerName),
     meta: &Text,
@@ -80,7 +85,12 @@ pub fn meta(
 }
 
 /// What a server says of itself as an agent reads it.
-pub fn introduced(policy: &Policy, caller: &Caller, server: &ServerName, said: &Text) -> Text {
+pub(crate) fn introduced(
+    policy: &Policy,
+    caller: &Caller,
+    server: &ServerName,
+    said: &Text,
+) -> Text {
     if policy.mode == Mode::Observe {
         return said.clone();
     }

@@ -16,7 +16,7 @@ const MAX_PAGE_ENTRIES: usize = 10_000;
 
 /// The member of the result that holds the entries, and of an entry what names it; none for other
 /// methods.
-pub fn members(method: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn members(method: &str) -> Option<(&'static str, &'static str)> {
     Some(match method {
         "resources/list" => ("resources", "uri"),
         "resources/templates/list" => ("resourceTemplates", "uriTemplate"),

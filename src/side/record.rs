@@ -28,7 +28,7 @@ const MAX_NOTIFICATION_KINDS: usize = 4_096;
 
 /// What became of a message that was not refused.
 #[derive(Debug, Clone, Copy)]
-pub enum MessageOutcome<'a> {
+pub(crate) enum MessageOutcome<'a> {
     /// It was handed on; its answer is no matter of ours.
     Passed,
     /// The server answered.
@@ -109,7 +109,7 @@ impl RecentNotifications {
 
 impl Sides {
     /// Records and counts what became of a message.
-    pub fn tell(&self, judged: &JudgedMessage<'_>, became: MessageOutcome<'_>) {
+    pub(crate) fn tell(&self, judged: &JudgedMessage<'_>, became: MessageOutcome<'_>) {
         let outcome = match (judged.is_refused(), judged.refused) {
             (true, _) => "refused",
             (false, true) => "would_refuse",

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 const SUBJECT_CHARS_MAX: usize = 200;
 
 /// What all must be reached, and its name in the ledger.
-pub fn of(
+pub(crate) fn of(
     door: SideDoor,
     server: &ServerName,
     method: &str,
@@ -75,7 +75,7 @@ fn completed(server: &ServerName, reference: Option<&Text>) -> (Vec<SideTarget>,
 }
 
 /// As operators read it: without queries and credentials, which may be secrets, and not too long.
-pub fn shown(server: &ServerName, name: &str) -> String {
+pub(crate) fn shown(server: &ServerName, name: &str) -> String {
     let name = KNOWN_SECRETS.clean(name);
     let (plain, more) = match name.split_once(['?', '#']) {
         Some((plain, _)) => (plain, "?…"),

@@ -16,11 +16,11 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Held calls that are listed at once, at most.
-pub const MAX_HOLDS_LISTED: usize = 1000;
+pub(crate) const MAX_HOLDS_LISTED: usize = 1000;
 
 /// A held call, as operators read it: all of it is what will run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenHold {
+pub(crate) struct OpenHold {
     /// The call that asked first; the approval's id.
     pub id: String,
     /// `pending`, `allowed`, `denied`, `used` or `expired`.
@@ -91,7 +91,7 @@ pub struct OpenHold {
 
 /// What one operator said, as operators read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionView {
+pub(crate) struct DecisionView {
     /// The operator.
     pub who: String,
     /// Was it allowed? Otherwise denied.
@@ -104,7 +104,7 @@ pub struct DecisionView {
 
 /// What an operator says.
 #[derive(Debug, Clone)]
-pub struct DecisionRequest {
+pub(crate) struct DecisionRequest {
     /// The operator.
     pub who: String,
     /// The operator's roles.
@@ -117,7 +117,7 @@ pub struct DecisionRequest {
 
 /// What came of an operator's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionOutcome {
+pub(crate) struct DecisionOutcome {
     /// Whether it says anything new.
     pub changed: bool,
     /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
@@ -129,7 +129,7 @@ pub struct DecisionOutcome {
 
 /// Why an operator's word counts for nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecisionError {
+pub(crate) enum DecisionError {
     /// Which of the two is told to nobody.
     #[error("approval {0} is expired or not found")]
     Gone(ActionId),
@@ -167,14 +167,14 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
 
 impl OpenHold {
     /// Whether an operator of this name with these roles may decide about it.
-    pub fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
+    pub(crate) fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
         let is_itself = is_same_name(name, &self.agent) && !self.self_approval;
         !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
 
     /// Without what the agent says in the call.
     #[must_use]
-    pub fn concealed(self) -> Self {
+    pub(crate) fn concealed(self) -> Self {
         Self {
             arguments: None,
             answers: None,
@@ -239,7 +239,7 @@ fn state(hold: &Hold, now: Millis) -> &'static str {
 }
 
 /// Up to [`MAX_HOLDS_LISTED`] held calls that operators can decide, or that may still run; the oldest first.
-pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> {
+pub(crate) async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> {
     let now = store.now();
     let holds = store.holds(MAX_HOLDS_LISTED).await?;
     let open = holds.iter().filter(|(_, hold)| {
@@ -249,13 +249,13 @@ pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, StoreError> 
 }
 
 /// The held call `id`, for as long as it is known.
-pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, StoreError> {
+pub(crate) async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, StoreError> {
     let found = store.find_hold(id).await?;
     Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now())))
 }
 
 /// Counts what an operator says of the held call `id`, durably.
-pub async fn decide(
+pub(crate) async fn decide(
     store: &dyn Store,
     id: ActionId,
     said: DecisionRequest,

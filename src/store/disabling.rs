@@ -18,11 +18,11 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// Puts what is away in force; blocks.
-pub type ApplyDisabled = dyn Fn(Disabled) + Send + Sync;
+pub(crate) type ApplyDisabled = dyn Fn(Disabled) + Send + Sync;
 
 /// One change, by whom and why.
 #[derive(Debug, Clone)]
-pub struct DisablingChange {
+pub(crate) struct DisablingChange {
     /// `server__tool`.
     pub tool: ToolName,
     /// Is it taken away, or given back?
@@ -37,7 +37,7 @@ pub struct DisablingChange {
 
 /// Why a change is not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DisablingError {
+pub(crate) enum DisablingError {
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
@@ -56,7 +56,7 @@ pub enum DisablingError {
 }
 
 /// What is away, and the way to change it.
-pub struct Disabling {
+pub(crate) struct Disabling {
     data: PathBuf,
     journal: Journal,
     apply: Arc<ApplyDisabled>,
@@ -66,7 +66,7 @@ pub struct Disabling {
 impl Disabling {
     /// Reads what is away in the data directory `data` and puts it in force. An error when that
     /// cannot be known: then nothing may be served. Blocks.
-    pub fn open(
+    pub(crate) fn open(
         data: &Path,
         journal: Journal,
         apply: Arc<ApplyDisabled>,
@@ -88,12 +88,12 @@ impl Disabling {
     }
 
     /// What is away.
-    pub async fn disabled(&self) -> Disabled {
+    pub(crate) async fn disabled(&self) -> Disabled {
         self.disabled.lock().await.clone()
     }
 
     /// Makes `change`: in force and durable when this returns well.
-    pub async fn make(&self, change: DisablingChange) -> Result<(), DisablingError> {
+    pub(crate) async fn make(&self, change: DisablingChange) -> Result<(), DisablingError> {
         let why = reason(&change.why, MAX_RESOLVE_REASON_BYTES).map_err(DisablingError::Unfit)?;
         let DisablingChange {
             tool,
@@ -162,7 +162,7 @@ impl Disabling {
 }
 
 /// Queues a note for the journal.
-pub fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, StoreError> {
+pub(crate) fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, StoreError> {
     let record = StoreEvent::Noted(noted)
         .encode()
         .map_err(|error| StoreError::Broken(error.to_string()))?;
@@ -172,7 +172,7 @@ pub fn note(journal: &Journal, noted: Noted) -> Result<super::journal::Ticket, S
 }
 
 /// What is away in the data directory `data`; nothing where there is no such file.
-pub fn read(data: &Path) -> Result<Disabled, StoreError> {
+pub(crate) fn read(data: &Path) -> Result<Disabled, StoreError> {
     let path = file(data);
     let unreadable = |what: &dyn std::fmt::Display| {
         StoreError::Broken(format!(

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// Calls that are listed at once, at most.
-pub const MAX_CLAIMS_LISTED: usize = 1000;
+pub(crate) const MAX_CLAIMS_LISTED: usize = 1000;
 /// Bytes that a reason may have.
-pub const MAX_RESOLVE_REASON_BYTES: usize = 2000;
+pub(crate) const MAX_RESOLVE_REASON_BYTES: usize = 2000;
 /// Bytes that a result may have.
-pub const MAX_RESOLVED_RESULT_BYTES: usize = 256 << 10;
+pub(crate) const MAX_RESOLVED_RESULT_BYTES: usize = 256 << 10;
 
 /// What an agent reads that asks again for a call which an operator has found to be done.
 const APPLIED_TEXT: &str = "An operator has found that this call was carried out. The tool's own answer is not known. Do not \
@@ -27,7 +27,7 @@ const APPLIED_TEXT: &str = "An operator has found that this call was carried out
 
 /// What an operator has found out.
 #[derive(Debug, Clone)]
-pub enum OperatorFinding {
+pub(crate) enum OperatorFinding {
     /// The call was carried out; with the result that an agent which asks again is given, as a
     /// result of `tools/call`.
     Applied(Option<Text>),
@@ -39,7 +39,7 @@ pub enum OperatorFinding {
 
 /// Who says what, and why.
 #[derive(Debug, Clone)]
-pub struct Resolution {
+pub(crate) struct Resolution {
     /// What was found out.
     pub verdict: OperatorFinding,
     /// The operator.
@@ -50,7 +50,7 @@ pub struct Resolution {
 
 /// Why a resolution does nothing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Unresolved {
+pub(crate) enum Unresolved {
     /// No call of that id holds a key.
     #[error(
         "no call {0} holds an idempotency key: it was refused, changes nothing, or ended long ago; `toolgate ledger show \
@@ -78,7 +78,7 @@ pub enum Unresolved {
 
 /// A call that has not come to an end, as operators read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenCall {
+pub(crate) struct OpenCall {
     /// The call.
     pub action_id: String,
     /// `dispatching`, `awaiting_input` or `unknown`.
@@ -118,7 +118,7 @@ impl OpenCall {
 /// What an operator gives as the reason of a word, of at most `most` bytes, without blanks around
 /// it; or how one is written. It is read on terminals and in logs for good, so that it holds
 /// nothing that does not print or turns what others read (threat-model §3E E5).
-pub fn reason(why: &str, most: usize) -> Result<String, String> {
+pub(crate) fn reason(why: &str, most: usize) -> Result<String, String> {
     let is_plain = !why
         .chars()
         .any(|letter| letter.is_control() || is_misleading(letter));
@@ -134,7 +134,7 @@ pub fn reason(why: &str, most: usize) -> Result<String, String> {
 
 /// Up to [`MAX_CLAIMS_LISTED`] calls that have not come to an end, the oldest first; only those in `state`, when
 /// one is named.
-pub async fn open_calls(
+pub(crate) async fn open_calls(
     store: &dyn Store,
     state: Option<&str>,
 ) -> Result<Vec<OpenCall>, StoreError> {
@@ -146,7 +146,7 @@ pub async fn open_calls(
 }
 
 /// Settles `action` as `resolution` says, durably; gives the word of what it became.
-pub async fn resolve(
+pub(crate) async fn resolve(
     store: &dyn Store,
     action: ActionId,
     resolution: Resolution,
@@ -240,7 +240,7 @@ fn fitting(given: Option<Text>) -> Result<Text, Unresolved> {
 }
 
 /// The store's time as people write it.
-pub fn time(at: Millis) -> String {
+pub(crate) fn time(at: Millis) -> String {
     let time = i64::try_from(at)
         .ok()
         .and_then(|at| Timestamp::from_millisecond(at).ok());

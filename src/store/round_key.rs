@@ -16,7 +16,7 @@ const KEY_FILE_NAME: &str = "round-key";
 
 /// Reads the key in the data directory `data`, or makes one. Blocks. An error when there is one
 /// that cannot be used: to make another would refuse the agents that answer a question now.
-pub fn open(data: &Path) -> Result<RoundSeal, StoreError> {
+pub(crate) fn open(data: &Path) -> Result<RoundSeal, StoreError> {
     let path = data.join(KEY_FILE_NAME);
     let failed = |what: &str| {
         StoreError::Broken(format!(

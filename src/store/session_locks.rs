@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Calls of one session that may wait; one more is refused.
-pub const MAX_WAITING_CALLS: usize = 64;
+pub(crate) const MAX_WAITING_CALLS: usize = 64;
 /// How long a call waits for its turn.
-pub const SESSION_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const SESSION_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The lanes in use.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use crate::model::times::millis;
 
 /// A clock for one store.
 #[derive(Debug, Clone, Copy)]
-pub struct Time {
+pub(crate) struct Time {
     clock: Clock,
     anchor: Anchor,
 }
@@ -16,7 +16,7 @@ pub struct Time {
 /// What the store's time was at a moment of the steady clock's; means nothing any more when the
 /// machine has started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Anchor {
+pub(crate) struct Anchor {
     /// The store's time.
     pub at: Millis,
     /// Milliseconds since the machine started.
@@ -25,7 +25,7 @@ pub struct Anchor {
 
 impl Time {
     /// Starts now, or at `seen` when that is later.
-    pub fn starting(clock: Clock, seen: Millis) -> Self {
+    pub(crate) fn starting(clock: Clock, seen: Millis) -> Self {
         let wall = Millis::try_from(clock.wall().as_millisecond()).unwrap_or(0);
         Self {
             clock,
@@ -37,7 +37,7 @@ impl Time {
     }
 
     /// Goes on from `anchor`, which was taken since the machine started; the wall is not asked.
-    pub fn continuing(clock: Clock, seen: Millis, anchor: Anchor) -> Self {
+    pub(crate) fn continuing(clock: Clock, seen: Millis, anchor: Anchor) -> Self {
         let continued = Self { clock, anchor };
         match continued.now() {
             now if now < seen => Self::starting(clock, seen),
@@ -46,12 +46,12 @@ impl Time {
     }
 
     /// What [`Time::continuing`] goes on from.
-    pub fn anchor(&self) -> Anchor {
+    pub(crate) fn anchor(&self) -> Anchor {
         self.anchor
     }
 
     /// Milliseconds since 1970; never goes back.
-    pub fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Millis {
         let since = millis(self.clock.steady()).saturating_sub(self.anchor.steady);
         self.anchor.at.saturating_add(since)
     }

@@ -53,7 +53,7 @@ pub struct BadLevel {
 ///
 /// # Errors
 /// When `written` is neither.
-pub fn level(written: &str) -> Result<EnvFilter, BadLevel> {
+pub(crate) fn level(written: &str) -> Result<EnvFilter, BadLevel> {
     let written = written.trim();
     let directives = match written.parse::<LevelFilter>() {
         Ok(level) => format!("{},toolgate={level}", level.min(LevelFilter::WARN)),

@@ -1,6 +1,6 @@
 //! The only spawn: every task has a name, keeps its span, and a panic in it is logged, not lost.
 
-pub mod heavy;
+pub(crate) mod heavy;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

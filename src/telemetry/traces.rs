@@ -1,12 +1,12 @@
 //! Traces: W3C trace context in, OpenTelemetry spans out over OTLP/HTTP, and only when an operator
 //! asks for them.
 
-pub mod endpoint;
+pub(crate) mod endpoint;
 mod export;
 #[cfg(test)]
 mod tests;
 
-pub use export::NotStarted;
+pub(crate) use export::NotStarted;
 pub(super) use export::provider;
 
 use crate::model::ids;
@@ -17,14 +17,14 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 /// The target of every span that is meant for a collector. Spans of other targets are never
 /// exported; spans of this one are never made while no collector is set.
-pub const SPAN_TARGET: &str = "toolgate::span";
+pub(crate) const SPAN_TARGET: &str = "toolgate::span";
 
 /// `tracestate` at most, in bytes (W3C Trace Context §3.3.1.5); a longer one is left out.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// Where a message stands in a trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
+pub(crate) struct Trace {
     id: TraceId,
     parent: Option<(SpanId, TraceFlags)>,
     state: TraceState,
@@ -33,7 +33,7 @@ pub struct Trace {
 impl Trace {
     /// The trace that a message carries, or a new trace when it carries none or a malformed one
     /// (003-80).
-    pub fn of(traceparent: Option<&str>, tracestate: Option<&str>) -> Self {
+    pub(crate) fn of(traceparent: Option<&str>, tracestate: Option<&str>) -> Self {
         let Some(mut context) = traceparent.and_then(Self::parse) else {
             return Self::new();
         };
@@ -43,13 +43,8 @@ impl Trace {
         context
     }
 
-    /// Whether a message carried it.
-    pub fn is_given(&self) -> bool {
-        self.parent.is_some()
-    }
-
     /// A new trace.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let id = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
         Self {
             id,
@@ -60,7 +55,7 @@ impl Trace {
 
     /// Reads a `traceparent` as W3C Trace Context §3.2 has it: lower-case hex, no zero ids, exact
     /// length for version 00. A later version is read as far as it is known.
-    pub fn parse(traceparent: &str) -> Option<Self> {
+    pub(crate) fn parse(traceparent: &str) -> Option<Self> {
         let text = traceparent.as_bytes();
         let known = text.get(..55)?;
         let dashes = [2, 35, 52].iter().all(|at| known[*at] == b'-');
@@ -82,7 +77,7 @@ impl Trace {
     }
 
     /// The trace id in 32 hex digits, as the ledger keeps it (003-80).
-    pub fn trace_id(&self) -> String {
+    pub(crate) fn trace_id(&self) -> String {
         self.id.to_string()
     }
 
@@ -123,7 +118,7 @@ fn number(digits: &[u8]) -> Option<u128> {
 
 /// What is known of a `tools/call` when its span opens.
 #[derive(Debug, Clone, Copy)]
-pub struct CallStart<'a> {
+pub(crate) struct CallStart<'a> {
     /// The tool's name as policies write it; none when there is no such tool.
     pub tool: Option<&'a str>,
     /// The agent's protocol revision.
@@ -134,7 +129,7 @@ pub struct CallStart<'a> {
 
 /// The span of one `tools/call`, named and attributed as the OpenTelemetry conventions for MCP say
 /// (kind: server). Disabled, and free, while no collector is set.
-pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
+pub(crate) fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
     let span = info_span!(
         target: SPAN_TARGET,
         "tools/call",
@@ -159,7 +154,7 @@ pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
 
 /// Says on `span` that the call failed: with a refusal's code, a JSON-RPC code, or `tool_error` for
 /// a result that says `isError`.
-pub fn failed(span: &Span, error: &str) {
+pub(crate) fn failed(span: &Span, error: &str) {
     span.record("error.type", error);
     span.record("otel.status_code", "ERROR");
 }
@@ -167,23 +162,7 @@ pub fn failed(span: &Span, error: &str) {
 /// Says on `span` how many steps the call's task has used (003-108), and what they cost (003-110),
 /// given in millionths.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
-pub fn record_usage(span: &Span, steps: u64, cost: u64) {
+pub(crate) fn record_usage(span: &Span, steps: u64, cost: u64) {
     span.record("toolgate.steps_used", steps);
     span.record("toolgate.token_cost", cost as f64 / 1e6);
-}
-
-/// The `traceparent` that puts what a tool server does under `span`; none while no collector is
-/// set. Writing it into a message changes the message, so that is for the operator to choose.
-pub fn traceparent(span: &Span) -> Option<String> {
-    let context = span.context();
-    let span = context.span();
-    let at = span.span_context();
-    at.is_valid().then(|| {
-        format!(
-            "00-{}-{}-{:02x}",
-            at.trace_id(),
-            at.span_id(),
-            at.trace_flags().to_u8() & 1
-        )
-    })
 }

@@ -11,7 +11,7 @@ const STEADY_AFTER: Duration = Duration::from_secs(30);
 
 /// The wait before the next try.
 #[derive(Debug)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     wait: Duration,
     /// Since when it works, in steady time.
     works: Option<Duration>,
@@ -28,13 +28,13 @@ impl Default for Backoff {
 
 impl Backoff {
     /// It works from now on.
-    pub fn works(&mut self) {
+    pub(crate) fn works(&mut self) {
         self.works = Some(Clock.steady());
     }
 
     /// It does not work, or no longer. What worked and broke at once is no better than what never
     /// worked.
-    pub fn broke(&mut self) {
+    pub(crate) fn broke(&mut self) {
         if self
             .works
             .take()
@@ -45,12 +45,12 @@ impl Backoff {
     }
 
     /// The longest that the next [`Self::pause`] takes: 500 ms at first, a minute at last.
-    pub fn longest(&self) -> Duration {
+    pub(crate) fn longest(&self) -> Duration {
         self.wait
     }
 
     /// Waits, at least half as long as it may take; the next time twice as long.
-    pub async fn pause(&mut self) {
+    pub(crate) async fn pause(&mut self) {
         tokio::time::sleep(self.next()).await;
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub mod program;
+pub(crate) mod program;
 pub mod sandbox;
 mod stderr;
 

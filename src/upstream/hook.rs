@@ -26,9 +26,9 @@ const HOOK_SECRET_PREFIX: &str = "whsec_";
 /// Bytes of a key.
 const KEY_BYTES_BOUNDS: std::ops::RangeInclusive<usize> = 24..=64;
 /// Requests to one hook at once.
-pub const MAX_CONCURRENT_HOOK_REQUESTS: usize = 64;
+pub(crate) const MAX_CONCURRENT_HOOK_REQUESTS: usize = 64;
 /// Calls that one after-hook has not heard of yet, at most: what comes then is dropped.
-pub const MAX_QUEUED_HOOK_EVENTS: usize = 256;
+pub(crate) const MAX_QUEUED_HOOK_EVENTS: usize = 256;
 /// What a hook answers; its arguments are judged like an agent's afterwards.
 const HOOK_ANSWER_LIMITS: JsonLimits = JsonLimits {
     bytes: 1 << 20,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Hook {
 }
 
 /// The key in `secret`: `whsec_` and 24 to 64 bytes in base64.
-pub fn key_of(secret: &Secret) -> Option<Vec<u8>> {
+pub(crate) fn key_of(secret: &Secret) -> Option<Vec<u8>> {
     let key = STANDARD
         .decode(secret.expose().strip_prefix(HOOK_SECRET_PREFIX)?)
         .ok()?;

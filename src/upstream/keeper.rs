@@ -25,7 +25,7 @@ pub struct ServerMessage<'a> {
 }
 
 /// Why something goes nowhere: the JSON-RPC error that its server reads, if it asked.
-pub type Unheard = (i64, &'static str);
+pub(crate) type Unheard = (i64, &'static str);
 
 /// Stands between servers and agents for everything but answers.
 pub trait ServerMessagePolicy: Send + Sync {
@@ -47,7 +47,10 @@ impl ServerMessagePolicy for () {
 }
 
 /// May the agent hear a notification or a request: it, and all that is asked in a notification?
-pub fn hears(keeper: &dyn ServerMessagePolicy, spoken: &ServerMessage<'_>) -> Result<(), Unheard> {
+pub(crate) fn hears(
+    keeper: &dyn ServerMessagePolicy,
+    spoken: &ServerMessage<'_>,
+) -> Result<(), Unheard> {
     let ServerMessage {
         caller,
         server,
@@ -64,7 +67,7 @@ pub fn hears(keeper: &dyn ServerMessagePolicy, spoken: &ServerMessage<'_>) -> Re
 /// none if it may hear all of it. Since 2026-07-28 servers ask with results; pages on the web they
 /// also ask for with errors (2025-11-25). Each question is recorded, so this is done once for each
 /// message.
-pub fn asks_too_much(
+pub(crate) fn asks_too_much(
     keeper: &dyn ServerMessagePolicy,
     (caller, server, revision): (&Caller, &ServerName, &'static str),
     said: &Message,
@@ -153,7 +156,7 @@ impl QuestionCheck<'_> {
 const UNKNOWN_FORM_MESSAGE: &str = "the tool server asked for input in no form that is known";
 
 /// The error that stands for an answer which is withheld.
-pub fn withheld(answer: &Message, words: &str) -> Message {
+pub(crate) fn withheld(answer: &Message, words: &str) -> Message {
     debug_assert_eq!(
         answer.kind,
         MessageKind::Response,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// One process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub(crate) struct Life {
     /// Its id.
     pub pid: Pid,
     /// The id of its parent; 0 for the first process and for parents outside the container.
@@ -25,7 +25,7 @@ pub struct Life {
 }
 
 /// The process `pid`, if there is one.
-pub fn look(pid: Pid) -> Option<Life> {
+pub(crate) fn look(pid: Pid) -> Option<Life> {
     read(
         pid,
         &std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?,
@@ -33,12 +33,12 @@ pub fn look(pid: Pid) -> Option<Life> {
 }
 
 /// This process.
-pub fn own() -> Option<Life> {
+pub(crate) fn own() -> Option<Life> {
     look(rustix::process::getpid())
 }
 
 /// Everything below `root` that has not ended, without `root`.
-pub fn descendants(root: Pid) -> Vec<Life> {
+pub(crate) fn descendants(root: Pid) -> Vec<Life> {
     let mut below: HashMap<i32, Vec<Life>> = HashMap::new();
     for life in all() {
         below.entry(life.parent).or_default().push(life);
@@ -59,7 +59,7 @@ pub fn descendants(root: Pid) -> Vec<Life> {
 
 /// Kills everything below `root` once. Returns how many there were: a process may start another one
 /// meanwhile, so the caller repeats this until it returns 0.
-pub fn kill_descendants(root: Pid) -> usize {
+pub(crate) fn kill_descendants(root: Pid) -> usize {
     let found = descendants(root);
     for life in &found {
         let _ = kill_process(life.pid, Signal::KILL);
@@ -68,7 +68,7 @@ pub fn kill_descendants(root: Pid) -> usize {
 }
 
 /// Sends `signal` to the group that `leader` leads. A group that is gone is fine.
-pub fn signal_group(leader: Pid, signal: Signal) {
+pub(crate) fn signal_group(leader: Pid, signal: Signal) {
     let _ = kill_process_group(leader, signal);
 }
 

@@ -4,13 +4,13 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest line in bytes, without its end (threat-model §8).
-pub const LINE_BYTES_MAX: usize = 4 << 20;
+pub(crate) const LINE_BYTES_MAX: usize = 4 << 20;
 /// What is read at once.
 const READ_CHUNK_BYTES: usize = 16 * 1024;
 
 /// Why there are no more lines.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
+pub(crate) enum LineError {
     /// A line passed the bound.
     #[error("a line is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
@@ -21,7 +21,7 @@ pub enum LineError {
 
 /// Cuts what it reads into lines.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     buffer: BytesMut,
     searched: usize,
@@ -30,7 +30,7 @@ pub struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Reads from `input`.
-    pub fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self {
             input,
             buffer: BytesMut::new(),
@@ -40,13 +40,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// What is read from. Bytes that are taken there are missing here.
-    pub fn get_mut(&mut self) -> &mut R {
+    #[cfg(test)]
+    pub(crate) fn get_mut(&mut self) -> &mut R {
         &mut self.input
     }
 
     /// The next line without its line feed, or none at the end. What follows the last line feed
     /// counts as a line. Dropping this future loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             if let Some(at) = self.buffer[self.searched..]
                 .iter()

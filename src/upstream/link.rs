@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 mod exchange;
 
 use exchange::ExchangeSource;
-pub use exchange::UpstreamExchange;
+pub(crate) use exchange::UpstreamExchange;
 
 /// How long a server may take to say good-bye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

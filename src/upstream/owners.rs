@@ -37,7 +37,7 @@ pub trait Shaping: Send + Sync {
 }
 
 /// `said` as `shape` makes it, on the pool when it is too heavy for here.
-pub async fn shaped(
+pub(crate) async fn shaped(
     shaping: &dyn Shaping,
     shape: impl Fn(&dyn Shaping, Message) -> Message + Copy + Send + 'static,
     said: Message,
@@ -53,7 +53,7 @@ pub async fn shaped(
 /// What a tool says on its way, as the agent may read it; none if it is withheld. A question waits
 /// for the pool when shaping it takes too much, since its tool waits for an answer; a notification
 /// is withheld then.
-pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> {
+pub(crate) async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> {
     if said.kind != MessageKind::Request {
         return work::within(work::INLINE_WORK_UNITS, || shaping.remark(said.clone()))
             .unwrap_or(None);
@@ -68,7 +68,7 @@ pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> 
 }
 
 /// Does a server tell by it how a task stands?
-pub fn is_of_task(said: &Message) -> bool {
+pub(crate) fn is_of_task(said: &Message) -> bool {
     said.kind == MessageKind::Notification && TASK_STATUS_METHODS.contains(&said.method.as_str())
 }
 
@@ -144,7 +144,7 @@ impl TaskInResult {
 
 /// Whether the result of a call is a task: by its own word, or because it holds a task and nothing
 /// else to read.
-pub fn is_task(result: &Text) -> bool {
+pub(crate) fn is_task(result: &Text) -> bool {
     let said = TaskInResult::of(result);
     said.is_task || (said.held.is_some() && !said.has_content)
 }

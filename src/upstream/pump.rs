@@ -26,7 +26,7 @@ const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request on its way out.
 #[derive(Clone, Copy)]
-pub struct Outbound<'a> {
+pub(crate) struct Outbound<'a> {
     /// Where it goes.
     pub server: &'a ServerName,
     /// What travels, under any id.
@@ -40,7 +40,7 @@ pub struct Outbound<'a> {
 }
 
 /// The agent's side of an exchange.
-pub struct ExchangeContext<'a> {
+pub(crate) struct ExchangeContext<'a> {
     /// Who asks.
     pub caller: &'a Caller,
     /// Where the agent reads.
@@ -60,7 +60,7 @@ pub struct ExchangeContext<'a> {
 
 /// How the passage ended.
 #[derive(Debug)]
-pub enum ExchangeOutcome {
+pub(crate) enum ExchangeOutcome {
     /// The server answered.
     Answer(Message),
     /// The agent cancelled or went away, and the exchange was to end then; whether a byte may have
@@ -71,7 +71,7 @@ pub enum ExchangeOutcome {
 impl ExchangeContext<'_> {
     /// Sends a request once and carries everything that arrives; returns the answer under the
     /// server's id. A server that works on what nobody waits for any more is told so.
-    pub fn exchange<'s>(
+    pub(crate) fn exchange<'s>(
         &'s self,
         outbound: Outbound<'s>,
     ) -> impl Future<Output = Result<ExchangeOutcome, Fault>> + Send + 's {
@@ -80,7 +80,7 @@ impl ExchangeContext<'_> {
 
     /// The same; by `departure` the gate may take the request back as long as nothing of it has
     /// left.
-    pub async fn departs(
+    pub(crate) async fn departs(
         &self,
         outbound: Outbound<'_>,
         departure: Option<&Departure>,

@@ -162,7 +162,7 @@ impl Questions {
 }
 
 /// What a server reads in place of an agent's answer that is not handed on.
-pub fn refused_answer(id: Text) -> Message {
+pub(crate) fn refused_answer(id: Text) -> Message {
     Message::error(
         Some(id),
         INTERNAL_ERROR,
@@ -172,7 +172,7 @@ pub fn refused_answer(id: Text) -> Message {
 }
 
 /// Tells a server that its request goes nowhere.
-pub async fn refuse(link: &Link, message: &Message, (code, words): Unheard) {
+pub(crate) async fn refuse(link: &Link, message: &Message, (code, words): Unheard) {
     tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
     let refused = Message::error(message.id.clone(), code, words, None);
     if let Err(fault) = link.notify(refused).await {

@@ -306,7 +306,7 @@ impl UpstreamServer {
 }
 
 /// The revisions that all of these servers speak, as far as their eras are known.
-pub fn shared_revisions(servers: &[Arc<UpstreamServer>]) -> Vec<Revision> {
+pub(crate) fn shared_revisions(servers: &[Arc<UpstreamServer>]) -> Vec<Revision> {
     let known: Vec<_> = servers
         .iter()
         .filter_map(|server| server.verdict.lock().clone())

@@ -159,12 +159,6 @@ fn secrets_that_are_written_out_are_warned_of() {
             "servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n"
         )
     };
-    let webhook = |secret: &str| {
-        let address = "https://heads.example/";
-        format!(
-            "servers: {{ s: {{ command: x }} }}\nledger: {{ heads: {{ webhook: {{ url: \"{address}\", secret: \"{secret}\" }} }} }}\n"
-        )
-    };
     let key = "c2VjcmV0LW9mLXRoZS13ZWJob29rLTAxMjM0NTY3ODk=";
     let mut shown = String::new();
     for (text, warned) in [
@@ -218,4 +212,11 @@ fn warning_of_a_secret(directory: &Path) -> Option<String> {
         .find("warning: a secret is written out")
         .or(said.find("warning: a token is written out"))?;
     said[begin..].split("\n\n").next().map(str::to_owned)
+}
+
+fn webhook(secret: &str) -> String {
+    let address = "https://heads.example/";
+    format!(
+        "servers: {{ s: {{ command: x }} }}\nledger: {{ heads: {{ webhook: {{ url: \"{address}\", secret: \"{secret}\" }} }} }}\n"
+    )
 }

@@ -10,7 +10,7 @@ use crate::policy::Policy;
 
 /// A tool that is withheld.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub(crate) struct Unfit {
     /// Where it lives.
     pub server: ServerName,
     /// As policies name it.
@@ -43,7 +43,7 @@ pub(in crate::gate) fn words(policy: &Policy, tool: &Tool) -> Option<String> {
 }
 
 /// Every listed tool that enforce mode withholds so.
-pub fn unfit(policy: &Policy, tools: &Tools) -> Vec<Unfit> {
+pub(crate) fn unfit(policy: &Policy, tools: &Tools) -> Vec<Unfit> {
     let one = |tool: &std::sync::Arc<Tool>| {
         let words = words(policy, tool)?;
         Some(Unfit {

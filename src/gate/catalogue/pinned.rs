@@ -21,7 +21,7 @@ const LABEL: &str = "instructions";
 
 /// A tool, or what a server says of itself, that is withheld, or would be if anything were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Withheld {
+pub(crate) struct Withheld {
     /// Where it lives.
     pub server: ServerName,
     /// As policies name it.
@@ -59,7 +59,7 @@ pub(in crate::gate) fn would_refuse(policy: &Policy, tool: &Tool) -> Option<Refu
 
 /// Everything listed that no operator has approved as it is: tools, and what servers say of
 /// themselves.
-pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withheld> {
+pub(crate) fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withheld> {
     let mut withheld = withheld_tools(policy, tools);
     withheld.extend(servers.all().iter().filter_map(|server| {
         let (server, up) = (&server.settings.name, server.up()?);
@@ -114,7 +114,7 @@ fn withheld_tools(policy: &Policy, tools: &Tools) -> Vec<Withheld> {
 }
 
 /// The members that differ, with what a server could hide in their names written out.
-pub fn changed(pin: &Pin, listed: &Text) -> Vec<String> {
+pub(crate) fn changed(pin: &Pin, listed: &Text) -> Vec<String> {
     let (was, is) = (pin.definition.value(), listed.value());
     let (Some(was), Some(is)) = (was.as_object(), is.as_object()) else {
         return vec!["all of it".to_owned()];

@@ -54,7 +54,7 @@ impl How {
 
 /// A definition as its server wrote it, with the argument for the key where the contract shows one,
 /// in a profile.
-pub fn variant_of(
+pub(crate) fn variant_of(
     written: &Text,
     key: Option<Shown>,
     profile: Profile,
@@ -87,7 +87,7 @@ type NameTable = HashMap<String, Option<ToolName>>;
 
 /// The tables already made, each for one state of the tools.
 #[derive(Default)]
-pub struct Names(Mutex<HashMap<(Scope, SchemaReader), OfTools>>);
+pub(crate) struct Names(Mutex<HashMap<(Scope, SchemaReader), OfTools>>);
 
 /// The version of the tools, and their table.
 type OfTools = (u64, Arc<NameTable>);

@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// The entry of a call that is about to be sent.
-pub(in crate::gate) fn intent(recorded: &RecordedCall<'_>) -> Entry {
+pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
     entry(recorded, None)
 }
 

@@ -8,9 +8,9 @@ use crate::model::refusal::Refusal;
 use serde_json::json;
 
 /// Where there are no headers: a member of `_meta`.
-pub const META: &str = "dev.toolgate/hops";
+pub(crate) const META: &str = "dev.toolgate/hops";
 /// Toolgates in a row at most.
-pub const MOST: u64 = 8;
+pub(crate) const MOST: u64 = 8;
 
 /// Refuses a call that has come through too many already.
 pub(in crate::gate) fn judge(call: &Call) -> Result<(), Refusal> {

@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use serde_json::Value;
 
 /// Where each step's verdict goes.
-pub trait Notes {
+pub(crate) trait Notes {
     /// Notes the verdict of a step, and gives it back.
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal>;
 
@@ -21,7 +21,7 @@ pub trait Notes {
 
 /// What a caller sends, and the schema that it has to fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Arguments<'a> {
+pub(crate) struct Arguments<'a> {
     /// Who calls.
     pub caller: &'a Caller,
     /// The tool's input schema.

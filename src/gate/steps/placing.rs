@@ -11,7 +11,7 @@ const DESCRIPTION: &str = "A key of your choice for this call: send the same key
 
 /// How a call travels otherwise than the agent wrote it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Placed<'a> {
+pub(crate) struct Placed<'a> {
     /// The argument `idempotency_key` was ours: it stays here.
     pub strip: bool,
     /// Where the tool server takes a key, and the key.
@@ -20,7 +20,7 @@ pub struct Placed<'a> {
 
 impl Placed<'_> {
     /// The arguments as they travel; an argument for the key that the agent gave stays its own.
-    pub fn arguments(&self, written: Option<&Text>) -> Option<Text> {
+    pub(crate) fn arguments(&self, written: Option<&Text>) -> Option<Text> {
         let name = match self.key {
             Some((Placement::Argument(name), _)) => Some(name),
             Some((Placement::Meta(_) | Placement::Header(_), _)) | None => None,
@@ -41,7 +41,7 @@ impl Placed<'_> {
     }
 
     /// `_meta` as it travels.
-    pub fn meta(&self, written: Option<&Text>) -> Option<Text> {
+    pub(crate) fn meta(&self, written: Option<&Text>) -> Option<Text> {
         let Some((Placement::Meta(name), key)) = self.key else {
             return written.cloned();
         };
@@ -51,7 +51,7 @@ impl Placed<'_> {
     }
 
     /// The header that carries the key.
-    pub fn header(&self) -> Option<(String, String)> {
+    pub(crate) fn header(&self) -> Option<(String, String)> {
         match self.key {
             Some((Placement::Header(name), key)) => Some((name.clone(), key.to_owned())),
             Some((Placement::Argument(_) | Placement::Meta(_), _)) | None => None,
@@ -60,7 +60,7 @@ impl Placed<'_> {
 }
 
 /// A tool's definition, with the argument for the key in its schema (004-54).
-pub fn with_key(definition: &Text, shown: Shown) -> Text {
+pub(crate) fn with_key(definition: &Text, shown: Shown) -> Text {
     let Some(mut members) = definition.object() else {
         return definition.clone();
     };

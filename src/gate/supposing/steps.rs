@@ -16,7 +16,7 @@ use crate::policy::Policy;
 use serde_json::Value;
 
 /// Step 2: may `caller` see `tool`? As enforce mode says it.
-pub fn visible<'p>(
+pub(crate) fn visible<'p>(
     policy: &'p Policy,
     caller: &Caller,
     tool: &ToolName,
@@ -43,7 +43,7 @@ pub fn visible<'p>(
 
 /// Step 13 without the values: the secrets that a call with these arguments, and this key beside
 /// them, would need.
-pub fn wanted(
+pub(crate) fn wanted(
     policy: &Policy,
     rules: &ToolRules,
     tool: &ToolName,
@@ -77,14 +77,14 @@ pub(super) fn split(tool: &ToolName) -> (ServerName, &str) {
 }
 
 /// Is the tool withheld because no operator has approved any definition of it?
-pub fn is_unpinned(policy: &Policy, tool: &ToolName) -> bool {
+pub(crate) fn is_unpinned(policy: &Policy, tool: &ToolName) -> bool {
     let (server, own) = split(tool);
     policy.pins.lacks(&server, own)
 }
 
 /// Which rule of the contract refuses the call, from 0; for a call that [`super::judge`] refuses with a
 /// rule's code.
-pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
+pub(crate) fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
     let admitted = policy.allowlist.admit(call.caller, call.tool).ok()?;
     let admitted = admitted.on(call.arguments);
     let rules = admitted.rules();

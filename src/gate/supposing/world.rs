@@ -20,7 +20,7 @@ use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
-use crate::store::state::budget::{Rate, Remaining, SeenCall, TaskUsage};
+use crate::store::state::budget::{Rate, SeenCall, TaskUsage};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,18 +34,16 @@ pub(super) struct Supposing<'n, 'p, 'a, N> {
     /// Without one, nothing after step 6 is asked.
     pub(super) question: Option<&'n Question<'a>>,
     pub(super) notes: &'n mut N,
-    pub(super) warning: Option<&'static str>,
-    pub(super) remaining: Option<Remaining>,
 }
 
 /// Why a supposed call ends early.
-pub(super) enum SupposedStop<'p, 'a> {
+pub(super) enum SupposedStop<'p> {
     Refused(Refusal),
     /// Nothing more was asked.
-    Settled(Made<'p, 'a>),
+    Settled(Made<'p>),
 }
 
-impl From<Refusal> for SupposedStop<'_, '_> {
+impl From<Refusal> for SupposedStop<'_> {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
@@ -111,7 +109,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
     type Begun = SupposedKeyed<'p, 'a>;
     type Sealed = Passed<'p>;
     type Answer = Passed<'p>;
-    type Stop = SupposedStop<'p, 'a>;
+    type Stop = SupposedStop<'p>;
 
     fn at(&mut self, _: Stage) -> &mut Self {
         self
@@ -225,11 +223,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             left: last,
         } = case;
         let Some(question) = self.question else {
-            return Err(SupposedStop::Settled(Made {
-                rules,
-                arguments,
-                last,
-            }));
+            return Err(SupposedStop::Settled(Made { rules, last }));
         };
         // A variant that the call was not before may know an argument for its key.
         let key = key.or_else(|| {
@@ -255,7 +249,6 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             .repetition
             .watch(&history, question.tool, *seen, last);
         let allowed = self.notes.note(Stage::Repetition, watched)?;
-        self.warning = allowed.warning;
         Ok(case.with(allowed.watched))
     }
 
@@ -310,8 +303,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             .limits
             .admit(Some(&task), &asked.price, before.elapsed)
             .map_err(|exceeded| asked.refuse(&exceeded));
-        let fits = self.notes.note(Stage::Budget, fits)?;
-        self.remaining = Some(fits.after(&asked.price));
+        self.notes.note(Stage::Budget, fits.map(drop))?;
         Ok(case)
     }
 
@@ -349,8 +341,6 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
         Ok(Passed {
             rules: case.rules,
             keyed: case.left,
-            warning: self.warning,
-            remaining: self.remaining.take().ok_or(Refusal::InternalError)?,
             secrets,
         })
     }

@@ -9,7 +9,7 @@ use crate::model::diagnostic::Problems;
 
 impl Settings {
     /// Compiles every layer, and judges its patterns one by one.
-    pub fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> Layers {
+    pub(crate) fn compile(&self, around: &LayerEnvironment, problems: &mut Problems) -> Layers {
         let mut layers = Layers::default();
         self.each(problems, &mut |written, problems| {
             layers.add(written, written.compile(around, problems));

@@ -3,18 +3,18 @@
 use super::pattern::ToolPattern;
 
 /// What a pattern begins with that stands for the patterns of a group.
-pub const GROUP_PREFIX: &str = "group:";
+pub(crate) const GROUP_PREFIX: &str = "group:";
 
 /// A pattern of a list, and the group it comes from.
 #[derive(Debug, Clone)]
-pub struct ListedPattern {
+pub(crate) struct ListedPattern {
     pattern: ToolPattern,
     shown: String,
 }
 
 impl ListedPattern {
     /// A pattern that stands in the list itself.
-    pub fn own(pattern: ToolPattern) -> Self {
+    pub(crate) fn own(pattern: ToolPattern) -> Self {
         Self {
             shown: pattern.as_str().to_owned(),
             pattern,
@@ -22,7 +22,7 @@ impl ListedPattern {
     }
 
     /// A pattern of `group`.
-    pub fn of(group: &str, pattern: ToolPattern) -> Self {
+    pub(crate) fn of(group: &str, pattern: ToolPattern) -> Self {
         Self {
             shown: format!("{} of group:{group}", pattern.as_str()),
             pattern,
@@ -30,7 +30,7 @@ impl ListedPattern {
     }
 
     /// The pattern.
-    pub fn pattern(&self) -> &ToolPattern {
+    pub(crate) fn pattern(&self) -> &ToolPattern {
         &self.pattern
     }
 

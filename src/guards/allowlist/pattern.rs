@@ -9,7 +9,7 @@ const PATTERN_BYTES_MAX: usize = 256;
 
 /// One pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolPattern {
+pub(crate) struct ToolPattern {
     text: Box<str>,
     any_case: bool,
 }
@@ -17,7 +17,7 @@ pub struct ToolPattern {
 impl ToolPattern {
     /// Takes `text` as a pattern, unless it is blank or looks like another language of patterns:
     /// what its author means and what matches must not differ.
-    pub fn compile(text: &str, problems: &mut Problems) -> Option<Self> {
+    pub(crate) fn compile(text: &str, problems: &mut Problems) -> Option<Self> {
         if text.trim() != text || text.is_empty() {
             problems.error(
                 "is blank or has blanks around it",
@@ -52,22 +52,22 @@ impl ToolPattern {
 
     /// The same pattern, for which `A` is `a`; beyond ASCII letters are kept apart.
     #[must_use]
-    pub fn in_any_case(self, any_case: bool) -> Self {
+    pub(crate) fn in_any_case(self, any_case: bool) -> Self {
         Self { any_case, ..self }
     }
 
     /// Does it match letters of either case?
-    pub fn is_in_any_case(&self) -> bool {
+    pub(crate) fn is_in_any_case(&self) -> bool {
         self.any_case
     }
 
     /// As written.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Does it match the whole of `name`?
-    pub fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
         let is_same = |one: u8, other: u8| {
             one == other || (self.any_case && one.eq_ignore_ascii_case(&other))
@@ -97,13 +97,13 @@ impl ToolPattern {
 
     /// Does `other` match every name that this one matches? Exact: text that stands in no pattern
     /// stands for any text.
-    pub fn is_within(&self, other: &Self) -> bool {
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
         other.matches(&self.text.replace('*', "\0"))
     }
 
     /// Is there a name that both match? What stands before the first `*` and behind the last
     /// decides: whatever else the two ask for can stand between, one after the other.
-    pub fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn meets(&self, other: &Self) -> bool {
         let ends = |pattern: &'_ Self| {
             let (head, tail) = (
                 pattern.text.split('*').next()?.to_owned(),
@@ -124,7 +124,7 @@ impl ToolPattern {
     }
 
     /// Does it stand for more than one name?
-    pub fn is_wild(&self) -> bool {
+    pub(crate) fn is_wild(&self) -> bool {
         self.text.contains('*')
     }
 
@@ -136,7 +136,7 @@ impl ToolPattern {
     }
 
     /// Could it match a tool of `server`?
-    pub fn reaches(&self, server: &ServerName) -> bool {
+    pub(crate) fn reaches(&self, server: &ServerName) -> bool {
         let case = |text: &str| {
             if self.any_case {
                 text.to_ascii_lowercase()

@@ -19,7 +19,7 @@ use serde::Deserialize;
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SideDoor")]
-pub struct SideSettings {
+pub(crate) struct SideSettings {
     /// Patterns of which one must match: `server__uri`, `server__prompt`, or servers. `*` stands
     /// for any text, also for `/`.
     pub allow: Option<Vec<String>>,
@@ -280,7 +280,7 @@ impl SideTarget {
 }
 
 /// The pattern that `text` is for `door`.
-pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<ToolPattern> {
+pub(crate) fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<ToolPattern> {
     if text.starts_with(GROUP_PREFIX) {
         problems.error(
             "groups are of tools",

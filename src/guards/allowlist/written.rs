@@ -32,7 +32,7 @@ macro_rules! sections {
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Layers")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// For callers with one `profile` each, by its name.
     pub profile: BTreeMap<String, LayerSettings>,
     /// For callers of one `group` each, by its name.
@@ -52,7 +52,7 @@ pub struct Settings {
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Layer")]
-pub struct LayerSettings {
+pub(crate) struct LayerSettings {
     /// Patterns of which one must match. `*` stands for any text, `group:NAME` for a group's
     /// patterns; everything else for itself.
     pub allow: Option<Vec<String>>,
@@ -89,7 +89,7 @@ pub struct LayerSettings {
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ModelLayer")]
-pub struct ModelSettings {
+pub(crate) struct ModelSettings {
     /// Patterns of which one must match.
     pub allow: Option<Vec<String>>,
     /// Patterns of which none may match.
@@ -122,7 +122,7 @@ pub struct ModelSettings {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum OnEmpty {
+pub(crate) enum OnEmpty {
     /// Nothing passes.
     #[default]
     Nothing,
@@ -144,7 +144,7 @@ pub enum Unavailable {
 
 /// Which layer, in the order in which they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LayerKind {
+pub(crate) enum LayerKind {
     /// By the caller's profile.
     Profile,
     /// By the caller's group.
@@ -161,7 +161,7 @@ pub enum LayerKind {
 
 /// One layer where it stands.
 #[derive(Debug, Clone, Copy)]
-pub struct WrittenLayer<'a> {
+pub(crate) struct WrittenLayer<'a> {
     /// Which one.
     pub kind: LayerKind,
     /// Whose; empty for `global` and `delegation`.
@@ -183,11 +183,11 @@ pub struct WrittenLayer<'a> {
 }
 
 /// The sections of one layer that say something of side doors.
-pub type SideSections<'a> = [(SideDoor, Option<&'a SideSettings>); SideDoor::ALL.len()];
+pub(crate) type SideSections<'a> = [(SideDoor, Option<&'a SideSettings>); SideDoor::ALL.len()];
 
 /// What layers stand on.
 #[derive(Debug, Default)]
-pub struct LayerEnvironment {
+pub(crate) struct LayerEnvironment {
     /// Groups of tools, by name.
     pub groups: BTreeMap<String, Vec<String>>,
     /// The declared servers, and whether they are disabled.
@@ -198,7 +198,7 @@ pub struct LayerEnvironment {
 
 /// Tools that have a contract: by name, and by pattern.
 #[derive(Debug, Default)]
-pub struct ContractedTools {
+pub(crate) struct ContractedTools {
     names: HashSet<ToolName>,
     globs: Vec<ToolPattern>,
 }
@@ -220,7 +220,7 @@ impl FromIterator<ToolName> for ContractedTools {
 
 impl ContractedTools {
     /// Is there a tool that `pattern` names?
-    pub fn knows(&self, pattern: &ToolPattern) -> bool {
+    pub(crate) fn knows(&self, pattern: &ToolPattern) -> bool {
         let text = pattern.as_str();
         let is_exact = !pattern.is_wild() && !pattern.is_in_any_case();
         let is_named = if is_exact {
@@ -232,13 +232,13 @@ impl ContractedTools {
     }
 
     /// Can there be a tool with a contract that `pattern` names?
-    pub fn may_know(&self, pattern: &ToolPattern) -> bool {
+    pub(crate) fn may_know(&self, pattern: &ToolPattern) -> bool {
         self.knows(pattern)
             || (pattern.is_wild() && self.globs.iter().any(|glob| glob.meets(pattern)))
     }
 
     /// Those that have a contract of their own, in no order.
-    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.names.iter()
     }
 }
@@ -247,10 +247,10 @@ impl ContractedTools {
 
 impl Settings {
     /// The key in the file.
-    pub const NAME: &'static str = "layers";
+    pub(crate) const NAME: &'static str = "layers";
 
     /// Looks at each layer, in their order.
-    pub fn each(
+    pub(crate) fn each(
         &self,
         problems: &mut Problems,
         look: &mut dyn FnMut(&WrittenLayer<'_>, &mut Problems),
@@ -331,7 +331,7 @@ impl LayerSettings {
 
 impl LayerKind {
     /// Its key in the file.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Profile => "profile",
             Self::Group => "group",
@@ -343,12 +343,12 @@ impl LayerKind {
     }
 
     /// May a layer of this kind depend on the model?
-    pub fn has_models(self) -> bool {
+    pub(crate) fn has_models(self) -> bool {
         matches!(self, Self::Profile | Self::Global | Self::Agent)
     }
 
     /// May an `allow` of this kind be stripped (001-16)?
-    pub fn may_strip(self) -> bool {
+    pub(crate) fn may_strip(self) -> bool {
         matches!(self, Self::Profile | Self::Group)
     }
 }
@@ -356,7 +356,7 @@ impl LayerKind {
 impl WrittenLayer<'_> {
     /// What `explain`, the ledger and the metrics call it: `profile coding`,
     /// `global.by_model_provider openai`.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let mut label = self.kind.word().to_owned();
         if self.model.is_some() {
             label.push_str(".by_model_provider");
@@ -374,7 +374,7 @@ impl WrittenLayer<'_> {
 
     /// Every pattern of `deny` or `allow` by its place, those of groups at the group's. `unknown`
     /// hears of the rest.
-    pub fn patterns<'w>(
+    pub(crate) fn patterns<'w>(
         &self,
         written: &'w [String],
         around: &'w LayerEnvironment,
@@ -411,7 +411,7 @@ impl WrittenLayer<'_> {
 
     /// Does `allow` name tools, and only tools that are known, of servers that are disabled
     /// (policy §2.4)?
-    pub fn is_unavailable(&self, around: &LayerEnvironment) -> bool {
+    pub(crate) fn is_unavailable(&self, around: &LayerEnvironment) -> bool {
         let Some(allow) = self.allow else {
             return false;
         };

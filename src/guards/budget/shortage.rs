@@ -35,7 +35,7 @@ impl BudgetDemand {
 }
 
 /// What is left, as agents and the ledger read it: costs in units, times in milliseconds (003-85).
-pub fn shown(remaining: &Remaining) -> Value {
+pub(crate) fn shown(remaining: &Remaining) -> Value {
     let numbers = [
         ("steps", remaining.steps.map(|left| json!(left))),
         ("tool_calls", remaining.tool_calls.map(|left| json!(left))),
@@ -62,7 +62,7 @@ pub fn shown(remaining: &Remaining) -> Value {
     clippy::cast_precision_loss,
     reason = "a cost that long is a number for people"
 )]
-pub fn units(micros: u64) -> f64 {
+pub(crate) fn units(micros: u64) -> f64 {
     micros as f64 / MICROS_PER_UNIT as f64
 }
 

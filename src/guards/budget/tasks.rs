@@ -19,7 +19,7 @@ const TASK_DURATION_BOUNDS: (Duration, Duration) =
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Budgets")]
-pub struct TaskSettings {
+pub(crate) struct TaskSettings {
     /// For every task.
     pub global: Option<TaskLayerSettings>,
     /// For the tasks of the agents of one group each, by its name.
@@ -32,7 +32,7 @@ pub struct TaskSettings {
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TaskBudget")]
-pub struct TaskLayerSettings {
+pub(crate) struct TaskLayerSettings {
     /// Judged calls at most.
     pub max_steps: Option<u64>,
     /// Calls sent to tool servers at most.
@@ -52,7 +52,7 @@ pub struct TaskLayerSettings {
 /// By what is used up.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct OnLimit {
+pub(crate) struct OnLimit {
     /// After `max_steps`.
     pub steps: LimitAction,
     /// After `max_tool_calls`.
@@ -71,7 +71,7 @@ pub struct OnLimit {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum LimitAction {
+pub(crate) enum LimitAction {
     /// Every further call is refused.
     #[default]
     Stop,

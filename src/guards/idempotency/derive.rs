@@ -21,7 +21,7 @@ const SEED_WORD: &str = "sha256-32";
 /// JSON pointers to the arguments that make two calls the same, or one word.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum DeriveSettings {
+pub(crate) enum DeriveSettings {
     /// `[/tenant_id, /customer_id]`
     Pointers(Vec<String>),
     /// `arguments` or `sha256-32`

@@ -6,9 +6,9 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where agents put the key in `_meta`.
-pub const KEY_META_NAME: &str = "dev.toolgate/idempotencyKey";
+pub(crate) const KEY_META_NAME: &str = "dev.toolgate/idempotencyKey";
 /// The argument that holds the key.
-pub const KEY_ARGUMENT_NAME: &str = "idempotency_key";
+pub(crate) const KEY_ARGUMENT_NAME: &str = "idempotency_key";
 /// Characters of a key at most.
 const KEY_CHARS_MAX: usize = 255;
 

@@ -21,7 +21,7 @@ const ARGUMENTS_PREFIX: &str = "arguments#";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Probe")]
-pub struct ProbeSettings {
+pub(crate) struct ProbeSettings {
     /// the tool to call: `server__tool`; its contract says that it only reads
     pub tool: String,
     /// Its arguments; `arguments#/pointer` stands for an argument of the call, `key#` for its key.

@@ -37,7 +37,7 @@ const RESERVED_HEADERS: &[&str] = &[
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "UpstreamKey")]
-pub struct UpstreamKeySettings {
+pub(crate) struct UpstreamKeySettings {
     /// The tool's argument that takes it. One that the agent gives is the call's key, and stays.
     pub argument: Option<String>,
     /// The key of `_meta` that takes it.

@@ -14,7 +14,7 @@ const NAME_CHARS_MIN: usize = 48;
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Schemas")]
-pub struct SchemaSettings {
+pub(crate) struct SchemaSettings {
     /// What the tools' schemas are fitted to [default: what `model` takes; `none` without a model]
     pub profile: Option<Profile>,
     /// The program that the agent runs in, where that takes only so many tools, or such names:

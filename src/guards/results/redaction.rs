@@ -21,7 +21,7 @@ const DEFAULT_REPLACEMENT: &str = "[redacted]";
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Redaction")]
-pub struct RedactionSettings {
+pub(crate) struct RedactionSettings {
     /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every
     /// member or element.
     pub pointer: Option<String>,

@@ -5,7 +5,7 @@ use crate::model::refusal::Refusal;
 use serde_json::Value;
 
 /// Longest name of a secret, in characters.
-pub const SECRET_NAME_CHARS_MAX: usize = 64;
+pub(crate) const SECRET_NAME_CHARS_MAX: usize = 64;
 
 const REFERENCE_PREFIX: &str = "<secret_ref:";
 const REFERENCE_SUFFIX: &str = ">";
@@ -13,7 +13,7 @@ const REFERENCE_SUFFIX: &str = ">";
 const ATTEMPTED_REFERENCE_PREFIX: &str = "<secret_ref";
 
 /// Whether it is a secret's name: `[a-z][a-z0-9_]*`, at most [`SECRET_NAME_CHARS_MAX`].
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     name.len() <= SECRET_NAME_CHARS_MAX
         && name.starts_with(|first: char| first.is_ascii_lowercase())

@@ -6,7 +6,7 @@ use crate::mcp::readable::composed;
 /// The letters of `text` without their case. Equal for whatever any usual way takes for equal:
 /// simple and full case folding of Unicode, and small or capital letters of both. More may be equal
 /// (`ss` and `ß`), never less.
-pub fn fold(text: &str) -> impl Iterator<Item = char> + '_ {
+pub(crate) fn fold(text: &str) -> impl Iterator<Item = char> + '_ {
     // Small letters first: the capital sharp s is the capital of nothing else.
     text.chars()
         .flat_map(char::to_lowercase)
@@ -15,7 +15,7 @@ pub fn fold(text: &str) -> impl Iterator<Item = char> + '_ {
 }
 
 /// The same as a string.
-pub fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
@@ -23,7 +23,7 @@ pub fn folded(text: &str) -> String {
 }
 
 /// Whether two names are one to people: but for case, and for how Unicode spells a letter.
-pub fn is_same_name(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
     one == other || folded(&composed(one)) == folded(&composed(other))
 }
 

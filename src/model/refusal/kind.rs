@@ -17,7 +17,7 @@ const BUDGET_CODES: [&str; 3] = ["budget_exceeded", "budget_calls_exceeded", "ra
 
 /// What a code is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefusalKind {
+pub(crate) enum RefusalKind {
     /// The policy does not let this caller make this call, whatever was called before: identity,
     /// permission, schema, rule, hook.
     Violation,
@@ -30,7 +30,7 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// What `code` is about; one that is not toolgate's own is that of a contract's rule.
-    pub fn of(code: &str) -> Self {
+    pub(crate) fn of(code: &str) -> Self {
         let is_own = REFUSAL_CODES.iter().any(|(known, ..)| *known == code);
         match code {
             code if BUDGET_CODES.contains(&code) => Self::Overrun,

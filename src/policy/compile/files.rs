@@ -11,7 +11,7 @@ const MAX_DIRECTORY_DEPTH: usize = 8;
 
 /// The policy files under `paths` that can be read, to give what is found about contracts later its
 /// place.
-pub fn documents(paths: &[PathBuf]) -> Vec<YamlDocument> {
+pub(crate) fn documents(paths: &[PathBuf]) -> Vec<YamlDocument> {
     files(paths, &mut Vec::new())
         .iter()
         .filter_map(|path| YamlDocument::read(path).ok())

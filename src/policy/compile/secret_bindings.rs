@@ -8,7 +8,7 @@ use crate::model::ids::ToolName;
 
 /// An argument that a secret of the configuration may go to.
 #[derive(Debug)]
-pub struct BoundArgument {
+pub(crate) struct BoundArgument {
     /// The argument.
     pub place: SecretTarget,
     /// Where that is written; without words yet.

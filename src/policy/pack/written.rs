@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "toolgate test pack", rename = "PackFile")]
-pub struct PackFile {
+pub(crate) struct PackFile {
     /// what the pack is called
     #[schemars(length(min = 1, max = 100))]
     pub pack: String,
@@ -40,7 +40,7 @@ pub struct PackFile {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "PackServer")]
-pub struct PackServer {
+pub(crate) struct PackServer {
     /// Its tools, all of them: another of its tools is not there.
     pub tools: Vec<ToolSettings>,
 }
@@ -49,7 +49,7 @@ pub struct PackServer {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PackTool")]
-pub struct ToolSettings {
+pub(crate) struct ToolSettings {
     /// the tool's name at its server
     #[schemars(length(min = 1))]
     pub name: String,
@@ -61,7 +61,7 @@ pub struct ToolSettings {
 /// One call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PackSample {
+pub(crate) struct PackSample {
     /// what it shows; no two samples of a pack show the same
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
@@ -91,7 +91,7 @@ pub struct PackSample {
 /// What a task has used and done before the call.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PackTaskState {
+pub(crate) struct PackTaskState {
     /// Calls of the same tool.
     pub calls_used: u64,
     /// Those of them at this very moment, for a rate.

@@ -1,6 +1,7 @@
 //! Schemas as profiles show them: golden ones, what every profile must take, and what must come
 //! back.
 
+use super::loss::Lost;
 use super::*;
 use crate::schema::validate::Schema;
 use serde_json::json;

@@ -377,7 +377,7 @@ impl StoreEvent {
 }
 
 /// `head` on a line, then `body` as it is.
-pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>> {
     // Few heads are longer; memory that grows is copied.
     let mut record = Vec::with_capacity(2048 + body.len());
     serde_json::to_writer(&mut record, head)?;
@@ -388,7 +388,7 @@ pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>>
 
 /// Reads what [`encode`] wrote. We wrote it, but any process that can write to the file could have
 /// written it since.
-pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Bytes)> {
+pub(crate) fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Bytes)> {
     let end = record
         .iter()
         .position(|byte| *byte == b'\n')
@@ -399,7 +399,7 @@ pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Byt
 }
 
 /// Puts an answer's bytes where they belong.
-pub fn fill(phase: &mut ClaimPhase, body: Bytes) {
+pub(crate) fn fill(phase: &mut ClaimPhase, body: Bytes) {
     if let Some(stored) = phase.stored_mut().filter(|stored| !stored.in_file) {
         stored.body = body;
     }

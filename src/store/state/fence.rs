@@ -23,7 +23,7 @@ impl SessionFence {
 }
 
 /// Only a token that is newer than any used before begins anything.
-pub fn admit(session: Option<&SessionFence>, token: u64) -> Result<(), CommandRefusal> {
+pub(crate) fn admit(session: Option<&SessionFence>, token: u64) -> Result<(), CommandRefusal> {
     match session {
         Some(session) if session.token >= token => Err(CommandRefusal::Fenced {
             current: session.token,

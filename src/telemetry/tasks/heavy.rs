@@ -23,7 +23,7 @@ const MAX_INLINE_BYTES: usize = 512 << 10;
 
 /// Why there is no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeavyWorkError {
+pub(crate) enum HeavyWorkError {
     /// It takes more than [`work::HEAVY_WORK_UNITS`].
     TooHeavy,
     /// It was not done within 5 s, because other heavy work is.
@@ -34,7 +34,7 @@ pub enum HeavyWorkError {
 
 /// How much heavy work ended how, since the process started.
 #[derive(Debug, Default)]
-pub struct HeavyWorkCounts {
+pub(crate) struct HeavyWorkCounts {
     /// Done on the pool.
     pub done: AtomicU64,
     /// Given up because it takes too much.
@@ -47,7 +47,7 @@ pub struct HeavyWorkCounts {
 
 impl HeavyWorkCounts {
     /// Each number with its word.
-    pub fn read(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn read(&self) -> [(&'static str, u64); 4] {
         let Self {
             done,
             too_heavy,
@@ -65,7 +65,7 @@ impl HeavyWorkCounts {
 }
 
 /// What this process did on its pool.
-pub static HEAVY_WORK_COUNTS: HeavyWorkCounts = HeavyWorkCounts {
+pub(crate) static HEAVY_WORK_COUNTS: HeavyWorkCounts = HeavyWorkCounts {
     done: AtomicU64::new(0),
     too_heavy: AtomicU64::new(0),
     too_late: AtomicU64::new(0),
@@ -75,7 +75,7 @@ pub static HEAVY_WORK_COUNTS: HeavyWorkCounts = HeavyWorkCounts {
 /// Does `here` where the call is. When that takes too much, does what `there` makes on the pool
 /// instead, in its turn among what `agent` has there: the same work; what `here` has done by then
 /// must not count.
-pub async fn done<T, W>(
+pub(crate) async fn done<T, W>(
     agent: &AgentId,
     here: impl FnOnce() -> T,
     there: impl FnOnce() -> W,
@@ -91,7 +91,7 @@ where
 }
 
 /// Does what is known to be too heavy for where the call is, for `agent`.
-pub async fn on_pool<T: Send + 'static>(
+pub(crate) async fn on_pool<T: Send + 'static>(
     agent: &AgentId,
     heavy: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, HeavyWorkError> {
@@ -132,7 +132,7 @@ async fn pooled<T: Send + 'static>(
 /// Does `work` on a message of so many bytes where it is. When these are many, another thread takes
 /// over what else is served here meanwhile: to read the longest messages, and to look for secrets
 /// in them, takes longer than others may wait.
-pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = || {
         Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)

@@ -1,17 +1,20 @@
 //! Trace context as agents send it, and spans as a collector receives them.
 
 use super::endpoint::TracesEndpoint;
-use super::{CallStart, Trace, call_span, failed, traceparent};
+use super::{CallStart, Trace, call_span, failed};
 use crate::telemetry::{TelemetrySettings, assemble, logs, tasks};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
+use opentelemetry::trace::TraceContextExt as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tracing::Span;
 use tracing::dispatcher::with_default;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT_SPAN_ID: &str = "00f067aa0ba902b7";
@@ -302,4 +305,19 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     tokio::time::timeout(Duration::from_secs(8), telemetry.stop())
         .await
         .unwrap();
+}
+
+/// The `traceparent` of what is done under `span`; none while no collector is set.
+fn traceparent(span: &Span) -> Option<String> {
+    let context = span.context();
+    let span = context.span();
+    let at = span.span_context();
+    at.is_valid().then(|| {
+        format!(
+            "00-{}-{}-{:02x}",
+            at.trace_id(),
+            at.span_id(),
+            at.trace_flags().to_u8() & 1
+        )
+    })
 }

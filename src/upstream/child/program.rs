@@ -51,7 +51,7 @@ pub(super) fn find(command: &ChildCommand) -> Result<PathBuf, Fault> {
 /// The paths that decide what runs under the name `program`: the program's own, and the directories
 /// in which it is looked for before. `path` is the `PATH` of its environment, where that has one.
 /// None where there is no such program.
-pub fn ways(program: &str, path: Option<&OsStr>, cwd: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn ways(program: &str, path: Option<&OsStr>, cwd: Option<&Path>) -> Vec<PathBuf> {
     if program.contains('/') {
         return vec![meant(program, cwd)];
     }
