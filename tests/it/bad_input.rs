@@ -8,15 +8,15 @@ use crate::harness::tool_server::script::{MODERN, VERSION_KEY};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer, executions};
 use serde_json::json;
 
-mod again;
 mod callers;
 mod children;
-mod crowd;
+mod connection_limit;
 mod framing;
-mod good;
+mod good_input;
 mod headers;
 mod messages;
 mod methods;
+mod repeats;
 mod servers;
 
 /// In every bad message; never in an answer or the log.

@@ -136,7 +136,7 @@ async fn everything_that_is_wrong_is_said_at_once() {
 #[tokio::test]
 async fn what_else_is_wrong_is_said_at_once() {
     let setup = Setup::new();
-    let wrong = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");
+    let wrong = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/diagnostics");
     let mut names: Vec<String> = std::fs::read_dir(&wrong)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::task::JoinHandle;
 
 mod bodies;
-mod calls;
 mod connections;
-mod extent;
 mod heads;
+mod ledger_size;
 mod refusals;
-mod unread;
+mod slow_calls;
+mod unread_answers;
 
 const GOOD: &str = "good-token-0123456789";
 const GREEDY: &str = "greedy-token-0123456789";

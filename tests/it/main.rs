@@ -1,4 +1,5 @@
-//! Scenarios against the built program and real processes.
+//! Scenarios against the built program and real processes. A scenario goes where its feature is;
+//! what several features need goes into `harness`.
 
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot go on says so")]
 #![expect(
@@ -10,73 +11,160 @@
     reason = "one program; `pub` says what the harness offers to scenarios"
 )]
 
-mod adopt;
-mod after_hooks;
-mod agents;
-mod approvals;
-mod arguments;
-mod bad_input;
-mod before_hooks;
-mod belongings;
-mod calls;
-mod canary;
-mod chaos;
-mod children;
-mod contracts;
-mod cost;
-mod diagnostics;
-mod disable;
-mod envelopes;
-mod example_003;
-mod exemptions;
-mod exhaustion;
-mod failures;
-mod fences;
-mod full_disk;
-mod fuzz;
+/// Processes, agents and tool servers that scenarios are made of.
 mod harness;
-mod headers;
-mod held;
-mod hops;
-mod incident_004;
-mod init;
-mod keys;
-mod kills;
+
+// === One call, in the gate's order ===
+
+// The operator's programs that hear how a call ended.
+mod after_hooks;
+// What arguments have to be; who may call, for whom, on what.
+mod arguments;
+// The operator's programs that are asked before a call is sent.
+mod before_hooks;
+// Budgets under load.
+mod budgets;
+// What a contract says beyond who may call: variants, drafts, errors.
+mod contracts;
+// The example contract of the documents, code by code.
+mod example_003;
+// Failed calls of a task: in all, and in a row.
+mod failure_limits;
+// Of several faults at once, the earliest step's code is the answer.
+mod guard_order;
+// Calls that a person has to allow.
+mod held_calls;
+// The idempotency key as an argument.
+mod key_argument;
+// Who is in which layer, and what a layer hides.
 mod layers;
-mod ledger;
-mod list;
+// Tasks that go in circles.
 mod loops;
+// Observe mode: what enforce mode would have refused.
 mod observe;
-mod order;
-mod overruns;
-mod owners;
-mod packs;
-mod passthrough;
-mod pins;
-mod races;
-mod relist;
-mod reload;
-mod reports;
+// Secrets that a tool server knows from earlier.
+mod old_secrets;
+// What becomes of results before an agent reads them.
 mod results;
-mod resume;
+// What a contract's own steps make of a call.
 mod rewriting;
-mod roles;
-mod sandbox;
-mod screens;
-mod sealed;
+// Listings fitted to the caller's model, and the calls that come back from them.
+mod schema_profiles;
+// References become values in the copy that leaves, and nowhere else.
 mod secrets;
+// Where a task is, and which calls it may make there.
+mod task_states;
+// `tools/list`: what this caller may call, page by page.
+mod tool_listing;
+
+// === Once: effects, retries, crashes ===
+
+// A network that breaks three of ten exchanges.
+mod chaos;
+// Many calls at once: exactly as many run as may, each once.
+mod concurrency;
+// A ledger that cannot be written.
+mod full_disk;
+// The incident of document 004: one order per intended order.
+mod incident_004;
+// Toolgate is killed at every point of a call, and started again.
+mod kills;
+// What becomes of a call with a side effect, event by event.
 mod settle;
-mod shown;
-mod side_doors;
-mod standing;
-mod start;
-mod states;
+// A status code is no proof of what ran.
 mod statuses;
-mod synced;
-mod tasks;
-mod together;
+// What is written, synced and sent in which order.
+mod sync_order;
+// An unknown outcome ends by an operator's word.
+mod unknown_outcomes;
+// What could not leave before its deadline never leaves.
+mod unsent_calls;
+
+// === The wire: both eras, every door ===
+
+// Bad input at the agents' doors.
+mod bad_input;
+// Only what is known leaves, in either direction.
+mod envelopes;
+// Calls that become tasks of the protocol.
+mod mcp_tasks;
+// The headers that mirror a modern body.
+mod mirrored_headers;
+// States, progress and tasks belong to one agent.
+mod ownership;
+// What is no governed call arrives as the same JSON value.
+mod passthrough;
+// A real agent, rmcp's client, through every door.
+mod rmcp_agents;
+// What agents and servers do besides calling tools.
+mod side_doors;
+// Legacy streams that are taken up again.
+mod stream_resumption;
+// Spans and trace contexts.
 mod traces;
-mod unsent;
-mod versions;
+
+// === Tool servers ===
+
+// Tool servers as child processes: started, ended, reaped.
+mod child_servers;
+// Toolgates in a row.
+mod gate_chains;
+// Several servers at one address.
+mod many_servers;
+// What a server says of its tools counts as it was approved.
+mod pins;
+// What a child process may do to the machine.
+mod sandbox;
+// A server changes its tools and says nothing.
+mod tool_refresh;
+
+// === Attacks on resources ===
+
+// Attacks on what has a bound, beside a good agent.
+mod exhaustion;
+// The fuzz targets on their corpus and its mutations.
+mod fuzz;
+// What hostile schemas and arguments cost, and whom.
+mod hostile_schemas;
+
+// === Files, policy, reload ===
+
+// What a caller may do is what the policy in force says.
+mod current_rights;
+// Configurations in which much is wrong: what `check` says.
+mod diagnostics;
+// Files are trusted when nobody else can change them.
+mod file_ownership;
+// One call is judged by one version of the files.
+mod policy_versions;
+// A changed policy is in force whole or not at all.
+mod reload;
+// How toolgate starts, refuses to start, and ends.
+mod start;
+
+// === Operators and their verbs ===
+
+// The walk of `examples/adopt/README.md`, command by command.
+mod adopt;
+// `toolgate approvals`: deciding on calls that are held.
+mod approvals;
+// `toolgate disable`: a tool is taken away and given back.
+mod disable;
+// Calls that were executed although they are forbidden.
+mod exemptions;
+// `toolgate init`: from servers to files that `check` accepts.
+mod init;
+// One entry for every judged call, and no value in it.
+mod ledger;
+// What `ledger verify` proves, and what it cannot.
+mod ledger_verify;
+// What an operator may do is what its roles say.
+mod operator_roles;
+// `doctor`, `ledger` and `calls`, whole.
+mod operator_screens;
+// What the ledger says of a changed policy.
+mod policy_report;
+// Recorded calls and test packs: a changed policy is tried.
+mod test_packs;
 
 use harness::{puppet, stage};

@@ -660,7 +660,7 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
         }
         for (method, params) in asked {
             let answer = agent
-                .answered(&crate::tasks::request(agent, method, params))
+                .answered(&crate::mcp_tasks::request(agent, method, params))
                 .await
                 .to_string();
             judge(&format!("{method} after {form:?}"), answer.as_bytes());
@@ -671,7 +671,7 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
         } else {
             let wanted = json!({ "notifications": { "taskIds": [id] } });
             let mut listening = agent
-                .post(&crate::tasks::request(
+                .post(&crate::mcp_tasks::request(
                     agent,
                     "subscriptions/listen",
                     wanted,

@@ -9,10 +9,10 @@ use crate::stage::{self, Agent};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-mod beside;
-mod lane;
-mod letters;
+mod indirect;
+mod layer_matrix;
 mod servers;
+mod spellings;
 mod uris;
 
 /// The one who may do nothing, and the one who may read the documents.

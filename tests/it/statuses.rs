@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 
-mod again;
 mod children;
-mod named;
+mod named_statuses;
 mod reads;
+mod second_attempts;
 mod sessions;
 
 /// Agents at once.

@@ -454,7 +454,7 @@ async fn l5_errors_of_servers_are_short() {
         puppet
             .answers(|_| Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } })));
         agent
-            .answered(&crate::tasks::request(
+            .answered(&crate::mcp_tasks::request(
                 &agent,
                 "tools/call",
                 json!({ "name": "read" }),
@@ -472,7 +472,7 @@ async fn l5_errors_of_servers_are_short() {
                 puppet.answers(move |seen| fails(seen, &error));
                 for (method, params) in ways() {
                     cases += 1;
-                    let request = crate::tasks::request(&agent, method, params);
+                    let request = crate::mcp_tasks::request(&agent, method, params);
                     let answer = agent.answered(&request).await;
                     let inside = &answer["result"]["error"];
                     let heard = inside["message"].as_str().unwrap_or_else(|| words(&answer));

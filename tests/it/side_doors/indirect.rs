@@ -3,8 +3,8 @@
 //! task later.
 
 use super::*;
+use crate::mcp_tasks;
 use crate::stage::Launched;
-use crate::tasks;
 
 /// What opens a page; the last ones never do.
 fn pages() -> [(Value, bool); 5] {
@@ -83,18 +83,18 @@ layers: {{ agent: {{ carol: {{ {readable} }}, alice: {{ {readable}, elicitation:
 /// alone, shaped by its contract, and asks only what may be asked.
 #[tokio::test]
 async fn c4_words_of_tasks_on_other_streams_are_judged() {
-    let (puppet, gate) = tasks::stage().await;
-    let modern = gate.agent().token(tasks::TOKENS[0]);
+    let (puppet, gate) = mcp_tasks::stage().await;
+    let modern = gate.agent().token(mcp_tasks::TOKENS[0]);
     let mut cases = 0;
     for agent in [modern.clone(), modern.initialized().await] {
-        tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
+        mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
         let method = if agent.is_legacy() {
             "notifications/tasks/status"
         } else {
             "notifications/tasks"
         };
         let said = |id: &str, more: Value| {
-            let mut params = tasks::standing(id, "completed");
+            let mut params = mcp_tasks::standing(id, "completed");
             more.as_object()
                 .unwrap()
                 .iter()
@@ -103,7 +103,7 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
         };
         let page = json!({ "mode": "url", "message": "?", "url": "javascript:alert(1)", "elicitationId": "1" });
         let question = json!({ "q": { "method": "elicitation/create", "params": page } });
-        let result = tasks::ending("short").1;
+        let result = mcp_tasks::ending("short").1;
         let all = [
             said("foreign", json!({ "result": result })),
             said("short", json!({ "inputRequests": question })),
@@ -126,13 +126,15 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
             ("prompts/get", json!({ "name": "bank__greet" })),
             ("tasks/get", json!({ "taskId": "short" })),
         ] {
-            let mut reading = agent.post(&tasks::request(&agent, method, params)).await;
+            let mut reading = agent
+                .post(&mcp_tasks::request(&agent, method, params))
+                .await;
             let heard = crate::envelopes::heard(&mut reading).await;
             assert_eq!(heard.len(), 2, "{method}: {heard:?}");
-            tasks::judge("short", &heard[0]["params"]["result"], &heard[0]);
+            mcp_tasks::judge("short", &heard[0]["params"]["result"], &heard[0]);
             cases += 6;
         }
-        puppet.answers(tasks::answer);
+        puppet.answers(mcp_tasks::answer);
     }
     assert_eq!(cases, 2 * 3 * 6);
 }
@@ -141,12 +143,12 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
 /// whatever it is full.
 #[tokio::test]
 async fn a_list_of_tasks_costs_what_one_message_may() {
-    let (puppet, gate) = tasks::stage().await;
-    let agent = gate.agent().token(tasks::TOKENS[0]).initialized().await;
-    tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
+    let (puppet, gate) = mcp_tasks::stage().await;
+    let agent = gate.agent().token(mcp_tasks::TOKENS[0]).initialized().await;
+    mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
     for (entries, listed) in [(1, 1), (6_000, 1)] {
         let misfit = json!({ "content": [{ "type": "text", "text": "DE12 9999 ".repeat(40) }], "structuredContent": {} });
-        let mut task = tasks::standing("short", "completed");
+        let mut task = mcp_tasks::standing("short", "completed");
         task["result"] = misfit;
         let list = vec![task; entries];
         puppet.answers(move |_| Answer::Result(json!({ "tasks": list })));
@@ -567,9 +569,9 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
 /// answer that asks it is begun anew on the pool.
 #[tokio::test]
 async fn a_question_is_recorded_once() {
-    let (puppet, gate) = tasks::stage().await;
-    let agent = gate.agent().token(tasks::TOKENS[0]);
-    tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
+    let (puppet, gate) = mcp_tasks::stage().await;
+    let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
+    mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
     let asks = |text: &str| {
         let question =
             json!({ "q": { "method": "elicitation/create", "params": { "message": text } } });
@@ -590,7 +592,7 @@ async fn a_question_is_recorded_once() {
         let result = asks(&"x".repeat(length));
         puppet.answers(move |_| Answer::Result(result.clone()));
         let answer = agent
-            .answered(&tasks::request(&agent, method, params))
+            .answered(&mcp_tasks::request(&agent, method, params))
             .await;
         assert!(
             answer["result"]["inputRequests"]["q"].is_object(),
@@ -609,9 +611,9 @@ async fn a_question_is_recorded_once() {
 /// Each change of a task is recorded.
 #[tokio::test]
 async fn e1_nothing_is_brought_to_a_held_call_later() {
-    let (puppet, gate) = tasks::stage().await;
-    let agent = gate.agent().token(tasks::TOKENS[0]);
-    tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
+    let (puppet, gate) = mcp_tasks::stage().await;
+    let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
+    mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
     puppet.forget();
     let answers = json!({ "taskId": "short", "inputResponses": { "q": { "action": "accept" } } });
     let changes = [
@@ -621,7 +623,7 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
     ];
     for (method, params) in changes.clone() {
         let answer = agent
-            .answered(&tasks::request(&agent, method, params))
+            .answered(&mcp_tasks::request(&agent, method, params))
             .await;
         assert!(
             answer["result"].is_object(),
@@ -629,12 +631,13 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
         );
     }
     assert_eq!(puppet.seen().len(), 3);
-    let held = tasks::POLICY.replace("    results:", "    approval: { hold: 0s }\n    results:");
+    let held =
+        mcp_tasks::POLICY.replace("    results:", "    approval: { hold: 0s }\n    results:");
     std::fs::write(gate.path("policy.yaml"), held).unwrap();
     gate.hang_up();
     let refused = until("the contract has an approval", || async {
         let answer = agent
-            .answered(&tasks::request(&agent, "tasks/update", answers.clone()))
+            .answered(&mcp_tasks::request(&agent, "tasks/update", answers.clone()))
             .await;
         answer.get("error").cloned()
     })
@@ -650,14 +653,14 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
     for (method, params) in changes {
         let passes = params.get("inputResponses").is_none();
         let answer = agent
-            .answered(&tasks::request(&agent, method, params))
+            .answered(&mcp_tasks::request(&agent, method, params))
             .await;
         assert_eq!(answer.get("result").is_some(), passes, "{answer}");
     }
     let odd = json!({ "taskId": "short", "input_responses": { "q": { "action": "accept" } } });
     assert!(
         agent
-            .answered(&tasks::request(&agent, "tasks/update", odd))
+            .answered(&mcp_tasks::request(&agent, "tasks/update", odd))
             .await["error"]
             .is_object()
     );
