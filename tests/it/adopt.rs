@@ -3,7 +3,7 @@
 //!
 //! `ADOPT_WRITE=1` writes the answers into the file instead, to be read before they are committed.
 
-use crate::harness::gate::programs;
+use crate::harness::setup::programs;
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

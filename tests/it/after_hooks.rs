@@ -3,8 +3,9 @@
 //! changes an answer.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::{Gate, Setup, undo};
-use crate::harness::hook_server::{HookServer, Says, Told};
+use crate::harness::gate::Gate;
+use crate::harness::hook_server::{HookReply, HookServer, Told};
+use crate::harness::setup::{Setup, undo};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ async fn an_after_hook_hears_of_each_ending_once() {
         ("broken", "failed", json!("upstream_failed")),
     ] {
         let answer = agent
-            .call(&format!("oracle__{tool}"), json!({ "n": 1 }))
+            .modern_call(&format!("oracle__{tool}"), json!({ "n": 1 }))
             .await;
         until(&format!("{tool} is told"), || async {
             (!of(&hooks.told(), tool).is_empty()).then_some(())
@@ -138,7 +139,7 @@ async fn an_after_hook_hears_of_each_ending_once() {
     }
     // Cancelled by an agent that leaves.
     let leaving = agent.clone();
-    let calling = tokio::spawn(async move { leaving.call("oracle__held", json!({})).await });
+    let calling = tokio::spawn(async move { leaving.modern_call("oracle__held", json!({})).await });
     until("the call is at its tool server", || async {
         server
             .executions()
@@ -155,17 +156,17 @@ async fn an_after_hook_hears_of_each_ending_once() {
     assert_eq!(of(&hooks.told(), "held")[0]["error"]["code"], "cancelled");
     // Refused, and replayed: neither was handed to the tool server.
     assert_eq!(
-        agent.call("oracle__hidden", json!({})).await.error(),
+        agent.modern_call("oracle__hidden", json!({})).await.error(),
         -32602
     );
     assert!(
         agent
-            .call("oracle__answers", json!({ "n": 1 }))
+            .modern_call("oracle__answers", json!({ "n": 1 }))
             .await
             .is_done()
     );
     // What is told last comes last: a call of before that was to be told again would have been.
-    agent.call("oracle__says", json!({ "n": 2 })).await;
+    agent.modern_call("oracle__says", json!({ "n": 2 })).await;
     until("the last is told", || async {
         (of(&hooks.told(), "says").len() == 2).then_some(())
     })
@@ -198,13 +199,13 @@ async fn an_after_hook_hears_of_each_ending_once() {
 #[tokio::test]
 async fn a_slow_after_hook_delays_nobody() {
     let hooks = HookServer::start().await;
-    hooks.says(|_| Says::Held);
+    hooks.says(|_| HookReply::Held);
     let (_server, gate, agent) =
         stage(&hooks, &[("it", "after", "oracle__says")], ", timeout: 30s").await;
     for n in 0..300 {
         assert!(
             agent
-                .call("oracle__says", json!({ "n": n }))
+                .modern_call("oracle__says", json!({ "n": n }))
                 .await
                 .refusal()
                 .is_empty()
@@ -244,10 +245,10 @@ async fn a_failing_after_hook_changes_nothing() {
     )
     .await;
     let rows = [
-        Says::Status(500),
-        Says::Cut,
-        Says::Redirects("/elsewhere".to_owned()),
-        Says::Text("x".repeat(2 << 20)),
+        HookReply::Status(500),
+        HookReply::Cut,
+        HookReply::Redirects("/elsewhere".to_owned()),
+        HookReply::Text("x".repeat(2 << 20)),
     ];
     for (n, says) in rows.iter().enumerate() {
         let said = says.clone();
@@ -255,10 +256,10 @@ async fn a_failing_after_hook_changes_nothing() {
             if told.hook == "it" {
                 said.clone()
             } else {
-                Says::Text("garbage".to_owned())
+                HookReply::Text("garbage".to_owned())
             }
         });
-        let answer = agent.call("oracle__says", json!({ "n": n })).await;
+        let answer = agent.modern_call("oracle__says", json!({ "n": n })).await;
         assert_eq!(
             answer.message()["result"]["content"][0]["text"],
             "said",
@@ -283,8 +284,8 @@ async fn the_last_calls_are_told_at_the_end() {
     let hooks = HookServer::start().await;
     let (_server, mut gate, agent) =
         stage(&hooks, &[("it", "after", "oracle__says")], ", timeout: 30s").await;
-    hooks.says(|_| Says::Held);
-    agent.call("oracle__says", json!({})).await;
+    hooks.says(|_| HookReply::Held);
+    agent.modern_call("oracle__says", json!({})).await;
     hooks.heard(1).await;
     gate.terminate();
     hooks.release(1);

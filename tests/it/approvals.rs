@@ -1,8 +1,8 @@
 //! Calls that are held, as operators decide on them with `toolgate approvals` (guarantees §7;
 //! 003-46, 003-47).
 
-use crate::harness::gate::{Gate, Setup};
-use crate::stage::run;
+use crate::harness::gate::{Gate, run};
+use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;

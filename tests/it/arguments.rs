@@ -1,9 +1,12 @@
 //! What arguments have to be: of their type and in their place, by data alone; and who may call,
 //! for whom, on what.
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use crate::harness::until;
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Agent, Gate, Settings, code};
 use serde_json::{Value, json};
 
 const CALLERS: &str = "
@@ -11,9 +14,9 @@ const CALLERS: &str = "
   - { agent: bob, token: token-of-agent-bob, tenant: t_002 }
 ";
 
-async fn stage(tools: Vec<Value>, policy: &str) -> (Puppet, Gate) {
-    let puppet = Puppet::with(tools).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage(tools: Vec<Value>, policy: &str) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(tools).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -21,7 +24,7 @@ async fn stage(tools: Vec<Value>, policy: &str) -> (Puppet, Gate) {
         policy: policy.to_owned(),
         observe: false,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// The same agent on both wires.
@@ -64,7 +67,7 @@ fn with(key: &str, value: Value) -> Value {
 async fn a_value_of_another_type_is_refused_with_its_place() {
     const CANARY: &str = "canary-51c0";
     let policy = "contracts:\n  oracle__typed: { purpose: test, actions: [read], secrets: [] }\n";
-    let (puppet, gate) = stage(vec![typed()], policy).await;
+    let (scripted, gate) = stage(vec![typed()], policy).await;
     let cases = [
         (
             with("count", json!("7")),
@@ -156,7 +159,7 @@ async fn a_value_of_another_type_is_refused_with_its_place() {
             assert!(!answer.to_string().contains(CANARY), "{answer}");
         }
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     assert!(!gate.log().contains(CANARY), "{}", gate.log());
 }
 
@@ -165,9 +168,9 @@ async fn a_value_of_another_type_is_refused_with_its_place() {
 #[tokio::test]
 async fn nothing_is_chosen_or_filled_in() {
     let policy = "contracts:\n  oracle__typed: { purpose: test, actions: [read], secrets: [] }\n";
-    let (puppet, gate) = stage(vec![typed()], policy).await;
+    let (scripted, gate) = stage(vec![typed()], policy).await;
     for agent in wires(gate.agent().token("token-of-agent-ann")).await {
-        puppet.forget();
+        scripted.forget();
         let params = json!({ "name": "oracle__typed", "arguments": with("count", json!(1)) });
         let message = agent.request("tools/call", params);
         for (once, twice) in [
@@ -191,7 +194,7 @@ async fn nothing_is_chosen_or_filled_in() {
                 "{answer}"
             );
         }
-        assert_eq!(puppet.executions(), 0);
+        assert_eq!(scripted.executions(), 0);
         for arguments in [
             with("note", json!("")),
             json!({ "to": { "zip": "" } }),
@@ -201,7 +204,7 @@ async fn nothing_is_chosen_or_filled_in() {
                 code(&agent.call("oracle__typed", arguments.clone()).await),
                 None
             );
-            let sent = puppet
+            let sent = scripted
                 .seen()
                 .into_iter()
                 .rfind(|seen| seen.method() == "tools/call")
@@ -221,7 +224,7 @@ contracts:
   oracle__bill: { purpose: test, actions: [read], secrets: [], permission: { tenant: /tenant_id } }
   oracle__file: { purpose: test, actions: [read], secrets: [], permission: { resource: { pointer: /path, allow: ["shared/*", "{tenant}/*"] } } }
 "#;
-    let (puppet, gate) = stage(["mail", "bill", "file"].map(tool).to_vec(), policy).await;
+    let (scripted, gate) = stage(["mail", "bill", "file"].map(tool).to_vec(), policy).await;
     let [ann, bob] = ["ann", "bob"].map(|who| gate.agent().token(&format!("token-of-agent-{who}")));
     let (mail, bill, file) = ("oracle__mail", "oracle__bill", "oracle__file");
     let mut sent = 0;
@@ -287,7 +290,7 @@ contracts:
             "{name} {arguments}: {answer}"
         );
         sent += usize::from(refused.is_none());
-        assert_eq!(puppet.executions(), sent, "{name} {arguments}");
+        assert_eq!(scripted.executions(), sent, "{name} {arguments}");
     }
 }
 
@@ -311,7 +314,7 @@ contracts:
         currency: { enum: [CNY, USD] }
         tags: { type: array, maxItems: 2, items: { enum: [a, b] } }
 "#;
-    let (puppet, gate) = stage(vec![tool("open")], policy).await;
+    let (scripted, gate) = stage(vec![tool("open")], policy).await;
     let named = |key: &str, value: Value| {
         let mut arguments = json!({ "name": "ann" });
         arguments[key] = value;
@@ -394,7 +397,7 @@ contracts:
             );
         }
         sent += usize::from(refused.is_none());
-        assert_eq!(puppet.executions(), sent, "{arguments}");
+        assert_eq!(scripted.executions(), sent, "{arguments}");
     }
 }
 
@@ -404,7 +407,7 @@ contracts:
 /// it.
 #[tokio::test]
 async fn a_new_tool_needs_a_contract_and_no_code() {
-    let (puppet, gate) = stage(vec![tool("old")], "contracts: {}\n").await;
+    let (scripted, gate) = stage(vec![tool("old")], "contracts: {}\n").await;
     let agent = gate.agent().token("token-of-agent-ann");
     assert_eq!(agent.tools().await, [""; 0]);
     // Made up now, so that it stands in no source.
@@ -418,7 +421,7 @@ async fn a_new_tool_needs_a_contract_and_no_code() {
     let properties =
         json!({ amount.clone(): { "type": "integer" }, owner.clone(): { "type": "string" } });
     let schema = json!({ "type": "object", "required": [amount], "properties": properties });
-    puppet
+    scripted
         .changes_tools(vec![
             tool("old"),
             json!({ "name": name, "inputSchema": schema }),
@@ -475,11 +478,11 @@ contracts:
         let answer = agent.call(&name, arguments.clone()).await;
         assert_eq!(code(&answer).as_deref(), refused, "{arguments}: {answer}");
         assert!(text(&answer).contains(&words), "{words}: {answer}");
-        assert_eq!(puppet.executions(), 0, "{arguments}");
+        assert_eq!(scripted.executions(), 0, "{arguments}");
     }
     assert_eq!(
         code(&agent.call(&name, call(json!(12), "t_001")).await),
         None
     );
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }

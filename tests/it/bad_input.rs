@@ -1,8 +1,10 @@
 //! Bad input at the agents' doors: each gets a clear error, and the oracle counts no execution
 //! (issue 2, threat-model §3A–§3C).
 
-use crate::harness::agent::{Agent, Answer};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::Agent;
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::stdio::StdioGate;
 use crate::harness::tool_server::script::{MODERN, VERSION_KEY};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer, executions};
@@ -85,9 +87,9 @@ impl Door {
         match self {
             Self::Modern(agent) => {
                 let call = json!({ "method": "tools/call", "params": { "name": "oracle__write" } });
-                agent.post(&agent.mirrored(&call), &body).await
+                agent.send(&agent.mirrored(&call), &body).await
             }
-            Self::Legacy(agent) => agent.post(&agent.headers(), &body).await,
+            Self::Legacy(agent) => agent.send(&agent.headers(), &body).await,
             Self::Stdio(gate) => gate.ask(&body).await,
         }
     }
@@ -113,7 +115,7 @@ async fn untouched(oracle: &ToolServer, gate: &Gate) {
         "something ran: {:?}",
         oracle.executions()
     );
-    let answer = gate.agent().call("oracle__write", json!({})).await;
+    let answer = gate.agent().modern_call("oracle__write", json!({})).await;
     assert!(answer.is_done(), "a good call no longer passes: {answer:?}");
     assert_eq!(oracle.executions().len(), 1);
     assert!(

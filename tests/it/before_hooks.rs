@@ -2,12 +2,12 @@
 //! told, what becomes of what they say, and that nothing runs when they fail.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::{Gate, Setup};
-use crate::harness::hook_server::{HookServer, Says};
+use crate::harness::gate::{Gate, run};
+use crate::harness::hook_server::{HookReply, HookServer};
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::script::digest;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
-use crate::stage::run;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
@@ -55,13 +55,13 @@ fn given() -> Value {
 async fn hooks_are_a_chain() {
     let hooks = HookServer::start().await;
     hooks.says(|told| match told.hook.as_str() {
-        "one" => {
-            Says::Json(json!({ "arguments": { "amount": 6, "first": true, "who": { "id": 2 } } }))
-        }
-        "two" => Says::Json(
+        "one" => HookReply::Json(
+            json!({ "arguments": { "amount": 6, "first": true, "who": { "id": 2 } } }),
+        ),
+        "two" => HookReply::Json(
             json!({ "arguments": { "amount": 7, "second": true }, "reason": "nobody reads it" }),
         ),
-        _ => Says::Status(204),
+        _ => HookReply::Status(204),
     });
     let lines = hooks.hooks(
         &[
@@ -79,7 +79,7 @@ async fn hooks_are_a_chain() {
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     message["params"]["_meta"]["traceparent"] = json!(format!("00-{trace}-00f067aa0ba902b7-01"));
     let answer = agent
-        .post(&agent.mirrored(&message), message.to_string().as_bytes())
+        .send(&agent.mirrored(&message), message.to_string().as_bytes())
         .await;
     assert!(answer.is_done(), "{answer:?}");
     let made = json!({
@@ -157,13 +157,13 @@ async fn a_block_is_told_with_its_reason() {
     ] {
         let said = (first.clone(), second);
         hooks.says(move |told| {
-            Says::Json(if told.hook == "one" {
+            HookReply::Json(if told.hook == "one" {
                 said.0.clone()
             } else {
                 said.1.clone()
             })
         });
-        let answer = agent.call("oracle__pay", given()).await;
+        let answer = agent.modern_call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), "hook_blocked", "{answer:?}");
         assert!(
             answer
@@ -210,7 +210,7 @@ async fn a_block_is_told_with_its_reason() {
         );
     }
     assert!(
-        agent.call("oracle__read", json!({})).await.is_done(),
+        agent.modern_call("oracle__read", json!({})).await.is_done(),
         "nobody asked about that"
     );
 }
@@ -230,29 +230,29 @@ async fn a_hook_that_fails_blocks() {
     let (server, gate, agent) = stage(&hooks, &lines).await;
     let change = json!({ "arguments": { "amount": 1 } }).to_string();
     let rows = [
-        Says::Status(500),
-        Says::Status(202),
-        Says::Status(401),
-        Says::Redirects(format!("http://{}/after", hooks.address)),
-        Says::Cut,
-        Says::Never,
-        Says::Text(String::new()),
-        Says::Text("<html>".to_owned()),
-        Says::Text(format!("{change}{change}")),
-        Says::Text("[]".to_owned()),
-        Says::Text("null".to_owned()),
-        Says::Text(r#"{"arguments":{"amount":1},"arguments":{}}"#.to_owned()),
-        Says::Text(r#"{"arguments":[1]}"#.to_owned()),
-        Says::Text(r#"{"block":"no"}"#.to_owned()),
-        Says::Text(r#"{"params":{}}"#.to_owned()),
-        Says::Text(format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
-        Says::Text(format!(
+        HookReply::Status(500),
+        HookReply::Status(202),
+        HookReply::Status(401),
+        HookReply::Redirects(format!("http://{}/after", hooks.address)),
+        HookReply::Cut,
+        HookReply::Never,
+        HookReply::Text(String::new()),
+        HookReply::Text("<html>".to_owned()),
+        HookReply::Text(format!("{change}{change}")),
+        HookReply::Text("[]".to_owned()),
+        HookReply::Text("null".to_owned()),
+        HookReply::Text(r#"{"arguments":{"amount":1},"arguments":{}}"#.to_owned()),
+        HookReply::Text(r#"{"arguments":[1]}"#.to_owned()),
+        HookReply::Text(r#"{"block":"no"}"#.to_owned()),
+        HookReply::Text(r#"{"params":{}}"#.to_owned()),
+        HookReply::Text(format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
+        HookReply::Text(format!(
             r#"{{"arguments":{{"a":{}1{}}}}}"#,
             "[".repeat(100),
             "]".repeat(100)
         )),
         // It is an answer, but no agent could send what would come out.
-        Says::Text(r#"{"arguments":{"Amount":1}}"#.to_owned()),
+        HookReply::Text(r#"{"arguments":{"Amount":1}}"#.to_owned()),
     ];
     let failures = rows.len();
     for says in rows {
@@ -261,10 +261,10 @@ async fn a_hook_that_fails_blocks() {
             if told.hook == "it" {
                 said.clone()
             } else {
-                Says::Status(204)
+                HookReply::Status(204)
             }
         });
-        let answer = agent.call("oracle__pay", given()).await;
+        let answer = agent.modern_call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), "hook_blocked", "{says:?}: {answer:?}");
         let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
         assert_eq!(
@@ -285,7 +285,7 @@ async fn a_hook_that_fails_blocks() {
     assert!(metrics.contains(&failed), "{failed} is not in {metrics}");
     drop(hooks);
     assert_eq!(
-        agent.call("oracle__pay", given()).await.refusal(),
+        agent.modern_call("oracle__pay", given()).await.refusal(),
         "hook_blocked"
     );
     assert_eq!(server.executions().len(), 0);
@@ -303,8 +303,8 @@ async fn what_a_hook_makes_is_judged_again() {
         (json!({ "amount": 950 }), "too_much"),
     ];
     for (made, code) in rows.clone() {
-        hooks.says(move |_| Says::Json(json!({ "arguments": made })));
-        let answer = agent.call("oracle__pay", given()).await;
+        hooks.says(move |_| HookReply::Json(json!({ "arguments": made })));
+        let answer = agent.modern_call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), code, "{answer:?}");
     }
     assert_eq!(server.executions().len(), 0);
@@ -321,8 +321,8 @@ async fn what_a_hook_makes_is_judged_again() {
         );
     }
     // And what it answers once is not remembered for anybody.
-    hooks.says(|_| Says::Status(204));
-    assert!(agent.call("oracle__pay", given()).await.is_done());
+    hooks.says(|_| HookReply::Status(204));
+    assert!(agent.modern_call("oracle__pay", given()).await.is_done());
 }
 
 /// 001-25: two agents that use the same request id and call at once: each call keeps what was made
@@ -330,7 +330,9 @@ async fn what_a_hook_makes_is_judged_again() {
 #[tokio::test]
 async fn calls_under_one_id_do_not_mix() {
     let hooks = HookServer::start().await;
-    hooks.says(|told| Says::Json(json!({ "arguments": { "seen": told.body["arguments"]["n"] } })));
+    hooks.says(|told| {
+        HookReply::Json(json!({ "arguments": { "seen": told.body["arguments"]["n"] } }))
+    });
     let (server, _gate, agent) = stage(
         &hooks,
         &hooks.hooks(&[("it", "before", "oracle__read")], ""),
@@ -341,7 +343,7 @@ async fn calls_under_one_id_do_not_mix() {
         async move {
             assert!(
                 agent
-                    .call("oracle__read", json!({ "n": n }))
+                    .modern_call("oracle__read", json!({ "n": n }))
                     .await
                     .is_done()
             );
@@ -359,13 +361,13 @@ async fn calls_under_one_id_do_not_mix() {
 #[tokio::test]
 async fn an_agent_may_leave_while_a_hook_thinks() {
     let hooks = HookServer::start().await;
-    hooks.says(|_| Says::Held);
+    hooks.says(|_| HookReply::Held);
     let (server, gate, agent) = stage(
         &hooks,
         &hooks.hooks(&[("it", "before", "oracle__pay")], ", timeout: 30s"),
     )
     .await;
-    let calling = tokio::spawn(async move { agent.call("oracle__pay", given()).await });
+    let calling = tokio::spawn(async move { agent.modern_call("oracle__pay", given()).await });
     hooks.heard(1).await;
     calling.abort();
     let entry = gate.entries(1).await.remove(0);
@@ -383,11 +385,11 @@ async fn an_agent_may_leave_while_a_hook_thinks() {
 #[tokio::test]
 async fn hooks_are_reloaded_with_the_policy() {
     let hooks = HookServer::start().await;
-    hooks.says(|_| Says::Json(json!({ "block": true })));
+    hooks.says(|_| HookReply::Json(json!({ "block": true })));
     let (_server, gate, agent) =
         stage(&hooks, &hooks.hooks(&[("it", "before", "oracle__pay")], "")).await;
     assert_eq!(
-        agent.call("oracle__pay", given()).await.refusal(),
+        agent.modern_call("oracle__pay", given()).await.refusal(),
         "hook_blocked"
     );
     let path = gate.setup.directory().join("toolgate.yaml");
@@ -410,7 +412,7 @@ async fn hooks_are_reloaded_with_the_policy() {
                 .then_some(())
         })
         .await;
-        let refusal = agent.call("oracle__pay", given()).await.refusal();
+        let refusal = agent.modern_call("oracle__pay", given()).await.refusal();
         assert_eq!(refusal == "hook_blocked", blocked, "{refusal}");
     }
 }
@@ -426,7 +428,7 @@ async fn hooks_see_the_names_of_the_tool() {
     let hooks = HookServer::start().await;
     hooks.says(|told| {
         let id = told.body["arguments"]["customer.id"].as_str().unwrap();
-        Says::Json(json!({ "arguments": { "customer.id": format!("{id}!") } }))
+        HookReply::Json(json!({ "arguments": { "customer.id": format!("{id}!") } }))
     });
     let callers =
         "  - { agent: bot, token: token-of-the-bot-of-tenant-one, model: google/gemini-3 }\n";
@@ -466,7 +468,7 @@ async fn hooks_see_the_names_of_the_tool() {
     let id = shown_as(&shown["inputSchema"], "customer_id_");
     let zip = shown_as(&shown["inputSchema"]["properties"]["where"], "zip_code_");
     let answer = agent
-        .call(
+        .modern_call(
             name,
             json!({ id: "c", "priority": "2", "where": { zip: "0" } }),
         )
@@ -504,8 +506,8 @@ async fn hooks_see_the_names_of_the_tool() {
 async fn observe_mode_asks_no_hook() {
     let hooks = HookServer::start().await;
     hooks.says(|told| match told.hook.as_str() {
-        "before" => Says::Json(json!({ "block": true, "arguments": { "amount": 1 } })),
-        _ => Says::Status(204),
+        "before" => HookReply::Json(json!({ "block": true, "arguments": { "amount": 1 } })),
+        _ => HookReply::Status(204),
     });
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
     let lines = hooks.hooks(&[("before", "before", "*"), ("after", "after", "*")], "");
@@ -519,7 +521,7 @@ async fn observe_mode_asks_no_hook() {
     assert!(
         gate.agent()
             .token(TOKEN)
-            .call("oracle__pay", given())
+            .modern_call("oracle__pay", given())
             .await
             .is_done()
     );
@@ -549,7 +551,7 @@ async fn observe_mode_asks_no_hook() {
 async fn hooks_see_references_and_no_values() {
     const CANARY: &str = "canary-b51e0";
     let hooks = HookServer::start().await;
-    hooks.says(|_| Says::Json(json!({ "arguments": { "seen": true } })));
+    hooks.says(|_| HookReply::Json(json!({ "arguments": { "seen": true } })));
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
     let lines = hooks.hooks(
         &[
@@ -574,7 +576,7 @@ async fn hooks_see_references_and_no_values() {
     assert!(
         gate.agent()
             .token(TOKEN)
-            .call("oracle__pay", written.clone())
+            .modern_call("oracle__pay", written.clone())
             .await
             .is_done()
     );

@@ -1,8 +1,10 @@
 //! Budgets under load: many tasks of many agents at once, each allowed less than it tries
 //! (003-105).
 
-use crate::harness::agent::{Agent, Answer};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::Agent;
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until_or;
 use futures_util::stream::{self, StreamExt as _};
@@ -28,34 +30,34 @@ budgets: { global: { max_tool_calls: 16, max_cost: 19 } }
 
 /// What the tasks of one kind call, how many of their calls may run, and what the others are
 /// refused with.
-struct Kind {
+struct BudgetKind {
     tools: [&'static str; 2],
     most: usize,
     code: &'static str,
     dimension: &'static str,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind {
+const KINDS: [BudgetKind; 4] = [
+    BudgetKind {
         tools: ["add", "add"],
         most: 10,
         code: "budget_calls_exceeded",
         dimension: "calls_per_task",
     },
-    Kind {
+    BudgetKind {
         tools: ["remove", "remove"],
         most: 16,
         code: "budget_exceeded",
         dimension: "tool_calls",
     },
-    Kind {
+    BudgetKind {
         tools: ["remove", "read"],
         most: 16,
         code: "budget_exceeded",
         dimension: "tool_calls",
     },
     // Seven of 2.5 units each; an eighth is more than 19.
-    Kind {
+    BudgetKind {
         tools: ["dear", "dear"],
         most: 7,
         code: "budget_exceeded",
@@ -63,7 +65,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-fn kind(task: usize) -> &'static Kind {
+fn kind(task: usize) -> &'static BudgetKind {
     &KINDS[task % KINDS.len()]
 }
 
@@ -168,7 +170,7 @@ async fn no_task_runs_more_than_its_budget_allows() {
     });
     for name in AGENTS {
         for task in 0..TASKS {
-            let Kind { most, code, .. } = kind(task);
+            let BudgetKind { most, code, .. } = kind(task);
             assert_eq!(
                 by_task.get(&format!("{name} {task}")),
                 Some(most),

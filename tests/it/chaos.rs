@@ -1,7 +1,7 @@
 //! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again
 //! runs once (004-01, 004-46, 004-60; threat-model §12, chaos proxy).
 
-use crate::harness::gate::programs;
+use crate::harness::setup::programs;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! Many at once: exactly as many calls run as may, each once, in the order of their session
 //! (guarantees §5, §6; 003-85, 004-12, 004-16, 004-17, 004-25, 004-26, 004-28, 004-56).
 
-use crate::harness::agent::{Agent, Answer, modern};
-use crate::harness::gate::{Gate, Setup, contract, undo};
+use crate::harness::agent::{Agent, modern};
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use crate::harness::{until, until_or};
 use futures_util::future::join_all;
@@ -59,7 +61,7 @@ async fn call(agent: &Agent, (tool, key): (&str, &str), meta: &[(&str, Value)]) 
     for (name, value) in meta {
         message["params"]["_meta"][format!("dev.toolgate/{name}")] = value.clone();
     }
-    agent.post(&headers, message.to_string().as_bytes()).await
+    agent.send(&headers, message.to_string().as_bytes()).await
 }
 
 fn decision(answer: &Answer) -> Value {
@@ -161,7 +163,7 @@ async fn a_hundred_first_arrivals_are_one_execution() {
         let before = server.executions().len();
         let agent = gate.agent();
         let agent = if wire == "legacy" {
-            agent.initialize().await
+            agent.declaring(json!({})).await
         } else {
             agent
         };
@@ -214,7 +216,7 @@ async fn parallel_calls_of_a_session_run_one_after_another() {
     for (wire, round) in [("modern", 0), ("legacy", 1)] {
         let agent = gate.agent();
         let agent = if wire == "legacy" {
-            agent.initialize().await
+            agent.declaring(json!({})).await
         } else {
             agent
         };
@@ -334,7 +336,7 @@ async fn reads_wait_for_nobody() {
 #[tokio::test]
 async fn a_stale_token_is_refused_and_a_forged_one_ignored() {
     let (server, gate) = stage(Behaviour::Answers, None).await;
-    for agent in [gate.agent(), gate.agent().initialize().await] {
+    for agent in [gate.agent(), gate.agent().declaring(json!({})).await] {
         let before = server.executions().len();
         let fenced = async |key: &str, token: Option<u64>| {
             let mut meta = vec![
@@ -384,7 +386,7 @@ async fn budgets_keys_and_tokens_survive_a_kill() {
             left(answer),
         )
     };
-    let (modern, legacy) = (gate.agent(), gate.agent().initialize().await);
+    let (modern, legacy) = (gate.agent(), gate.agent().declaring(json!({})).await);
     let first = pay(&modern, "modern").await;
     assert_eq!(told(&first), (String::new(), false, 3));
     assert_eq!(
@@ -394,7 +396,7 @@ async fn budgets_keys_and_tokens_survive_a_kill() {
     for left in [1, 0] {
         gate.kill().await;
         gate = gate.setup.clone().start().await;
-        let agents = [gate.agent(), gate.agent().initialize().await];
+        let agents = [gate.agent(), gate.agent().declaring(json!({})).await];
         for agent in &agents {
             for key in ["modern", "legacy"] {
                 assert_eq!(
@@ -411,7 +413,7 @@ async fn budgets_keys_and_tokens_survive_a_kill() {
             (String::new(), false, left)
         );
     }
-    for agent in [gate.agent(), gate.agent().initialize().await] {
+    for agent in [gate.agent(), gate.agent().declaring(json!({})).await] {
         assert_eq!(
             told(&pay(&agent, "too many").await),
             ("budget_calls_exceeded".to_owned(), false, 0)

@@ -1,9 +1,11 @@
 //! What a contract says beyond who may call: variants, drafts, what errors mean, and arguments that
 //! must be there.
 
-use crate::harness::gate::Setup;
-use crate::puppet::{Answer, Puppet, Seen, tool};
-use crate::stage::{Agent, Gate, Settings, code, run};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, tool};
+use crate::harness::setup::{Settings, Setup};
 use serde_json::{Value, json};
 
 const CALLERS: &str = "
@@ -59,12 +61,12 @@ contracts:
     secrets: []
 "#;
 
-async fn stage() -> (Puppet, Gate) {
+async fn stage() -> (ScriptedServer, Gate) {
     let names = [
         "create", "send", "discard", "record", "get_one", "get_two", "put", "charge",
     ];
-    let puppet = Puppet::with(names.map(tool).to_vec()).await;
-    let servers = vec![("billing", puppet.url())];
+    let scripted = ScriptedServer::with(names.map(tool).to_vec()).await;
+    let servers = vec![("billing", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -72,20 +74,20 @@ async fn stage() -> (Puppet, Gate) {
         policy: POLICY.to_owned(),
         observe: false,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
-fn result(structured: &Value) -> Answer {
-    Answer::Result(
+fn result(structured: &Value) -> Reply {
+    Reply::Result(
         json!({ "content": [], "structuredContent": structured, "resultType": "complete" }),
     )
 }
 
 /// Makes drafts under the customer's name.
-fn drafts(seen: &Seen) -> Answer {
+fn drafts(seen: &Seen) -> Reply {
     let customer = &seen.body["params"]["arguments"]["customer"];
     match customer.as_str() {
-        Some("c_bad") => Answer::Result(json!({
+        Some("c_bad") => Reply::Result(json!({
             "content": [], "structuredContent": { "invoice": { "id": "inv_bad" } }, "isError": true, "resultType": "complete",
         })),
         Some(customer) => result(&json!({ "invoice": { "id": customer.replace("c_", "inv_") } })),
@@ -111,8 +113,8 @@ fn decision(answer: &Value) -> &Value {
 /// name; after a restart, too; and the ledger binds the two. Without a draft nothing is sent.
 #[tokio::test]
 async fn a_draft_is_confirmed_by_its_task_only() {
-    let (puppet, gate) = stage().await;
-    puppet.answers(drafts);
+    let (scripted, gate) = stage().await;
+    scripted.answers(drafts);
     let agent = gate.agent().token("token-of-the-clerk");
     let refused = call(&agent, "one", "send", json!({ "id": "inv_1" })).await;
     assert_eq!(
@@ -132,7 +134,7 @@ async fn a_draft_is_confirmed_by_its_task_only() {
             None
         );
     }
-    let made = puppet.executions();
+    let made = scripted.executions();
     for (task, id) in [
         ("one", "inv_3"),
         ("one", "inv_bad"),
@@ -152,30 +154,28 @@ async fn a_draft_is_confirmed_by_its_task_only() {
         code(&call(&chief, "one", "send", json!({ "id": "inv_1" })).await).as_deref(),
         Some("draft_required")
     );
-    assert_eq!(puppet.executions(), made, "nothing was sent");
+    assert_eq!(scripted.executions(), made, "nothing was sent");
     assert_eq!(
         code(&call(&agent, "one", "send", json!({ "id": "inv_1" })).await),
         None
     );
-    assert_eq!(puppet.executions(), made + 1);
+    assert_eq!(scripted.executions(), made + 1);
     let again = call(&agent, "one", "send", json!({ "id": "inv_1" })).await;
     assert_eq!(
         decision(&again)["replayed"],
         true,
         "a draft is confirmed once"
     );
-    assert_eq!(puppet.executions(), made + 1);
+    assert_eq!(scripted.executions(), made + 1);
 
-    let gate = Gate {
-        gate: gate.stop().await.start().await,
-    };
+    let gate = gate.stop().await.start().await;
     let agent = gate.agent().token("token-of-the-clerk");
     assert_eq!(
         code(&call(&agent, "one", "send", json!({ "id": "inv_2" })).await),
         None,
         "what was made is known"
     );
-    assert_eq!(puppet.executions(), made + 2);
+    assert_eq!(scripted.executions(), made + 2);
     let entries = gate.entries(12).await;
     let of = |tool: &str, n: usize| {
         let sent = |entry: &&Value| {
@@ -217,7 +217,7 @@ async fn a_draft_is_confirmed_by_its_task_only() {
 /// chooses nothing is refused.
 #[tokio::test]
 async fn an_argument_chooses_between_variants() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let [clerk, chief] =
         ["clerk", "chief"].map(|who| gate.agent().token(&format!("token-of-the-{who}")));
     let record = |action: Value, id: u32| json!({ "action": action, "id": id });
@@ -238,11 +238,11 @@ async fn an_argument_chooses_between_variants() {
         ),
         (&chief, record(json!("list"), 3), None),
     ] {
-        let before = puppet.executions();
+        let before = scripted.executions();
         let answer = call(agent, "t", "record", arguments.clone()).await;
         assert_eq!(code(&answer).as_deref(), expected, "{arguments}: {answer}");
         assert_eq!(
-            puppet.executions() - before,
+            scripted.executions() - before,
             usize::from(expected.is_none())
         );
     }
@@ -278,7 +278,7 @@ async fn an_argument_chooses_between_variants() {
 /// hidden.
 #[tokio::test]
 async fn a_pattern_is_a_contract_for_what_it_matches() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let tools = agent.tools().await;
     assert!(
@@ -296,7 +296,7 @@ async fn a_pattern_is_a_contract_for_what_it_matches() {
 
 /// What the server answers; what the agent reads of it: code, meaning, retry; whether the same call
 /// is sent again.
-type Case = (
+type ErrorCase = (
     Result<Value, Value>,
     Option<&'static str>,
     Option<&'static str>,
@@ -308,7 +308,7 @@ type Case = (
 /// sent again, was not done, is over, or may have been done.
 #[tokio::test]
 async fn an_error_means_what_the_contract_says() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let error = |text: &str, structured: Value| {
         json!({ "content": [{ "type": "text", "text": text }], "structuredContent": structured, "isError": true,
@@ -316,7 +316,7 @@ async fn an_error_means_what_the_contract_says() {
     };
     let protocol = json!({ "jsonrpc": "2.0", "error": { "code": -32603, "message": "internal" } });
     let none = json!({});
-    let cases: [Case; 5] = [
+    let cases: [ErrorCase; 5] = [
         (
             Ok(error("the bank is busy", none.clone())),
             None,
@@ -342,11 +342,11 @@ async fn an_error_means_what_the_contract_says() {
         (Err(protocol), None, None, "never", false),
     ];
     for (n, (answered, expected, meaning, retry, again)) in cases.into_iter().enumerate() {
-        puppet.forget();
+        scripted.forget();
         let is_result = answered.is_ok();
-        puppet.answers(move |_| match &answered {
-            Ok(result) => Answer::Result(result.clone()),
-            Err(message) => Answer::Message(message.clone()),
+        scripted.answers(move |_| match &answered {
+            Ok(result) => Reply::Result(result.clone()),
+            Err(message) => Reply::Message(message.clone()),
         });
         let first = call(&agent, "t", "charge", json!({ "n": n })).await;
         if is_result {
@@ -363,7 +363,7 @@ async fn an_error_means_what_the_contract_says() {
             assert_eq!(first["error"]["code"], -32603, "{first}");
         }
         let _second = call(&agent, "t", "charge", json!({ "n": n })).await;
-        assert_eq!(puppet.executions(), if again { 2 } else { 1 }, "{n}");
+        assert_eq!(scripted.executions(), if again { 2 } else { 1 }, "{n}");
     }
 }
 
@@ -372,27 +372,25 @@ async fn an_error_means_what_the_contract_says() {
 #[tokio::test]
 async fn a_tool_that_comes_later_is_compared_with_its_contract() {
     let schema = json!({ "type": "object", "properties": { "tenant": { "type": "string" } } });
-    let puppet = Puppet::with(vec![
+    let scripted = ScriptedServer::with(vec![
         json!({ "name": "pay", "inputSchema": schema }),
         tool("read"),
     ])
     .await;
-    puppet.down();
+    scripted.down();
     let policy = "contracts:
   bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay: { purpose: Pay., actions: [write], permission: { tenant: /tenant_id }, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [] }
   bank__read: { purpose: Look., actions: [read], secrets: [] }
 ";
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .callers(CALLERS)
         .policy(policy);
-    let gate = Gate {
-        gate: setup.begin().await,
-    };
+    let gate = setup.begin().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let call = json!({ "name": "bank__pay", "arguments": { "tenant": "t_001" } });
-    puppet.up().await;
+    scripted.up().await;
     crate::harness::until("the server is there", || async {
         let answer = agent.ask("tools/call", call.clone()).await;
         assert_eq!(
@@ -414,7 +412,7 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
         withheld.contains("its input schema has no `tenant_id`"),
         "{withheld}"
     );
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }
 
 /// 002-05, 002-11: a tool without the argument that its contract decides by is withheld, and
@@ -422,11 +420,11 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
 #[tokio::test]
 async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let schema = |argument: &str| json!({ "name": "pay", "inputSchema": { "type": "object", "properties": { argument: { "type": "string" } } } });
-    let puppet = Puppet::with(vec![schema("tenant")]).await;
+    let scripted = ScriptedServer::with(vec![schema("tenant")]).await;
     let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [write]\n    permission: { tenant: /tenant_id }\n    \
                   side_effect: { writes: test, rollback: { tool: bank__undo } }\n    secrets: []\n  bank__undo: { purpose: Takes it \
                   back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
-    let servers = vec![("bank", puppet.url())];
+    let servers = vec![("bank", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -439,7 +437,7 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     assert_eq!(agent.tools().await, [""; 0]);
     let refused = agent.call("bank__pay", json!({ "tenant": "t_001" })).await;
     assert_eq!(code(&refused).as_deref(), Some("tool_not_allowlisted"));
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     let withheld = &gate.readiness().await["servers"][0]["withheld"];
     let why = "`bank__pay`: its input schema has no `tenant_id`, by which its contract decides (`permission.tenant`)";
     assert_eq!(withheld, &json!([why]));
@@ -449,7 +447,7 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
             .unwrap()
             .contains("no `tenant_id`")
     );
-    let (exit, out, _) = run(gate.setup(), &["check", "--connect", "."]).await;
+    let (exit, out, _) = run(&gate.setup, &["check", "--connect", "."]).await;
     assert_eq!(exit, 1, "{out}");
     assert!(
         out.contains("error: the tool's input schema has no `tenant_id`, so the tool is withheld"),
@@ -462,7 +460,7 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
             .replace(&out, "policy VERSION")
     );
     // The server mends it.
-    puppet.changes_tools(vec![schema("tenant_id")]).await;
+    scripted.changes_tools(vec![schema("tenant_id")]).await;
     let listed = || async { (agent.tools().await == ["bank__pay"]).then_some(()) };
     crate::harness::until("the tool is offered", listed).await;
     assert_eq!(

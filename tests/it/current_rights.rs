@@ -3,10 +3,11 @@
 //! 004-24; guarantees §5, design §3).
 
 use crate::harness::agent::{Agent, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
+use crate::harness::stdio::Launched;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::{DEADLINE, until};
-use crate::stage::Launched;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -48,7 +49,7 @@ async fn change(gate: &Gate, callers: &str, policy: &str) {
     let agent = gate.agent().token(TOKEN);
     until("the change is in force", || async {
         agent
-            .call_anew("oracle__mark", json!({}))
+            .anew_call("oracle__mark", json!({}))
             .await
             .is_done()
             .then_some(())
@@ -64,7 +65,7 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
     let (server, gate, agent) =
         stage(|setup| setup.callers(&callers("teller")).policy(&policy(forbidden))).await;
     assert_eq!(
-        agent.call("oracle__pay", json!({})).await.refusal(),
+        agent.modern_call("oracle__pay", json!({})).await.refusal(),
         "no_payments"
     );
     let message = modern(
@@ -76,7 +77,7 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
         [("Expect", "100-continue"), ("Connection", "close")]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    let request = agent.request(&headers, message.to_string().as_bytes());
+    let request = agent.encoded(&headers, message.to_string().as_bytes());
     let head = request.len() - message.to_string().len();
     let (reader, mut writer) = TcpStream::connect(gate.agents).await.unwrap().into_split();
     let mut reader = BufReader::new(reader);
@@ -116,7 +117,7 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
         .write();
     gate.signal(Signal::HUP);
     until("the token is gone", || async {
-        (agent.call("oracle__mark", json!({})).await.status == 401).then_some(())
+        (agent.modern_call("oracle__mark", json!({})).await.status == 401).then_some(())
     })
     .await;
     writer.write_all(&request[head..]).await.unwrap();
@@ -131,7 +132,7 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
 async fn a_session_keeps_no_rights() {
     let (server, gate, agent) =
         stage(|setup| setup.callers(&callers("teller")).policy(&policy(""))).await;
-    let session = agent.initialize().await;
+    let session = agent.declaring(json!({})).await;
     assert!(
         session
             .legacy_call("oracle__pay", json!({ "n": 1 }))
@@ -172,7 +173,7 @@ async fn a_session_lends_no_rights() {
             format!("  - {{ agent: bot, token: {SECOND}, tenant: {tenant}, roles: [clerk] }}\n");
         let both = format!("{}{weaker}", callers("teller"));
         let (server, _gate, agent) = stage(|setup| setup.callers(&both).policy(&policy(""))).await;
-        let session = agent.initialize().await.token(SECOND);
+        let session = agent.declaring(json!({})).await.token(SECOND);
         let answer = session.legacy_call("oracle__pay", json!({})).await;
         if found {
             assert_eq!(answer.refusal(), "rbac_denied", "{answer:?}");
@@ -258,9 +259,7 @@ async fn nobody_listens_on_who_is_taken_away() {
         .server("oracle", &server)
         .callers(&both)
         .policy(&policy(""));
-    let gate = crate::stage::Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     let wanted = json!({ "notifications": { "toolsListChanged": true } });
     let mut streams = Vec::new();
     for token in [TOKEN, SECOND] {
@@ -273,7 +272,7 @@ async fn nobody_listens_on_who_is_taken_away() {
         ));
         streams.push((token, agent.initialized().await.get(None).await));
     }
-    gate.setup().clone().callers(&other).write();
+    gate.setup.clone().callers(&other).write();
     gate.hang_up();
     for (token, mut stream) in streams {
         if token == TOKEN {

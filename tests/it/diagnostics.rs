@@ -1,7 +1,7 @@
 //! Configurations and policies in which much is wrong: what `check` says of each, and where.
 
-use crate::harness::gate::Setup;
-use crate::stage::run;
+use crate::harness::gate::run;
+use crate::harness::setup::Setup;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -1,24 +1,25 @@
 //! An operator takes a tool away and gives it back (003-41): at once, for good, and on record.
 
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Agent, Gate, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const ANN: &str = "token-of-ann-the-operator";
 
-async fn stage(mode: &'static str) -> (Puppet, Setup) {
-    let puppet = Puppet::with(["wipe", "read"].map(tool).to_vec()).await;
+async fn stage(mode: &'static str) -> (ScriptedServer, Setup) {
+    let scripted = ScriptedServer::with(["wipe", "read"].map(tool).to_vec()).await;
     let contracts = [("oracle__wipe", "write"), ("oracle__read", "read")];
     let setup = Setup::new()
-        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
         .contracts(&contracts);
     (
-        puppet,
+        scripted,
         setup.mode(mode).operators(&format!(
             "tokens: [ {{ name: ann, token: \"{ANN}\", roles: [switch] }} ]"
         )),
@@ -27,8 +28,8 @@ async fn stage(mode: &'static str) -> (Puppet, Setup) {
 
 /// Runs the verb against the running toolgate, or on the data directory.
 async fn says(gate: Result<&Gate, &Setup>, args: &[&str]) -> (i32, String) {
-    let door = gate.ok().map(|gate| gate.gate.operators.to_string());
-    let setup = gate.map_or_else(Clone::clone, |gate| gate.setup().clone());
+    let door = gate.ok().map(|gate| gate.operators.to_string());
+    let setup = gate.map_or_else(Clone::clone, |gate| gate.setup.clone());
     let mut all = args.to_vec();
     all.extend(["--config", "toolgate.yaml"]);
     all.extend(door.iter().flat_map(|door| ["--admin", door]));
@@ -47,10 +48,8 @@ async fn refuses(agent: &Agent) -> bool {
 async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
     let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z +").unwrap();
     for mode in ["enforce", "observe"] {
-        let (puppet, setup) = stage(mode).await;
-        let gate = Gate {
-            gate: setup.start().await,
-        };
+        let (scripted, setup) = stage(mode).await;
+        let gate = setup.start().await;
         let (modern, legacy) = (gate.agent(), gate.legacy("/mcp").await);
         let wanted = json!({ "notifications": { "toolsListChanged": true } });
         let mut listening = modern
@@ -73,13 +72,13 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
             (code, words.as_str()),
             (0, "oracle__wipe is disabled by ann\n")
         );
-        let before = puppet.executions();
+        let before = scripted.executions();
         for agent in [&modern, &legacy] {
             assert!(refuses(agent).await);
             assert_eq!(agent.tools().await, ["oracle__read"]);
             assert!(agent.call_anew("oracle__read", json!({})).await["result"]["isError"] != true);
         }
-        assert_eq!(puppet.executions() - before, 2, "only the reads");
+        assert_eq!(scripted.executions() - before, 2, "only the reads");
         assert_eq!(
             listening.message().await["method"],
             "notifications/tools/list_changed"
@@ -102,9 +101,7 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
         );
 
         let setup = gate.stop().await;
-        let gate = Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         assert!(refuses(&gate.agent()).await, "{mode}");
         let (code, listed) = says(Ok(&gate), &["disable"]).await;
         assert_eq!(code, 0, "{listed}");
@@ -143,10 +140,8 @@ async fn notes(setup: &Setup) -> Vec<Value> {
 /// While the files are broken an operator can still take a tool away: that is when it matters most.
 #[tokio::test]
 async fn a_tool_can_be_taken_away_while_the_policy_is_stale() {
-    let (_puppet, setup) = stage("enforce").await;
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let (_scripted, setup) = stage("enforce").await;
+    let gate = setup.start().await;
     std::fs::write(gate.path("policy.yaml"), "contracts: {").unwrap();
     gate.hang_up();
     let stale = async || gate.readiness().await["policy"]["stale"] == true;
@@ -167,11 +162,9 @@ async fn a_tool_can_be_taken_away_while_the_policy_is_stale() {
 /// refused.
 #[tokio::test]
 async fn a_tool_is_taken_away_while_nothing_runs() {
-    let (_puppet, setup) = stage("enforce").await;
+    let (_scripted, setup) = stage("enforce").await;
     setup.write();
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     let (code, words) = says(Ok(&gate), &["disable", "oracle__wiep", "--why", "x"]).await;
     assert!(
         code == 1 && words.contains("there is no such tool"),
@@ -215,19 +208,15 @@ async fn a_tool_is_taken_away_while_nothing_runs() {
         code == 1 && words.contains("disabled: by ") && words.contains("=> refused"),
         "{words}"
     );
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     assert!(refuses(&gate.agent()).await);
 }
 
 /// Under load every call that begins after the answer is refused, and none is half judged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_load_no_later_call_passes() {
-    let (puppet, setup) = stage("enforce").await;
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let (scripted, setup) = stage("enforce").await;
+    let gate = setup.start().await;
     let (stop, away) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicBool::new(false)),
@@ -250,7 +239,7 @@ async fn under_load_no_later_call_passes() {
     });
     let load: Vec<_> = load.collect();
     until("calls pass", || async {
-        (puppet.executions() > 3).then_some(())
+        (scripted.executions() > 3).then_some(())
     })
     .await;
     assert_eq!(
@@ -270,7 +259,7 @@ async fn under_load_no_later_call_passes() {
     }
     assert_eq!(
         passed,
-        puppet.executions(),
+        scripted.executions(),
         "what was refused was not executed"
     );
 }
@@ -282,14 +271,12 @@ async fn a_call_that_waits_is_not_sent_any_more() {
     let setup = Setup::new()
         .server("oracle", &server)
         .contracts(&[("oracle__pay", "write")]);
-    let gate = Gate {
-        gate: setup
-            .operators(&format!(
-                "tokens: [ {{ name: ann, token: \"{ANN}\", roles: [switch] }} ]"
-            ))
-            .start()
-            .await,
-    };
+    let gate = setup
+        .operators(&format!(
+            "tokens: [ {{ name: ann, token: \"{ANN}\", roles: [switch] }} ]"
+        ))
+        .start()
+        .await;
     let pay = |key: &'static str| {
         let agent = gate.agent();
         let meta = json!({ "dev.toolgate/session": "one", "dev.toolgate/idempotencyKey": key });
@@ -304,8 +291,7 @@ async fn a_call_that_waits_is_not_sent_any_more() {
     let passed = "toolgate_stage_seconds_count{stage=\"budget\"} 2";
     let second = pay("second");
     until("the second waits", || async {
-        gate.gate
-            .operators("/metrics")
+        gate.operators("/metrics")
             .await
             .contains(passed)
             .then_some(())

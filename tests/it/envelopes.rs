@@ -1,11 +1,14 @@
 //! Only what is known leaves, in either direction: what a peer that folds case would read otherwise
 //! never does (threat-model §13 F2, F9, L2; §0 rule 1, §3A A2 to A4).
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::Reading;
 use crate::harness::folding::{disagreement, read};
-use crate::harness::gate::Setup;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::{Settings, Setup};
+use crate::harness::stdio::Launched;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{Agent, ArgumentOrigin, Gate, Launched, Settings};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -46,9 +49,9 @@ pub fn policy() -> String {
     .to_owned()
 }
 
-pub async fn stage(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("read"), tool("hidden")]).await;
-    let servers = vec![("oracle", puppet.url())];
+pub async fn stage(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("read"), tool("hidden")]).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: "",
@@ -56,7 +59,7 @@ pub async fn stage(observe: bool) -> (Puppet, Gate) {
         policy: policy(),
         observe,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// Other spellings of a name.
@@ -171,14 +174,14 @@ fn the_folding_reader_sees_what_it_is_there_for() {
 /// Every message of a scenario is read so.
 #[tokio::test]
 async fn every_message_is_read_by_it() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let before = read();
     gate.agent().call("oracle__read", json!({})).await;
     assert!(
         read() >= before + 2,
         "the call at the tool server, and the answer at the agent"
     );
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }
 
 /// Not a scenario: what the one below runs, and expects to fail.
@@ -197,11 +200,10 @@ async fn deliberately_read_in_two_ways() {
         .unwrap();
         return;
     }
-    let puppet = Puppet::with(Vec::new()).await;
-    let _ = reqwest::Client::new()
-        .post(puppet.url())
-        .body(bad)
-        .send()
+    let scripted = ScriptedServer::with(Vec::new()).await;
+    let agent = Agent::new(scripted.address);
+    let _ = agent
+        .bytes(agent.encoded(&agent.headers(), bad.as_bytes()))
         .await;
 }
 
@@ -209,7 +211,7 @@ async fn deliberately_read_in_two_ways() {
 /// for.
 #[test]
 fn a_disagreement_fails_its_scenario() {
-    for way in ["puppet", "child"] {
+    for way in ["scripted", "child"] {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args([
             "--exact",
@@ -228,17 +230,17 @@ fn a_disagreement_fails_its_scenario() {
 // === F2 ===
 
 /// A question of the tool server at an agent that listens; its id there.
-async fn asked(puppet: &Puppet, standalone: &mut ArgumentOrigin) -> Value {
-    puppet
+async fn asked(scripted: &ScriptedServer, standalone: &mut Reading) -> Value {
+    scripted
         .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
         .await;
     standalone.message().await["id"].clone()
 }
 
-async fn listening(puppet: &Puppet, agent: &Agent) -> ArgumentOrigin {
+async fn listening(scripted: &ScriptedServer, agent: &Agent) -> Reading {
     let standalone = agent.get(None).await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 2).then_some(())
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
     standalone
@@ -254,10 +256,10 @@ fn is_withheld(seen: &Seen) -> bool {
 #[tokio::test]
 async fn f2_a_response_is_no_call_and_a_notification_no_request() {
     for observe in [false, true] {
-        let (puppet, gate) = stage(observe).await;
+        let (scripted, gate) = stage(observe).await;
         let agent = gate.legacy("/mcp/oracle").await;
-        let mut standalone = listening(&puppet, &agent).await;
-        let id = asked(&puppet, &mut standalone).await;
+        let mut standalone = listening(&scripted, &agent).await;
+        let id = asked(&scripted, &mut standalone).await;
         let evil = json!({
             "jsonrpc": "2.0", "id": id, "result": { "roots": [] },
             "METHOD": "tools/call", "PARAMS": { "name": "hidden", "arguments": { "x": "y" } },
@@ -266,29 +268,29 @@ async fn f2_a_response_is_no_call_and_a_notification_no_request() {
             "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": 1, "progress": 1 }, "ID": 5,
         });
         for (message, left) in [(evil, "result"), (progress, "params")] {
-            puppet.forget();
+            scripted.forget();
             let mut told = agent.post(&message).await;
             if observe {
-                assert_eq!(told.status, 202);
-                let seen = puppet
+                assert_eq!(told.head.status, 202);
+                let seen = scripted
                     .sees("what is left of it", |seen| seen.body.get(left).is_some())
                     .await;
                 assert!(is_plain(&seen.body), "{}", seen.body);
             } else {
-                assert_eq!(told.status, 400);
+                assert_eq!(told.head.status, 400);
                 let refused = told.whole().await;
                 assert!(words(&refused).contains("only looks like"), "{refused}");
                 assert_eq!(refused["id"], json!(null));
                 // Its server is told that there will be no answer: the agent may never send
                 // another.
-                let told: Vec<Value> = puppet
+                let told: Vec<Value> = scripted
                     .seen()
                     .into_iter()
                     .filter(is_withheld)
                     .map(|seen| seen.body)
                     .collect();
                 assert_eq!(
-                    (told.len(), puppet.seen().len()),
+                    (told.len(), scripted.seen().len()),
                     if left == "result" { (1, 1) } else { (0, 0) },
                     "{told:?}"
                 );
@@ -303,7 +305,7 @@ async fn f2_a_response_is_no_call_and_a_notification_no_request() {
 /// L2, and what is nobody's look-alike: vendors' members pass as they came.
 #[tokio::test]
 async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for method in ["tools/call", "resources/read"] {
         let (target, named) = if method == "tools/call" {
@@ -316,7 +318,7 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
             .ask(method, json!({ target: named, "_meta": vendors }))
             .await;
         assert!(answer["result"].is_object(), "{answer}");
-        let meta = &puppet
+        let meta = &scripted
             .sees(method, |seen| seen.method() == method)
             .await
             .body["params"]["_meta"];
@@ -324,7 +326,7 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
             (&meta["com.acme/Name"], &meta["Acme"]),
             (&vendors["com.acme/Name"], &vendors["Acme"])
         );
-        puppet.forget();
+        scripted.forget();
         let refused = agent
             .ask(
                 method,
@@ -336,12 +338,12 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
                 .contains("`Dev.Toolgate/fence` in `_meta` only looks like `dev.toolgate/fence`"),
             "{refused}"
         );
-        assert_eq!(puppet.seen().len(), 0);
+        assert_eq!(scripted.seen().len(), 0);
     }
     let large = json!({ "name": "read", "_meta": { "com.acme/x": "x".repeat(70_000) } });
     let refused = agent.ask("tools/call", large).await;
     assert!(words(&refused).contains("at most 65536"), "{refused}");
-    assert_eq!(puppet.seen().len(), 0);
+    assert_eq!(scripted.seen().len(), 0);
 }
 
 // === Generated: from agents ===
@@ -391,22 +393,26 @@ fn places(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
 async fn a2_nothing_foreign_comes_from_agents_over_http() {
     let mut cases = 0;
     for observe in [false, true] {
-        let (puppet, gate) = stage(observe).await;
+        let (scripted, gate) = stage(observe).await;
         let legacy = gate.legacy("/mcp/oracle").await;
-        let mut standalone = listening(&puppet, &legacy).await;
+        let mut standalone = listening(&scripted, &legacy).await;
         for agent in [gate.agent().at("/mcp/oracle"), legacy] {
-            let question = asked(&puppet, &mut standalone).await;
-            puppet.forget();
+            let question = asked(&scripted, &mut standalone).await;
+            scripted.forget();
             for message in kinds(&agent, &question) {
                 for mut bad in hostile(&message, &places(&message)) {
                     let is_answer = message.get("method").is_none();
                     if observe && is_answer {
-                        bad["id"] = asked(&puppet, &mut standalone).await;
+                        bad["id"] = asked(&scripted, &mut standalone).await;
                     }
                     cases += 1;
                     let mut told = agent.post(&bad).await;
                     if observe {
-                        assert!([200, 202].contains(&told.status), "{} {bad}", told.status);
+                        assert!(
+                            [200, 202].contains(&told.head.status),
+                            "{} {bad}",
+                            told.head.status
+                        );
                     } else {
                         let refused = told.whole().await;
                         assert!(
@@ -416,7 +422,7 @@ async fn a2_nothing_foreign_comes_from_agents_over_http() {
                     }
                 }
             }
-            let mut seen = puppet.seen();
+            let mut seen = scripted.seen();
             assert!(seen.iter().all(|seen| is_plain(&seen.body)), "{seen:#?}");
             seen.retain(|seen| !is_withheld(seen));
             assert_eq!(seen.is_empty(), !observe, "{seen:#?}");
@@ -430,7 +436,7 @@ async fn a2_nothing_foreign_comes_from_agents_over_http() {
 async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
     let mut cases = 0;
     for observe in [false, true] {
-        let (puppet, gate) = stage(observe).await;
+        let (scripted, gate) = stage(observe).await;
         for (legacy, data) in [(false, "modern"), (true, "legacy")] {
             let wire = if legacy {
                 gate.legacy("/mcp/oracle").await
@@ -439,8 +445,8 @@ async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
             };
             let data = gate.path(data);
             let mut agent =
-                Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], legacy).await;
-            puppet.forget();
+                Launched::start(&gate.setup, &["--data", data.to_str().unwrap()], legacy).await;
+            scripted.forget();
             for message in kinds(&wire, &json!(1)) {
                 let bad = hostile(&message, &places(&message));
                 cases += bad.len();
@@ -461,7 +467,7 @@ async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
                     }
                 }
             }
-            let seen = puppet.seen();
+            let seen = scripted.seen();
             assert!(seen.iter().all(|seen| is_plain(&seen.body)), "{seen:#?}");
             assert_eq!(seen.is_empty(), !observe, "{seen:#?}");
             agent.end().await;
@@ -510,7 +516,7 @@ fn places_of_servers(message: &Value) -> Vec<(&'static str, &'static [&'static s
 async fn f9_nothing_foreign_comes_from_servers_over_http() {
     let mut cases = 0;
     for observe in [false, true] {
-        let (puppet, gate) = stage(observe).await;
+        let (scripted, gate) = stage(observe).await;
         for agent in [
             gate.agent().at("/mcp/oracle"),
             gate.legacy("/mcp/oracle").await,
@@ -519,7 +525,7 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
                 for bad in hostile(&message, &places_of_servers(&message)) {
                     cases += 1;
                     let is_answer = bad["id"] == 0;
-                    puppet.answers(move |seen| {
+                    scripted.answers(move |seen| {
                         let (sender, receiver) = tokio::sync::mpsc::channel(4);
                         let mut last = sayings(false).remove(0);
                         let first = if is_answer { None } else { Some(bad.clone()) };
@@ -531,7 +537,7 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
                             .iter()
                             .chain([&last])
                             .for_each(|message| sender.try_send(event(message)).unwrap());
-                        Answer::Stream(receiver)
+                        Reply::Stream(receiver)
                     });
                     let params = json!({ "uri": "x:y", "_meta": { "progressToken": "p" } });
                     let mut reading = agent.post(&agent.request("resources/read", params)).await;
@@ -546,11 +552,8 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
 }
 
 /// All messages up to the answer.
-pub async fn heard(reading: &mut ArgumentOrigin) -> Vec<Value> {
-    let is_stream = reading
-        .headers
-        .get("content-type")
-        .is_some_and(|kind| kind == "text/event-stream");
+pub async fn heard(reading: &mut Reading) -> Vec<Value> {
+    let is_stream = reading.is_stream();
     if !is_stream {
         return vec![reading.whole().await];
     }
@@ -574,9 +577,7 @@ async fn f9_nothing_foreign_comes_from_servers_on_stdio() {
         let setup = Setup::new()
             .child("oracle", eras, "20s")
             .contracts(&[("oracle__says", "read")]);
-        let gate = Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         let agent = if legacy {
             gate.legacy("/mcp/oracle").await
         } else {

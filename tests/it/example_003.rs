@@ -1,9 +1,13 @@
 //! The example contract of the documents, code by code (003-21 … 003-33). The tool's own schema is
 //! open, so that every refusal is the contract's.
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, event, tool};
+use crate::harness::setup::Settings;
+use crate::harness::stdio::Launched;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, event, tool};
-use crate::stage::{Agent, Gate, Launched, Settings, code};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -271,19 +275,19 @@ fn cases() -> Vec<(
     ]
 }
 
-async fn stage() -> (Puppet, Gate) {
+async fn stage() -> (ScriptedServer, Gate) {
     staged(CONTRACT.to_owned()).await
 }
 
-async fn staged(policy: String) -> (Puppet, Gate) {
+async fn staged(policy: String) -> (ScriptedServer, Gate) {
     let tools = [
         "create_invoice",
         "drop_everything",
         "void_invoice",
         "find_invoice",
     ];
-    let puppet = Puppet::with(tools.map(tool).to_vec()).await;
-    let servers = vec![("billing", puppet.url())];
+    let scripted = ScriptedServer::with(tools.map(tool).to_vec()).await;
+    let servers = vec![("billing", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: CALLERS,
@@ -292,7 +296,7 @@ async fn staged(policy: String) -> (Puppet, Gate) {
         observe: false,
     })
     .await;
-    (puppet, gate)
+    (scripted, gate)
 }
 
 /// A call of the task of that name.
@@ -319,10 +323,10 @@ fn verdict(answer: &Value) -> (Option<String>, bool, Value) {
 /// is refused does not reach the tool.
 #[tokio::test]
 async fn the_example_gives_its_codes_on_both_wires() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for legacy in [false, true] {
         for (what, token, name, arguments, expected) in cases() {
-            puppet.forget();
+            scripted.forget();
             let mut agent = gate.agent().token(token);
             if legacy {
                 agent = agent.initialized().await;
@@ -334,12 +338,12 @@ async fn the_example_gives_its_codes_on_both_wires() {
                 "{what}, legacy: {legacy}: {answer}"
             );
             assert_eq!(
-                puppet.executions(),
+                scripted.executions(),
                 usize::from(expected.is_none()),
                 "{what}, legacy: {legacy}"
             );
             if expected.is_none() {
-                let sent = &puppet.seen()[0].body["params"];
+                let sent = &scripted.seen()[0].body["params"];
                 assert_eq!(
                     (&sent["name"], &sent["arguments"]),
                     (&json!("create_invoice"), &arguments),
@@ -353,14 +357,14 @@ async fn the_example_gives_its_codes_on_both_wires() {
 /// 003-31, 003-32 and C14: an agent that launches toolgate gets the same verdicts.
 #[tokio::test]
 async fn the_example_gives_its_codes_over_stdio() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let data = gate.path("launched");
     let args = ["--agent", "clerk", "--data", data.to_str().unwrap()];
     for legacy in [false, true] {
-        let mut agent = Launched::start(gate.setup(), &args, legacy).await;
+        let mut agent = Launched::start(&gate.setup, &args, legacy).await;
         for (what, token, name, arguments, expected) in cases() {
             if token == CLERK {
-                puppet.forget();
+                scripted.forget();
                 let answer = agent
                     .call_anew(name.strip_prefix("billing__").unwrap(), arguments)
                     .await;
@@ -370,7 +374,7 @@ async fn the_example_gives_its_codes_over_stdio() {
                     "{what}, legacy: {legacy}: {answer}"
                 );
                 assert_eq!(
-                    puppet.executions(),
+                    scripted.executions(),
                     usize::from(expected.is_none()),
                     "{what}"
                 );
@@ -385,7 +389,7 @@ async fn the_example_gives_its_codes_over_stdio() {
 #[tokio::test]
 async fn refusals_say_what_to_do_and_never_the_value() {
     const CANARY: &str = "canary-7f3a";
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let cases = [
         (
             "billing__canary-7f3a",
@@ -424,7 +428,7 @@ async fn refusals_say_what_to_do_and_never_the_value() {
         );
         writeln!(read, "{text}").unwrap();
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     insta::assert_snapshot!(read);
 }
 
@@ -433,13 +437,13 @@ async fn refusals_say_what_to_do_and_never_the_value() {
 /// budgets the tool's own before the task's.
 #[tokio::test]
 async fn the_used_budget_has_its_place_among_the_codes() {
-    let (puppet, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
+    let (scripted, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
     for legacy in [false, true] {
         let (mut clerk, mut reader) = (gate.agent().token(CLERK), gate.agent().token(READER));
         if legacy {
             (clerk, reader) = (clerk.initialized().await, reader.initialized().await);
         }
-        puppet.forget();
+        scripted.forget();
         let task = format!("task, legacy: {legacy}");
         let own = |key: &str, value: Value| {
             let mut arguments = with(key, value);
@@ -538,7 +542,7 @@ async fn the_used_budget_has_its_place_among_the_codes() {
                 "{arguments}, legacy: {legacy}: {answer}"
             );
         }
-        assert_eq!(puppet.executions(), 1, "legacy: {legacy}");
+        assert_eq!(scripted.executions(), 1, "legacy: {legacy}");
         // Another task has budgets of its own; one whose cost is used up has its calls left and
         // reads the other code.
         let other = format!("other {task}");
@@ -564,16 +568,16 @@ async fn the_used_budget_has_its_place_among_the_codes() {
         )
         .await;
         assert_eq!(verdict(&third), (None, false, Value::Null), "{third}");
-        assert_eq!(puppet.executions(), 3, "legacy: {legacy}");
+        assert_eq!(scripted.executions(), 3, "legacy: {legacy}");
     }
 }
 
 /// 003-27: of calls at the same time exactly as many pass as the contract says.
 #[tokio::test]
 async fn of_parallel_calls_exactly_the_budget_passes() {
-    let (puppet, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
+    let (scripted, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
     for legacy in [false, true] {
-        puppet.forget();
+        scripted.forget();
         let mut agent = gate.agent().token(CLERK);
         if legacy {
             agent = agent.initialized().await;
@@ -592,7 +596,7 @@ async fn of_parallel_calls_exactly_the_budget_passes() {
         let mut expected = vec![None];
         expected.resize(12, Some("budget_calls_exceeded".to_owned()));
         assert_eq!(
-            (codes, puppet.executions()),
+            (codes, scripted.executions()),
             (expected, 1),
             "legacy: {legacy}"
         );
@@ -612,17 +616,17 @@ const GIVEN_UP: Range<f64> = 3000.0..15_000.0;
 #[tokio::test]
 async fn the_examples_deadline_is_three_seconds() {
     let policy = format!("{CONTRACT}{SECTIONS}").replace("budgets:", &format!("{FIND}budgets:"));
-    let (puppet, gate) = staged(policy).await;
+    let (scripted, gate) = staged(policy).await;
     let slow = Arc::new(Mutex::new(Vec::new()));
-    puppet.answers({
+    scripted.answers({
         let slow = slow.clone();
         move |seen| {
             if seen.body["params"]["name"] == "find_invoice" {
-                return Answer::Silence;
+                return Reply::Silence;
             }
             let (sender, receiver) = tokio::sync::mpsc::channel(1);
             slow.lock().unwrap().push((sender, seen.body["id"].clone()));
-            Answer::Stream(receiver)
+            Reply::Stream(receiver)
         }
     });
     let (modern, legacy) = (
@@ -660,7 +664,7 @@ async fn the_examples_deadline_is_three_seconds() {
         );
         assert_eq!(entry["fault"], "no answer within 3s", "{entry}");
     }
-    let calls: Vec<_> = puppet
+    let calls: Vec<_> = scripted
         .seen()
         .into_iter()
         .filter(|seen| seen.method() == "tools/call")
@@ -671,9 +675,9 @@ async fn the_examples_deadline_is_three_seconds() {
         .filter(|call| call.body["params"]["name"] == "find_invoice")
     {
         let id = &call.body["id"];
-        puppet.closed(id).await;
+        scripted.closed(id).await;
         if call.header("mcp-session-id").is_some() {
-            let told = puppet
+            let told = scripted
                 .sees("the cancellation", |seen| {
                     seen.method() == "notifications/cancelled"
                 })
@@ -681,7 +685,7 @@ async fn the_examples_deadline_is_three_seconds() {
             assert_eq!(&told.body["params"]["requestId"], id, "{told:?}");
         }
     }
-    let told = puppet
+    let told = scripted
         .seen()
         .into_iter()
         .filter(|seen| seen.method() == "notifications/cancelled")
@@ -712,5 +716,5 @@ async fn the_examples_deadline_is_three_seconds() {
         });
         assert_eq!(verdict(&known.await), (None, true, Value::Null), "{wire}");
     }
-    assert_eq!(puppet.executions(), 4, "nothing was sent again");
+    assert_eq!(scripted.executions(), 4, "nothing was sent again");
 }

@@ -1,8 +1,8 @@
 //! Calls that were executed although they are forbidden, and who answers for them.
 
-use crate::harness::gate::Setup;
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, run};
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::{Settings, Setup};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -35,9 +35,9 @@ const WHERE: [&str; 7] = [
     "--data",
 ];
 
-async fn stage(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(["pay", "read"].map(tool).to_vec()).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["pay", "read"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -45,7 +45,7 @@ async fn stage(observe: bool) -> (Puppet, Gate) {
         policy: POLICY.to_owned(),
         observe,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// A call that is fine, and three that are not: one of too much, one in another's name, one more
@@ -78,7 +78,7 @@ async fn violations(gate: &Gate, exemptions: Option<&str>, more: &[&str]) -> (i3
         std::fs::write(gate.path("exemptions.yaml"), text).unwrap();
         words.extend(["--exemptions", "exemptions.yaml"]);
     }
-    run(gate.setup(), &words).await
+    run(&gate.setup, &words).await
 }
 
 fn exemption(of: &str, until: &str) -> String {
@@ -106,10 +106,10 @@ fn masked(text: &str, ids: &[String]) -> String {
 /// for each, until a day, or the audit fails; an exemption that has expired explains nothing.
 #[tokio::test]
 async fn what_was_executed_though_forbidden_is_explained_or_fails() {
-    let (puppet, gate) = stage(true).await;
+    let (scripted, gate) = stage(true).await;
     let ids = calls(&gate).await;
     assert_eq!(
-        puppet.executions(),
+        scripted.executions(),
         5,
         "observe mode lets all of them through"
     );
@@ -173,14 +173,14 @@ async fn what_was_executed_though_forbidden_is_explained_or_fails() {
 /// found by judging again, as far as the arguments are known; nothing is executed for that.
 #[tokio::test]
 async fn what_is_enforced_is_no_violation_until_the_policy_changes() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let ids = calls(&gate).await;
     let (code, out, _) = violations(&gate, None, &[]).await;
     assert!(
         code == 0 && out.ends_with("ok: of 2 executed calls none is known to be forbidden\n"),
         "{out}"
     );
-    assert_eq!(puppet.executions(), 2);
+    assert_eq!(scripted.executions(), 2);
     std::fs::write(gate.path("policy.yaml"), POLICY.replace("> 100", "> 50")).unwrap();
     let (code, out, _) = violations(&gate, None, &[]).await;
     assert_eq!(code, 1, "{out}");
@@ -192,14 +192,14 @@ async fn what_is_enforced_is_no_violation_until_the_policy_changes() {
         out.ends_with("VIOLATIONS: of 2 executed calls 1 forbidden, 1 not explained\n"),
         "{out}"
     );
-    assert_eq!(puppet.executions(), 2, "nothing is executed");
+    assert_eq!(scripted.executions(), 2, "nothing is executed");
 }
 
 /// 002-10, 003-104: what is wrong in an exemption file is said at once, with its places, and
 /// nothing is explained by the rest.
 #[tokio::test]
 async fn everything_that_is_wrong_with_exemptions_is_said() {
-    let (_puppet, gate) = stage(true).await;
+    let (_scripted, gate) = stage(true).await;
     let wrong = "exemptions:
   - { action: '0197', owner: ann, until: 2999-12-31, because: of a trial }
   - { action: 0197f0a0-0000-7000-8000-000000000000, tool: oracle__pay, code: c, owner: ann, until: 2999-12-31, because: x }
@@ -234,7 +234,7 @@ exemption: []
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(gate.path("exemptions.yaml"), open).unwrap();
     let words = [&WHERE[..], &["data", "--exemptions", "exemptions.yaml"]].concat();
-    let (code, _, err) = run(gate.setup(), &words).await;
+    let (code, _, err) = run(&gate.setup, &words).await;
     assert!(
         code == 1 && err.contains("others than its owner may write this file"),
         "{err}"

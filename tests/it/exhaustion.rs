@@ -1,8 +1,10 @@
 //! Attacks on what toolgate has a bound of, each beside a good agent and an operator, all of whose
 //! requests have to succeed while it lasts (threat-model §13 F10, F11, F14; §3B B9, §3I).
 
-use crate::harness::agent::{Agent, get, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::{Agent, modern};
+use crate::harness::answer::get;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use serde_json::json;
 use std::sync::Arc;
@@ -73,7 +75,7 @@ impl Good {
                 } else {
                     "oracle__write"
                 };
-                let answer = agent.call_anew(tool, json!({})).await;
+                let answer = agent.anew_call(tool, json!({})).await;
                 assert!(answer.is_done(), "good call {round}: {answer:?}");
                 let ready = get(operators, "/readyz")
                     .await
@@ -115,7 +117,7 @@ impl Good {
 fn listing(agent: &Agent) -> (Vec<u8>, Vec<u8>) {
     let listing = modern("tools/list", json!({}));
     let body = listing.to_string().into_bytes();
-    let mut head = agent.request(&agent.mirrored(&listing), &body);
+    let mut head = agent.encoded(&agent.mirrored(&listing), &body);
     head.truncate(head.len() - body.len());
     (head, body)
 }

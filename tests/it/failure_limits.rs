@@ -1,7 +1,10 @@
 //! Failed calls of a task: in all, and in a row (003-92).
 
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Agent, Gate, Settings, code};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 
 const POLICY: &str = "
@@ -12,18 +15,18 @@ contracts:
 budgets: { global: { max_failures: 4, max_failures_in_a_row: 2 } }
 ";
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(["read", "pay"].map(tool).to_vec()).await;
-    puppet.answers(
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["read", "pay"].map(tool).to_vec()).await;
+    scripted.answers(
         |seen| match seen.body["params"]["arguments"]["does"].as_str() {
             Some("fails") => {
-                Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }))
+                Reply::Result(json!({ "content": [], "isError": true, "resultType": "complete" }))
             }
-            Some("breaks") => Answer::Status(502),
-            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+            Some("breaks") => Reply::Status(502),
+            _ => Reply::Result(json!({ "content": [], "resultType": "complete" })),
         },
     );
-    let servers = vec![("oracle", puppet.url())];
+    let servers = vec![("oracle", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: "",
@@ -32,7 +35,7 @@ async fn stage() -> (Puppet, Gate) {
         observe: false,
     })
     .await;
-    (puppet, gate)
+    (scripted, gate)
 }
 
 async fn call(agent: &Agent, task: &str, (name, does, number): (&str, &str, usize)) -> Value {
@@ -88,7 +91,7 @@ const TASKS: [Story; 6] = [
 /// What is refused for it is not sent, says which budget it is, and changes nothing.
 #[tokio::test]
 async fn a_task_stops_after_its_failures() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for (wire, agent) in [
         ("modern", gate.agent()),
         ("legacy", gate.agent().initialized().await),
@@ -96,16 +99,16 @@ async fn a_task_stops_after_its_failures() {
         for (number, (calls, expected)) in TASKS.into_iter().enumerate() {
             let task = format!("{wire}-{number}");
             for (number, (name, does)) in calls.iter().enumerate() {
-                let before = puppet.executions();
+                let before = scripted.executions();
                 let answer = call(&agent, &task, (name, does, number)).await;
                 assert_eq!(
-                    puppet.executions(),
+                    scripted.executions(),
                     before + 1,
                     "{task}, {number}: {answer}"
                 );
             }
             for name in ["read", "pay"] {
-                let before = puppet.executions();
+                let before = scripted.executions();
                 let answer = call(&agent, &task, (name, "works", calls.len())).await;
                 assert_eq!(
                     code(&answer).as_deref(),
@@ -119,7 +122,7 @@ async fn a_task_stops_after_its_failures() {
                     "{task}: {answer}"
                 );
                 assert_eq!(
-                    puppet.executions() - before,
+                    scripted.executions() - before,
                     usize::from(expected.is_none()),
                     "{task}"
                 );

@@ -3,7 +3,8 @@
 //! which takes root: without it these scenarios say so.
 
 use crate::approvals::{ask, held};
-use crate::harness::gate::{Gate, Setup, TOOLGATE, beside};
+use crate::harness::gate::Gate;
+use crate::harness::setup::{Setup, TOOLGATE, beside};
 use crate::harness::tool_server::Script;
 use crate::harness::until;
 use serde_json::json;
@@ -729,7 +730,7 @@ async fn an_agent_of_the_same_account_is_warned_of() {
         assert_eq!(advisory(&gate), 0, "{}", gate.log());
     }
     for _ in 0..12 {
-        let _ = crate::harness::agent::get(gate.agents, "/mcp").await;
+        let _ = crate::harness::answer::get(gate.agents, "/mcp").await;
     }
     until("it is said", || async {
         (advisory(&gate) > 0).then_some(())

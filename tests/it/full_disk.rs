@@ -3,8 +3,10 @@
 //!
 //! Needs file systems of its own, so it needs to be root; says so when it cannot be.
 
-use crate::harness::agent::{anew, get, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::{anew, modern};
+use crate::harness::answer::get;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -71,7 +73,7 @@ fn long(bytes: usize) -> Value {
 
 async fn readiness(gate: &Gate, status: u16) {
     until(&format!("/readyz is {status}"), || async {
-        gate.agent().call("oracle__read", json!({})).await;
+        gate.agent().modern_call("oracle__read", json!({})).await;
         get(gate.operators, "/readyz")
             .await
             .filter(|answer| answer.status == status)
@@ -90,12 +92,12 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     }
     let gate = setup.start().await;
     let agent = gate.agent();
-    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
+    assert!(agent.anew_call("oracle__write", json!({})).await.is_done());
     std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
     readiness(&gate, 503).await;
     let before = oracle.executions().len();
     for _ in 0..3 {
-        let refused = agent.call_anew("oracle__write", json!({})).await;
+        let refused = agent.anew_call("oracle__write", json!({})).await;
         assert_eq!(refused.refusal(), "store_unavailable");
         assert!(
             refused.words().contains("did not run"),
@@ -104,13 +106,13 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
         );
     }
     assert_eq!(oracle.executions().len(), before);
-    assert!(agent.call("oracle__read", json!({})).await.is_done());
+    assert!(agent.modern_call("oracle__read", json!({})).await.is_done());
     assert_eq!(oracle.executions().len(), before + 1);
     // The operator makes space: it goes on without a restart, and what was refused meanwhile is in
     // the ledger too.
     std::fs::remove_file(data.join("everything-else")).unwrap();
     readiness(&gate, 200).await;
-    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
+    assert!(agent.anew_call("oracle__write", json!({})).await.is_done());
     let entries = gate.entries(before + 4).await;
     let refused = entries
         .iter()
@@ -148,7 +150,7 @@ async fn g4_files_that_may_not_grow_do_not_end_it() {
     let agent = gate.agent();
     until("it writes", || async {
         agent
-            .call_anew("oracle__write", json!({}))
+            .anew_call("oracle__write", json!({}))
             .await
             .is_done()
             .then_some(())
@@ -165,20 +167,20 @@ async fn g4_files_that_may_not_grow_do_not_end_it() {
     )
     .unwrap();
     until("it is refused", || async {
-        let answer = agent.call_anew("oracle__write", json!({})).await;
+        let answer = agent.anew_call("oracle__write", json!({})).await;
         (answer.refusal() == "store_unavailable").then_some(())
     })
     .await;
     let before = oracle.executions().len();
     assert_eq!(
-        agent.call_anew("oracle__write", json!({})).await.refusal(),
+        agent.anew_call("oracle__write", json!({})).await.refusal(),
         "store_unavailable"
     );
     assert_eq!(oracle.executions().len(), before);
     prlimit(Some(pid), Resource::Fsize, usual).unwrap();
     until("it goes on", || async {
         agent
-            .call_anew("oracle__write", json!({}))
+            .anew_call("oracle__write", json!({}))
             .await
             .is_done()
             .then_some(())
@@ -226,15 +228,15 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     let agent = gate.agent();
     let first = anew("oracle__write", json!({}));
     assert!(agent.modern("tools/call", first.clone()).await.is_done());
-    let holder = agent.initialize().await;
-    let held = tokio::spawn(async move { holder.call_anew("oracle__hold", json!({})).await });
+    let holder = agent.declaring(json!({})).await;
+    let held = tokio::spawn(async move { holder.anew_call("oracle__hold", json!({})).await });
     until("the call is held", || async {
         (oracle.executions().len() == 2).then_some(())
     })
     .await;
     std::fs::write(index.join("everything-else"), vec![0_u8; 8 << 20]).unwrap_err();
     let broken = until("/readyz is 503", || async {
-        agent.call_anew("oracle__write", json!({})).await;
+        agent.anew_call("oracle__write", json!({})).await;
         get(gate.operators, "/readyz")
             .await
             .filter(|answer| answer.status == 503)
@@ -247,10 +249,10 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     );
     let before = oracle.executions().len();
     assert_eq!(
-        agent.call_anew("oracle__write", json!({})).await.refusal(),
+        agent.anew_call("oracle__write", json!({})).await.refusal(),
         "store_unavailable"
     );
-    assert!(agent.call("oracle__read", json!({})).await.is_done());
+    assert!(agent.modern_call("oracle__read", json!({})).await.is_done());
     oracle.release();
     assert!(held.await.unwrap().is_done());
     assert_eq!(oracle.executions().len(), before + 1);
@@ -264,7 +266,7 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
         again.text()
     );
     assert_eq!(oracle.executions().len(), before);
-    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
+    assert!(agent.anew_call("oracle__write", json!({})).await.is_done());
 }
 
 // An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when
@@ -349,7 +351,7 @@ async fn g4_a_failed_sync_ends_the_process() {
     }
     let mut gate = setup.start().await;
     let agent = gate.agent();
-    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
+    assert!(agent.anew_call("oracle__write", json!({})).await.is_done());
     std::fs::write(below.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
     // The ledger grows into places of the disk that nothing stands behind. Calls are answered, or
     // the process is gone.
@@ -357,7 +359,7 @@ async fn g4_a_failed_sync_ends_the_process() {
         "tools/call",
         json!({ "name": "oracle__write", "arguments": {} }),
     );
-    let request = agent.request(&agent.mirrored(&message), message.to_string().as_bytes());
+    let request = agent.encoded(&agent.mirrored(&message), message.to_string().as_bytes());
     until("the process ends", || async {
         agent.bytes(request.clone()).await.is_none().then_some(())
     })

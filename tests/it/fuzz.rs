@@ -87,9 +87,9 @@ fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Says which bytes it was, should a target panic.
-struct Case<'a>(&'a str, &'a [u8]);
+struct FuzzCase<'a>(&'a str, &'a [u8]);
 
-impl Drop for Case<'_> {
+impl Drop for FuzzCase<'_> {
     #[expect(
         clippy::print_stderr,
         reason = "what broke a promise is to be tried again"
@@ -151,7 +151,7 @@ fn replay(name: &str, mutations: u64) {
         files.len()
     );
     for (path, bytes) in &files {
-        let _case = Case(path.to_str().unwrap(), bytes);
+        let _case = FuzzCase(path.to_str().unwrap(), bytes);
         run(bytes);
     }
     let mut dice = Dice::new(number("TOOLGATE_FUZZ_SEED").unwrap_or(SEED));
@@ -161,7 +161,7 @@ fn replay(name: &str, mutations: u64) {
         let mut any = || &files[usize::try_from(dice.below(count)).unwrap()].1;
         let (one, other) = (any(), any());
         let bytes = mutated(&mut dice, one, other);
-        let _case = Case(name, &bytes);
+        let _case = FuzzCase(name, &bytes);
         run(&bytes);
     }
     eprintln!(

@@ -1,11 +1,13 @@
 //! toolgates in a row (001-29): each applies its own hooks, once; a call that goes round between
 //! them is found out.
 
-use crate::harness::gate::Setup;
-use crate::harness::hook_server::{HookServer, Says};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::hook_server::{HookReply, HookServer};
+use crate::harness::scripted_server::{Reply, ScriptedServer, event, tool};
+use crate::harness::setup::{Settings, Setup};
 use crate::harness::tool_server::{Behaviour, Script};
-use crate::puppet::{Answer, Puppet, event, tool};
-use crate::stage::{Agent, Gate, Settings, code};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +18,7 @@ async fn each_toolgate_runs_its_hook_once() {
     let hooks = HookServer::start().await;
     hooks.says(|told| {
         let so_far = told.body["arguments"]["by"].as_str().unwrap_or_default();
-        Says::Json(json!({ "arguments": { "by": format!("{so_far}{}", told.hook) } }))
+        HookReply::Json(json!({ "arguments": { "by": format!("{so_far}{}", told.hook) } }))
     });
     let server = Script::new().tool("read", Behaviour::Answers).start().await;
     let contract = |tool: &str| {
@@ -35,7 +37,7 @@ async fn each_toolgate_runs_its_hook_once() {
         .policy(&contract("second__read"))
         .more(&lines("a"));
     let first = first.start().await;
-    let answer = first.agent().call("second__read", json!({})).await;
+    let answer = first.agent().modern_call("second__read", json!({})).await;
     assert!(answer.is_done(), "{answer:?}");
     assert_eq!(server.executions().len(), 1);
     assert_eq!(server.executions()[0].arguments, json!({ "by": "ab" }));
@@ -48,11 +50,11 @@ async fn each_toolgate_runs_its_hook_once() {
 /// times, in words that say why, and every round has its entry.
 #[tokio::test]
 async fn a_loop_is_found_out() {
-    let puppet = Puppet::with(vec![tool("again")]).await;
-    let gate = Gate::start(Settings::open(puppet.url(), &["again"])).await;
+    let scripted = ScriptedServer::with(vec![tool("again")]).await;
+    let gate = Gate::start(Settings::open(scripted.url(), &["again"])).await;
     let agent: Arc<OnceLock<Agent>> = Arc::default();
     agent.set(gate.agent()).ok().unwrap();
-    puppet.answers(move |seen| {
+    scripted.answers(move |seen| {
         let hops = seen.header("toolgate-hops").unwrap().to_owned();
         let (agent, id) = (
             agent.get().unwrap().clone().header("toolgate-hops", &hops),
@@ -69,10 +71,10 @@ async fn a_loop_is_found_out() {
             answer["result"]["_meta"] = json!({ "round": code(&answer) });
             say.blocking_send(event(&answer)).unwrap();
         });
-        Answer::Stream(said)
+        Reply::Stream(said)
     });
     let answer = gate.agent().call("oracle__again", json!({})).await;
-    assert_eq!(puppet.executions(), 8, "{answer}");
+    assert_eq!(scripted.executions(), 8, "{answer}");
     assert_eq!(answer["result"]["isError"], true);
     let words = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert!(
@@ -91,8 +93,8 @@ async fn a_loop_is_found_out() {
 /// are no headers.
 #[tokio::test]
 async fn hops_cannot_be_talked_away() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let gate = Gate::start(Settings::open(puppet.url(), &["read"])).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let gate = Gate::start(Settings::open(scripted.url(), &["read"])).await;
     for (header, meta, passes) in [
         (None, None, true),
         (Some("7"), None, true),
@@ -104,7 +106,7 @@ async fn hops_cannot_be_talked_away() {
         (None, Some(json!("1")), false),
         (Some("1"), Some(json!(9)), false),
     ] {
-        puppet.forget();
+        scripted.forget();
         let agent = gate.agent();
         let agent = header
             .into_iter()
@@ -116,10 +118,10 @@ async fn hops_cannot_be_talked_away() {
         let answer = agent.ask("tools/call", params).await;
         let refused = code(&answer).as_deref() == Some("loop_detected");
         assert_eq!(refused, !passes, "{header:?} {meta:?}: {answer}");
-        assert_eq!(puppet.executions(), usize::from(passes));
+        assert_eq!(scripted.executions(), usize::from(passes));
         if passes {
             let (seen, hops) = (
-                &puppet.seen()[0],
+                &scripted.seen()[0],
                 if header.is_some() || meta.is_some() {
                     8
                 } else {

@@ -1,8 +1,11 @@
 //! Of several faults at once, the earliest step's code is the answer, whatever wire the call comes
 //! on (guarantees §2, 003-29, C14).
 
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Launched, Settings, code};
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
+use crate::harness::stdio::Launched;
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"
@@ -73,9 +76,9 @@ fn cases() -> impl Iterator<Item = ((&'static str, &'static str), Value, Option<
     })
 }
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("transfer")]).await;
-    let servers = vec![("ops", puppet.url())];
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("transfer")]).await;
+    let servers = vec![("ops", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: CALLERS,
@@ -84,16 +87,16 @@ async fn stage() -> (Puppet, Gate) {
         observe: false,
     })
     .await;
-    (puppet, gate)
+    (scripted, gate)
 }
 
 /// 003-29, C14: hidden, schema, role, tenant, resource, then the rules as listed, for every set of
 /// faults, over HTTP.
 #[tokio::test]
 async fn the_earliest_step_decides_on_both_wires() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for legacy in [false, true] {
-        puppet.forget();
+        scripted.forget();
         let mut agents = Vec::new();
         for (agent, ..) in cases() {
             if !agents.iter().any(|(name, _)| *name == agent.0) {
@@ -110,14 +113,18 @@ async fn the_earliest_step_decides_on_both_wires() {
                 "{name}, {arguments}, legacy: {legacy}: {answer}"
             );
         }
-        assert_eq!(puppet.executions(), 1, "only the call without a fault ran");
+        assert_eq!(
+            scripted.executions(),
+            1,
+            "only the call without a fault ran"
+        );
     }
 }
 
 /// The same over stdio.
 #[tokio::test]
 async fn the_earliest_step_decides_over_stdio() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for (name, legacy) in [
         ("payer", false),
         ("nobody", true),
@@ -125,10 +132,10 @@ async fn the_earliest_step_decides_over_stdio() {
         ("blind-nobody", true),
         ("payer", true),
     ] {
-        puppet.forget();
+        scripted.forget();
         let data = gate.path("launched");
         let args = ["--agent", name, "--data", data.to_str().unwrap()];
-        let mut agent = Launched::start(gate.setup(), &args, legacy).await;
+        let mut agent = Launched::start(&gate.setup, &args, legacy).await;
         for (_, arguments, expected) in cases().filter(|((agent, _), ..)| *agent == name) {
             let answer = agent.call_anew("transfer", arguments.clone()).await;
             assert_eq!(
@@ -137,7 +144,7 @@ async fn the_earliest_step_decides_over_stdio() {
                 "{name}, {arguments}, legacy: {legacy}: {answer}"
             );
         }
-        assert_eq!(puppet.executions(), usize::from(name == "payer"));
+        assert_eq!(scripted.executions(), usize::from(name == "payer"));
         agent.end().await;
     }
 }

@@ -1,11 +1,13 @@
 //! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; guarantees §7): held, decided
 //! by operators, run once with exactly what was allowed, or not at all.
 
-use crate::harness::gate::{Setup, beside};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::{Setup, beside};
 use crate::harness::until;
 use crate::kills::{HELD, PROGRAM, build};
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Agent, Gate, code, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -37,33 +39,32 @@ fn policy(more: &str) -> String {
     )
 }
 
-struct Stage {
-    puppet: Puppet,
+struct HoldingGate {
+    scripted: ScriptedServer,
     gate: Gate,
 }
 
-impl Stage {
+impl HoldingGate {
     async fn new() -> Self {
         Self::with(&policy(""), "enforce").await
     }
 
     async fn with(policy: &str, mode: &'static str) -> Self {
-        let puppet = Puppet::with(["pay", "slow", "free", "wipe", "send"].map(tool).to_vec()).await;
-        puppet.answers(|seen| {
+        let scripted =
+            ScriptedServer::with(["pay", "slow", "free", "wipe", "send"].map(tool).to_vec()).await;
+        scripted.answers(|seen| {
             let text = seen.body["params"]["arguments"].to_string();
-            Answer::Result(
+            Reply::Result(
                 json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
             )
         });
         let setup = Setup::new()
-            .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+            .server_with("bank", &format!("url: \"{}\"", scripted.url()))
             .mode(mode);
         let setup = setup.policy(policy).callers(CALLERS).operators(OPERATORS);
         Self {
-            puppet,
-            gate: Gate {
-                gate: setup.start().await,
-            },
+            scripted,
+            gate: setup.start().await,
         }
     }
 
@@ -78,22 +79,20 @@ impl Stage {
     /// The same files, after a restart; `kill`: without a word.
     async fn again(mut self, kill: bool) -> Self {
         let setup = if kill {
-            self.gate.gate.kill().await;
-            self.gate.setup().clone()
+            self.gate.kill().await;
+            self.gate.setup.clone()
         } else {
             self.gate.stop().await
         };
         Self {
-            puppet: self.puppet,
-            gate: Gate {
-                gate: setup.start().await,
-            },
+            scripted: self.scripted,
+            gate: setup.start().await,
         }
     }
 
     /// Runs `toolgate approvals …` as that operator.
     async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
-        let door = self.gate.gate.operators.to_string();
+        let door = self.gate.operators.to_string();
         let around = [
             "--config",
             "toolgate.yaml",
@@ -103,7 +102,7 @@ impl Stage {
             operator,
         ];
         let (code, out, err) =
-            run(self.gate.setup(), &[&["approvals"], args, &around].concat()).await;
+            run(&self.gate.setup, &[&["approvals"], args, &around].concat()).await;
         (code, out + &err)
     }
 
@@ -129,7 +128,7 @@ impl Stage {
 
     async fn entry(&self, fits: impl Fn(&Value) -> bool) -> Value {
         until("an entry", || async {
-            self.gate.gate.ledger().await.into_iter().rev().find(&fits)
+            self.gate.ledger().await.into_iter().rev().find(&fits)
         })
         .await
     }
@@ -177,7 +176,7 @@ fn held(answer: &Value) -> String {
 /// call runs once, when the agent sends it again; the answer is replayed.
 #[tokio::test]
 async fn a_call_runs_once_when_a_person_allows_it() {
-    let stage = Stage::with(
+    let stage = HoldingGate::with(
         &policy("").replace(
             "[delete]",
             "[delete], approval: { approvers: [finance], hold: 0s }",
@@ -187,9 +186,9 @@ async fn a_call_runs_once_when_a_person_allows_it() {
     .await;
     let bot = stage.bot();
     assert_eq!(code(&call(&bot, "free", json!({}), "k0").await), None);
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
     for tool in ["pay", "wipe", "send"] {
-        let before = stage.puppet.executions();
+        let before = stage.scripted.executions();
         let id = held(&call(&bot, tool, json!({ "n": 1 }), "k1").await);
         assert_eq!(
             held(&call(&bot, tool, json!({ "n": 1 }), "k1").await),
@@ -199,7 +198,7 @@ async fn a_call_runs_once_when_a_person_allows_it() {
         assert_eq!(stage.holds(1).await[0]["id"], *id);
         stage.allows(&id).await;
         assert_eq!(
-            stage.puppet.executions(),
+            stage.scripted.executions(),
             before,
             "nobody has sent it since"
         );
@@ -215,11 +214,11 @@ async fn a_call_runs_once_when_a_person_allows_it() {
             (None, &json!(true)),
             "{replay}"
         );
-        assert_eq!(stage.puppet.executions(), before + 1);
+        assert_eq!(stage.scripted.executions(), before + 1);
         // Each execution is asked for on its own.
         let second = held(&call(&bot, tool, json!({ "n": 1 }), "k2").await);
         assert_ne!(second, id);
-        assert_eq!(stage.puppet.executions(), before + 1);
+        assert_eq!(stage.scripted.executions(), before + 1);
         let action = decision(&answer)["action_id"].clone();
         let entry = stage
             .entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered")
@@ -240,7 +239,7 @@ async fn a_call_runs_once_when_a_person_allows_it() {
             "--arguments",
             &arguments,
         ];
-        let (status, sample, wrong) = run(stage.gate.setup(), &words).await;
+        let (status, sample, wrong) = run(&stage.gate.setup, &words).await;
         assert_eq!(status, 0, "{wrong}");
         assert!(
             sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""),
@@ -257,7 +256,7 @@ async fn a_call_runs_once_when_a_person_allows_it() {
 /// at once.
 #[tokio::test]
 async fn who_cannot_be_asked_refuses_at_once() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let answer = call(&stage.bot(), "wipe", json!({}), "k").await;
     assert_eq!(
         code(&answer).as_deref(),
@@ -273,10 +272,10 @@ async fn who_cannot_be_asked_refuses_at_once() {
         "{answer}"
     );
     assert_eq!(
-        (stage.puppet.executions(), stage.holds(0).await.len()),
+        (stage.scripted.executions(), stage.holds(0).await.len()),
         (0, 0)
     );
-    let (_, checked, _) = run(stage.gate.setup(), &["check"]).await;
+    let (_, checked, _) = run(&stage.gate.setup, &["check"]).await;
     assert!(
         checked.contains("a call of `bank__wipe` asks 1 operator with the role approver"),
         "{checked}"
@@ -287,7 +286,7 @@ async fn who_cannot_be_asked_refuses_at_once() {
 /// tool's, and denied, the reason's.
 #[tokio::test]
 async fn a_call_waits_for_its_decision() {
-    let stage = Arc::new(Stage::new().await);
+    let stage = Arc::new(HoldingGate::new().await);
     let waiting = |n: u32| {
         let bot = stage.bot();
         tokio::spawn(async move { call(&bot, "slow", json!({ "n": n }), &format!("k{n}")).await })
@@ -304,7 +303,7 @@ async fn a_call_waits_for_its_decision() {
         assert_eq!(code(answer), None, "{answer}");
         assert_eq!(answer["result"]["content"][0]["text"], "{\"n\":1}");
     }
-    assert_eq!(stage.puppet.executions(), 1, "both were the same call");
+    assert_eq!(stage.scripted.executions(), 1, "both were the same call");
     let decided = stage
         .gate
         .metric("toolgate_approval_seconds_count{decision=\"allow\"}")
@@ -345,13 +344,13 @@ async fn a_call_waits_for_its_decision() {
         code(&call(&stage.bot(), "slow", json!({ "n": 2 }), "k9").await).as_deref(),
         Some("approval_denied")
     );
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
 }
 
 /// 001-43, 001-A2, guarantees §7: no decision in time means no.
 #[tokio::test]
 async fn a_time_that_is_over_means_no() {
-    let stage = Stage::with(&policy(", approve_by: 1s"), "enforce").await;
+    let stage = HoldingGate::with(&policy(", approve_by: 1s"), "enforce").await;
     let answer = call(&stage.bot(), "slow", json!({}), "k").await;
     assert_eq!(
         code(&answer).as_deref(),
@@ -366,14 +365,14 @@ async fn a_time_that_is_over_means_no() {
     let (status, words) = stage.says(ANN, &["allow", &id, "--why", "late"]).await;
     assert_eq!(status, 1, "{words}");
     assert!(words.contains("expired or not found"), "{words}");
-    assert_eq!(stage.puppet.executions(), 0);
+    assert_eq!(stage.scripted.executions(), 0);
 }
 
 /// guarantees §7, threat-model §3E E1, E3: another agent, other arguments or another policy make it
 /// another call.
 #[tokio::test]
 async fn what_was_allowed_is_one_call_and_no_other() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let (bot, cat) = (stage.bot(), stage.cat());
     let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await);
     stage.allows(&id).await;
@@ -383,7 +382,7 @@ async fn what_was_allowed_is_one_call_and_no_other() {
         held(&call(&bot, "pay", json!({ "n": 1, "to": "me" }), "k3").await),
         id
     );
-    assert_eq!(stage.puppet.executions(), 0);
+    assert_eq!(stage.scripted.executions(), 0);
     // The policy changes in something else; what was allowed was allowed under the old one.
     let version = stage.gate.readiness().await["policy"]["version"].clone();
     let path = stage.gate.path("policy.yaml");
@@ -396,7 +395,7 @@ async fn what_was_allowed_is_one_call_and_no_other() {
     })
     .await;
     assert_ne!(held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await), id);
-    assert_eq!(stage.puppet.executions(), 0);
+    assert_eq!(stage.scripted.executions(), 0);
 }
 
 /// guarantees §7, threat-model §3E E2: pending stays pending and allowed stays allowed over a
@@ -404,7 +403,7 @@ async fn what_was_allowed_is_one_call_and_no_other() {
 #[tokio::test]
 async fn a_hold_outlives_toolgate() {
     for kill in [false, true] {
-        let stage = Stage::new().await;
+        let stage = HoldingGate::new().await;
         let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
         let stage = stage.again(kill).await;
         assert_eq!(stage.holds(1).await[0]["id"], *id);
@@ -426,7 +425,7 @@ async fn a_hold_outlives_toolgate() {
             id,
             "it is used up"
         );
-        assert_eq!(stage.puppet.executions(), 1);
+        assert_eq!(stage.scripted.executions(), 1);
     }
 }
 
@@ -434,7 +433,7 @@ async fn a_hold_outlives_toolgate() {
 /// and finds the hold.
 #[tokio::test]
 async fn toolgate_ends_while_a_call_is_held() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let bot = stage.bot();
     let asked = tokio::spawn(async move { call(&bot, "slow", json!({ "n": 1 }), "k").await });
     let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
@@ -446,36 +445,36 @@ async fn toolgate_ends_while_a_call_is_held() {
         code(&call(&stage.bot(), "slow", json!({ "n": 1 }), "k").await),
         None
     );
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
 }
 
 /// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts
 /// it as it was.
-async fn killed_at(stage: Stage, point: &str, what: impl AsyncFnOnce(&Stage)) -> Stage {
-    let Stage { puppet, gate } = stage;
+async fn killed_at(
+    stage: HoldingGate,
+    point: &str,
+    what: impl AsyncFnOnce(&HoldingGate),
+) -> HoldingGate {
+    let HoldingGate { scripted, gate } = stage;
     let setup = gate.stop().await;
     let armed = setup
         .clone()
         .program(beside(PROGRAM))
         .environment("TOOLGATE_FAILPOINT", point);
-    let mut stage = Stage {
-        puppet,
-        gate: Gate {
-            gate: armed.start().await,
-        },
+    let mut stage = HoldingGate {
+        scripted,
+        gate: armed.start().await,
     };
     what(&stage).await;
-    stage.gate.gate.wait().await;
-    Stage {
-        puppet: stage.puppet,
-        gate: Gate {
-            gate: setup.start().await,
-        },
+    stage.gate.wait().await;
+    HoldingGate {
+        scripted: stage.scripted,
+        gate: setup.start().await,
     }
 }
 
 /// Sends the call to a toolgate that dies of it.
-async fn lost(stage: &Stage, key: &str) {
+async fn lost(stage: &HoldingGate, key: &str) {
     let bot = stage.bot();
     let meta = json!({ "dev.toolgate/idempotencyKey": key });
     let params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
@@ -493,7 +492,7 @@ async fn lost(stage: &Stage, key: &str) {
 #[tokio::test]
 async fn a_kill_never_makes_two_of_one_decision() {
     build();
-    let stage = killed_at(Stage::new().await, HELD[0], async |stage| {
+    let stage = killed_at(HoldingGate::new().await, HELD[0], async |stage| {
         lost(stage, "k").await;
     })
     .await;
@@ -507,7 +506,7 @@ async fn a_kill_never_makes_two_of_one_decision() {
         lost(stage, "k").await;
     })
     .await;
-    assert_eq!(stage.puppet.executions(), 0);
+    assert_eq!(stage.scripted.executions(), 0);
     let second = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
     assert_ne!(second, id);
     stage.allows(&second).await;
@@ -515,13 +514,13 @@ async fn a_kill_never_makes_two_of_one_decision() {
         code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
         None
     );
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
 }
 
 /// threat-model §3E E2: many calls, each with a key of its own, and one decision: one of them runs.
 #[tokio::test]
 async fn one_decision_is_one_execution() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let bot = stage.bot();
     let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
     stage.allows(&id).await;
@@ -534,7 +533,7 @@ async fn one_decision_is_one_execution() {
         .iter()
         .filter(|answer| code(answer).is_none())
         .count();
-    assert_eq!((passed, stage.puppet.executions()), (1, 1));
+    assert_eq!((passed, stage.scripted.executions()), (1, 1));
     let second = stage.holds(1).await[0]["id"].clone();
     assert_ne!(second, json!(id), "the others ask for one more, together");
     for refused in answers.iter().filter(|answer| code(answer).is_some()) {
@@ -551,7 +550,7 @@ async fn one_decision_is_one_execution() {
 /// guarantees §7: who may decide, and that the first decision stands.
 #[tokio::test]
 async fn only_who_has_the_role_decides_and_never_the_agent() {
-    let stage = Stage::with(&policy(", required: 2"), "enforce").await;
+    let stage = HoldingGate::with(&policy(", required: 2"), "enforce").await;
     let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
     for (operator, expected) in [("bob", "finance"), ("bot", "an operator of the same name")] {
         let (status, words) = stage.says(operator, &["allow", &id, "--why", "me"]).await;
@@ -570,7 +569,7 @@ async fn only_who_has_the_role_decides_and_never_the_agent() {
             .each_ref()
             .map(|(name, value)| (*name, value.as_str()));
         let path = format!("/api/approvals/{id}");
-        let asked = stage.gate.gate.asks_operators(
+        let asked = stage.gate.asks_operators(
             ("POST", &path),
             &headers,
             r#"{ "decision": "allow", "why": "me" }"#,
@@ -604,7 +603,7 @@ async fn only_who_has_the_role_decides_and_never_the_agent() {
 /// runs for nobody.
 #[tokio::test]
 async fn who_hangs_up_can_come_again() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let bot = stage.bot();
     let asked = tokio::spawn({
         let bot = bot.clone();
@@ -617,18 +616,18 @@ async fn who_hangs_up_can_come_again() {
         .await;
     assert_eq!(gone["stage"], "approval", "{gone}");
     stage.allows(&id).await;
-    assert_eq!(stage.puppet.executions(), 0, "nobody is there to read it");
+    assert_eq!(stage.scripted.executions(), 0, "nobody is there to read it");
     assert_eq!(
         code(&call(&bot, "slow", json!({ "n": 1 }), "k").await),
         None
     );
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
 }
 
 /// threat-model §8: nothing is held where nothing is enforced; the record says what would be.
 #[tokio::test]
 async fn observing_asks_nobody() {
-    let stage = Stage::with(&policy(""), "observe").await;
+    let stage = HoldingGate::with(&policy(""), "observe").await;
     assert_eq!(
         code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
         None
@@ -636,7 +635,7 @@ async fn observing_asks_nobody() {
     let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
     assert_eq!(entry["would_refuse"], "approval_pending", "{entry}");
     assert_eq!(
-        (stage.puppet.executions(), stage.holds(0).await.len()),
+        (stage.scripted.executions(), stage.holds(0).await.len()),
         (1, 0)
     );
 }
@@ -645,7 +644,7 @@ async fn observing_asks_nobody() {
 /// what the tool is for and what not.
 #[tokio::test]
 async fn a_person_is_shown_what_will_run() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let trick = json!({ "to": "DE12\u{202e}34\u{200b}", "note": "line\nnext \u{1b}[2K", "amount": 9_007_199_254_740_991_u64 });
     let id = held(&call(&stage.bot(), "pay", trick, "k").await);
     let (status, shown) = stage.says(ANN, &["show", &id]).await;
@@ -678,10 +677,10 @@ async fn a_person_is_shown_what_will_run() {
 /// and is what is sent.
 #[tokio::test]
 async fn answers_to_the_server_are_shown_and_bound() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let bot = stage.bot();
     let asks = json!({ "resultType": "input_required", "requestState": "one" });
-    stage.puppet.answers(move |_| Answer::Result(asks.clone()));
+    stage.scripted.answers(move |_| Reply::Result(asks.clone()));
     let first = held(&call(&bot, "pay", json!({}), "k").await);
     stage.allows(&first).await;
     let given = call(&bot, "pay", json!({}), "k").await["result"]["requestState"].clone();
@@ -710,13 +709,16 @@ async fn answers_to_the_server_are_shown_and_bound() {
     );
     // Sealed before the restart, and run after it, once, with what was shown.
     stage.allows(&id).await;
-    stage.puppet.forget();
+    stage.scripted.forget();
     let bot = stage.bot();
     for _ in 0..2 {
         with(&bot, 31_337).await;
     }
-    assert_eq!(stage.puppet.executions(), 1);
-    assert_eq!(stage.puppet.seen()[0].body["params"]["requestState"], "one");
+    assert_eq!(stage.scripted.executions(), 1);
+    assert_eq!(
+        stage.scripted.seen()[0].body["params"]["requestState"],
+        "one"
+    );
 }
 
 /// threat-model §13 F4, §3E E1: `_meta` and `task` travel, so what a person allows is bound to them
@@ -724,7 +726,7 @@ async fn answers_to_the_server_are_shown_and_bound() {
 /// it is kept over a restart.
 #[tokio::test]
 async fn what_travels_beside_the_arguments_is_shown_and_bound() {
-    let stage = Stage::new().await;
+    let stage = HoldingGate::new().await;
     let bot = stage.bot();
     let with = async |meta: Value, task: Option<Value>| {
         let mut params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
@@ -761,7 +763,7 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
         holds.push(id);
     }
     assert_eq!(
-        stage.puppet.executions(),
+        stage.scripted.executions(),
         0,
         "another call than the one that was allowed"
     );
@@ -782,7 +784,7 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     )
     .await;
     assert_eq!(code(&answer), None, "{answer}");
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
     let stage = stage.again(false).await;
     let kept = stage.holds(9).await;
     assert!(

@@ -6,8 +6,10 @@
     reason = "what is put together here is used once"
 )]
 
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Gate, Settings, code};
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Map, Value, json};
 
 /// `steps` definitions, each asking for the next by `rung`; the elements of `v` are judged by the
@@ -80,15 +82,15 @@ fn hostile() -> [(&'static str, Value); 3] {
     ]
 }
 
-async fn stage(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(tools()).await;
-    puppet.answers(|_| Answer::Result(json!({ "content": [], "resultType": "complete" })));
+async fn stage(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(tools()).await;
+    scripted.answers(|_| Reply::Result(json!({ "content": [], "resultType": "complete" })));
     let names = ["plain", "heavy", "numbers", "circles", "finding", "again"];
     let settings = Settings {
         observe,
-        ..Settings::open(puppet.url(), &names)
+        ..Settings::open(scripted.url(), &names)
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// threat-model §13 F3, §1: while calls are judged that nobody could judge in time, others are
@@ -96,7 +98,7 @@ async fn stage(observe: bool) -> (Puppet, Gate) {
 /// judged is.
 #[tokio::test]
 async fn nobody_waits_for_what_others_cost() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let agent = gate.agent();
     assert_eq!(
         code(&agent.call("oracle__heavy", heavy(1)).await),
@@ -104,7 +106,7 @@ async fn nobody_waits_for_what_others_cost() {
         "it is judged, elsewhere"
     );
     assert!(gate.metric("toolgate_heavy_total{outcome=\"done\"}").await > 0.5);
-    let before = puppet.executions();
+    let before = scripted.executions();
     // More than there are threads, so that none would be left.
     let rounds = std::thread::available_parallelism()
         .map_or(2, usize::from)
@@ -128,7 +130,7 @@ async fn nobody_waits_for_what_others_cost() {
                 ),
                 None
             );
-            assert!(gate.gate.operators("/healthz").await.contains("ok"));
+            assert!(gate.operators("/healthz").await.contains("ok"));
         }
     };
     tokio::select! {
@@ -144,7 +146,7 @@ async fn nobody_waits_for_what_others_cost() {
         assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{answer}");
         assert!(said.contains("fewer or smaller values"), "{said}");
     }
-    assert_eq!(puppet.executions(), before + 5, "none of it was sent");
+    assert_eq!(scripted.executions(), before + 5, "none of it was sent");
     let refused = ["too_heavy", "too_late"]
         .map(|outcome| format!("toolgate_heavy_total{{outcome=\"{outcome}\"}}"));
     let [too_heavy, too_late] = [
@@ -158,7 +160,7 @@ async fn nobody_waits_for_what_others_cost() {
 /// operators read which and why.
 #[tokio::test]
 async fn a_schema_that_no_value_can_be_judged_by_quarantines() {
-    let (_puppet, gate) = stage(false).await;
+    let (_scripted, gate) = stage(false).await;
     let listed = gate.agent().tools().await;
     assert_eq!(
         listed,
@@ -190,10 +192,14 @@ async fn a_schema_that_no_value_can_be_judged_by_quarantines() {
 /// ledger says what enforce mode would have said.
 #[tokio::test]
 async fn observe_mode_lets_pass_what_it_cannot_judge() {
-    let (puppet, gate) = stage(true).await;
+    let (scripted, gate) = stage(true).await;
     let (tool, arguments) = hostile()[2].clone();
     let answer = gate.agent().call(tool, arguments).await;
-    assert_eq!((code(&answer), puppet.executions()), (None, 1), "{answer}");
+    assert_eq!(
+        (code(&answer), scripted.executions()),
+        (None, 1),
+        "{answer}"
+    );
     let entry = gate.entries(1).await.remove(0);
     assert_eq!(
         (&entry["outcome"], &entry["would_refuse"]),

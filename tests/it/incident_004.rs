@@ -3,8 +3,10 @@
 //! intended order. Nobody waits here: that a call is the same 31, 60 and 89 s later is proven with
 //! a clock in hand in `src/store/tests/clocks.rs`.
 
-use crate::harness::agent::{Agent, Answer, exchange, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::{Agent, modern};
+use crate::harness::answer::{Answer, exchange};
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -60,7 +62,7 @@ async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Op
     if let Some(key) = key {
         message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
     }
-    let bytes = way.agent.request(
+    let bytes = way.agent.encoded(
         &way.agent.mirrored(&message),
         message.to_string().as_bytes(),
     );

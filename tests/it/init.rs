@@ -1,9 +1,9 @@
 //! `toolgate init`: from servers, or an agent's own configuration of them, to files that `check`
 //! accepts; and back again.
 
-use crate::harness::gate::{Setup, beside};
-use crate::puppet::{Puppet, tool};
-use crate::stage::run;
+use crate::harness::gate::run;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::{Setup, beside};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -186,9 +186,9 @@ const COMMENTED: &str = r#"// what my editor starts
 /// changed since is not overwritten by `--undo`.
 #[tokio::test]
 async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
     let setup = Setup::new().environment("KEY", "a-key");
-    let original = COMMENTED.replace("URL", &puppet.url());
+    let original = COMMENTED.replace("URL", &scripted.url());
     let place = setup.directory().join("mcp.json");
     fs::write(&place, &original).unwrap();
     let init = [
@@ -307,7 +307,7 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
     hostile["inputSchema"]["properties"] =
         json!({ "a: b #\u{202e}c": { "type": "string" }, "n": { "type": "integer" } });
     hostile["inputSchema"]["required"] = json!(["n"]);
-    let puppet = Puppet::with(vec![
+    let scripted = ScriptedServer::with(vec![
         hostile,
         hints(
             "reads",
@@ -327,7 +327,7 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
     let setup = Setup::new();
     fs::create_dir(setup.directory().join("policies")).unwrap();
     fs::write(setup.directory().join("policies/one.yaml"), "# mine\n").unwrap();
-    let upstream = format!("one={}", puppet.url());
+    let upstream = format!("one={}", scripted.url());
     let (exit, said, wrong) = run(&setup, &["init", "--force", "--upstream", &upstream]).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     assert!(
@@ -375,8 +375,8 @@ async fn a_command_is_enough() {
 #[tokio::test]
 async fn one_server_that_is_down_is_named_and_can_be_left_out() {
     let (one, two) = (
-        Puppet::with(vec![tool("read")]).await,
-        Puppet::with(vec![tool("read")]).await,
+        ScriptedServer::with(vec![tool("read")]).await,
+        ScriptedServer::with(vec![tool("read")]).await,
     );
     let setup = Setup::new();
     let servers = json!({ "mcpServers": {
@@ -436,8 +436,8 @@ async fn one_server_that_is_down_is_named_and_can_be_left_out() {
 /// was; no secret of it can be read by others.
 #[tokio::test]
 async fn every_agents_file_is_pointed_at_toolgate_and_given_back() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let server = json!({ "url": puppet.url(), "headers": { "X-Api-Key": SECRET } });
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let server = json!({ "url": scripted.url(), "headers": { "X-Api-Key": SECRET } });
     let off = json!({ "url": "http://127.0.0.1:9/mcp", "enabled": false });
     for (name, written, entry) in [
         (

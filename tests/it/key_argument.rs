@@ -1,8 +1,11 @@
 //! The idempotency key as an argument: shown to agents where the contract says so, kept from the
 //! tool server (004-15, 004-54).
 
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Agent, Gate, Settings, code};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 
 const KEY: &str = "idempotency_key";
@@ -32,15 +35,15 @@ fn tools() -> Vec<Value> {
     tools
 }
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(tools()).await;
-    puppet.answers(|seen| {
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(tools()).await;
+    scripted.answers(|seen| {
         let text = seen.body["params"]["arguments"].to_string();
-        Answer::Result(
+        Reply::Result(
             json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }),
         )
     });
-    let servers = vec![("shop", puppet.url())];
+    let servers = vec![("shop", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: "",
@@ -49,7 +52,7 @@ async fn stage() -> (Puppet, Gate) {
         observe: false,
     })
     .await;
-    (puppet, gate)
+    (scripted, gate)
 }
 
 async fn both(gate: &Gate) -> [(&'static str, Agent); 2] {
@@ -63,7 +66,7 @@ async fn both(gate: &Gate) -> [(&'static str, Agent); 2] {
 /// as the server wrote it.
 #[tokio::test]
 async fn agents_are_shown_the_argument() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     for (wire, agent) in both(&gate).await {
         let listed = agent.ask("tools/list", json!({})).await;
         for (name, shown, required) in [
@@ -135,10 +138,10 @@ const CASES: [(&str, bool, Option<&str>, bool); 8] = [
 /// tool's own.
 #[tokio::test]
 async fn the_argument_is_the_key_and_stays_here() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for (wire, agent) in both(&gate).await {
         for (number, (name, given, expected, reaches)) in CASES.into_iter().enumerate() {
-            puppet.forget();
+            scripted.forget();
             let what = format!("{wire}, {name}, {given}");
             let mut arguments = json!({ "sku": format!("{wire}-{number}") });
             let sent = arguments.clone();
@@ -156,15 +159,15 @@ async fn the_argument_is_the_key_and_stays_here() {
                     "{what}: {words}"
                 );
                 assert!(words.contains("The tool did not run."), "{what}: {words}");
-                assert_eq!(puppet.executions(), 0, "{what}");
+                assert_eq!(scripted.executions(), 0, "{what}");
                 continue;
             }
             assert_eq!(
-                puppet.seen()[0].body["params"]["arguments"],
+                scripted.seen()[0].body["params"]["arguments"],
                 if reaches { arguments.clone() } else { sent }
             );
             assert!(
-                !given || reaches || !puppet.seen()[0].body.to_string().contains(KEY),
+                !given || reaches || !scripted.seen()[0].body.to_string().contains(KEY),
                 "{what}"
             );
             let again = agent
@@ -187,7 +190,7 @@ async fn the_argument_is_the_key_and_stays_here() {
                     "{what}: {conflict}"
                 );
             }
-            assert_eq!(puppet.executions(), 1, "{what}");
+            assert_eq!(scripted.executions(), 1, "{what}");
         }
     }
 }

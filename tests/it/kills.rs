@@ -2,7 +2,7 @@
 //! twice, nothing acknowledged is lost (004-14, 004-44; threat-model §12, fail points).
 
 use crate::approvals::{ask, held, says, setup, shown};
-use crate::harness::gate::{beside, programs};
+use crate::harness::setup::{beside, programs};
 use crate::harness::until;
 use serde_json::json;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! One entry for every judged call, whatever became of it, and nothing of the call's values in it.
 
 use crate::harness::agent::anew;
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Gate, Settings, run};
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -29,9 +30,9 @@ contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
 "#;
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -39,7 +40,7 @@ async fn stage() -> (Puppet, Gate) {
         policy: POLICY.to_owned(),
         observe: false,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 fn pay(key: &str, value: Value) -> Value {
@@ -56,24 +57,23 @@ fn sha256(text: &str) -> String {
 }
 
 /// The tool, arguments, how the server answers, and the entry's outcome, code and step.
-type Case = (
+type LedgerCase = (
     &'static str,
     Value,
-    fn() -> Answer,
+    fn() -> Reply,
     &'static str,
     Option<&'static str>,
     &'static str,
 );
 
-fn cases() -> Vec<Case> {
-    let fine: fn() -> Answer =
-        || Answer::Result(json!({ "content": [], "resultType": "complete" }));
-    let tool_error: fn() -> Answer =
-        || Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
-    let error: fn() -> Answer = || {
-        Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no" } }))
+fn cases() -> Vec<LedgerCase> {
+    let fine: fn() -> Reply = || Reply::Result(json!({ "content": [], "resultType": "complete" }));
+    let tool_error: fn() -> Reply =
+        || Reply::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
+    let error: fn() -> Reply = || {
+        Reply::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no" } }))
     };
-    let cut: fn() -> Answer = || Answer::Stream(tokio::sync::mpsc::channel(1).1);
+    let cut: fn() -> Reply = || Reply::Stream(tokio::sync::mpsc::channel(1).1);
     vec![
         (
             "pay",
@@ -110,7 +110,7 @@ fn cases() -> Vec<Case> {
         (
             "pay",
             pay("amount", json!(96)),
-            || Answer::Status(503),
+            || Reply::Status(503),
             "unknown",
             Some("outcome_unknown"),
             "dispatch",
@@ -178,14 +178,14 @@ fn cases() -> Vec<Case> {
 /// what, under which policy, and what became of it.
 #[tokio::test]
 async fn every_judged_call_leaves_one_entry() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let modern = gate.agent().token("token-of-the-clerk");
     let legacy = modern.clone().initialized().await;
     let policy = gate.readiness().await["policy"]["version"].clone();
     let mut count = 0;
     for agent in [&modern, &legacy] {
         for (name, arguments, answer, outcome, code, step) in cases() {
-            puppet.answers(move |_| answer());
+            scripted.answers(move |_| answer());
             let mut params = anew(&format!("oracle__{name}"), arguments);
             // The wire's session, or none.
             params["_meta"]
@@ -300,7 +300,7 @@ async fn every_judged_call_leaves_one_entry() {
 /// 003-22: the entry has the caller as it was when it was judged, also one without roles.
 #[tokio::test]
 async fn refused_callers_are_recorded_too() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     gate.agent()
         .token("token-of-the-reader")
         .call("oracle__pay", pay("amount", json!(1)))
@@ -317,15 +317,15 @@ async fn refused_callers_are_recorded_too() {
     let answer = nobody
         .post(&nobody.request("tools/call", json!({ "name": "oracle__pay" })))
         .await;
-    assert_eq!(answer.status, 401);
-    assert_eq!((gate.entries(1).await.len(), puppet.executions()), (1, 0));
+    assert_eq!(answer.head.status, 401);
+    assert_eq!((gate.entries(1).await.len(), scripted.executions()), (1, 0));
 }
 
 /// 003-70: SHA-256 over the RFC 8785 form of the arguments, so key order, escapes and spelling of
 /// numbers don't matter.
 #[tokio::test]
 async fn the_hash_of_the_arguments_can_be_recomputed() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let spellings = [
         (
@@ -344,14 +344,14 @@ async fn the_hash_of_the_arguments_can_be_recomputed() {
             written.replace("\"B\"", "\"C\""),
             canonical.replace("\"B\"", "\"C\""),
         );
-        puppet.forget();
+        scripted.forget();
         let message = agent.request(
             "tools/call",
             json!({ "name": "oracle__read", "arguments": "here" }),
         );
         let raw = message.to_string().replace("\"here\"", &written);
         let answer = agent.raw(&message, raw).await.whole().await;
-        assert_eq!(crate::stage::code(&answer), None, "{answer}");
+        assert_eq!(crate::harness::answer::code(&answer), None, "{answer}");
         let entries = gate.entries(count + 1).await;
         assert_eq!(
             entries[count]["params_hash"],
@@ -360,7 +360,7 @@ async fn the_hash_of_the_arguments_can_be_recomputed() {
         );
         // What was sent is what was hashed, as a value.
         assert_eq!(
-            puppet.seen()[0].body["params"]["arguments"],
+            scripted.seen()[0].body["params"]["arguments"],
             serde_json::from_str::<Value>(&written).unwrap()
         );
     }
@@ -370,13 +370,13 @@ async fn the_hash_of_the_arguments_can_be_recomputed() {
 /// byte is found.
 #[tokio::test]
 async fn the_ledger_is_read_while_toolgate_runs_and_after() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     agent.call("oracle__read", json!({})).await;
     agent.call("oracle__pay", pay("amount", json!(101))).await;
     let entries = gate.entries(2).await;
     let id = entries[1]["action_id"].as_str().unwrap().to_owned();
-    let setup = gate.gate.setup.clone();
+    let setup = gate.setup.clone();
     let mut stopping = Some(gate);
     let mut head = String::new();
     for running in [true, false] {
@@ -446,7 +446,7 @@ async fn the_ledger_is_read_while_toolgate_runs_and_after() {
 /// now; nothing is executed.
 #[tokio::test]
 async fn a_recorded_call_is_judged_again() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let (fine, refused) = (pay("amount", json!(100)), pay("amount", json!(101)));
     for arguments in [&fine, &refused] {
@@ -458,7 +458,7 @@ async fn a_recorded_call_is_judged_again() {
         .iter()
         .map(|entry| entry["action_id"].as_str().unwrap())
         .collect();
-    let executed = puppet.executions();
+    let executed = scripted.executions();
     let replay = async |id: &str, more: &[&str]| {
         let words = [
             &[
@@ -473,7 +473,7 @@ async fn a_recorded_call_is_judged_again() {
             more,
         ]
         .concat();
-        run(gate.setup(), &words).await
+        run(&gate.setup, &words).await
     };
     let (fine, refused) = (fine.to_string(), refused.to_string());
     let rows: [(&str, &[&str], i32, &str); 7] = [
@@ -504,7 +504,7 @@ async fn a_recorded_call_is_judged_again() {
         code == 1 && out.contains("=> another verdict") && out.contains("then: too_much"),
         "{out}"
     );
-    assert_eq!(puppet.executions(), executed);
+    assert_eq!(scripted.executions(), executed);
 }
 
 /// The file that holds the entries.

@@ -1,11 +1,11 @@
 //! threat-model §13 F12, §3G G2 and G3: what `ledger verify` proves of a record that an intruder
 //! rewrote, and what it says it cannot.
 
-use crate::harness::gate::{Gate, Setup, undo};
-use crate::harness::hook_server::{HookServer, Says};
+use crate::harness::gate::{Gate, run};
+use crate::harness::hook_server::{HookReply, HookServer};
+use crate::harness::setup::{Setup, undo};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
-use crate::stage::run;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::os::unix::fs::PermissionsExt as _;
@@ -43,7 +43,7 @@ async fn pay(gate: &Gate, count: usize) {
     let agent = gate.agent().token("token-of-alice-of-the-office");
     for n in 0..count {
         let answer = agent
-            .call_anew("oracle__pay", json!({ "n": n, "of": gate.pid() }))
+            .anew_call("oracle__pay", json!({ "n": n, "of": gate.pid() }))
             .await;
         assert!(answer.is_done(), "{}", answer.text());
     }
@@ -260,7 +260,7 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
 #[tokio::test]
 async fn a_head_that_cannot_leave_is_said() {
     let (server, hooks) = (tools().await, HookServer::start().await);
-    hooks.says(|_| Says::Status(500));
+    hooks.says(|_| HookReply::Status(500));
     let webhook = format!("webhook: {{ {} }}", hooks.members("heads"));
     let more = format!("ledger: {{ heads: {{ every: 1s, file: nowhere/heads, {webhook} }} }}\n");
     let gate = setup(&server, &more).start().await;
@@ -330,7 +330,7 @@ async fn doctor_only_reads(setup: &Setup, said: &str) {
 #[tokio::test]
 async fn a_webhook_that_hangs_delays_no_file() {
     let (server, hooks) = (tools().await, HookServer::start().await);
-    hooks.says(|_| Says::Never);
+    hooks.says(|_| HookReply::Never);
     let webhook = format!("webhook: {{ {}, timeout: 30s }}", hooks.members("heads"));
     let more = format!("ledger: {{ heads: {{ every: 1s, file: heads, {webhook} }} }}\n");
     let gate = setup(&server, &more).start().await;

@@ -1,7 +1,9 @@
 //! Tasks that go in circles are stopped, and agents that do what they read go on.
 
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, code};
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 
 const CALLERS: &str = "\n  - { agent: ann, token: token-of-agent-ann, tenant: t_001 }\n";
@@ -21,9 +23,9 @@ type Call = (&'static str, Value);
 /// The call of each turn.
 type Act = fn(usize) -> Call;
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(["read", "poll"].map(tool).to_vec()).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["read", "poll"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -31,7 +33,7 @@ async fn stage() -> (Puppet, Gate) {
         policy: POLICY.to_owned(),
         observe: false,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// Makes a call in a task of its own name.
@@ -58,14 +60,14 @@ fn next_step(answer: &Value) -> String {
 /// to do something else or to report; soon nothing more is sent.
 #[tokio::test]
 async fn a_task_that_goes_in_circles_is_stopped() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     // What was refused is no part of a circle, so that each call of two gets as far as one alone.
     let agents: [(&str, Act, usize); 2] = [
         ("the same", |_| ("poll", json!({ "n": 1 })), MOST),
         ("two in turn", |n| ("poll", json!({ "n": n % 2 })), 2 * MOST),
     ];
     for (task, act, most) in agents {
-        puppet.forget();
+        scripted.forget();
         let mut stopped = Vec::new();
         for n in 0..20 {
             let answer = call(&gate, task, act(n)).await;
@@ -82,7 +84,7 @@ async fn a_task_that_goes_in_circles_is_stopped() {
             stopped.push(n);
         }
         assert_eq!(stopped[0], MOST, "{task}");
-        assert!(puppet.executions() <= most, "{task}: {stopped:?}");
+        assert!(scripted.executions() <= most, "{task}: {stopped:?}");
         assert!(
             (2 * most..20).all(|n| stopped.contains(&n)),
             "{task}: {stopped:?}"
@@ -108,7 +110,7 @@ async fn a_task_that_goes_in_circles_is_stopped() {
 /// sent. Doing something right is still possible, and ends it.
 #[tokio::test]
 async fn an_agent_that_does_not_listen_is_stopped() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let wrong = |n: usize| match n % 3 {
         0 => ("read", json!({ "tenant": "t_999", "n": n })),
         1 => ("read", json!({ "tenant": "t_001", "m": n })),
@@ -143,14 +145,14 @@ async fn an_agent_that_does_not_listen_is_stopped() {
             "each task has a row of its own"
         );
         let right = call(&gate, "deaf", ("poll", json!({ "n": round }))).await;
-        assert_eq!((code(&right), puppet.executions()), (None, round + 1));
+        assert_eq!((code(&right), scripted.executions()), (None, round + 1));
     }
 }
 
 /// guarantees §4: a refusal says what to do next, and an agent that does it goes on.
 #[tokio::test]
 async fn an_agent_that_listens_goes_on() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for n in 0..3 * MOST {
         let refused = call(&gate, "t", ("read", json!({ "tenant": "t_999", "n": n }))).await;
         assert_eq!(
@@ -162,5 +164,5 @@ async fn an_agent_that_listens_goes_on() {
             None
         );
     }
-    assert_eq!(puppet.executions(), 3 * MOST);
+    assert_eq!(scripted.executions(), 3 * MOST);
 }

@@ -166,5 +166,3 @@ mod operator_screens;
 mod policy_report;
 // Recorded calls and test packs: a changed policy is tried.
 mod test_packs;
-
-use harness::{puppet, stage};

@@ -1,34 +1,38 @@
 //! Several servers at one address: lists are joined, everything else goes to the server it is for,
 //! and no server hurts another.
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::Reading;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Offers, Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::Settings;
+use crate::harness::stdio::Launched;
 use crate::harness::tool_server::script::{LEGACY, MODERN};
 use crate::harness::until;
-use crate::puppet::{Answer, Making, Puppet, Seen, event, tool};
-use crate::stage::{Agent, ArgumentOrigin, Gate, Launched, Settings};
 use serde_json::{Value, json};
 
 /// Two pages: one entry and a cursor, then one more.
-fn page(seen: &Seen, key: &str, entry: impl Fn(&str) -> Value) -> Answer {
+fn page(seen: &Seen, key: &str, entry: impl Fn(&str) -> Value) -> Reply {
     let result = match seen.body["params"].get("cursor").and_then(Value::as_str) {
         None => json!({ key: [entry("1")], "nextCursor": "the second page" }),
         Some("the second page") => json!({ key: [entry("2")] }),
         Some(_) => {
-            return Answer::Message(
+            return Reply::Message(
                 json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no such page" } }),
             );
         }
     };
-    Answer::Result(result)
+    Reply::Result(result)
 }
 
 /// A server with two prompts, two resources and a template, all of which bear its name.
-async fn server(name: &'static str, making: Making) -> Puppet {
-    let puppet = Puppet::start(Making {
+async fn server(name: &'static str, making: Offers) -> ScriptedServer {
+    let scripted = ScriptedServer::start(Offers {
         tools: vec![tool("read")],
         ..making
     })
     .await;
-    puppet.answers(move |seen| {
+    scripted.answers(move |seen| {
         let params = &seen.body["params"];
         match seen.method() {
             "prompts/list" => page(seen, "prompts", |number| json!({ "name": format!("p{number}"), "title": name })),
@@ -41,17 +45,17 @@ async fn server(name: &'static str, making: Making) -> Puppet {
                 |number| json!({ "uriTemplate": format!("{name}-t{number}://{{id}}/x"), "name": number }),
             ),
             "prompts/get" => {
-                Answer::Result(json!({ "messages": [], "description": format!("{name} {}", params["name"]) }))
+                Reply::Result(json!({ "messages": [], "description": format!("{name} {}", params["name"]) }))
             }
             "completion/complete" => {
                 let reference = params["ref"].get("name").or(params["ref"].get("uri")).unwrap();
-                Answer::Result(json!({ "completion": { "values": [name, reference] } }))
+                Reply::Result(json!({ "completion": { "values": [name, reference] } }))
             }
-            "resources/read" => Answer::Result(json!({ "contents": [{ "uri": params["uri"], "text": name }] })),
-            _ => Answer::Result(json!({})),
+            "resources/read" => Reply::Result(json!({ "contents": [{ "uri": params["uri"], "text": name }] })),
+            _ => Reply::Result(json!({})),
         }
     });
-    puppet
+    scripted
 }
 
 fn settings(servers: Vec<(&'static str, String)>) -> Settings {
@@ -71,7 +75,7 @@ fn settings(servers: Vec<(&'static str, String)>) -> Settings {
     }
 }
 
-async fn two(north: Making, south: Making) -> (Puppet, Puppet, Gate) {
+async fn two(north: Offers, south: Offers) -> (ScriptedServer, ScriptedServer, Gate) {
     let (north, south) = (server("north", north).await, server("south", south).await);
     let gate = Gate::start(settings(vec![
         ("north", north.url()),
@@ -81,11 +85,11 @@ async fn two(north: Making, south: Making) -> (Puppet, Puppet, Gate) {
     (north, south, gate)
 }
 
-fn of_era(modern: bool, legacy: bool) -> Making {
-    Making {
+fn of_era(modern: bool, legacy: bool) -> Offers {
+    Offers {
         modern,
         legacy,
-        ..Making::default()
+        ..Offers::default()
     }
 }
 
@@ -111,7 +115,7 @@ async fn all(agent: &Agent, method: &str, key: &str, member: &str) -> (Vec<Strin
 
 #[tokio::test]
 async fn lists_are_joined_page_by_page_under_toolgates_own_cursors() {
-    let (_north, _south, gate) = two(Making::default(), Making::default()).await;
+    let (_north, _south, gate) = two(Offers::default(), Offers::default()).await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let (prompts, cursors) = all(&agent, "prompts/list", "prompts", "name").await;
         assert_eq!(
@@ -161,7 +165,7 @@ async fn lists_are_joined_page_by_page_under_toolgates_own_cursors() {
 
 #[tokio::test]
 async fn prompts_and_completions_go_to_the_server_that_the_name_says() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let answer = agent
             .ask("prompts/get", json!({ "name": "south__p2" }))
@@ -204,7 +208,7 @@ async fn prompts_and_completions_go_to_the_server_that_the_name_says() {
 
 #[tokio::test]
 async fn a_resource_is_read_at_the_server_that_lists_it_or_has_a_template_for_it() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         for (uri, owner) in [
             ("north://1", "north"),
@@ -228,8 +232,8 @@ async fn a_resource_is_read_at_the_server_that_lists_it_or_has_a_template_for_it
             .ask("resources/read", json!({ "uri": "west://1" }))
             .await;
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        let read = |puppet: &Puppet| {
-            puppet
+        let read = |scripted: &ScriptedServer| {
+            scripted
                 .seen()
                 .iter()
                 .any(|seen| seen.method() == "resources/read")
@@ -240,15 +244,15 @@ async fn a_resource_is_read_at_the_server_that_lists_it_or_has_a_template_for_it
 
 #[tokio::test]
 async fn a_level_of_logging_is_set_at_every_server() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     let answer = gate
         .legacy("/mcp")
         .await
         .ask("logging/setLevel", json!({ "level": "debug" }))
         .await;
     assert_eq!(answer["result"], json!({}), "{answer}");
-    for puppet in [north, south] {
-        let seen = puppet
+    for scripted in [north, south] {
+        let seen = scripted
             .sees("the level", |seen| seen.method() == "logging/setLevel")
             .await;
         assert_eq!(seen.body["params"]["level"], "debug");
@@ -257,9 +261,9 @@ async fn a_level_of_logging_is_set_at_every_server() {
 
 #[tokio::test]
 async fn what_servers_can_do_is_said_together() {
-    let can = |capabilities: Value| Making {
+    let can = |capabilities: Value| Offers {
         capabilities,
-        ..Making::default()
+        ..Offers::default()
     };
     let north = can(json!({ "tools": {}, "prompts": { "listChanged": false }, "completions": {} }));
     let south = can(
@@ -290,7 +294,7 @@ async fn what_servers_can_do_is_said_together() {
 
 #[tokio::test]
 async fn an_agent_hears_of_resources_of_all_servers_under_its_own_subscription() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     let agent = gate.agent();
     let wanted = json!({ "resourceSubscriptions": ["north://1", "south://1"] });
     let request = agent.request("subscriptions/listen", json!({ "notifications": wanted }));
@@ -308,13 +312,13 @@ async fn an_agent_hears_of_resources_of_all_servers_under_its_own_subscription()
         acknowledged["params"]["notifications"]["resourceSubscriptions"].is_array(),
         "{acknowledged}"
     );
-    for (puppet, uri) in [
+    for (scripted, uri) in [
         (&north, "north://1"),
         (&south, "south://1"),
         (&north, "north://1"),
     ] {
         let note = json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
-        puppet.tells(note).await;
+        scripted.tells(note).await;
         let heard = stream.message().await;
         assert_eq!(
             heard["method"], "notifications/resources/updated",
@@ -334,7 +338,7 @@ fn note(what: &str, params: &Value) -> Value {
 
 /// Reads until everything in `expected` was said, each under the id of the subscription; returns
 /// what was said.
-async fn hears(stream: &mut ArgumentOrigin, id: &Value, expected: &[&str]) -> Vec<Value> {
+async fn hears(stream: &mut Reading, id: &Value, expected: &[&str]) -> Vec<Value> {
     let mut said: Vec<Value> = Vec::new();
     while !expected.iter().all(|what| {
         said.iter()
@@ -354,7 +358,7 @@ async fn hears(stream: &mut ArgumentOrigin, id: &Value, expected: &[&str]) -> Ve
 /// to again, and the agent hears what it may have missed.
 #[tokio::test]
 async fn a_feed_that_broke_off_is_opened_again() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     let wanted = json!({
         "promptsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["south://1"],
     });
@@ -390,8 +394,8 @@ async fn a_feed_that_broke_off_is_opened_again() {
             (3, &json!("south://1")),
             "{said:?}"
         );
-        for (puppet, name) in [(&south, "south"), (&north, "north")] {
-            puppet
+        for (scripted, name) in [(&south, "south"), (&north, "north")] {
+            scripted
                 .tells(note("prompts/list_changed", &json!({ name: round })))
                 .await;
             let said = hears(&mut stream, &request["id"], &["prompts/list_changed"]).await;
@@ -407,10 +411,10 @@ async fn a_feed_that_broke_off_is_opened_again() {
 /// The same for an agent on standard input, which has one server.
 #[tokio::test]
 async fn an_agent_on_standard_input_hears_again_of_a_server_that_came_back() {
-    let puppet = server("north", Making::default()).await;
-    let gate = Gate::start(settings(vec![("north", puppet.url())])).await;
+    let scripted = server("north", Offers::default()).await;
+    let gate = Gate::start(settings(vec![("north", scripted.url())])).await;
     let data = gate.path("launched");
-    let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], false).await;
+    let mut agent = Launched::start(&gate.setup, &["--data", data.to_str().unwrap()], false).await;
     let wanted = json!({ "notifications": { "promptsListChanged": true } });
     let listen = gate.agent().request("subscriptions/listen", wanted);
     agent.say(&listen).await;
@@ -418,14 +422,14 @@ async fn an_agent_on_standard_input_hears_again_of_a_server_that_came_back() {
         agent.hears().await["method"],
         "notifications/subscriptions/acknowledged"
     );
-    puppet.down();
-    puppet.up().await;
+    scripted.down();
+    scripted.up().await;
     let missed = agent.hears().await;
     assert_eq!(
         missed["method"], "notifications/prompts/list_changed",
         "{missed}"
     );
-    puppet
+    scripted
         .tells(note("prompts/list_changed", &json!({ "x": 1 })))
         .await;
     let said = agent.hears().await;
@@ -441,7 +445,7 @@ async fn an_agent_on_standard_input_hears_again_of_a_server_that_came_back() {
 /// looks again at what it may have missed, and the others go on.
 #[tokio::test]
 async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     let agent = gate.agent();
     let wanted = json!({ "notifications": { "promptsListChanged": true } });
     let request = agent.request("subscriptions/listen", wanted);
@@ -451,7 +455,7 @@ async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
         "notifications/subscriptions/acknowledged"
     );
     south.answers(|_| {
-        Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } }))
+        Reply::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } }))
     });
     south.scripts_subscriptions();
     south.down();
@@ -469,24 +473,24 @@ async fn a_feed_that_is_refused_when_it_is_opened_again_is_reported() {
 /// A server that is slow to take a subscription delays no other, and what each honours is added up.
 #[tokio::test]
 async fn servers_are_subscribed_to_side_by_side() {
-    let (north, south, gate) = two(Making::default(), Making::default()).await;
+    let (north, south, gate) = two(Offers::default(), Offers::default()).await;
     let agent = gate.agent();
     let wanted =
         json!({ "promptsListChanged": true, "resourceSubscriptions": ["a:1", "a:2", "a:3"] });
     let request = agent.request("subscriptions/listen", json!({ "notifications": wanted }));
     let poster = agent.clone();
     let mut hands = Vec::new();
-    for puppet in [&north, &south] {
-        puppet.is_listened_to().await;
-        hands.push(puppet.holds("subscriptions/listen"));
-        puppet.scripts_subscriptions();
+    for scripted in [&north, &south] {
+        scripted.is_listened_to().await;
+        hands.push(scripted.holds("subscriptions/listen"));
+        scripted.scripts_subscriptions();
     }
     let posting = tokio::spawn(async move { poster.post(&request).await });
     // Both are asked before either has answered.
     let mut asked = Vec::new();
-    for puppet in [&north, &south] {
+    for scripted in [&north, &south] {
         asked.push(
-            puppet
+            scripted
                 .sees("the subscription", |seen| {
                     seen.method() == "subscriptions/listen"
                 })
@@ -567,7 +571,7 @@ async fn a_modern_server_among_those_of_both_eras_leaves_the_modern_revision() {
 
 #[tokio::test]
 async fn a_server_that_is_down_takes_only_its_own_with_it() {
-    let (north, _south, gate) = two(Making::default(), Making::default()).await;
+    let (north, _south, gate) = two(Offers::default(), Offers::default()).await;
     let agents = [gate.agent(), gate.legacy("/mcp").await];
     north.down();
     for agent in agents {

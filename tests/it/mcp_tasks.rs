@@ -1,10 +1,12 @@
 //! Calls that become tasks: what their server says of them later is shaped as their answer would
 //! have been, and nobody hears of another's.
 
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::answer::Reading;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::Setup;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{Agent, ArgumentOrigin, Gate};
 use serde_json::{Value, json};
 
 pub const POLICY: &str = "
@@ -30,23 +32,18 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 const FINE: &str = "[redacted], tel";
 const ENDINGS: [&str; 5] = ["short", "long", "odd", "bare", "error"];
 
-pub async fn stage() -> (Puppet, Gate) {
+pub async fn stage() -> (ScriptedServer, Gate) {
     let schema = json!({ "type": "object", "properties": { "iban": { "type": "string" } }, "required": ["iban"] });
     let mut pay = tool("pay");
     pay["outputSchema"] = schema;
-    let puppet = Puppet::with(vec![pay]).await;
-    puppet.answers(answer);
+    let scripted = ScriptedServer::with(vec![pay]).await;
+    scripted.answers(answer);
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(POLICY)
         .open_sides()
         .callers(CALLERS);
-    (
-        puppet,
-        Gate {
-            gate: setup.start().await,
-        },
-    )
+    (scripted, setup.start().await)
 }
 
 /// How a task ends: with its result, or its error.
@@ -72,7 +69,7 @@ pub fn standing(id: &str, status: &str) -> Value {
 }
 
 /// The tool server: the argument `ends` names the task, and says how it ends.
-pub fn answer(seen: &Seen) -> Answer {
+pub fn answer(seen: &Seen) -> Reply {
     let params = &seen.body["params"];
     let is_modern = params["_meta"][CAPABILITIES].is_object();
     let id = params["taskId"].as_str().unwrap_or_default();
@@ -83,25 +80,25 @@ pub fn answer(seen: &Seen) -> Answer {
             let (key, ended) = ending(id);
             task[key] = ended;
             task["resultType"] = json!("complete");
-            Answer::Result(task)
+            Reply::Result(task)
         }
-        "tasks/get" => Answer::Result(standing(id, "completed")),
-        "tasks/list" => Answer::Result(
+        "tasks/get" => Reply::Result(standing(id, "completed")),
+        "tasks/list" => Reply::Result(
             json!({ "tasks": [standing("foreign", "working"), standing("short", "working")] }),
         ),
         "tasks/result" => match ending(id) {
-            ("error", error) => Answer::Message(json!({ "jsonrpc": "2.0", "error": error })),
+            ("error", error) => Reply::Message(json!({ "jsonrpc": "2.0", "error": error })),
             (_, mut result) => {
                 result["_meta"] = json!({ RELATED: { "taskId": id } });
-                Answer::Result(result)
+                Reply::Result(result)
             }
         },
-        _ => Answer::Result(json!({})),
+        _ => Reply::Result(json!({})),
     }
 }
 
 /// A task, announced with words on the way.
-fn called(seen: &Seen, is_modern: bool) -> Answer {
+fn called(seen: &Seen, is_modern: bool) -> Reply {
     let params = &seen.body["params"];
     let id = params["arguments"]["ends"].as_str().unwrap();
     let mut task = standing(id, "working");
@@ -133,7 +130,7 @@ fn called(seen: &Seen, is_modern: bool) -> Answer {
     ] {
         sender.try_send(said).unwrap();
     }
-    Answer::Stream(receiver)
+    Reply::Stream(receiver)
 }
 
 /// A request of an agent that knows of tasks.
@@ -201,7 +198,7 @@ pub fn judge(id: &str, ended: &Value, whole: &Value) {
 }
 
 /// The next thing that is said of a task.
-async fn told(listening: &mut ArgumentOrigin) -> Value {
+async fn told(listening: &mut Reading) -> Value {
     loop {
         let message = listening.message().await;
         if message["params"].get("taskId").is_some() {
@@ -215,7 +212,7 @@ async fn told(listening: &mut ArgumentOrigin) -> Value {
 /// way.
 #[tokio::test]
 async fn what_a_task_ends_with_is_shaped_like_any_result() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agents = [
         gate.agent().token(TOKENS[0]).initialized().await,
         gate.agent().token(TOKENS[0]),
@@ -269,7 +266,7 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
             listening
         };
         until("toolgate listens", || async {
-            (puppet.listeners() > 0).then_some(())
+            (scripted.listeners() > 0).then_some(())
         })
         .await;
         let method = if agent.is_legacy() {
@@ -281,7 +278,7 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
             let mut params = standing(id, "completed");
             let (key, ended) = ending(id);
             params[key] = ended;
-            puppet
+            scripted
                 .tells(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
                 .await;
         }
@@ -310,8 +307,8 @@ async fn another_callers_task_is_not_there() {
 #[tokio::test]
 async fn a_task_stays_with_its_server() {
     let (bank, evil) = (
-        Puppet::with(vec![tool("pay")]).await,
-        Puppet::with(vec![tool("take")]).await,
+        ScriptedServer::with(vec![tool("pay")]).await,
+        ScriptedServer::with(vec![tool("take")]).await,
     );
     bank.answers(answer);
     evil.answers(answer);
@@ -327,9 +324,7 @@ async fn a_task_stays_with_its_server() {
         ))
         .open_sides()
         .callers(CALLERS);
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     let agent = gate.agent().token(TOKENS[0]).at("/mcp");
     let begin = async |name: &str| {
         let made = ask(
@@ -343,8 +338,8 @@ async fn a_task_stays_with_its_server() {
     begin("bank__pay").await;
     let update =
         async |agent: &Agent| ask(agent, "tasks/cancel", json!({ "taskId": "short" })).await;
-    let heard = |puppet: &Puppet| {
-        puppet
+    let heard = |scripted: &ScriptedServer| {
+        scripted
             .seen()
             .iter()
             .filter(|seen| seen.method() == "tasks/cancel")
@@ -375,7 +370,7 @@ async fn a_task_stays_with_its_server() {
 }
 
 async fn is_not_there_for(stranger: &str) {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     for (path, name, is_legacy) in [
         ("/mcp", "bank__pay", false),
         ("/mcp", "bank__pay", true),

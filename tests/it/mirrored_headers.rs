@@ -1,20 +1,22 @@
 //! The headers that mirror a modern body: checked against it, and made anew from the final call
 //! (protocol §1.2).
 
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Agent, Gate, Settings};
+use crate::harness::agent::Agent;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 
-async fn stage() -> (Puppet, Gate) {
+async fn stage() -> (ScriptedServer, Gate) {
     let mut regional = tool("regional");
     regional["inputSchema"] = json!({ "type": "object", "properties": {
         "region": { "type": "string", "x-mcp-header": "Region" },
         "urgent": { "type": "boolean", "x-mcp-header": "Urgent" },
         "deep": { "type": "object", "properties": { "count": { "type": "integer", "x-mcp-header": "Count" } } },
     } });
-    let puppet = Puppet::with(vec![regional]).await;
-    let gate = Gate::start(Settings::open(puppet.url(), &["regional"])).await;
-    (puppet, gate)
+    let scripted = ScriptedServer::with(vec![regional]).await;
+    let gate = Gate::start(Settings::open(scripted.url(), &["regional"])).await;
+    (scripted, gate)
 }
 
 fn arguments() -> Value {
@@ -41,13 +43,13 @@ fn mirroring(agent: &Agent, name: &str, value: &str) -> Agent {
 /// here.
 #[tokio::test]
 async fn mirrored_headers_are_made_anew_from_the_final_call() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for (path, name) in [("/mcp", "oracle__regional"), ("/mcp/oracle", "regional")] {
-        puppet.forget();
+        scripted.forget();
         let agent = mirroring(&gate.agent().at(path), "mcp-param-unknown", "ignored");
         let answer = agent.call(name, arguments()).await;
-        assert_eq!(crate::stage::code(&answer), None, "{answer}");
-        let seen = &puppet.seen()[0];
+        assert_eq!(crate::harness::answer::code(&answer), None, "{answer}");
+        let seen = &scripted.seen()[0];
         for (header, value) in [
             ("mcp-name", "regional"),
             ("mcp-method", "tools/call"),
@@ -67,7 +69,7 @@ async fn mirrored_headers_are_made_anew_from_the_final_call() {
 /// numbers, null has no header.
 #[tokio::test]
 async fn values_travel_in_the_form_that_headers_need() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent();
     for (region, given, expected) in [
         (
@@ -79,39 +81,39 @@ async fn values_travel_in_the_form_that_headers_need() {
         ("eu", "  eu  ", "eu"),
         ("", "", ""),
     ] {
-        puppet.forget();
+        scripted.forget();
         let mut arguments = arguments();
         arguments["region"] = json!(region);
         arguments["deep"]["count"] = json!(42.0);
         let answer = mirroring(&agent, "mcp-param-region", given)
             .call("oracle__regional", arguments)
             .await;
-        assert_eq!(crate::stage::code(&answer), None, "{answer}");
+        assert_eq!(crate::harness::answer::code(&answer), None, "{answer}");
         assert_eq!(
-            puppet.seen()[0].header("mcp-param-region"),
+            scripted.seen()[0].header("mcp-param-region"),
             Some(expected),
             "{region}"
         );
     }
-    puppet.forget();
+    scripted.forget();
     let answer = agent
         .call("oracle__regional", json!({ "region": null }))
         .await;
     // Null is no string, so the tool's schema refuses it; what is asked here is that no header was
     // missed.
     assert_eq!(
-        crate::stage::code(&answer).as_deref(),
+        crate::harness::answer::code(&answer).as_deref(),
         Some("schema_invalid")
     );
     assert!(agent.call("oracle__regional", json!({})).await["result"].is_object());
-    assert_eq!(puppet.seen()[0].header("mcp-param-region"), None);
+    assert_eq!(scripted.seen()[0].header("mcp-param-region"), None);
 }
 
 /// protocol §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020,
 /// and nothing runs.
 #[tokio::test]
 async fn headers_that_do_not_mirror_the_body_are_refused() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent();
     for (name, value) in [
         ("mcp-param-region", "us"),
@@ -136,7 +138,7 @@ async fn headers_that_do_not_mirror_the_body_are_refused() {
             json!({ "name": "oracle__regional", "arguments": arguments() }),
         );
         let mut answer = agent.post(&message).await;
-        let (status, body) = (answer.status, answer.whole().await);
+        let (status, body) = (answer.head.status, answer.whole().await);
         assert_eq!(
             (status, &body["error"]["code"]),
             (400, &json!(-32020)),
@@ -149,14 +151,18 @@ async fn headers_that_do_not_mirror_the_body_are_refused() {
         "tools/call",
         json!({ "name": "oracle__regional", "arguments": arguments() }),
     );
-    assert_eq!(agent.post(&message).await.status, 400, "twice is not once");
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(
+        agent.post(&message).await.head.status,
+        400,
+        "twice is not once"
+    );
+    assert_eq!(scripted.executions(), 0);
 }
 
 /// protocol §1.2: an argument that the headers leave out is refused even if it is the only one.
 #[tokio::test]
 async fn a_header_without_its_argument_is_refused() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().header("mcp-param-region", "eu");
     let message = agent.request(
         "tools/call",
@@ -164,8 +170,11 @@ async fn a_header_without_its_argument_is_refused() {
     );
     let mut answer = agent.post(&message).await;
     assert_eq!(
-        (answer.status, answer.whole().await["error"]["code"].clone()),
+        (
+            answer.head.status,
+            answer.whole().await["error"]["code"].clone()
+        ),
         (400, json!(-32020))
     );
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }

@@ -1,7 +1,8 @@
 //! Observe mode says what enforce mode would have refused.
 
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, run};
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 
 const CALLERS: &str = "
@@ -44,13 +45,13 @@ async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
 /// enforce mode has; the calls go through.
 #[tokio::test]
 async fn observe_mode_says_what_enforce_mode_would_refuse() {
-    let puppet = Puppet::with(
+    let scripted = ScriptedServer::with(
         ["pay", "read", "hidden", "keyed", "send"]
             .map(tool)
             .to_vec(),
     )
     .await;
-    let servers = vec![("oracle", puppet.url())];
+    let servers = vec![("oracle", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: CALLERS,
@@ -95,7 +96,7 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
     for (index, (tool, arguments, task, expected)) in rows.iter().enumerate() {
         let answer = call(&gate, tool, arguments, task).await;
         assert_eq!(
-            crate::stage::code(&answer),
+            crate::harness::answer::code(&answer),
             None,
             "nothing is refused: {answer}"
         );
@@ -112,11 +113,11 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
             assert!(gate.metric(&series).await >= 1.0, "{series}");
         }
     }
-    assert_eq!(puppet.executions(), rows.len());
+    assert_eq!(scripted.executions(), rows.len());
     // Nothing is claimed, so that no draft is known; nor is there one where an earlier step would
     // refuse.
     let answer = call(&gate, "oracle__send", &json!({ "id": "inv_1" }), "d").await;
-    assert_eq!(crate::stage::code(&answer), None, "{answer}");
+    assert_eq!(crate::harness::answer::code(&answer), None, "{answer}");
     let entries = gate.entries(rows.len() + 1).await;
     let sent = entries.last().unwrap();
     assert_eq!(
@@ -131,7 +132,7 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
         "{entries:#?}"
     );
     let (_, listed, _) = run(
-        gate.setup(),
+        &gate.setup,
         &[
             "ledger",
             "list",

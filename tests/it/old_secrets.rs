@@ -1,12 +1,15 @@
 //! Secrets that a tool server knows from earlier: from another toolgate, or from the one that ran
 //! before this one.
 
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::run;
 use crate::harness::hook_server::HookServer;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::Setup;
+use crate::harness::stdio::Launched;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, event, tool};
 use crate::secrets::{CANARY, forms, judge};
-use crate::stage::{Agent, Gate, Launched, code, run};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -48,12 +51,12 @@ fn tools() -> Vec<Value> {
 }
 
 /// Whatever it is asked, it says all it knows.
-fn answer(seen: &Seen) -> Answer {
+fn answer(seen: &Seen) -> Reply {
     let known = known();
     let is_modern = seen.header("mcp-protocol-version") == Some("2026-07-28");
     let question =
         json!({ "message": known, "requestedSchema": { "type": "object", "properties": {} } });
-    Answer::Result(match seen.method() {
+    Reply::Result(match seen.method() {
         "tools/call" if seen.body["params"]["arguments"]["asks"] == true && is_modern => json!({
             "resultType": "input_required", "requestState": "s",
             "inputRequests": { "q": { "method": "elicitation/create", "params": question } },
@@ -62,7 +65,7 @@ fn answer(seen: &Seen) -> Answer {
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": question });
             sender.try_send(event(&asked)).unwrap();
-            return Answer::Stream(receiver);
+            return Reply::Stream(receiver);
         }
         "tools/call" => {
             json!({ "resultType": "complete", "content": [{ "type": "text", "text": known }] })
@@ -90,9 +93,9 @@ fn answer(seen: &Seen) -> Answer {
     })
 }
 
-fn setup(puppet: &Puppet) -> Setup {
+fn setup(scripted: &ScriptedServer) -> Setup {
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(POLICY)
         .open_sides()
         .more(SECRETS)
@@ -146,10 +149,7 @@ async fn agents_have_none(agent: &Agent) {
             capabilities["elicitation"] = json!({ "form": {} });
         }
         let mut reading = agent.post(&request).await;
-        let streams = reading
-            .headers
-            .get("content-type")
-            .is_some_and(|kind| kind == "text/event-stream");
+        let streams = reading.is_stream();
         let heard = if streams {
             reading.message().await
         } else {
@@ -168,10 +168,13 @@ async fn agents_have_none(agent: &Agent) {
 /// and a secret that is added while toolgate runs is known before it is used.
 #[tokio::test]
 async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
-    let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
-    puppet.instructs(&known());
-    puppet.answers(answer);
-    let setup = setup(&puppet).more(&hooks.hooks(&[("it", "after", "bank__*")], ""));
+    let (scripted, hooks) = (
+        ScriptedServer::with(tools()).await,
+        HookServer::start().await,
+    );
+    scripted.instructs(&known());
+    scripted.answers(answer);
+    let setup = setup(&scripted).more(&hooks.hooks(&[("it", "after", "bank__*")], ""));
     setup.write();
     for verb in [
         &["pins", "diff"][..],
@@ -187,9 +190,7 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     judge("pins", pins.as_bytes());
     assert!(pins.contains("secret_ref:bank_token"), "{pins}");
 
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     for agent in [gate.agent(), gate.legacy("/mcp/bank").await] {
         agents_have_none(&agent).await;
     }
@@ -207,8 +208,8 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let place = gate.path("toolgate.yaml");
     let written = std::fs::read_to_string(&place).unwrap();
     let later = "secrets:\n  later: { env: LATER_TOKEN, for: [ { server: bank, tool: pay, pointer: /token } ] }";
-    puppet.answers(|_| {
-        Answer::Result(json!({ "content": [{ "type": "text", "text": "canary-of-later" }] }))
+    scripted.answers(|_| {
+        Reply::Result(json!({ "content": [{ "type": "text", "text": "canary-of-later" }] }))
     });
     own(&place, &written.replacen("secrets:", later, 1));
     until("the secret that was added is known", || async {
@@ -229,22 +230,23 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
 /// that tells of it later have the reference, as the agent wrote it; only the server has the value.
 #[tokio::test]
 async fn whoever_is_told_of_a_call_is_told_the_reference() {
-    let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
-    puppet.answers(answer);
+    let (scripted, hooks) = (
+        ScriptedServer::with(tools()).await,
+        HookServer::start().await,
+    );
+    scripted.answers(answer);
     let hooked = hooks.hooks(
         &[("early", "before", "bank__*"), ("late", "after", "bank__*")],
         "",
     );
-    let setup = setup(&puppet).more(&hooked);
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let setup = setup(&scripted).more(&hooked);
+    let gate = setup.start().await;
     let arguments = json!({ "token": REFERENCE });
     assert_eq!(
         code(&gate.agent().call("bank__pay", arguments.clone()).await),
         None
     );
-    let call = puppet
+    let call = scripted
         .seen()
         .into_iter()
         .find(|seen| seen.method() == "tools/call")

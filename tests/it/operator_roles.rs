@@ -2,8 +2,10 @@
 //! (threat-model §13 F5, guarantees §1: "an authorised decision").
 
 use crate::approvals::{ask, held};
-use crate::harness::agent::{Agent, Answer};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::Agent;
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,14 +116,14 @@ fn tokens(rules: &Rules) -> String {
 }
 
 /// A toolgate with a call whose outcome is unknown, and two held calls, for each operator.
-struct Stage {
+struct RolesGate {
     server: ToolServer,
     gate: Gate,
     unknown: BTreeMap<&'static str, String>,
     held: Vec<String>,
 }
 
-impl Stage {
+impl RolesGate {
     async fn new(rules: &Rules) -> Self {
         let server = Script::new().tool("pay", Behaviour::HangsUp).start().await;
         let setup = Setup::new()
@@ -137,7 +139,7 @@ impl Stage {
         let gate = setup.start().await;
         let mut unknown = BTreeMap::new();
         for (name, _) in EVERYBODY {
-            let answer = bot(&gate).call(PAY, json!({ "key": name })).await;
+            let answer = bot(&gate).modern_call(PAY, json!({ "key": name })).await;
             assert_eq!(answer.refusal(), "outcome_unknown", "{answer:?}");
             let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
             unknown.insert(name, decision["action_id"].as_str().unwrap().to_owned());
@@ -203,7 +205,7 @@ fn bot(gate: &Gate) -> Agent {
 async fn a_verb_takes_its_role() {
     let mut cases = 0;
     for rules in Rules::all() {
-        let stage = Stage::new(&rules).await;
+        let stage = RolesGate::new(&rules).await;
         let mut unproven = 0;
         for operator @ (name, _) in EVERYBODY {
             for asked in ASKED {
@@ -278,7 +280,7 @@ async fn a_verb_takes_its_role() {
             let before = stage.server.executions().len();
             assert_eq!(
                 bot(&stage.gate)
-                    .call(PAY, json!({ "key": name }))
+                    .modern_call(PAY, json!({ "key": name }))
                     .await
                     .refusal(),
                 "outcome_unknown"
@@ -300,7 +302,7 @@ async fn a_verb_takes_its_role() {
 #[tokio::test]
 async fn a_reason_is_one_plain_line() {
     let rules = &Rules::all()[0];
-    let stage = Stage::new(rules).await;
+    let stage = RolesGate::new(rules).await;
     let wrong = [
         "",
         " ",
@@ -367,7 +369,7 @@ async fn a_reason_is_one_plain_line() {
 /// said it.
 #[tokio::test]
 async fn a_reason_stands_in_the_ledger() {
-    let stage = Stage::new(&Rules::all()[0]).await;
+    let stage = RolesGate::new(&Rules::all()[0]).await;
     let door = stage.gate.operators.to_string();
     let (call, hold) = (stage.unknown["resolver"].clone(), stage.held[2].clone());
     for (who, words) in [

@@ -1,7 +1,8 @@
 //! What people read who look after a running toolgate, whole: what is well, what was called, what
 //! is open, what was changed.
 
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -61,7 +62,7 @@ async fn screens_of_operators() {
     let agent = gate.agent().token(TOKEN);
     let call = async |tool: &str, arguments| {
         agent
-            .call(&format!("bank__{tool}"), arguments)
+            .modern_call(&format!("bank__{tool}"), arguments)
             .await
             .refusal()
     };

@@ -2,30 +2,32 @@
 //! agent only (threat-model §13 F8, F9, L5; §3C C5, C8).
 
 use crate::envelopes::{heard, policy, stage, words};
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::{Settings, Setup};
+use crate::harness::stdio::Launched;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{Agent, Gate, Launched, Settings};
 use serde_json::{Value, json};
 
 /// Two agents of two tenants, and one more tool.
-async fn rounds(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("read"), tool("other")]).await;
-    puppet.answers(|_| {
+async fn rounds(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("read"), tool("other")]).await;
+    scripted.answers(|_| {
         let question = json!({ "q": { "method": "elicitation/create", "params": { "message": "?" } } });
-        Answer::Result(json!({ "resultType": "input_required", "requestState": "STATE-1", "inputRequests": question }))
+        Reply::Result(json!({ "resultType": "input_required", "requestState": "STATE-1", "inputRequests": question }))
     });
     let callers = "  - { agent: alice, token: token-of-the-agent-alice, tenant: t_1 }\n  \
      - { agent: alice, token: token-of-alice-elsewhere-2, tenant: t_2 }\n  \
      - { agent: bob, token: token-of-the-agent-bob, tenant: t_1 }";
-    let servers = vec![("oracle", puppet.url()), ("twin", puppet.url())];
+    let servers = vec![("oracle", scripted.url()), ("twin", scripted.url())];
     let twin = "  twin__read: { purpose: test, actions: [read], secrets: [] }\n";
     let policy = policy()
         .replace("hidden", "other")
         .replace(", owner_only: true", "")
         + twin;
     (
-        puppet,
+        scripted,
         Gate::start(Settings {
             servers,
             callers,
@@ -82,7 +84,7 @@ fn next(params: &Value, state: &Value) -> Value {
 /// bent in any way, it is refused and nothing is sent.
 #[tokio::test]
 async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
-    let (puppet, gate) = rounds(false).await;
+    let (scripted, gate) = rounds(false).await;
     let agent = |token: &str| gate.agent().at("/mcp/oracle").token(token);
     let alice = agent(ALICE);
     let others = [
@@ -96,7 +98,7 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
         let state = first["result"]["requestState"].clone();
         let given = state.as_str().unwrap_or_default().to_owned();
         assert!(given.starts_with("tg1."), "{first}");
-        puppet.forget();
+        scripted.forget();
         let mut hostile: Vec<(&Agent, Value)> = others
             .iter()
             .map(|other| (other, next(&params, &state)))
@@ -131,11 +133,11 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
                 "{refused}"
             );
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
-            assert_eq!(puppet.seen().len(), 0, "{params} {refused}");
+            assert_eq!(scripted.seen().len(), 0, "{params} {refused}");
         }
         let answer = alice.ask(method, next(&params, &state)).await;
         assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
-        assert_eq!(puppet.seen()[0].body["params"]["requestState"], "STATE-1");
+        assert_eq!(scripted.seen()[0].body["params"]["requestState"], "STATE-1");
     }
     assert_eq!(cases, 54, "states where they do not belong");
 }
@@ -145,7 +147,7 @@ async fn f8_a_state_is_brought_back_by_whom_it_was_given_to() {
 #[tokio::test]
 async fn f8_a_state_outlives_a_restart() {
     for observe in [false, true] {
-        let (puppet, gate) = rounds(observe).await;
+        let (scripted, gate) = rounds(observe).await;
         let params = json!({ "name": "read", "arguments": {} });
         let ask = async |gate: &Gate, params: Value| {
             gate.agent()
@@ -155,13 +157,11 @@ async fn f8_a_state_outlives_a_restart() {
                 .await
         };
         let state = ask(&gate, params.clone()).await["result"]["requestState"].clone();
-        let gate = Gate {
-            gate: gate.stop().await.start().await,
-        };
+        let gate = gate.stop().await.start().await;
         for (state, observed) in [(&state, "STATE-1"), (&json!("another"), "another")] {
-            puppet.forget();
+            scripted.forget();
             let answer = ask(&gate, next(&params, state)).await;
-            let sent = puppet
+            let sent = scripted
                 .seen()
                 .first()
                 .map(|seen| seen.body["params"]["requestState"].clone());
@@ -171,19 +171,17 @@ async fn f8_a_state_outlives_a_restart() {
         let key = gate.path("data/round-key");
         let setup = gate.stop().await;
         std::fs::remove_file(key).unwrap();
-        let gate = Gate {
-            gate: setup.start().await,
-        };
-        puppet.forget();
+        let gate = setup.start().await;
+        scripted.forget();
         ask(&gate, next(&params, &state)).await;
-        assert_eq!(puppet.executions(), usize::from(observe));
+        assert_eq!(scripted.executions(), usize::from(observe));
     }
 }
 
 /// threat-model §3C C8: what is no string is no state, and none that is made of it is opened.
 #[tokio::test]
 async fn f8_what_is_no_string_is_no_state() {
-    let (puppet, gate) = rounds(false).await;
+    let (scripted, gate) = rounds(false).await;
     let alice = gate.agent().at("/mcp/oracle").token(ALICE);
     for state in [
         json!({ "requestState": "STATE-1" }),
@@ -192,16 +190,16 @@ async fn f8_what_is_no_string_is_no_state() {
         json!(null),
     ] {
         let given = state.clone();
-        puppet.answers(move |_| {
-            Answer::Result(json!({ "resultType": "input_required", "requestState": given }))
+        scripted.answers(move |_| {
+            Reply::Result(json!({ "resultType": "input_required", "requestState": given }))
         });
         for (method, params, _) in asking() {
             let first = alice.ask(method, params.clone()).await;
             assert_eq!(first["result"]["requestState"], state, "{first}");
-            puppet.forget();
+            scripted.forget();
             let refused = alice.ask(method, next(&params, &state)).await;
             assert!(refused.to_string().contains("requestState"), "{refused}");
-            assert_eq!(puppet.seen().len(), 0);
+            assert_eq!(scripted.seen().len(), 0);
         }
     }
 }
@@ -218,13 +216,13 @@ fn progress(token: &Value) -> Value {
 }
 
 /// This and then the answer.
-fn streamed(seen: &Seen, said: &[Value], mut last: Value) -> Answer {
+fn streamed(seen: &Seen, said: &[Value], mut last: Value) -> Reply {
     let (sender, receiver) = tokio::sync::mpsc::channel(said.len() + 1);
     last["id"] = seen.body["id"].clone();
     said.iter()
         .chain([&last])
         .for_each(|said| sender.try_send(event(said)).unwrap());
-    Answer::Stream(receiver)
+    Reply::Stream(receiver)
 }
 
 /// threat-model §13 F9, §3C C5: progress of another request, notifications that nobody knows, and
@@ -233,8 +231,8 @@ fn streamed(seen: &Seen, said: &[Value], mut last: Value) -> Answer {
 #[tokio::test]
 async fn f9_agents_hear_of_their_own_only() {
     for observe in [false, true] {
-        let (puppet, gate) = stage(observe).await;
-        puppet.answers(|seen| {
+        let (scripted, gate) = stage(observe).await;
+        scripted.answers(|seen| {
             let foreign = [json!("another's"), json!(1), json!("own "), json!(["own"]), json!(null)];
             let mut said: Vec<Value> = foreign.iter().map(progress).collect();
             said.push(note("notifications/progress", &json!({})));
@@ -297,8 +295,8 @@ async fn f9_agents_hear_of_their_own_only() {
 /// configuration allows passes, and any number of names leaves one entry.
 #[tokio::test]
 async fn f9_unknown_notifications_reach_nobody_outside_requests() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let servers = vec![("oracle", puppet.url())];
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let servers = vec![("oracle", scripted.url())];
     let more = "methods: { allow: [notifications/fine] }";
     let gate = Gate::start(Settings {
         servers,
@@ -326,28 +324,28 @@ async fn f9_unknown_notifications_reach_nobody_outside_requests() {
             );
         }
         until("toolgate listens", || async {
-            (puppet.listeners() >= 2).then_some(())
+            (scripted.listeners() >= 2).then_some(())
         })
         .await;
         for at in 0..20 {
-            puppet
+            scripted
                 .tells(note(&format!("notifications/evil{at}"), &json!({})))
                 .await;
-            puppet.tells(progress(&json!(at))).await;
+            scripted.tells(progress(&json!(at))).await;
         }
-        puppet.tells(note("notifications/fine", &json!({}))).await;
+        scripted.tells(note("notifications/fine", &json!({}))).await;
         assert_eq!(reading.message().await["method"], "notifications/fine");
     }
     let data = gate.path("launched");
     let mut launched =
-        Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
+        Launched::start(&gate.setup, &["--data", data.to_str().unwrap()], true).await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 4).then_some(())
+        (scripted.listeners() >= 4).then_some(())
     })
     .await;
-    puppet.tells(note("notifications/evil", &json!({}))).await;
-    puppet.tells(progress(&json!("own"))).await;
-    puppet.tells(note("notifications/fine", &json!({}))).await;
+    scripted.tells(note("notifications/evil", &json!({}))).await;
+    scripted.tells(progress(&json!("own"))).await;
+    scripted.tells(note("notifications/fine", &json!({}))).await;
     assert_eq!(launched.hears().await["method"], "notifications/fine");
     let entries = gate.entries(1).await;
     let evil = entries.iter().filter(|entry| {
@@ -375,21 +373,19 @@ async fn f9_an_unasked_task_is_an_answer() {
         (json!({ "content": [], "task": { "taskId": "t" } }), false),
         (json!({ "content": [], "taskId": "t" }), false),
     ] {
-        let puppet = Puppet::with(vec![tool("pay")]).await;
+        let scripted = ScriptedServer::with(vec![tool("pay")]).await;
         let expected = result.clone();
-        puppet.answers(move |_| Answer::Result(result.clone()));
-        let members = format!("url: \"{}\"", puppet.url());
+        scripted.answers(move |_| Reply::Result(result.clone()));
+        let members = format!("url: \"{}\"", scripted.url());
         let setup = Setup::new()
             .server_with("oracle", &members)
             .contracts(&[("oracle__pay", "write")]);
-        let gate = Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         for agent in [
             gate.agent().at("/mcp/oracle"),
             gate.legacy("/mcp/oracle").await,
         ] {
-            puppet.forget();
+            scripted.forget();
             let meta = json!({ "dev.toolgate/idempotencyKey": format!("k{}", agent.is_legacy()) });
             for _ in 0..3 {
                 let said = agent
@@ -405,7 +401,7 @@ async fn f9_an_unasked_task_is_an_answer() {
                     "{said}"
                 );
             }
-            assert_eq!(puppet.executions(), 1, "{expected}");
+            assert_eq!(scripted.executions(), 1, "{expected}");
         }
     }
 }
@@ -414,11 +410,11 @@ async fn f9_an_unasked_task_is_an_answer() {
 /// is heard.
 #[tokio::test]
 async fn f9_progress_of_a_task_is_that_of_its_call() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let agent = gate.legacy("/mcp/oracle").await;
-    puppet.answers(|seen| {
+    scripted.answers(|seen| {
         if seen.method() == "tools/call" {
-            return Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } }));
+            return Reply::Result(json!({ "task": { "taskId": "t", "status": "working" } }));
         }
         let said = [progress(&json!("another's")), progress(&json!("own"))];
         streamed(
@@ -445,14 +441,14 @@ async fn f9_progress_of_a_task_is_that_of_its_call() {
 /// four bytes, on every way that an error of a tool server takes to an agent.
 #[tokio::test]
 async fn l5_errors_of_servers_are_short() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let mut cases = 0;
     for agent in [
         gate.agent().at("/mcp/oracle"),
         gate.legacy("/mcp/oracle").await,
     ] {
-        puppet
-            .answers(|_| Answer::Result(json!({ "task": { "taskId": "t", "status": "working" } })));
+        scripted
+            .answers(|_| Reply::Result(json!({ "task": { "taskId": "t", "status": "working" } })));
         agent
             .answered(&crate::mcp_tasks::request(
                 &agent,
@@ -469,7 +465,7 @@ async fn l5_errors_of_servers_are_short() {
                 );
                 assert_eq!(said.len(), length);
                 let error = json!({ "code": -5, "message": said });
-                puppet.answers(move |seen| fails(seen, &error));
+                scripted.answers(move |seen| fails(seen, &error));
                 for (method, params) in ways() {
                     cases += 1;
                     let request = crate::mcp_tasks::request(&agent, method, params);
@@ -513,12 +509,12 @@ fn ways() -> [(&'static str, Value); 6] {
     ]
 }
 
-fn fails(seen: &Seen, error: &Value) -> Answer {
+fn fails(seen: &Seen, error: &Value) -> Reply {
     match seen.method() {
-        "tasks/get" => Answer::Result(
+        "tasks/get" => Reply::Result(
             json!({ "resultType": "complete", "taskId": "t", "status": "failed", "error": error }),
         ),
-        _ => Answer::Message(json!({ "jsonrpc": "2.0", "error": error })),
+        _ => Reply::Message(json!({ "jsonrpc": "2.0", "error": error })),
     }
 }
 
@@ -526,7 +522,7 @@ fn fails(seen: &Seen, error: &Value) -> Answer {
 /// has another form.
 #[tokio::test]
 async fn l5_nothing_long_travels_beside_the_words() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let long = |length: usize| json!("x".repeat(length));
     for agent in [
         gate.agent().at("/mcp/oracle"),
@@ -558,7 +554,7 @@ async fn l5_nothing_long_travels_beside_the_words() {
             (json!([long(20_000)]), json!([])),
         ] {
             let said = error.clone();
-            puppet.answers(move |_| Answer::Message(json!({ "jsonrpc": "2.0", "error": said })));
+            scripted.answers(move |_| Reply::Message(json!({ "jsonrpc": "2.0", "error": said })));
             for (method, params) in [
                 ("tools/call", json!({ "name": "read" })),
                 ("resources/read", json!({ "uri": "x:y" })),

@@ -1,11 +1,13 @@
 //! What is no governed call arrives as the same JSON value, both ways and on both wires, and as
 //! soon as it is said.
 
-use crate::harness::agent::modern;
-use crate::harness::gate::Setup;
+use crate::harness::agent::{Agent, modern};
+use crate::harness::answer::Block;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, UNWELCOME, event, tool};
+use crate::harness::setup::{Settings, Setup};
+use crate::harness::stdio::Launched;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, UNWELCOME, event, tool};
-use crate::stage::{Agent, Block, Gate, Launched, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
@@ -30,18 +32,18 @@ const LEGACY_ONLY: &[&str] = &[
     "server/unheard-of",
 ];
 
-async fn stage() -> (Puppet, Gate) {
+async fn stage() -> (ScriptedServer, Gate) {
     stage_in(true).await
 }
 
-async fn stage_in(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("read"), tool("write")]).await;
+async fn stage_in(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("read"), tool("write")]).await;
     let policy = "contracts:
   oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
   oracle__write: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 ";
-    let servers = vec![("oracle", puppet.url())];
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: "",
@@ -49,7 +51,7 @@ async fn stage_in(observe: bool) -> (Puppet, Gate) {
         policy: policy.to_owned(),
         observe,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// The agents of both wires at the server's own address.
@@ -138,7 +140,7 @@ fn without_id(message: &Value) -> Value {
     message
 }
 
-async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
+async fn passes(scripted: &ScriptedServer, agent: &Agent, exchange: Exchange) {
     let methods: Vec<&str> = if agent.is_legacy() {
         [BOTH, LEGACY_ONLY].concat()
     } else {
@@ -169,19 +171,19 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
     let note = |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
     let notes: Vec<Value> = exchange.notes.into_iter().map(note).collect();
 
-    puppet.forget();
+    scripted.forget();
     let (said, last) = (notes.clone(), answer.clone());
-    puppet.answers(move |seen| {
+    scripted.answers(move |seen| {
         let (sender, receiver) = tokio::sync::mpsc::channel(8);
         let mut last = last.clone();
         if said.is_empty() {
-            return Answer::Message(last);
+            return Reply::Message(last);
         }
         last["id"] = seen.body["id"].clone();
         for message in said.iter().chain([&last]) {
             sender.try_send(event(message)).unwrap();
         }
-        Answer::Stream(receiver)
+        Reply::Stream(receiver)
     });
     let mut reading = agent.post(&request).await;
     for note in &notes {
@@ -191,7 +193,7 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
     assert_eq!(got["id"], request["id"], "{got}");
     assert_eq!(without_id(&got), without_id(&answer));
     assert_eq!(got.as_object().unwrap().len(), 3, "{got}");
-    let seen = puppet.seen();
+    let seen = scripted.seen();
     assert_eq!(seen.len(), 1, "{seen:#?}");
     assert_eq!(without_id(&seen[0].body), without_id(&request));
     assert_eq!(seen[0].body.as_object().unwrap().len(), 4, "{seen:#?}");
@@ -203,10 +205,10 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
 #[test]
 fn any_message_arrives_as_the_same_value() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (puppet, agents) = runtime.block_on(async {
-        let (puppet, gate) = stage().await;
+    let (scripted, agents) = runtime.block_on(async {
+        let (scripted, gate) = stage().await;
         let agents = both(&gate).await;
-        ((puppet, gate), agents)
+        ((scripted, gate), agents)
     });
     let mut runner = TestRunner::new(Config {
         cases: 96,
@@ -214,7 +216,7 @@ fn any_message_arrives_as_the_same_value() {
         ..Config::default()
     });
     let tried = runner.run(&(any_exchange(), any::<bool>()), |(exchange, legacy)| {
-        runtime.block_on(passes(&puppet.0, &agents[usize::from(legacy)], exchange));
+        runtime.block_on(passes(&scripted.0, &agents[usize::from(legacy)], exchange));
         Ok(())
     });
     tried.unwrap();
@@ -223,7 +225,7 @@ fn any_message_arrives_as_the_same_value() {
 /// Issue 2: what a legacy agent says without wanting an answer arrives as it was said.
 #[tokio::test]
 async fn notifications_of_agents_arrive_as_they_were_said() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let [_, agent] = both(&gate).await;
     for method in [
         "notifications/roots/list_changed",
@@ -231,8 +233,8 @@ async fn notifications_of_agents_arrive_as_they_were_said() {
         "notifications/x-unheard-of",
     ] {
         let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
-        assert_eq!(agent.post(&note).await.status, 202);
-        let seen = puppet.sees(method, |seen| seen.method() == method).await;
+        assert_eq!(agent.post(&note).await.head.status, 202);
+        let seen = scripted.sees(method, |seen| seen.method() == method).await;
         assert_eq!(
             (without_id(&seen.body), seen.body.get("y")),
             (without_id(&note), None)
@@ -245,15 +247,15 @@ async fn notifications_of_agents_arrive_as_they_were_said() {
 /// `input_required`, `requestState`, `inputResponses`).
 #[tokio::test]
 async fn calls_that_need_input_travel_unchanged() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().at("/mcp/oracle");
     let asked = json!({
         "resultType": "input_required", "requestState": "opaque/==\u{1f9fe}", "x-unknown": { "a": [1.5, null] },
         "inputRequests": { "who": { "method": "elicitation/create", "params": { "message": "who?", "x": 1 } } },
-        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "puppet", "version": "1" }, "x": true },
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "1" }, "x": true },
     });
     let result = asked.clone();
-    puppet.answers(move |_| Answer::Result(result.clone()));
+    scripted.answers(move |_| Reply::Result(result.clone()));
     let mut params = json!({
         "name": "read", "arguments": { "b": 1, "a": { "z": [], "y": 1.25 } }, "requestState": "from before",
         "inputResponses": { "who": { "action": "accept", "content": { "name": "ann" } } },
@@ -262,7 +264,7 @@ async fn calls_that_need_input_travel_unchanged() {
     let request = agent.request("tools/call", params.clone());
     params = request["params"].clone();
     let mut answer = agent.answered(&request).await;
-    assert_eq!(puppet.seen()[0].body["params"], params);
+    assert_eq!(scripted.seen()[0].body["params"], params);
     let decision = answer["result"]["_meta"]
         .as_object_mut()
         .unwrap()
@@ -278,14 +280,14 @@ async fn calls_that_need_input_travel_unchanged() {
 /// Our own keys are between the agent and toolgate: they do not travel on.
 #[tokio::test]
 async fn our_own_meta_keys_stay_here() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for agent in both(&gate).await {
-        puppet.forget();
+        scripted.forget();
         let meta = json!({ "dev.toolgate/session": "s", "dev.toolgate/task": "t", "other": 1 });
         agent
             .ask("tools/call", json!({ "name": "read", "_meta": meta }))
             .await;
-        let seen = puppet.seen()[0].body["params"]["_meta"].clone();
+        let seen = scripted.seen()[0].body["params"]["_meta"].clone();
         assert_eq!(
             (seen.get("dev.toolgate/session"), seen["other"].clone()),
             (None, json!(1))
@@ -306,7 +308,7 @@ fn done(id: &Value) -> Value {
 /// Issue 2: each event and comment is here while the server still withholds the next.
 #[tokio::test]
 async fn streams_arrive_event_by_event() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for agent in both(&gate).await {
         for (method, params) in [
             (
@@ -318,8 +320,8 @@ async fn streams_arrive_event_by_event() {
                 json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
             ),
         ] {
-            puppet.forget();
-            let server = puppet.holds(method);
+            scripted.forget();
+            let server = scripted.holds(method);
             server.send(": still there\n\n".to_owned()).await.unwrap();
             let message = agent.request(method, params);
             let mut reading = agent.post(&message).await;
@@ -356,7 +358,7 @@ async fn streams_arrive_event_by_event() {
             assert_eq!(reading.next().await, Some(Block::Comment(" a".to_owned())));
             assert_eq!(reading.message().await, progress(5));
             assert_eq!(reading.next().await, Some(Block::Comment(" b".to_owned())));
-            let id = puppet
+            let id = scripted
                 .sees(method, |seen| seen.method() == method)
                 .await
                 .body["id"]
@@ -372,7 +374,7 @@ async fn streams_arrive_event_by_event() {
 /// answer reaches the server under the server's id; inside a call and outside.
 #[tokio::test]
 async fn a_legacy_server_asks_the_agent() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let [_, agent] = both(&gate).await;
     let questions = [
         (
@@ -391,7 +393,7 @@ async fn a_legacy_server_asks_the_agent() {
             json!("1"),
         ),
     ];
-    let server = puppet.holds("tools/call");
+    let server = scripted.holds("tools/call");
     let message = agent.request(
         "tools/call",
         json!({ "name": "write", "_meta": { "progressToken": "p" } }),
@@ -399,12 +401,12 @@ async fn a_legacy_server_asks_the_agent() {
     let poster = agent.clone();
     let call = message.clone();
     let calling = tokio::spawn(async move { poster.post(&call).await });
-    let call = puppet
+    let call = scripted
         .sees("the call", |seen| seen.method() == "tools/call")
         .await;
     let mut standalone = agent.get(None).await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 2).then_some(())
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
     let mut inside = None;
@@ -414,7 +416,7 @@ async fn a_legacy_server_asks_the_agent() {
             let question =
                 json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             let asked = if outside {
-                puppet.tells(question.clone()).await;
+                scripted.tells(question.clone()).await;
                 standalone.message().await
             } else {
                 server.send(event(&question)).await.unwrap();
@@ -424,13 +426,13 @@ async fn a_legacy_server_asks_the_agent() {
                 inside.as_mut().unwrap().message().await
             };
             assert_eq!(without_id(&asked), without_id(&question));
-            puppet.forget();
+            scripted.forget();
             let mut answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
             if outside {
                 answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -1, "message": "no", "data": {} } });
             }
-            assert_eq!(agent.post(&answer).await.status, 202);
-            let seen = puppet
+            assert_eq!(agent.post(&answer).await.head.status, 202);
+            let seen = scripted
                 .sees("the answer", |seen| {
                     seen.method().is_empty() && seen.body["id"] == id
                 })
@@ -446,26 +448,26 @@ async fn a_legacy_server_asks_the_agent() {
 /// it takes a question back the agent is told under the id that it knows.
 #[tokio::test]
 async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.legacy("/mcp/oracle").await;
     let mut standalone = agent.get(None).await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 2).then_some(())
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
-    puppet
+    scripted
         .tells(json!({ "jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {} }))
         .await;
-    let no = puppet
+    let no = scripted
         .sees("the refusal", |seen| seen.body["id"] == "odd")
         .await;
     assert_eq!(no.body["error"]["code"], -32601, "{no:?}");
 
     let question = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" });
-    puppet.tells(question(70)).await;
+    scripted.tells(question(70)).await;
     let asked = standalone.message().await;
     let taken_back = json!({ "requestId": 70, "reason": "found it" });
-    puppet
+    scripted
         .tells(
             json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back }),
         )
@@ -477,10 +479,10 @@ async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
         "{told}"
     );
     // Its cancellation of what it never asked is nothing to the agent.
-    puppet
+    scripted
         .tells(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": asked["id"] } }))
         .await;
-    puppet.tells(question(71)).await;
+    scripted.tells(question(71)).await;
     assert_eq!(standalone.message().await["method"], "roots/list");
 }
 
@@ -488,7 +490,7 @@ async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
 /// request.
 #[tokio::test]
 async fn a_legacy_cancellation_arrives_under_our_id() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let [_, agent] = both(&gate).await;
     // So that the agent's ids and ours differ.
     agent.ask("prompts/list", json!({})).await;
@@ -502,22 +504,22 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
             json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
         ),
     ] {
-        puppet.forget();
-        let server = puppet.holds(method);
+        scripted.forget();
+        let server = scripted.holds(method);
         let mut message = agent.request(method, params);
         message["id"] = json!(format!("the agent's {method}"));
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&message).await;
         assert_eq!(reading.message().await, progress(1));
-        let sent = puppet
+        let sent = scripted
             .sees(method, |seen| seen.method() == method)
             .await
             .body["id"]
             .clone();
         let note = json!({ "requestId": message["id"], "reason": "changed my mind", "x": {} });
         let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
-        assert_eq!(agent.post(&note).await.status, 202);
-        let seen = puppet
+        assert_eq!(agent.post(&note).await.head.status, 202);
+        let seen = scripted
             .sees("the cancellation", |seen| {
                 seen.method() == "notifications/cancelled"
             })
@@ -532,7 +534,7 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
 /// side effect is finished and recorded.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
-    let (puppet, gate) = stage_in(false).await;
+    let (scripted, gate) = stage_in(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for (method, params) in [
         (
@@ -544,18 +546,18 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
             json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
         ),
     ] {
-        puppet.forget();
-        let server = puppet.holds(method);
+        scripted.forget();
+        let server = scripted.holds(method);
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&agent.request(method, params)).await;
         assert_eq!(reading.message().await, progress(1));
-        let id = puppet
+        let id = scripted
             .sees(method, |seen| seen.method() == method)
             .await
             .body["id"]
             .clone();
         drop(reading);
-        puppet.closed(&id).await;
+        scripted.closed(&id).await;
     }
     let entries = gate.entries(1).await;
     assert_eq!(
@@ -563,8 +565,8 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
         (&json!("oracle__read"), &json!("failed"))
     );
 
-    puppet.forget();
-    let server = puppet.holds("tools/call");
+    scripted.forget();
+    let server = scripted.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
     let mut reading = agent
         .post(&agent.request(
@@ -573,7 +575,7 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
         ))
         .await;
     assert_eq!(reading.message().await, progress(1));
-    let id = puppet
+    let id = scripted
         .sees("the call", |seen| seen.method() == "tools/call")
         .await
         .body["id"]
@@ -582,7 +584,7 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     // Another agent is served meanwhile, so toolgate has had its turn to notice.
     agent.ask("prompts/list", json!({})).await;
     server.send(event(&progress(2))).await.unwrap();
-    assert!(!puppet.closed_ids().contains(&id));
+    assert!(!scripted.closed_ids().contains(&id));
     server.send(event(&done(&id))).await.unwrap();
     let entries = gate.entries(4).await;
     let of = |tool: &str| {
@@ -598,8 +600,8 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
 /// protocol §1.7 and §3.4: an agent need not wait for a server's first word to be rid of a read.
 #[tokio::test]
 async fn a_read_ends_before_the_server_has_said_anything() {
-    let (puppet, gate) = stage_in(false).await;
-    puppet.answers(|_| Answer::Silence);
+    let (scripted, gate) = stage_in(false).await;
+    scripted.answers(|_| Reply::Silence);
     for agent in both(&gate).await {
         for (method, params) in [
             (
@@ -611,24 +613,24 @@ async fn a_read_ends_before_the_server_has_said_anything() {
                 json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }),
             ),
         ] {
-            puppet.forget();
+            scripted.forget();
             let (message, poster) = (agent.request(method, params), agent.clone());
             let cancellation = json!({ "requestId": message["id"] });
             let posting = tokio::spawn(async move { poster.post(&message).await.whole().await });
-            let id = puppet
+            let id = scripted
                 .sees(method, |seen| seen.method() == method)
                 .await
                 .body["id"]
                 .clone();
             if agent.is_legacy() {
                 let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancellation });
-                assert_eq!(agent.post(&note).await.status, 202);
+                assert_eq!(agent.post(&note).await.head.status, 202);
                 let answer = posting.await.unwrap();
                 assert!(answer.to_string().contains("cancelled"), "{answer}");
             } else {
                 posting.abort();
             }
-            puppet.closed(&id).await;
+            scripted.closed(&id).await;
         }
     }
 }
@@ -638,10 +640,10 @@ async fn a_read_ends_before_the_server_has_said_anything() {
 /// with it, or it took too long.
 #[tokio::test]
 async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
-    let (puppet, gate) = stage_in(false).await;
+    let (scripted, gate) = stage_in(false).await;
     let agent = gate.legacy("/mcp/oracle").await;
     agent.ask("prompts/list", json!({})).await;
-    puppet.answers(|_| Answer::Silence);
+    scripted.answers(|_| Reply::Silence);
     let (read, write) = (
         ("tools/call", "name", "read"),
         ("tools/call", "name", "write"),
@@ -655,11 +657,11 @@ async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
         (resource, false),
         (resource, true),
     ] {
-        puppet.forget();
+        scripted.forget();
         let message = agent.request(method, json!({ key: what }));
         let (poster, request) = (agent.clone(), message.clone());
         let posting = tokio::spawn(async move { poster.post(&request).await.whole().await });
-        let sent = puppet
+        let sent = scripted
             .sees(method, |seen| seen.method() == method)
             .await
             .body["id"]
@@ -671,9 +673,9 @@ async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
             let note = json!({ "requestId": message["id"], "reason": "changed my mind" });
             let note =
                 json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
-            assert_eq!(agent.post(&note).await.status, 202);
+            assert_eq!(agent.post(&note).await.head.status, 202);
         }
-        let seen = puppet
+        let seen = scripted
             .sees("the cancellation", |seen| {
                 seen.method() == "notifications/cancelled"
             })
@@ -695,21 +697,23 @@ async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
 /// the notification unanswered holds nobody up.
 #[tokio::test]
 async fn a_server_that_never_answers_is_told_and_not_waited_for() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let setup =
-        Setup::new().server_with("oracle", &format!("url: \"{}\", timeout: 1s", puppet.url()));
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let setup = Setup::new().server_with(
+        "oracle",
+        &format!("url: \"{}\", timeout: 1s", scripted.url()),
+    );
     let gate = setup.contracts(&[("oracle__read", "read")]).start().await;
-    puppet.answers(|_| Answer::Silence);
-    puppet.leaves_notifications();
-    let agent = gate.agent().at("oracle").initialize().await;
+    scripted.answers(|_| Reply::Silence);
+    scripted.leaves_notifications();
+    let agent = gate.agent().at("oracle").declaring(json!({})).await;
     let answer = agent.legacy_call("read", json!({})).await;
     assert_eq!(answer.refusal(), "upstream_failed", "{answer:?}");
-    let sent = puppet
+    let sent = scripted
         .sees("the call", |seen| seen.method() == "tools/call")
         .await
         .body["id"]
         .clone();
-    let seen = puppet
+    let seen = scripted
         .sees("the cancellation", |seen| {
             seen.method() == "notifications/cancelled"
         })
@@ -718,7 +722,7 @@ async fn a_server_that_never_answers_is_told_and_not_waited_for() {
 
     let launched = gate.setup.directory().join("launched");
     for legacy in [true, false] {
-        puppet.forget();
+        scripted.forget();
         let mut agent =
             Launched::start(&gate.setup, &["--data", launched.to_str().unwrap()], legacy).await;
         let mut params = json!({ "name": "read" });
@@ -726,7 +730,7 @@ async fn a_server_that_never_answers_is_told_and_not_waited_for() {
             params = modern("tools/call", params)["params"].clone();
         }
         agent.say(&json!({ "jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params })).await;
-        let sent = puppet
+        let sent = scripted
             .sees("the call", |seen| seen.method() == "tools/call")
             .await
             .body["id"]
@@ -735,9 +739,9 @@ async fn a_server_that_never_answers_is_told_and_not_waited_for() {
         agent
             .say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note }))
             .await;
-        puppet.closed(&sent).await;
+        scripted.closed(&sent).await;
         if legacy {
-            let told = puppet
+            let told = scripted
                 .sees("the cancellation", |seen| {
                     seen.method() == "notifications/cancelled"
                 })
@@ -746,7 +750,7 @@ async fn a_server_that_never_answers_is_told_and_not_waited_for() {
         } else {
             // On the modern wire the closed connection is all that is said.
             assert!(
-                !puppet
+                !scripted
                     .seen()
                     .iter()
                     .any(|seen| seen.method() == "notifications/cancelled")
@@ -759,13 +763,13 @@ async fn a_server_that_never_answers_is_told_and_not_waited_for() {
 /// A server that refuses a session says why in its own words.
 #[tokio::test]
 async fn a_refused_initialize_arrives_as_it_was_said() {
-    let (_puppet, gate) = stage().await;
-    let agent = gate.gate.agent().at("oracle");
+    let (_scripted, gate) = stage().await;
+    let agent = gate.agent().at("oracle");
     let info = json!({ "name": "unwelcome", "version": "1" });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params });
     let answer = agent
-        .post(&agent.headers(), message.to_string().as_bytes())
+        .send(&agent.headers(), message.to_string().as_bytes())
         .await;
     assert_eq!(
         answer.message(),
@@ -778,9 +782,9 @@ async fn a_refused_initialize_arrives_as_it_was_said() {
 /// finished and recorded.
 #[tokio::test]
 async fn an_agent_that_does_not_read_holds_nothing_up() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().at("/mcp/oracle");
-    let server = puppet.holds("tools/call");
+    let server = scripted.holds("tools/call");
     server.send(event(&progress(0))).await.unwrap();
     let unread = agent
         .post(&agent.request(
@@ -788,7 +792,7 @@ async fn an_agent_that_does_not_read_holds_nothing_up() {
             json!({ "name": "write", "_meta": { "progressToken": "p" } }),
         ))
         .await;
-    let id = puppet
+    let id = scripted
         .sees("the call", |seen| seen.method() == "tools/call")
         .await
         .body["id"]
@@ -811,9 +815,9 @@ async fn an_agent_that_does_not_read_holds_nothing_up() {
 /// event it read.
 #[tokio::test]
 async fn a_broken_legacy_stream_is_taken_up_again() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let [_, agent] = both(&gate).await;
-    let server = puppet.holds("tools/call");
+    let server = scripted.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
     server.send(event(&progress(2))).await.unwrap();
     let message = agent.request(
@@ -831,7 +835,7 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
         }
     };
     drop(reading);
-    let id = puppet
+    let id = scripted
         .sees("the call", |seen| seen.method() == "tools/call")
         .await
         .body["id"]
@@ -843,21 +847,21 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     server.send(event(&done(&id))).await.unwrap();
     assert_eq!(again.message().await["id"], message["id"]);
     assert_eq!(again.next().await, None);
-    assert_eq!(puppet.executions(), 1, "it ran once");
+    assert_eq!(scripted.executions(), 1, "it ran once");
     // What was answered can be read once more, and another session cannot.
     let mut once_more = agent.get(Some(&last)).await;
     assert_eq!(once_more.message().await, progress(2));
     let other = gate.legacy("/mcp/oracle").await;
-    assert_eq!(other.get(Some(&last)).await.status, 400);
+    assert_eq!(other.get(Some(&last)).await.head.status, 400);
 }
 
 /// guarantees §4: a call that a legacy server took is not unsent because its stream cannot be taken
 /// up again.
 #[tokio::test]
 async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
-    let (puppet, gate) = stage_in(false).await;
+    let (scripted, gate) = stage_in(false).await;
     let agent = gate.legacy("/mcp/oracle").await;
-    let server = puppet.holds("tools/call");
+    let server = scripted.holds("tools/call");
     server
         .send("id: 7\nretry: 10\ndata:\n\n".to_owned())
         .await
@@ -871,7 +875,7 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
         .await;
     let entries = gate.entries(1).await;
     assert_eq!(entries[0]["outcome"], "unknown", "{entries:?}");
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }
 
 /// protocol §3.1: what a server says in comments on its standalone stream stands on the agent's,
@@ -879,14 +883,14 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
 /// anybody reads is read first.
 #[tokio::test]
 async fn comments_outside_requests_arrive_in_order() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.legacy("/mcp/oracle").await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 2).then_some(())
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
     let log = |number: u32| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": number } });
-    let said = |text: String| async { puppet.says(text).await };
+    let said = |text: String| async { scripted.says(text).await };
     said(format!(": early\n\n{}", event(&log(0)))).await;
     let mut standalone = agent.get(None).await;
     let mut next = async || loop {
@@ -922,7 +926,7 @@ async fn comments_outside_requests_arrive_in_order() {
 /// protocol §1.8: a server that says on a subscription that it is alive still has things to tell.
 #[tokio::test]
 async fn a_subscription_outlives_signs_of_life() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let agent = gate.agent().at("/mcp/oracle");
     let wanted = json!({ "notifications": { "resourcesListChanged": true } });
     let mut listening = agent
@@ -932,8 +936,8 @@ async fn a_subscription_outlives_signs_of_life() {
         listening.message().await["method"],
         "notifications/subscriptions/acknowledged"
     );
-    puppet.breathes().await;
-    puppet
+    scripted.breathes().await;
+    scripted
         .tells(json!({ "jsonrpc": "2.0", "method": "notifications/resources/list_changed" }))
         .await;
     assert_eq!(
@@ -946,13 +950,13 @@ async fn a_subscription_outlives_signs_of_life() {
 /// it.
 #[tokio::test]
 async fn waiting_for_a_task_ends_with_the_agent() {
-    let (puppet, gate) = stage().await;
-    puppet.answers(|seen| match seen.method() {
-        "tools/call" => Answer::Result(json!({ "task": { "taskId": "t-1", "status": "working" } })),
-        _ => Answer::Silence,
+    let (scripted, gate) = stage().await;
+    scripted.answers(|seen| match seen.method() {
+        "tools/call" => Reply::Result(json!({ "task": { "taskId": "t-1", "status": "working" } })),
+        _ => Reply::Silence,
     });
     let data = gate.path("launched");
-    let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
+    let mut agent = Launched::start(&gate.setup, &["--data", data.to_str().unwrap()], true).await;
     agent
         .ask("tools/call", json!({ "name": "read", "task": {} }))
         .await;
@@ -960,7 +964,7 @@ async fn waiting_for_a_task_ends_with_the_agent() {
     agent
         .say(&json!({ "jsonrpc": "2.0", "id": 99, "method": "tasks/result", "params": params }))
         .await;
-    puppet
+    scripted
         .sees("the question for the result", |seen| {
             seen.method() == "tasks/result"
         })
@@ -971,9 +975,9 @@ async fn waiting_for_a_task_ends_with_the_agent() {
 /// Two agents may use the same JSON-RPC id at the same time, also for what is forwarded.
 #[tokio::test]
 async fn agents_may_use_the_same_ids() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     let one = gate.agent().at("/mcp/oracle");
-    let server = puppet.holds("resources/read");
+    let server = scripted.holds("resources/read");
     server.send(event(&progress(1))).await.unwrap();
     let mut first = one.request(
         "resources/read",
@@ -982,7 +986,7 @@ async fn agents_may_use_the_same_ids() {
     first["id"] = json!(1);
     let mut reading = one.post(&first).await;
     assert_eq!(reading.message().await, progress(1));
-    let id = puppet
+    let id = scripted
         .sees("the first", |seen| seen.method() == "resources/read")
         .await
         .body["id"]
@@ -997,8 +1001,8 @@ async fn agents_may_use_the_same_ids() {
 /// can be denied.
 #[tokio::test]
 async fn unknown_methods_are_refused_in_enforce_mode() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let mut settings = Settings::open(puppet.url(), &["read"]);
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let mut settings = Settings::open(scripted.url(), &["read"]);
     settings.more = "methods: { allow: [x-vendor/fine], deny: [prompts/list] }\n";
     let gate = Gate::start(settings).await;
     for agent in both(&gate).await {
@@ -1008,10 +1012,10 @@ async fn unknown_methods_are_refused_in_enforce_mode() {
             ("prompts/list", false),
             ("resources/list", true),
         ] {
-            puppet.forget();
+            scripted.forget();
             let answer = agent.ask(method, json!({})).await;
             assert_eq!(answer["result"].is_object(), passes, "{method}: {answer}");
-            assert_eq!(puppet.seen().len(), usize::from(passes), "{method}");
+            assert_eq!(scripted.seen().len(), usize::from(passes), "{method}");
             assert!(passes || answer["error"]["code"] == -32601, "{answer}");
         }
     }

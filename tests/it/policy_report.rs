@@ -1,6 +1,6 @@
 //! What the ledger of a running toolgate says of a changed policy (003-117).
 
-use crate::harness::gate::Setup;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until_or;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
     for n in 0..CALLS {
         assert!(
             agent
-                .call_anew("oracle__add", json!({ "n": n }))
+                .anew_call("oracle__add", json!({ "n": n }))
                 .await
                 .is_done()
         );
@@ -76,7 +76,7 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
     )
     .await;
     for n in 0..CALLS {
-        let answer = agent.call_anew("oracle__add", json!({ "n": n })).await;
+        let answer = agent.anew_call("oracle__add", json!({ "n": n })).await;
         assert_eq!(
             answer.refusal(),
             if n % 3 == 0 { "third" } else { "" },

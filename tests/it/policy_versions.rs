@@ -1,11 +1,13 @@
 //! One call, one version: whatever is reloaded while calls are under way, who calls and everything
 //! that judges the call come from the same files.
 
-use crate::harness::gate::Setup;
-use crate::harness::hook_server::{HookServer, Says};
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::run;
+use crate::harness::hook_server::{HookReply, HookServer};
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Setup;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Agent, Gate, code, run};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -165,8 +167,8 @@ fn is_of(n: u64, entry: &Value, sent: &Value) {
 }
 
 /// What the tool server was sent, by call.
-fn sent(puppet: &Puppet) -> BTreeMap<u64, Value> {
-    let calls = puppet
+fn sent(scripted: &ScriptedServer) -> BTreeMap<u64, Value> {
+    let calls = scripted
         .seen()
         .into_iter()
         .filter(|seen| seen.method() == "tools/call");
@@ -194,20 +196,18 @@ async fn recorded(setup: &Setup) -> BTreeMap<String, Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_has_parts_of_two_versions() {
     let names = ["act", "hidden_1", "hidden_2", "hidden_3", "hidden_4"];
-    let puppet = Puppet::with(names.map(tool).to_vec()).await;
-    puppet.answers(|_| {
-        Answer::Result(json!({ "content": [], "structuredContent": { "mark": "none" }, "resultType": "complete" }))
+    let scripted = ScriptedServer::with(names.map(tool).to_vec()).await;
+    scripted.answers(|_| {
+        Reply::Result(json!({ "content": [], "structuredContent": { "mark": "none" }, "resultType": "complete" }))
     });
     let hooks = HookServer::start().await;
-    hooks.says(|told| Says::Json(json!({ "arguments": { "hook": told.hook } })));
-    let mut base = Setup::new().server_with("oracle", &format!("url: \"{}\"", puppet.url()));
+    hooks.says(|told| HookReply::Json(json!({ "arguments": { "hook": told.hook } })));
+    let mut base = Setup::new().server_with("oracle", &format!("url: \"{}\"", scripted.url()));
     for n in VERSIONS {
         base = base.environment(&format!("SECRET_{n}"), &format!("secret-number-{n}"));
     }
     let versions = versions(&base, &hooks);
-    let gate = Gate {
-        gate: versions[&1].0.clone().start().await,
-    };
+    let gate = versions[&1].0.clone().start().await;
     let (stop, next) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicU64::new(1)),
@@ -223,14 +223,14 @@ async fn no_call_has_parts_of_two_versions() {
         .collect();
     for n in [2, 3, 4, 1, 3, 2, 4, 3, 1, 4, 2, 1] {
         let text = &versions[&n].1;
-        place(gate.setup(), text);
+        place(&gate.setup, text);
         until(&format!("version {n} is in force"), || async {
             let answer = act(&modern, next.fetch_add(1, Ordering::Relaxed)).await;
             (version_of(&answer) == n).then_some(())
         })
         .await;
         place(
-            gate.setup(),
+            &gate.setup,
             &text.replace("policies: [", "policies: [absent.yaml, "),
         );
         let stale = async || gate.readiness().await["policy"]["stale"] == true;
@@ -244,7 +244,7 @@ async fn no_call_has_parts_of_two_versions() {
     for load in load {
         heard.extend(load.await.unwrap());
     }
-    let (entries, sent) = (recorded(&gate.stop().await).await, sent(&puppet));
+    let (entries, sent) = (recorded(&gate.stop().await).await, sent(&scripted));
     let mut known: BTreeMap<u64, (String, usize)> = BTreeMap::new();
     for (id, n, answer) in &heard {
         let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];

@@ -1,10 +1,12 @@
 //! A changed policy is in force whole or not at all; what is wrong leaves the last good one in
 //! force and says so.
 
-use crate::harness::gate::Setup;
+use crate::harness::answer::code;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::{Settings, Setup};
+use crate::harness::stdio::Launched;
 use crate::harness::{DEADLINE, until};
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Launched, Settings, code};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -25,9 +27,9 @@ fn policy(code: &str) -> String {
     )
 }
 
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: "",
@@ -35,12 +37,12 @@ async fn stage() -> (Puppet, Gate) {
         policy: policy("before"),
         observe: false,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// Writes beside and renames, as editors and deployments do.
 fn replace(gate: &Gate, text: &str) {
-    place(gate.setup(), text);
+    place(&gate.setup, text);
 }
 
 fn place(setup: &Setup, text: &str) {
@@ -65,7 +67,7 @@ async fn answers_with(gate: &Gate, expected: &str) {
 /// new policy, whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_swaps_the_policy_whole_under_load() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let stop = Arc::new(AtomicBool::new(false));
     let load: Vec<_> = (0..4)
         .map(|_| {
@@ -95,7 +97,7 @@ async fn a_change_swaps_the_policy_whole_under_load() {
     );
     let entries = gate.stop().await;
     let (_, listed, _) =
-        crate::stage::run(&entries, &["ledger", "list", "--json", "--data", "data"]).await;
+        crate::harness::gate::run(&entries, &["ledger", "list", "--json", "--data", "data"]).await;
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in listed.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
@@ -139,8 +141,8 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
             written(", rules: [ { code: refused_by_rule, when: 'true' } ]", ""),
         ),
     ];
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let servers = vec![("oracle", puppet.url())];
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: "",
@@ -149,7 +151,7 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
         observe: false,
     };
     let gate = Gate::start(settings).await;
-    let refused = async |agent: &crate::stage::Agent| {
+    let refused = async |agent: &crate::harness::agent::Agent| {
         let answer = agent.call("oracle__read", json!({})).await;
         if answer["error"]["code"] == -32602 {
             "hidden".to_owned()
@@ -180,7 +182,7 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
     for load in load {
         load.await.unwrap();
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     assert!(
         gate.metric("toolgate_reloads_total{outcome=\"swapped\"}")
             .await
@@ -188,7 +190,7 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
     );
     let setup = gate.stop().await;
     let (_, listed, _) =
-        crate::stage::run(&setup, &["ledger", "list", "--json", "--data", "data"]).await;
+        crate::harness::gate::run(&setup, &["ledger", "list", "--json", "--data", "data"]).await;
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in listed.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
@@ -208,7 +210,7 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
 /// line, until it is mended.
 #[tokio::test]
 async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let version = gate.readiness().await["policy"]["version"].clone();
     replace(
         &gate,
@@ -260,7 +262,7 @@ async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
 /// same; nor is what they wrote.
 #[tokio::test]
 async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let file = gate.path("policy.yaml");
     let chmod = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
     let stale = async |expected: bool| {
@@ -295,7 +297,7 @@ async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
 /// A change that the system does not tell of, behind a link, is read after SIGHUP.
 #[tokio::test]
 async fn a_hangup_reads_the_files_again() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let elsewhere = tempfile::tempdir().unwrap();
     let target = elsewhere.path().join("policy.yaml");
     std::fs::write(&target, policy("linked")).unwrap();
@@ -311,8 +313,8 @@ async fn a_hangup_reads_the_files_again() {
 /// toolgate runs, is in force without a signal.
 #[tokio::test]
 async fn a_file_of_a_directory_is_read_again_when_it_is_written_over() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let server = format!("url: \"{}\"", puppet.url());
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let server = format!("url: \"{}\"", scripted.url());
     let setup = Setup::new()
         .server_with("oracle", &server)
         .more("policies: [policies]");
@@ -337,8 +339,8 @@ async fn a_file_of_a_directory_is_read_again_when_it_is_written_over() {
 /// while the files are wrong.
 #[tokio::test]
 async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    let server = format!("url: \"{}\"", puppet.url());
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    let server = format!("url: \"{}\"", scripted.url());
     let setup = Setup::new()
         .server_with("oracle", &server)
         .policy(&policy("before"));
@@ -385,7 +387,7 @@ async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
             .unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
         agent.end().await;
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }
 
 async fn refused_with(agent: &mut Launched) -> String {
@@ -395,7 +397,7 @@ async fn refused_with(agent: &mut Launched) -> String {
 /// Agents that listen are told when the policy shows them other tools.
 #[tokio::test]
 async fn agents_are_told_when_the_policy_shows_other_tools() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let (modern, legacy) = (gate.agent(), gate.legacy("/mcp").await);
     let wanted = json!({ "notifications": { "toolsListChanged": true } });
     let mut listening = modern

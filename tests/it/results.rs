@@ -1,10 +1,11 @@
 //! What becomes of results and of what tools say of themselves, before an agent reads it.
 
-use crate::harness::gate::Setup;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage::{Gate, code, run};
 use serde_json::{Value, json};
 
 const POLICY: &str = "
@@ -32,18 +33,18 @@ fn tools() -> Vec<Value> {
         .to_vec()
 }
 
-async fn stage() -> (Puppet, Gate) {
+async fn stage() -> (ScriptedServer, Gate) {
     stage_in("enforce").await
 }
 
-async fn stage_in(mode: &'static str) -> (Puppet, Gate) {
-    let puppet = Puppet::with(tools()).await;
+async fn stage_in(mode: &'static str) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(tools()).await;
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(POLICY)
         .mode(mode);
     let gate = setup.start().await;
-    (puppet, Gate { gate })
+    (scripted, gate)
 }
 
 fn without_ours(answer: &Value) -> Value {
@@ -59,7 +60,7 @@ fn without_ours(answer: &Value) -> Value {
 /// of its result; a repeated call reads the same bytes, and what was taken out is on no disk.
 #[tokio::test]
 async fn a_result_is_shaped_once_and_kept_as_it_was_read() {
-    let (puppet, gate) = stage().await;
+    let (scripted, gate) = stage().await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let kind = if agent.is_legacy() {
             "legacy"
@@ -67,17 +68,18 @@ async fn a_result_is_shaped_once_and_kept_as_it_was_read() {
             "modern"
         };
         for (case, long, fits) in [("short", 0, true), ("long", 4096, true), ("odd", 0, false)] {
-            puppet.answers(move |_| {
+            scripted.answers(move |_| {
                 let iban = if fits { json!("DE12 9999") } else { json!(["DE12 9999"]) };
-                Answer::Result(json!({
+                Reply::Result(json!({
                     "resultType": "complete", "isError": false, "structuredContent": { "iban": iban },
                     "content": [{ "type": "text", "text": format!("DE12 9999, tel 5550199 {}", "x".repeat(long)) }],
                 }))
             });
-            let (before, arguments) = (puppet.executions(), json!({ "case": case, "kind": kind }));
+            let (before, arguments) =
+                (scripted.executions(), json!({ "case": case, "kind": kind }));
             let first = agent.call("bank__pay", arguments.clone()).await;
             let again = agent.call("bank__pay", arguments).await;
-            assert_eq!(puppet.executions(), before + 1, "it is done, once");
+            assert_eq!(scripted.executions(), before + 1, "it is done, once");
             assert_eq!((code(&first), code(&again)), (None, None));
             assert_eq!(without_ours(&first), without_ours(&again), "{case}");
             assert_eq!(
@@ -147,7 +149,7 @@ async fn a_result_fits_its_schema() {
 }
 
 async fn fits_in(mode: &'static str) {
-    let (puppet, gate) = stage_in(mode).await;
+    let (scripted, gate) = stage_in(mode).await;
     for (structured, is_error, fits) in [
         (json!({ "iban": "a" }), false, true),
         (json!({ "iban": 7 }), false, false),
@@ -155,7 +157,7 @@ async fn fits_in(mode: &'static str) {
     ] {
         let result = json!({ "resultType": "complete", "content": [], "isError": is_error, "structuredContent": structured });
         let written = result.clone();
-        puppet.answers(move |_| Answer::Result(written.clone()));
+        scripted.answers(move |_| Reply::Result(written.clone()));
         let rows = [
             ("bank__read", fits),
             ("bank__plain", fits || mode == "observe"),
@@ -196,10 +198,10 @@ async fn fits_in(mode: &'static str) {
 /// again; nothing of it is in the ledger.
 #[tokio::test]
 async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
-    let (puppet, gate) = stage().await;
-    puppet.answers(|_| {
+    let (scripted, gate) = stage().await;
+    scripted.answers(|_| {
         let text = "DE12 ".repeat(1 << 20);
-        Answer::Result(
+        Reply::Result(
             json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] }),
         )
     });
@@ -208,13 +210,13 @@ async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
             ("bank__pay", "outcome_unknown", 1),
             ("bank__open", "upstream_failed", 2),
         ] {
-            let before = puppet.executions();
+            let before = scripted.executions();
             for _ in 0..2 {
                 let answer = agent.call(tool, json!({ "n": count })).await;
                 assert_eq!(code(&answer).as_deref(), Some(expected), "{answer}");
                 assert!(!answer.to_string().contains("did not run"), "{answer}");
             }
-            assert_eq!(puppet.executions(), before + executions, "{tool}");
+            assert_eq!(scripted.executions(), before + executions, "{tool}");
         }
     }
     let exported = run(&gate.stop().await, &["ledger", "export", "--data", "data"])
@@ -241,9 +243,7 @@ async fn a_late_answer_is_kept_as_it_may_be_read() {
             &format!("url: \"{}\", timeout: 200ms", server.url()),
         )
         .policy(POLICY);
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     let agent = gate.agent();
     let first = agent.call("bank__pay", json!({})).await;
     assert_eq!(code(&first).as_deref(), Some("outcome_unknown"));
@@ -264,8 +264,8 @@ async fn a_late_answer_is_kept_as_it_may_be_read() {
 /// both wires; names and addresses, which a request must repeat, stay.
 #[tokio::test]
 async fn lists_beside_the_tools_say_what_can_be_seen() {
-    let puppet = Puppet::with(tools()).await;
-    puppet.answers(|seen| {
+    let scripted = ScriptedServer::with(tools()).await;
+    scripted.answers(|seen| {
         let odd = "a\u{202e}b\u{1b}[1mc\u{e0041}";
         let entry = json!({ "name": odd, "uri": "x:y", "uriTemplate": "x:{odd}", "title": odd, "description": odd,
             "arguments": [{ "name": "p", "description": odd }] });
@@ -274,15 +274,13 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
             "resources/list" => "resources",
             _ => "resourceTemplates",
         };
-        Answer::Result(json!({ "resultType": "complete", key: [entry] }))
+        Reply::Result(json!({ "resultType": "complete", key: [entry] }))
     });
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(POLICY)
         .open_sides();
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     for agent in [
         gate.agent(),
         gate.agent().at("/mcp/bank"),
@@ -328,14 +326,12 @@ async fn definitions_say_what_can_be_seen() {
     hidden["inputSchema"]["properties"] = json!({ "mode": { "enum": ["fast", "fas\u{200b}t"] } });
     let mut long = tool("pay");
     long["description"] = json!("x".repeat(5000));
-    let puppet = Puppet::with(vec![shown, hidden, long]).await;
+    let scripted = ScriptedServer::with(vec![shown, hidden, long]).await;
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(POLICY)
         .open_sides();
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let listed = agent.ask("tools/list", json!({})).await;
         let tools = listed["result"]["tools"].as_array().unwrap();

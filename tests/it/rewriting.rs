@@ -3,12 +3,13 @@
 //! of it.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::{Gate, Setup, contract, undo};
-use crate::harness::hook_server::{HookServer, Says};
+use crate::harness::gate::Gate;
+use crate::harness::hook_server::{HookReply, HookServer};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::tool_server::script::digest;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
-use crate::puppet::{Puppet, tool};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
@@ -71,7 +72,7 @@ const STEPS: &str = "    rewrite:
 #[tokio::test]
 async fn the_tool_server_sees_what_the_chain_made() {
     let (server, gate, agent) = stage(STEPS, "enforce").await;
-    let answer = agent.call("oracle__pay", given()).await;
+    let answer = agent.modern_call("oracle__pay", given()).await;
     assert!(answer.is_done(), "{answer:?}");
     let made = json!({
         "tenant_id": "t_001", "amount": 100, "total": 10_000, "source": { "by": "toolgate" }, "currency": "EUR",
@@ -97,7 +98,7 @@ async fn the_final_arguments_are_the_call() {
     .await;
     for (amount, replayed) in [(500, false), (700, true), (100, true), (99, false)] {
         let answer = agent
-            .call(
+            .modern_call(
                 "oracle__pay",
                 json!({ "tenant_id": "t_001", "amount": amount }),
             )
@@ -166,7 +167,7 @@ async fn what_a_step_makes_is_judged_again() {
             "enforce",
         )
         .await;
-        let answer = agent.call("oracle__pay", given()).await;
+        let answer = agent.modern_call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), code, "{step}: {answer:?}");
         assert!(
             answer.words().contains("The tool did not run."),
@@ -221,7 +222,7 @@ async fn heavy_steps_and_rules_are_taken_elsewhere() {
     ] {
         let (server, gate, agent) = stage(&policy, "enforce").await;
         let arguments = json!({ "tenant_id": "t_001", "amount": 1, "v": vec![1; 7_000] });
-        let answer = agent.call("oracle__pay", arguments).await;
+        let answer = agent.modern_call("oracle__pay", arguments).await;
         let entry = gate.entries(1).await.remove(0);
         assert_eq!(
             entry["aborted_reason"].as_str(),
@@ -315,7 +316,7 @@ async fn the_final_arguments_choose_the_variant() {
         let by_step = (steps(&Value::Object(pointers).to_string()), "");
         for (policy, more) in [by_step, (VARIED.to_owned(), lines.as_str())] {
             let says = made.clone();
-            hooks.says(move |_| Says::Json(json!({ "arguments": says })));
+            hooks.says(move |_| HookReply::Json(json!({ "arguments": says })));
             let server = Script::new().tool("file", Behaviour::Answers).start().await;
             let gate = Setup::new()
                 .server("oracle", &server)
@@ -327,7 +328,7 @@ async fn the_final_arguments_choose_the_variant() {
             let agent = gate.agent().token(token);
             let given = json!({ "action": "list", "id": "a" });
             for replayed in [false, true] {
-                let answer = agent.call("oracle__file", given.clone()).await;
+                let answer = agent.modern_call("oracle__file", given.clone()).await;
                 assert_eq!(answer.refusal(), code, "{made} {more}: {answer:?}");
                 let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
                 assert_eq!(
@@ -383,8 +384,8 @@ async fn no_hook_gives_a_call_another_key() {
             .await;
         let agent = gate.agent();
         for given in [json!({ "n": 1 }), json!({ "n": 1, holder: "mine" })] {
-            hooks.says(move |_| Says::Json(json!({ "arguments": { holder: "another" } })));
-            let answer = agent.call("oracle__pay", given.clone()).await;
+            hooks.says(move |_| HookReply::Json(json!({ "arguments": { holder: "another" } })));
+            let answer = agent.modern_call("oracle__pay", given.clone()).await;
             assert_eq!(
                 answer.refusal(),
                 "hook_blocked",
@@ -405,11 +406,11 @@ async fn no_hook_gives_a_call_another_key() {
         hooks.says(|told| {
             let mut arguments = told.body["arguments"].clone();
             arguments["n"] = json!(2);
-            Says::Json(json!({ "arguments": arguments }))
+            HookReply::Json(json!({ "arguments": arguments }))
         });
         for replayed in [false, true] {
             let answer = agent
-                .call("oracle__pay", json!({ "n": 1, holder: "mine" }))
+                .modern_call("oracle__pay", json!({ "n": 1, holder: "mine" }))
                 .await;
             let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
             assert_eq!(
@@ -450,7 +451,7 @@ async fn the_key_counts_for_the_variant_that_a_call_becomes() {
     let agent = gate.agent();
     for (key, runs) in [("one", 1), ("one", 1), ("two", 2)] {
         let given = json!({ "action": "list", "id": "a", "idempotency_key": key });
-        assert!(agent.call("oracle__file", given).await.is_done());
+        assert!(agent.modern_call("oracle__file", given).await.is_done());
         assert_eq!(server.executions().len(), runs, "{key}");
     }
 }
@@ -470,7 +471,7 @@ async fn no_step_makes_a_variant_good() {
     assert_eq!(
         gate.agent()
             .token(TOKEN)
-            .call("oracle__file", given.clone())
+            .modern_call("oracle__file", given.clone())
             .await
             .refusal(),
         "rbac_denied"
@@ -478,7 +479,12 @@ async fn no_step_makes_a_variant_good() {
     assert_eq!(server.executions().len(), 0);
     let janitor = gate.agent().token("token-of-the-janitor-bot-one");
     for _ in 0..2 {
-        assert!(janitor.call("oracle__file", given.clone()).await.is_done());
+        assert!(
+            janitor
+                .modern_call("oracle__file", given.clone())
+                .await
+                .is_done()
+        );
     }
     assert_eq!(server.executions().len(), 2, "what it has become is a read");
 }
@@ -506,7 +512,7 @@ async fn a_tool_without_the_argument_of_a_step_is_withheld() {
         let agent = gate.agent();
         assert!(
             agent
-                .call("oracle__get_one", json!({ "limit": 500 }))
+                .modern_call("oracle__get_one", json!({ "limit": 500 }))
                 .await
                 .is_done()
         );
@@ -515,7 +521,7 @@ async fn a_tool_without_the_argument_of_a_step_is_withheld() {
         let refusal = if withheld { "tool_not_allowlisted" } else { "" };
         assert_eq!(
             agent
-                .call("oracle__get_other", json!({ "maxResults": 500 }))
+                .modern_call("oracle__get_other", json!({ "maxResults": 500 }))
                 .await
                 .refusal(),
             refusal
@@ -547,7 +553,10 @@ async fn no_step_makes_good_what_may_not_be_sent() {
         (json!({ "tenant_id": "t_001", "amount": 2000 }), "too_much"),
         (json!({ "tenant_id": "t_001" }), "schema_invalid"),
     ] {
-        assert_eq!(agent.call("oracle__pay", arguments).await.refusal(), code);
+        assert_eq!(
+            agent.modern_call("oracle__pay", arguments).await.refusal(),
+            code
+        );
     }
     assert_eq!(server.executions().len(), 0);
 }
@@ -557,7 +566,7 @@ async fn no_step_makes_good_what_may_not_be_sent() {
 async fn observe_mode_changes_nothing() {
     let wrong = "    rewrite: [ { name: wrong, set: { /tenant_id: t_002 } } ]\n    strip_empty_optionals: true\n";
     let (server, gate, agent) = stage(wrong, "observe").await;
-    assert!(agent.call("oracle__pay", given()).await.is_done());
+    assert!(agent.modern_call("oracle__pay", given()).await.is_done());
     assert_eq!(server.executions()[0].arguments, given());
     let entry = gate.entries(1).await.remove(0);
     assert_eq!(entry["would_refuse"], "tenant_mismatch", "{entry}");
@@ -590,7 +599,10 @@ async fn empty_optionals_are_stripped_where_the_contract_says_so() {
             .start()
             .await;
         let written = json!({ "to": "", "cc": "", "idempotency_key": "" });
-        let answer = gate.agent().call("oracle__send", written.clone()).await;
+        let answer = gate
+            .agent()
+            .modern_call("oracle__send", written.clone())
+            .await;
         let entry = gate.entries(1).await.remove(0);
         if refused {
             assert_eq!(answer.refusal(), "schema_invalid", "{answer:?}");
@@ -610,10 +622,10 @@ async fn empty_optionals_are_stripped_where_the_contract_says_so() {
 async fn headers_are_those_of_the_final_call() {
     let mut regional = tool("regional");
     regional["inputSchema"] = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
-    let puppet = Puppet::with(vec![regional]).await;
+    let scripted = ScriptedServer::with(vec![regional]).await;
     let policy = "contracts: { puppet__regional: { purpose: a test, actions: [read], secrets: [],
         rewrite: [ { name: home, set: { /region: eu } } ] } }\n";
-    let members = format!("url: \"{}\"", puppet.url());
+    let members = format!("url: \"{}\"", scripted.url());
     let gate = Setup::new()
         .server_with("puppet", &members)
         .policy(policy)
@@ -626,9 +638,9 @@ async fn headers_are_those_of_the_final_call() {
     let text = message.to_string().replace("\"scale\":0", "\"scale\":1.50");
     let mut headers = agent.mirrored(&message);
     headers.push(("Mcp-Param-Region".to_owned(), "us".to_owned()));
-    let answer = agent.post(&headers, text.as_bytes()).await;
+    let answer = agent.send(&headers, text.as_bytes()).await;
     assert!(answer.refusal().is_empty(), "{answer:?}");
-    let seen = &puppet.seen()[0];
+    let seen = &scripted.seen()[0];
     assert_eq!(seen.header("mcp-param-region"), Some("eu"));
     assert_eq!(
         seen.body["params"]["arguments"],
@@ -646,7 +658,7 @@ async fn a_kill_forgets_no_original() {
         .policy(&policy(STEPS));
     let mut gate = setup.start().await;
     let agent = gate.agent().token(TOKEN);
-    let calling = tokio::spawn(async move { agent.call("oracle__pay", given()).await });
+    let calling = tokio::spawn(async move { agent.modern_call("oracle__pay", given()).await });
     until("the call is at its tool server", || async {
         (server.executions().len() == 1).then_some(())
     })
@@ -656,7 +668,7 @@ async fn a_kill_forgets_no_original() {
     let gate = gate.setup.clone().start().await;
     let agent = gate.agent().token(TOKEN);
     assert_eq!(
-        agent.call("oracle__pay", given()).await.refusal(),
+        agent.modern_call("oracle__pay", given()).await.refusal(),
         "outcome_unknown"
     );
     assert_eq!(server.executions().len(), 1);
@@ -678,7 +690,7 @@ async fn a_kill_forgets_no_original() {
 #[tokio::test]
 async fn a_rewritten_call_can_be_replayed() {
     let (_server, gate, agent) = stage(STEPS, "enforce").await;
-    assert!(agent.call("oracle__pay", given()).await.is_done());
+    assert!(agent.modern_call("oracle__pay", given()).await.is_done());
     let id = gate.entries(1).await[0]["action_id"]
         .as_str()
         .unwrap()

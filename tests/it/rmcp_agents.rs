@@ -1,7 +1,8 @@
 //! A real agent, rmcp's client, through every door of toolgate in both eras (issue 2: real clients
 //! and servers).
 
-use crate::harness::gate::{Gate, Setup, TOOLGATE, beside};
+use crate::harness::gate::Gate;
+use crate::harness::setup::{Setup, TOOLGATE, beside};
 use crate::harness::{DEADLINE, until};
 use rmcp::model::{
     CallToolRequestParams, GetPromptRequestParams, ProgressNotificationParam, ProtocolVersion,
@@ -30,7 +31,7 @@ impl ClientHandler for Ears {
     }
 }
 
-struct Agent {
+struct RmcpAgent {
     running: RunningService<RoleClient, Ears>,
     ears: Ears,
 }
@@ -49,7 +50,7 @@ fn eras() -> [(ClientLifecycleMode, ProtocolVersion); 2] {
     ]
 }
 
-impl Agent {
+impl RmcpAgent {
     async fn http(gate: &Gate, path: &str, era: ClientLifecycleMode) -> Self {
         let transport =
             StreamableHttpClientTransport::from_uri(format!("http://{}{path}", gate.agents));
@@ -208,7 +209,7 @@ async fn rmcp_lists_and_calls_over_http_in_both_eras() {
         .enumerate()
     {
         for (era, revision) in eras() {
-            let agent = Agent::http(&gate, path, era).await;
+            let agent = RmcpAgent::http(&gate, path, era).await;
             let tenant = format!("{round}-{revision}");
             let mut tools = agent.tools().await;
             tools.retain(|tool| !tool.starts_with("conformance__"));
@@ -244,7 +245,7 @@ async fn rmcp_hears_progress_and_reads_resources_and_prompts_over_http_in_both_e
     let gate = gate().await;
     for (path, prefix) in [("/mcp/conformance", ""), ("/mcp", "conformance__")] {
         for (era, _) in eras() {
-            let agent = Agent::http(&gate, path, era).await;
+            let agent = RmcpAgent::http(&gate, path, era).await;
             agent.explores(prefix).await;
             agent.running.cancel().await.unwrap();
         }
@@ -255,12 +256,12 @@ async fn rmcp_hears_progress_and_reads_resources_and_prompts_over_http_in_both_e
 async fn rmcp_launches_toolgate_around_a_server_in_both_eras() {
     for (era, revision) in eras() {
         let state = tempfile::tempdir().unwrap();
-        let agent = Agent::launching("billing-server", state.path(), era.clone()).await;
+        let agent = RmcpAgent::launching("billing-server", state.path(), era.clone()).await;
         // Without a configuration nothing is refused or hidden.
         assert_eq!(agent.tools().await.len(), 5, "{revision}");
         agent.bills("", "t").await;
         agent.running.cancel().await.unwrap();
-        let agent = Agent::launching(
+        let agent = RmcpAgent::launching(
             "conformance-server",
             state.path().join("other").as_path(),
             era,

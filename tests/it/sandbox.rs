@@ -1,9 +1,10 @@
 //! What a tool server that is a child process may do to the machine (threat-model §3I, §13.2):
 //! each attempt is seen to succeed without a sandbox, and to fail in one.
 
-use crate::harness::gate::{Setup, beside};
+use crate::harness::answer::code;
+use crate::harness::gate::run;
+use crate::harness::setup::{Setup, beside};
 use crate::harness::until;
-use crate::stage::{Gate, code, run};
 use serde_json::json;
 use std::path::Path;
 use std::process::Stdio;
@@ -415,9 +416,7 @@ async fn a_configured_server_is_confined() {
         };
         assert!(said.contains(words), "{said}");
         std::fs::remove_file(place.path().join("outside/escaped")).unwrap_or_default();
-        let gate = Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         let agent = gate.agent().at("/mcp/oracle");
         until("it lists", || async {
             (!agent.tools().await.is_empty()).then_some(())

@@ -1,10 +1,14 @@
 //! Listings fitted to the caller's model, and calls that come back from them: judged by the
 //! original, sent under the tool's own names (policy §3, §8; guarantees §2, step 3).
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, Seen, tool};
+use crate::harness::setup::Settings;
+use crate::harness::stdio::Launched;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
-use crate::puppet::{Puppet, Seen, tool};
-use crate::stage::{Agent, Gate, Launched, Settings, code, run};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -74,8 +78,8 @@ async fn schema(agent: &Agent, name: &str) -> Value {
         .clone()
 }
 
-fn last(puppet: &Puppet) -> Seen {
-    puppet
+fn last(scripted: &ScriptedServer) -> Seen {
+    scripted
         .seen()
         .into_iter()
         .rfind(|seen| seen.method() == "tools/call")
@@ -312,10 +316,10 @@ async fn programs_are_shown_names_as_long_as_they_take() {
   - { agent: both, token: token-of-both-agent, model: openai/gpt-5, schemas: { client: claude-code } }
   - { agent: plain, token: token-of-plain-agent }
 ";
-    let puppet = Puppet::with(vec![tool(&long), tool("fine")]).await;
+    let scripted = ScriptedServer::with(vec![tool(&long), tool("fine")]).await;
     let gate = Gate::start(Settings {
         callers,
-        ..Settings::open(puppet.url(), &[long.leak(), "fine"])
+        ..Settings::open(scripted.url(), &[long.leak(), "fine"])
     })
     .await;
     for (name, longest) in [("short", 48), ("cursor", 51), ("both", 64), ("plain", 98)] {
@@ -329,21 +333,21 @@ async fn programs_are_shown_names_as_long_as_they_take() {
             "{name}"
         );
         assert!(
-            last(&puppet).body["params"]["name"]
+            last(&scripted).body["params"]["name"]
                 .as_str()
                 .unwrap()
                 .starts_with("does_does_"),
             "{name}"
         );
     }
-    assert_eq!(puppet.executions(), 4);
+    assert_eq!(scripted.executions(), 4);
 }
 
 /// policy §3, step 8: a tool whose fitted name is another's own is hidden with its reason; the name
 /// means its owner.
 #[tokio::test]
 async fn a_fitted_name_is_nobody_elses() {
-    let alone = Puppet::with(vec![tool("with.dots")]).await;
+    let alone = ScriptedServer::with(vec![tool("with.dots")]).await;
     let gate = Gate::start(Settings {
         callers: CALLERS,
         ..Settings::open(alone.url(), &["with.dots"])
@@ -351,10 +355,10 @@ async fn a_fitted_name_is_nobody_elses() {
     .await;
     let fitted = as_of(&gate, "gpt").tools().await.remove(0);
     let other: &'static str = fitted.strip_prefix("oracle__").unwrap().to_owned().leak();
-    let puppet = Puppet::with(vec![tool("with.dots"), tool(other)]).await;
+    let scripted = ScriptedServer::with(vec![tool("with.dots"), tool(other)]).await;
     let gate = Gate::start(Settings {
         callers: CALLERS,
-        ..Settings::open(puppet.url(), &["with.dots", other])
+        ..Settings::open(scripted.url(), &["with.dots", other])
     })
     .await;
     assert_eq!(
@@ -364,7 +368,7 @@ async fn a_fitted_name_is_nobody_elses() {
     let agent = as_of(&gate, "gpt");
     assert_eq!(agent.tools().await, [fitted.as_str()]);
     assert_eq!(code(&agent.call(&fitted, json!({})).await), None);
-    assert_eq!(last(&puppet).body["params"]["name"], other);
+    assert_eq!(last(&scripted).body["params"]["name"], other);
     let series = "toolgate_quarantined_tools{reason=\"profile_names\",profile=\"openai\"}";
     until("the metric", || async {
         (gate.metric(series).await > 0.5).then_some(())
@@ -381,10 +385,11 @@ async fn a_fitted_name_is_nobody_elses() {
 /// 002-14: a schema is fitted once for each profile, and anew when its tool has changed (002-02).
 #[tokio::test]
 async fn fitted_schemas_are_kept_until_the_tool_changes() {
-    let puppet = Puppet::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
+    let scripted =
+        ScriptedServer::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
     let settings = Settings {
         callers: CALLERS,
-        ..Settings::open(puppet.url(), &["order"])
+        ..Settings::open(scripted.url(), &["order"])
     };
     let gate = Gate::start(settings).await;
     let agent = as_of(&gate, "gpt");
@@ -414,7 +419,7 @@ async fn fitted_schemas_are_kept_until_the_tool_changes() {
     );
     let mut changed = order();
     changed["properties"]["customer.id"] = json!({ "type": "integer" });
-    puppet
+    scripted
         .changes_tools(vec![json!({ "name": "order", "inputSchema": changed })])
         .await;
     until("the new schema", || async {
@@ -453,10 +458,11 @@ async fn callers_of_all_profiles_take_nothing_from_each_other() {
         )
     };
     let callers: String = profiles.iter().map(caller).collect();
-    let puppet = Puppet::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
+    let scripted =
+        ScriptedServer::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
     let settings = Settings {
         callers: callers.leak(),
-        ..Settings::open(puppet.url(), &["order"])
+        ..Settings::open(scripted.url(), &["order"])
     };
     let gate = Gate::start(settings).await;
     for _ in 0..3 {
@@ -481,14 +487,14 @@ async fn callers_of_all_profiles_take_nothing_from_each_other() {
 /// is: no object.
 #[tokio::test]
 async fn null_is_no_arguments() {
-    let puppet = Puppet::with(vec![
+    let scripted = ScriptedServer::with(vec![
         tool("ping"),
         json!({ "name": "order", "inputSchema": order() }),
     ])
     .await;
     let gate = Gate::start(Settings {
         callers: CALLERS,
-        ..Settings::open(puppet.url(), &["ping", "order"])
+        ..Settings::open(scripted.url(), &["ping", "order"])
     })
     .await;
     for (at, name) in ["gpt", "strict", "gemini", "claude"]
@@ -504,7 +510,7 @@ async fn null_is_no_arguments() {
         let answer = agent.call("oracle__ping", Value::Null).await;
         assert_eq!(code(&answer), None, "{name}: {answer}");
         assert_eq!(
-            last(&puppet).body["params"]["arguments"],
+            last(&scripted).body["params"]["arguments"],
             json!({}),
             "{name}"
         );
@@ -519,12 +525,12 @@ async fn null_is_no_arguments() {
             "{name}: {answer}"
         );
     }
-    assert_eq!(puppet.executions(), 4);
+    assert_eq!(scripted.executions(), 4);
     let answer = as_of(&gate, "plain")
         .call("oracle__ping", Value::Null)
         .await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    assert_eq!(puppet.executions(), 4);
+    assert_eq!(scripted.executions(), 4);
 }
 
 /// 002-36: what a tool is, how it is shown and how its calls come back are one value: they change
@@ -537,10 +543,10 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
         let schema = json!({ "type": "object", "properties": properties, "required": [name], "additionalProperties": false });
         vec![json!({ "name": "order", "inputSchema": schema })]
     };
-    let puppet = Puppet::with(defined("customer.id", "string")).await;
+    let scripted = ScriptedServer::with(defined("customer.id", "string")).await;
     let settings = Settings {
         callers: CALLERS,
-        ..Settings::open(puppet.url(), &["order"])
+        ..Settings::open(scripted.url(), &["order"])
     };
     let gate = Gate::start(settings).await;
     let agent = as_of(&gate, "gemini");
@@ -552,7 +558,7 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
         ("customer.id", "integer", json!(1)),
         ("customer.id", "string", json!("c")),
     ] {
-        puppet.changes_tools(defined(name, kind)).await;
+        scripted.changes_tools(defined(name, kind)).await;
         let start = name.replace('.', "_");
         let shown = until("the tool is shown as it is now", || async {
             let schema = schema(&agent, "oracle__order").await;
@@ -566,10 +572,10 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
             .await;
         assert_eq!(code(&answer), None, "{name} {kind}: {answer}");
         assert_eq!(
-            last(&puppet).body["params"]["arguments"],
+            last(&scripted).body["params"]["arguments"],
             json!({ name: value.clone() })
         );
-        let runs = puppet.executions();
+        let runs = scripted.executions();
         known.push(shown.clone());
         for other in known.iter().filter(|other| **other != shown) {
             let answer = agent
@@ -592,7 +598,7 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
             Some("schema_invalid"),
             "{name} is {kind} now: {answer}"
         );
-        assert_eq!(puppet.executions(), runs);
+        assert_eq!(scripted.executions(), runs);
     }
 }
 
@@ -632,8 +638,8 @@ contracts:
   oracle__buy: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { expose: true } }
   oracle__must: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { require: true } }
 ";
-    let puppet = Puppet::with(vec![tool("buy"), tool("must")]).await;
-    let servers = vec![("oracle", puppet.url())];
+    let scripted = ScriptedServer::with(vec![tool("buy"), tool("must")]).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -656,7 +662,7 @@ contracts:
         .await;
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(
-        last(&puppet).body["params"]["arguments"],
+        last(&scripted).body["params"]["arguments"],
         json!({}),
         "the server sees no key"
     );
@@ -690,10 +696,10 @@ async fn arguments_in_headers_come_back() {
         "type": "object",
         "properties": { "data.region": { "type": "string", "x-mcp-header": "Region" } }
     });
-    let puppet = Puppet::with(vec![regional]).await;
+    let scripted = ScriptedServer::with(vec![regional]).await;
     let settings = Settings {
         callers: CALLERS,
-        ..Settings::open(puppet.url(), &["regional"])
+        ..Settings::open(scripted.url(), &["regional"])
     };
     let gate = Gate::start(settings).await;
     for (name, mirrored) in [("plain", true), ("local", true), ("gemini", false)] {
@@ -710,10 +716,10 @@ async fn arguments_in_headers_come_back() {
         } else {
             agent
         };
-        puppet.forget();
+        scripted.forget();
         let answer = agent.call("oracle__regional", json!({ shown: "eu" })).await;
         assert_eq!(code(&answer), None, "{name}: {answer}");
-        let seen = last(&puppet);
+        let seen = last(&scripted);
         assert_eq!(seen.header("mcp-param-region"), Some("eu"), "{name}");
         assert_eq!(
             seen.body["params"]["arguments"],
@@ -799,7 +805,7 @@ async fn a_model_without_its_provider_is_warned_of() {
         ("openai/gpt-5", false),
     ] {
         let caller = format!("  - {{ agent: a, token: token-of-the-first-one, model: {model} }}");
-        let setup = crate::harness::gate::Setup::new().callers(&caller);
+        let setup = crate::harness::setup::Setup::new().callers(&caller);
         setup.write();
         let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
         assert_eq!(code, 0, "{said}");
@@ -829,7 +835,7 @@ async fn unknown_programs_and_profiles_are_diagnostics() {
     ] {
         let caller =
             format!("  - {{ agent: a, token: token-of-the-first-one, schemas: {schemas} }}");
-        let setup = crate::harness::gate::Setup::new().callers(&caller);
+        let setup = crate::harness::setup::Setup::new().callers(&caller);
         setup.write();
         let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
         assert_eq!(code, 1, "{said}");

@@ -1,10 +1,12 @@
 //! Secrets: references become values in the copy that leaves, where they may, and nowhere else is
 //! anything of them.
 
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{Reply, ScriptedServer, event, tool};
+use crate::harness::setup::Setup;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, event, tool};
-use crate::stage::{Agent, Gate, code, run};
 use crate::traces::Collector;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -54,9 +56,9 @@ fn pay() -> Value {
     json!({ "name": "pay", "inputSchema": { "type": "object", "properties": { "mirrored": mirrored } } })
 }
 
-fn setup(puppet: &Puppet) -> Setup {
+fn setup(scripted: &ScriptedServer) -> Setup {
     Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .child("child", "", "20s")
         .policy(POLICY)
         .open_sides()
@@ -64,26 +66,26 @@ fn setup(puppet: &Puppet) -> Setup {
         .environment("BANK_TOKEN", CANARY)
 }
 
-async fn stage(mode: &'static str) -> (Puppet, Gate) {
+async fn stage(mode: &'static str) -> (ScriptedServer, Gate) {
     traced(mode, "").await
 }
 
 /// With a collector of traces.
-async fn traced(mode: &'static str, collector: &str) -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![pay(), tool("read"), tool("other")]).await;
-    let setup = setup(&puppet).mode(mode);
+async fn traced(mode: &'static str, collector: &str) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![pay(), tool("read"), tool("other")]).await;
+    let setup = setup(&scripted).mode(mode);
     let setup = setup.environment("OTEL_EXPORTER_OTLP_ENDPOINT", collector);
     std::fs::write(setup.directory().join("token.txt"), "file-value-1\n").unwrap();
     let gate = setup.start().await;
-    (puppet, Gate { gate })
+    (scripted, gate)
 }
 
 async fn both(gate: &Gate) -> [Agent; 2] {
     [gate.agent(), gate.legacy("/mcp").await]
 }
 
-fn last_call(puppet: &Puppet) -> Value {
-    puppet
+fn last_call(scripted: &ScriptedServer) -> Value {
+    scripted
         .seen()
         .into_iter()
         .rfind(|seen| seen.method() == "tools/call")
@@ -95,20 +97,20 @@ fn last_call(puppet: &Puppet) -> Value {
 /// repeated call know the reference only.
 #[tokio::test]
 async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
-    let (puppet, gate) = stage("enforce").await;
+    let (scripted, gate) = stage("enforce").await;
     for (count, agent) in both(&gate).await.iter().enumerate() {
         let nested = json!({ "n": count, "token": REFERENCE, "auth": [{ "key": REFERENCE, "other": "<secret>" }] });
         let answer = agent.call("bank__pay", nested.clone()).await;
         assert_eq!(code(&answer), None, "{answer}");
         let expected = json!({ "n": count, "token": CANARY, "auth": [{ "key": CANARY, "other": "<secret>" }] });
-        assert_eq!(last_call(&puppet)["params"]["arguments"], expected);
+        assert_eq!(last_call(&scripted)["params"]["arguments"], expected);
         let again = agent.call("bank__pay", nested).await;
         assert_eq!(
             again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true,
             "{again}"
         );
     }
-    assert_eq!(puppet.executions(), 2, "one execution each");
+    assert_eq!(scripted.executions(), 2, "one execution each");
     for (name, value) in [
         ("from_file", "file-value-1"),
         ("from_program", "program-42-value"),
@@ -119,7 +121,7 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
                 json!({ "token": format!("<secret_ref:{name}>") }),
             )
             .await;
-        assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], value);
+        assert_eq!(last_call(&scripted)["params"]["arguments"]["token"], value);
     }
     std::fs::write(gate.path("token.txt"), "file-value-2").unwrap();
     gate.agent()
@@ -129,7 +131,7 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
         )
         .await;
     assert_eq!(
-        last_call(&puppet)["params"]["arguments"]["token"],
+        last_call(&scripted)["params"]["arguments"]["token"],
         "file-value-2",
         "a file is read for every call"
     );
@@ -137,7 +139,7 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
         .call("bank__read", json!({ "token": REFERENCE }))
         .await;
     assert_eq!(
-        last_call(&puppet)["params"]["arguments"]["token"],
+        last_call(&scripted)["params"]["arguments"]["token"],
         CANARY,
         "a read has secrets, too"
     );
@@ -159,7 +161,7 @@ async fn a_reference_becomes_its_value_in_the_copy_that_leaves() {
 /// nothing is used up, and the agent is not told which secrets there are.
 #[tokio::test]
 async fn a_reference_that_stands_wrong_is_refused() {
-    let (puppet, gate) = stage("enforce").await;
+    let (scripted, gate) = stage("enforce").await;
     let wrong = [
         ("bank__pay", json!({ "unlisted": REFERENCE })),
         ("bank__pay", json!({ "unbound": REFERENCE })),
@@ -182,7 +184,7 @@ async fn a_reference_that_stands_wrong_is_refused() {
         for (tool, arguments) in &wrong {
             let mut headers = agent.clone();
             if let (false, Some(mirrored)) = (agent.is_legacy(), arguments.get("mirrored")) {
-                headers.headers.push((
+                headers.own.push((
                     "mcp-param-mirrored".to_owned(),
                     mirrored.as_str().unwrap().to_owned(),
                 ));
@@ -220,7 +222,7 @@ async fn a_reference_that_stands_wrong_is_refused() {
         );
         count += 1;
     }
-    assert_eq!(puppet.executions(), 0, "nothing was sent");
+    assert_eq!(scripted.executions(), 0, "nothing was sent");
     let fine = gate
         .agent()
         .call("bank__pay", json!({ "token": REFERENCE }))
@@ -286,13 +288,13 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
             "the program cannot be started: entity not found",
         ),
     ];
-    let puppet = Puppet::with(vec![tool("read")]).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
     let mut secrets = "secrets:\n".to_owned();
     for (name, source, _) in sources {
         writeln!(secrets, "  {name}: {{ {source}, {to} }}").unwrap();
     }
     let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .server_with("bank", &format!("url: \"{}\"", scripted.url()))
         .policy(
             "contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n",
         )
@@ -301,9 +303,7 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     setup.write();
     let (exit, report, _) = run(&setup, &["doctor"]).await;
     assert_eq!(exit, 1, "{report}");
-    let gate = Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     for (name, _, why) in sources {
         let words = format!(
             "problem  the secret `{name}` cannot be had: {why}; calls that name it are refused"
@@ -332,7 +332,7 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
             gate.log()
         );
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     assert!(
         !gate.log().contains("canary-of-a-failure"),
         "{}",
@@ -348,7 +348,7 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     })
     .await;
     assert_eq!(
-        last_call(&puppet)["params"]["arguments"]["token"],
+        last_call(&scripted)["params"]["arguments"]["token"],
         "there-again"
     );
 }
@@ -407,7 +407,7 @@ async fn rights_of_a_secrets_file_are_judged() {
 /// says so.
 #[tokio::test]
 async fn observe_sends_what_stands_wrong_as_it_is() {
-    let (puppet, gate) = stage("observe").await;
+    let (scripted, gate) = stage("observe").await;
     for (arguments, expected, would) in [
         (
             json!({ "token": REFERENCE }),
@@ -420,9 +420,9 @@ async fn observe_sends_what_stands_wrong_as_it_is() {
             json!("secret_denied"),
         ),
     ] {
-        let count = puppet.executions();
+        let count = scripted.executions();
         assert_eq!(code(&gate.agent().call("bank__pay", arguments).await), None);
-        assert_eq!(last_call(&puppet)["params"]["arguments"], expected);
+        assert_eq!(last_call(&scripted)["params"]["arguments"], expected);
         assert_eq!(gate.entries(count + 1).await[count]["would_refuse"], would);
     }
 }
@@ -498,11 +498,7 @@ async fn heard(agent: &Agent, tool: &str, arguments: Value) -> String {
     params["_meta"]["progressToken"] = json!("p");
     let mut reading = agent.post(&agent.request("tools/call", params)).await;
     let mut text = String::new();
-    if reading
-        .headers
-        .get("content-type")
-        .is_some_and(|kind| kind == "text/event-stream")
-    {
+    if reading.is_stream() {
         while let Some(block) = reading.next().await {
             writeln!(text, "{block:?}").unwrap();
         }
@@ -557,13 +553,13 @@ async fn repeats(
 #[tokio::test]
 async fn no_canary_is_anywhere_but_at_its_server() {
     let (collector, url) = Collector::start().await;
-    let (puppet, gate) = traced("enforce", &url).await;
+    let (scripted, gate) = traced("enforce", &url).await;
     let readers = [gate.agent().at("/mcp/bank"), gate.legacy("/mcp/bank").await];
     for (agent, reader) in both(&gate).await.iter().zip(readers) {
         for (count, form) in forms().into_iter().enumerate() {
             for (tool, how) in [("bank__pay", count % 3), ("bank__read", (count + 1) % 3)] {
                 let said = (form.clone(), how);
-                puppet.answers(move |seen| {
+                scripted.answers(move |seen| {
                     let (sender, receiver) = tokio::sync::mpsc::channel(64);
                     let token = seen.body["params"]["_meta"]["progressToken"].clone();
                     tokio::spawn(repeats(
@@ -572,17 +568,17 @@ async fn no_canary_is_anywhere_but_at_its_server() {
                         token,
                         said.clone(),
                     ));
-                    Answer::Stream(receiver)
+                    Reply::Stream(receiver)
                 });
                 let text = heard(agent, tool, json!({ "token": REFERENCE, "n": count })).await;
                 judge(&format!("{tool} after {form:?}"), text.as_bytes());
                 assert!(text.contains("secret_ref:bank_token"), "{text}");
-                assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], CANARY);
+                assert_eq!(last_call(&scripted)["params"]["arguments"]["token"], CANARY);
             }
         }
         let (canary, resource) = (CANARY, json!({ "uri": "x:y" }));
-        puppet.answers(move |_| {
-            Answer::Result(json!({ "contents": [{ "uri": "x:y", "text": canary }] }))
+        scripted.answers(move |_| {
+            Reply::Result(json!({ "contents": [{ "uri": "x:y", "text": canary }] }))
         });
         judge(
             "a resource",
@@ -592,7 +588,7 @@ async fn no_canary_is_anywhere_but_at_its_server() {
                 .to_string()
                 .as_bytes(),
         );
-        tasks_have_none(&puppet, agent).await;
+        tasks_have_none(&scripted, agent).await;
         let said = agent
             .call_anew("child__echoes", json!({ "token": REFERENCE }))
             .await;
@@ -617,7 +613,7 @@ async fn no_canary_is_anywhere_but_at_its_server() {
 
 /// A call that becomes a task: its handle, how it stands, how it ended, and what is told of that
 /// unasked.
-async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
+async fn tasks_have_none(scripted: &ScriptedServer, agent: &Agent) {
     for (count, form) in forms().into_iter().enumerate() {
         let (id, said) = (format!("{}-{count}", agent.is_legacy()), form.clone());
         let standing = json!({ "taskId": id, "status": "completed", "statusMessage": form });
@@ -627,7 +623,7 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
             told["result"] = result.clone();
             told
         };
-        puppet.answers(move |seen| {
+        scripted.answers(move |seen| {
             match (
                 seen.method(),
                 seen.body["params"]["_meta"][CAPABILITIES].is_object(),
@@ -635,20 +631,20 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
                 ("tools/call", true) => {
                     let mut task = standing.clone();
                     task["resultType"] = json!("task");
-                    Answer::Result(task)
+                    Reply::Result(task)
                 }
-                ("tools/call", false) => Answer::Result(json!({ "task": standing })),
+                ("tools/call", false) => Reply::Result(json!({ "task": standing })),
                 ("tasks/get", true) => {
                     let mut task = standing.clone();
                     (task["resultType"], task["result"]) = (json!("complete"), result.clone());
-                    Answer::Result(task)
+                    Reply::Result(task)
                 }
-                ("tasks/list", _) => Answer::Result(json!({ "tasks": [standing] })),
-                ("tasks/result", _) if said.len() % 2 == 0 => Answer::Message(
+                ("tasks/list", _) => Reply::Result(json!({ "tasks": [standing] })),
+                ("tasks/result", _) if said.len() % 2 == 0 => Reply::Message(
                     json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": said } }),
                 ),
-                ("tasks/result", _) => Answer::Result(result.clone()),
-                _ => Answer::Result(standing.clone()),
+                ("tasks/result", _) => Reply::Result(result.clone()),
+                _ => Reply::Result(standing.clone()),
             }
         });
         let arguments =
@@ -681,10 +677,10 @@ async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
             ("notifications/tasks", listening)
         };
         until("toolgate listens", || async {
-            (puppet.listeners() > 0).then_some(())
+            (scripted.listeners() > 0).then_some(())
         })
         .await;
-        puppet
+        scripted
             .tells(json!({ "jsonrpc": "2.0", "method": method, "params": told }))
             .await;
         loop {
@@ -717,7 +713,7 @@ async fn operators_have_none(gate: &Gate) {
         "/api/quarantined",
         "/api/tools/disabled",
     ] {
-        judge(page, gate.gate.operators(page).await.as_bytes());
+        judge(page, gate.operators(page).await.as_bytes());
     }
     let action = gate.entries(1).await[0]["action_id"]
         .as_str()
@@ -742,7 +738,7 @@ async fn operators_have_none(gate: &Gate) {
         &["check", "toolgate.yaml"],
     ];
     for verb in verbs {
-        let (code, out, err) = run(gate.setup(), verb).await;
+        let (code, out, err) = run(&gate.setup, verb).await;
         assert_eq!(code, 0, "{verb:?}: {out}{err}");
         judge(&verb.join(" "), (out + &err).as_bytes());
     }

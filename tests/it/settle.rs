@@ -4,12 +4,13 @@
 //!
 //! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
-use crate::harness::agent::Answer;
-use crate::harness::gate::{Gate, Setup, beside, contract, has_later, undo};
-use crate::harness::refusing::{REFUSALS, Refusing, authority};
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::http2_server::{REFUSALS, Refusing, authority};
+use crate::harness::scripted_server::{self, ScriptedServer, tool};
+use crate::harness::setup::{Setup, beside, contract, has_later, undo};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
-use crate::puppet::{self, Puppet, tool};
 use Said::{Code, Done, Error, Replayed, ReplayedFailure, ToolFailed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -243,12 +244,12 @@ async fn call(gate: &Gate, wire: &str, tool: &str, arguments: &Value) -> Answer 
     match wire {
         "legacy" => {
             gate.agent()
-                .initialize()
+                .declaring(json!({}))
                 .await
                 .legacy_call(tool, arguments.clone())
                 .await
         }
-        _ => gate.agent().call(tool, arguments.clone()).await,
+        _ => gate.agent().modern_call(tool, arguments.clone()).await,
     }
 }
 
@@ -280,7 +281,10 @@ async fn what_is_refused_claims_nothing() {
         .await;
     let arguments = json!({ "key": "k", "amount": 11 });
     for _ in 0..2 {
-        let refused = gate.agent().call("oracle__pay", arguments.clone()).await;
+        let refused = gate
+            .agent()
+            .modern_call("oracle__pay", arguments.clone())
+            .await;
         assert_eq!(
             (refused.refusal().as_str(), server.executions().len()),
             ("too_much", 0)
@@ -296,41 +300,44 @@ async fn what_is_refused_claims_nothing() {
 /// No byte left: the same key is sent as soon as the server is back.
 #[tokio::test]
 async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
-    let puppet = Puppet::with(vec![tool("pay")]).await;
-    puppet.answers(|_| {
-        puppet::Answer::Result(json!({ "content": [{ "type": "text", "text": "done" }] }))
+    let scripted = ScriptedServer::with(vec![tool("pay")]).await;
+    scripted.answers(|_| {
+        scripted_server::Reply::Result(json!({ "content": [{ "type": "text", "text": "done" }] }))
     });
-    let members = format!("url: \"{}\"", puppet.url());
+    let members = format!("url: \"{}\"", scripted.url());
     let gate = Setup::new()
         .server_with("oracle", &members)
         .contracts(&[("oracle__pay", "write")])
         .start()
         .await;
-    puppet.down();
+    scripted.down();
     let first = gate
         .agent()
-        .call("oracle__pay", json!({ "key": "k" }))
+        .modern_call("oracle__pay", json!({ "key": "k" }))
         .await;
     assert_eq!(
-        (first.refusal().as_str(), puppet.executions()),
+        (first.refusal().as_str(), scripted.executions()),
         ("upstream_unavailable", 0)
     );
-    puppet.up().await;
+    scripted.up().await;
     let again = until("the server is back", || async {
         let answer = gate
             .agent()
-            .call("oracle__pay", json!({ "key": "k" }))
+            .modern_call("oracle__pay", json!({ "key": "k" }))
             .await;
         answer.refusal().is_empty().then_some(answer)
     })
     .await;
-    assert_eq!((heard(&again), puppet.executions()), ("Done".to_owned(), 1));
+    assert_eq!(
+        (heard(&again), scripted.executions()),
+        ("Done".to_owned(), 1)
+    );
     let last = gate
         .agent()
-        .call("oracle__pay", json!({ "key": "k" }))
+        .modern_call("oracle__pay", json!({ "key": "k" }))
         .await;
     assert_eq!(
-        (heard(&last), puppet.executions()),
+        (heard(&last), scripted.executions()),
         ("Replayed".to_owned(), 1)
     );
 }
@@ -381,7 +388,7 @@ async fn a_key_expires_and_is_forgotten_in_the_end() {
                 let answer = match wire {
                     "legacy" => {
                         gate.agent()
-                            .initialize()
+                            .declaring(json!({}))
                             .await
                             .legacy("tools/call", params)
                             .await
@@ -481,14 +488,14 @@ async fn a_child_that_dies_leaves_the_outcome_unknown() {
         let log = setup.log_of("oracle");
         let gate = setup.start().await;
         let (tool, arguments) = (format!("oracle__{name}"), json!({ "key": name }));
-        let first = gate.agent().call(&tool, arguments.clone()).await;
+        let first = gate.agent().modern_call(&tool, arguments.clone()).await;
         assert_eq!(
             (first.refusal().as_str(), executions(&log).len()),
             ("outcome_unknown", ran),
             "{name}"
         );
         let again = until("the child runs again", || async {
-            let answer = gate.agent().call(&tool, arguments.clone()).await;
+            let answer = gate.agent().modern_call(&tool, arguments.clone()).await;
             (answer.refusal() != "upstream_unavailable").then_some(answer)
         })
         .await;
@@ -523,12 +530,12 @@ async fn a_call_is_told_again_while_its_server_is_down() {
         .contracts(&contracts)
         .start()
         .await;
-    let (modern, legacy) = (gate.agent(), gate.agent().initialize().await);
+    let (modern, legacy) = (gate.agent(), gate.agent().declaring(json!({})).await);
     let ask = async |wire: &str, tool: &str, key: &str| {
         let (tool, arguments) = (format!("oracle__{tool}"), json!({ "key": key }));
         match wire {
             "legacy" => legacy.legacy_call(&tool, arguments).await,
-            _ => modern.call(&tool, arguments).await,
+            _ => modern.modern_call(&tool, arguments).await,
         }
     };
     for wire in ["modern", "legacy"] {
@@ -595,7 +602,7 @@ async fn an_agent_that_leaves_finds_its_answer_later() {
     let (tool, arguments) = ("oracle__pay", json!({ "key": "k" }));
     let leaving = tokio::spawn({
         let (agent, arguments) = (agent.clone(), arguments.clone());
-        async move { agent.call(tool, arguments).await }
+        async move { agent.modern_call(tool, arguments).await }
     });
     until("the tool runs", || async {
         (server.executions().len() == 1).then_some(())
@@ -604,7 +611,7 @@ async fn an_agent_that_leaves_finds_its_answer_later() {
     leaving.abort();
     let _ = leaving.await;
     server.release();
-    let again = agent.call(tool, arguments).await;
+    let again = agent.modern_call(tool, arguments).await;
     assert_eq!(
         (heard(&again), server.executions().len()),
         ("Replayed".to_owned(), 1)
@@ -628,7 +635,11 @@ async fn an_agent_that_leaves_while_its_call_waits_leaves_an_entry_only() {
             .await;
         let ask = |key: &'static str| {
             let agent = gate.agent();
-            tokio::spawn(async move { agent.call("oracle__pay", json!({ "key": key })).await })
+            tokio::spawn(async move {
+                agent
+                    .modern_call("oracle__pay", json!({ "key": key }))
+                    .await
+            })
         };
         let first = ask("one");
         until("the tool runs", || async {
@@ -658,7 +669,7 @@ async fn an_agent_that_leaves_while_its_call_waits_leaves_an_entry_only() {
         assert_eq!(server.executions().len(), 1, "{waits_for}");
         let next = gate
             .agent()
-            .call("oracle__pay", json!({ "key": key }))
+            .modern_call("oracle__pay", json!({ "key": key }))
             .await;
         assert_eq!(
             (heard(&next), server.executions().len()),
@@ -679,7 +690,11 @@ async fn a_duplicate_in_flight_gets_the_one_result() {
     .await;
     let ask = || {
         let agent = gate.agent();
-        tokio::spawn(async move { agent.call("oracle__pay", json!({ "key": "k" })).await })
+        tokio::spawn(async move {
+            agent
+                .modern_call("oracle__pay", json!({ "key": "k" }))
+                .await
+        })
     };
     let first = ask();
     until("the tool runs", || async {
@@ -712,11 +727,17 @@ async fn a_late_answer_makes_the_outcome_known() {
     )
     .await;
     let arguments = json!({ "key": "k" });
-    let first = gate.agent().call("oracle__pay", arguments.clone()).await;
+    let first = gate
+        .agent()
+        .modern_call("oracle__pay", arguments.clone())
+        .await;
     assert_eq!(first.refusal(), "outcome_unknown");
     server.release();
     let known = until("the outcome is known", || async {
-        let answer = gate.agent().call("oracle__pay", arguments.clone()).await;
+        let answer = gate
+            .agent()
+            .modern_call("oracle__pay", arguments.clone())
+            .await;
         answer.refusal().is_empty().then_some(answer)
     })
     .await;
@@ -744,7 +765,7 @@ async fn a_key_is_for_one_call() {
         );
         message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
         agent
-            .post(&agent.mirrored(&message), message.to_string().as_bytes())
+            .send(&agent.mirrored(&message), message.to_string().as_bytes())
             .await
     };
     assert_eq!(heard(&call("one", 1).await), "Done");
@@ -764,14 +785,14 @@ async fn rounds_are_sent_once_each() {
     let asks = json!({ "resultType": "input_required", "requestState": "one",
         "inputRequests": { "sure": { "method": "elicitation/create",
             "params": { "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } } } });
-    let puppet = Puppet::with(vec![tool("pay")]).await;
-    puppet.answers(move |seen| {
+    let scripted = ScriptedServer::with(vec![tool("pay")]).await;
+    scripted.answers(move |seen| {
         let done = seen.body["params"]["inputResponses"].is_object();
         let result =
             json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
-        puppet::Answer::Result(if done { result } else { asks.clone() })
+        scripted_server::Reply::Result(if done { result } else { asks.clone() })
     });
-    let members = format!("url: \"{}\"", puppet.url());
+    let members = format!("url: \"{}\"", scripted.url());
     let setup = Setup::new()
         .server_with("oracle", &members)
         .contracts(&[("oracle__pay", "write")])
@@ -788,7 +809,7 @@ async fn rounds_are_sent_once_each() {
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
             json!({ "elicitation": {} });
         agent
-            .post(&agent.mirrored(&message), message.to_string().as_bytes())
+            .send(&agent.mirrored(&message), message.to_string().as_bytes())
             .await
     };
     let first = round(None, &Value::Null).await;
@@ -800,9 +821,9 @@ async fn rounds_are_sent_once_each() {
     );
     let answers = json!({ "sure": { "action": "accept", "content": {} } });
     assert_eq!(heard(&round(Some(answers.clone()), &state).await), "Done");
-    assert_eq!(puppet.executions(), 2);
+    assert_eq!(scripted.executions(), 2);
     assert_eq!(heard(&round(Some(answers), &state).await), "Replayed");
-    assert_eq!(puppet.executions(), 2);
+    assert_eq!(scripted.executions(), 2);
 }
 
 /// guarantees §4, `input_required`: a retry of an earlier round that comes late is not sent again,
@@ -810,17 +831,17 @@ async fn rounds_are_sent_once_each() {
 /// call's last round was.
 #[tokio::test]
 async fn late_retries_of_earlier_rounds_stay_here() {
-    let puppet = Puppet::with(vec![tool("pay")]).await;
-    puppet.answers(|seen| match seen.body["params"]["requestState"].as_str() {
-        None => {
-            puppet::Answer::Result(json!({ "resultType": "input_required", "requestState": "one" }))
-        }
-        Some("one") => {
-            puppet::Answer::Result(json!({ "resultType": "input_required", "requestState": "two" }))
-        }
-        Some(_) => puppet::Answer::Status(429),
+    let scripted = ScriptedServer::with(vec![tool("pay")]).await;
+    scripted.answers(|seen| match seen.body["params"]["requestState"].as_str() {
+        None => scripted_server::Reply::Result(
+            json!({ "resultType": "input_required", "requestState": "one" }),
+        ),
+        Some("one") => scripted_server::Reply::Result(
+            json!({ "resultType": "input_required", "requestState": "two" }),
+        ),
+        Some(_) => scripted_server::Reply::Status(429),
     });
-    let members = format!("url: \"{}\", not_executed: [429]", puppet.url());
+    let members = format!("url: \"{}\", not_executed: [429]", scripted.url());
     let setup = Setup::new()
         .server_with("oracle", &members)
         .contracts(&[("oracle__pay", "write")])
@@ -834,19 +855,23 @@ async fn late_retries_of_earlier_rounds_stay_here() {
         }
         let message = crate::harness::agent::modern("tools/call", params);
         agent
-            .post(&agent.mirrored(&message), message.to_string().as_bytes())
+            .send(&agent.mirrored(&message), message.to_string().as_bytes())
             .await
     };
     let state = |answer: &Answer| answer.message()["result"]["requestState"].clone();
     let one = state(&round(&Value::Null).await);
     let two = state(&round(&one).await);
-    assert_eq!(puppet.executions(), 2);
+    assert_eq!(scripted.executions(), 2);
     for early in [&Value::Null, &one, &Value::Null, &one] {
         assert_eq!(state(&round(early).await), two, "what is asked now");
     }
-    assert_eq!(puppet.executions(), 2, "earlier rounds are not sent again");
+    assert_eq!(
+        scripted.executions(),
+        2,
+        "earlier rounds are not sent again"
+    );
     assert_eq!(round(&two).await.refusal(), "upstream_unavailable");
-    let refused = puppet.executions();
+    let refused = scripted.executions();
     for early in [&Value::Null, &one] {
         assert_eq!(
             round(early).await.refusal(),
@@ -854,13 +879,15 @@ async fn late_retries_of_earlier_rounds_stay_here() {
             "that a later round did not run says nothing of it"
         );
     }
-    assert_eq!(puppet.executions(), refused);
-    puppet.answers(|_| puppet::Answer::Result(json!({ "content": [], "resultType": "complete" })));
+    assert_eq!(scripted.executions(), refused);
+    scripted.answers(|_| {
+        scripted_server::Reply::Result(json!({ "content": [], "resultType": "complete" }))
+    });
     assert_eq!(heard(&round(&two).await), "Done");
     for early in [&Value::Null, &one, &two] {
         assert_eq!(heard(&round(early).await), "Replayed");
     }
-    assert_eq!(puppet.executions(), refused + 1);
+    assert_eq!(scripted.executions(), refused + 1);
 }
 
 /// What was answered is replayed after toolgate was killed and started again.
@@ -873,11 +900,14 @@ async fn what_was_answered_survives_a_kill() {
     )
     .await;
     let arguments = json!({ "key": "k" });
-    let first = gate.agent().call("oracle__pay", arguments.clone()).await;
+    let first = gate
+        .agent()
+        .modern_call("oracle__pay", arguments.clone())
+        .await;
     assert_eq!(heard(&first), "Done");
     gate.kill().await;
     let gate = gate.setup.clone().start().await;
-    let again = gate.agent().call("oracle__pay", arguments).await;
+    let again = gate.agent().modern_call("oracle__pay", arguments).await;
     assert_eq!(
         (heard(&again), server.executions().len()),
         ("Replayed".to_owned(), 1)

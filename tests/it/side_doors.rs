@@ -1,11 +1,11 @@
 //! The side doors: what agents and servers do besides calling tools is judged by layers
 //! (threat-model §3C C3, C6, C7, C12, §5), before a server that keeps everything that arrives.
 
-use crate::harness::gate::Setup;
+use crate::harness::agent::Agent;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::setup::Setup;
 use crate::harness::stdio::StdioGate;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, event, tool};
-use crate::stage::{self, Agent};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -41,15 +41,15 @@ layers:
 ";
 
 /// A server with a secret file, a secret prompt, and completions of everything.
-async fn docs() -> Puppet {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    puppet.answers(answer);
-    puppet
+async fn docs() -> ScriptedServer {
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    scripted.answers(answer);
+    scripted
 }
 
-fn answer(seen: &Seen) -> Answer {
+fn answer(seen: &Seen) -> Reply {
     let params = &seen.body["params"];
-    Answer::Result(match seen.method() {
+    Reply::Result(match seen.method() {
         "resources/list" => {
             json!({ "resultType": "complete", "ttlMs": 9, "cacheScope": "public", "resources": [
             { "uri": "file:///srv/docs/a.md", "name": "a" }, { "uri": "file:///etc/secret", "name": "TOP" },
@@ -104,22 +104,20 @@ fn told(mut answer: Value) -> Value {
     answer
 }
 
-async fn started(puppet: &Puppet, policy: &str) -> stage::Gate {
+async fn started(scripted: &ScriptedServer, policy: &str) -> crate::harness::gate::Gate {
     let setup = Setup::new()
-        .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+        .server_with("docs", &format!("url: \"{}\"", scripted.url()))
         .policy(policy)
         .callers(CALLERS);
-    stage::Gate {
-        gate: setup.start().await,
-    }
+    setup.start().await
 }
 
 /// threat-model §13 F7, §5: an agent that may call no tool reads no resource and no prompt either,
 /// on any wire; what it asks for looks as if it were not there, and the server is not even asked.
 #[tokio::test]
 async fn f7_who_may_do_nothing_reads_nothing() {
-    let puppet = docs().await;
-    let gate = started(&puppet, CLOSED).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, CLOSED).await;
     let carol = gate.agent().token(CAROL);
     let mut asked = 0;
     for agent in [
@@ -142,10 +140,10 @@ async fn f7_who_may_do_nothing_reads_nothing() {
             assert_eq!(mine, theirs, "{method}: there or not, it reads the same");
             asked += 2;
         }
-        assert_eq!(puppet.seen().len(), 0, "{:#?}", puppet.seen());
+        assert_eq!(scripted.seen().len(), 0, "{:#?}", scripted.seen());
     }
     let mut launched = StdioGate::start_with(
-        &gate.gate.setup,
+        &gate.setup,
         &[
             "--config",
             "toolgate.yaml",
@@ -171,7 +169,7 @@ async fn f7_who_may_do_nothing_reads_nothing() {
         );
         asked += 1;
     }
-    assert_eq!(puppet.seen().len(), 0, "{:#?}", puppet.seen());
+    assert_eq!(scripted.seen().len(), 0, "{:#?}", scripted.seen());
     assert_eq!(asked, 4 * 7 * 2 + 2 * 3 * 2 + 7);
 }
 
@@ -179,8 +177,8 @@ async fn f7_who_may_do_nothing_reads_nothing() {
 /// counted.
 #[tokio::test]
 async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
-    let puppet = docs().await;
-    let gate = started(&puppet, OPEN_TO_ALICE).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, OPEN_TO_ALICE).await;
     let alice = gate.agent().token(ALICE).at("/mcp/docs");
     for agent in [alice.clone(), alice.clone().initialized().await] {
         for (method, params, legacy) in requests("file:///srv/docs/a.md", "greet") {
@@ -250,8 +248,8 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
     assert!((counted - 6.0).abs() < 0.5, "{counted}");
     let data = gate.path("data");
     let data = ["--data", data.to_str().unwrap()];
-    let listed = stage::run(
-        gate.setup(),
+    let listed = crate::harness::gate::run(
+        &gate.setup,
         &[&["ledger", "list", "--method", "resources/read"], &data[..]].concat(),
     )
     .await;
@@ -259,16 +257,19 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
         listed.1.contains("resources/read docs__file:///etc/secret"),
         "{listed:?}"
     );
-    let calls = stage::run(
-        gate.setup(),
+    let calls = crate::harness::gate::run(
+        &gate.setup,
         &[&["ledger", "list", "--method", "tools/call"], &data[..]].concat(),
     )
     .await;
     assert!(!calls.1.contains("docs"), "{calls:?}");
     let id = refused["action_id"].as_str().unwrap();
-    let shown = stage::run(gate.setup(), &[&["ledger", "show", id], &data[..]].concat()).await;
+    let shown =
+        crate::harness::gate::run(&gate.setup, &[&["ledger", "show", id], &data[..]].concat())
+            .await;
     assert!(shown.1.contains("message_not_allowlisted"), "{shown:?}");
-    let exported = stage::run(gate.setup(), &[&["ledger", "export"], &data[..]].concat()).await;
+    let exported =
+        crate::harness::gate::run(&gate.setup, &[&["ledger", "export"], &data[..]].concat()).await;
     assert!(
         exported.1.contains("\"method\":\"completion/complete\""),
         "{exported:?}"
@@ -278,8 +279,8 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
 /// threat-model §3C C12: each side is told of the other only what it may use.
 #[tokio::test]
 async fn capabilities_are_offered_as_far_as_they_can_be_used() {
-    let puppet = docs().await;
-    let gate = started(&puppet, OPEN_TO_ALICE).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, OPEN_TO_ALICE).await;
     for (token, offered) in [
         (CAROL, vec!["tasks", "tools"]),
         (
@@ -326,8 +327,8 @@ async fn capabilities_are_offered_as_far_as_they_can_be_used() {
 /// threat-model §5: a subscription holds what its agent may hear, and no more is heard.
 #[tokio::test]
 async fn subscriptions_hold_what_may_be_heard() {
-    let puppet = docs().await;
-    let gate = started(&puppet, OPEN_TO_ALICE).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, OPEN_TO_ALICE).await;
     let agent = gate.agent().token(ALICE).at("/mcp/docs");
     let wanted = json!({ "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["file:///etc/secret", "file:///srv/docs/a.md", "file:///srv/docs/%2e%2e/x"] });
@@ -341,8 +342,8 @@ async fn subscriptions_hold_what_may_be_heard() {
         "{acknowledged}"
     );
     let updated = |uri: &str| json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
-    puppet.tells(updated("file:///etc/secret")).await;
-    puppet.tells(updated("file:///srv/docs/a.md")).await;
+    scripted.tells(updated("file:///etc/secret")).await;
+    scripted.tells(updated("file:///srv/docs/a.md")).await;
     let heard = stream.message().await;
     assert_eq!(heard["params"]["uri"], "file:///srv/docs/a.md", "{heard}");
     let carol = gate.agent().token(CAROL).at("/mcp/docs");
@@ -359,14 +360,14 @@ async fn subscriptions_hold_what_may_be_heard() {
         .await;
     let mut standalone = legacy.get(None).await;
     until("the session listens", || async {
-        (puppet.listeners() >= 2).then_some(())
+        (scripted.listeners() >= 2).then_some(())
     })
     .await;
     for method in ["resources/list_changed", "prompts/list_changed", "message"] {
-        puppet.tells(json!({ "jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": { "level": "info", "data": "TOP" } })).await;
+        scripted.tells(json!({ "jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": { "level": "info", "data": "TOP" } })).await;
     }
-    puppet.tells(updated("file:///etc/secret")).await;
-    puppet
+    scripted.tells(updated("file:///etc/secret")).await;
+    scripted
         .changes_tools(vec![tool("read"), tool("other")])
         .await;
     let heard = standalone.message().await;

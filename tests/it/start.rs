@@ -1,7 +1,8 @@
 //! How toolgate starts, refuses to start, and ends: one line that says what to do, and no process
 //! left behind (issue 2, threat-model §3H H3).
 
-use crate::harness::gate::{Gate, Setup, TOOLGATE};
+use crate::harness::gate::Gate;
+use crate::harness::setup::{Setup, TOOLGATE};
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
 use rustix::process::Signal;
@@ -176,9 +177,17 @@ async fn a_child_that_cannot_start_hides_its_tools_and_hurts_nobody() {
         .contracts(&[("good__read", "read"), ("bad__read", "read")])
         .start()
         .await;
-    assert!(gate.agent().call("good__read", json!({})).await.is_done());
+    assert!(
+        gate.agent()
+            .modern_call("good__read", json!({}))
+            .await
+            .is_done()
+    );
     assert_eq!(
-        gate.agent().call("bad__read", json!({})).await.refusal(),
+        gate.agent()
+            .modern_call("bad__read", json!({}))
+            .await
+            .refusal(),
         "tool_not_allowlisted"
     );
     let log = gate.log();
@@ -198,7 +207,7 @@ async fn a_child_that_cannot_start_hides_its_tools_and_hurts_nobody() {
 async fn in_flight() -> (
     crate::harness::tool_server::ToolServer,
     Gate,
-    tokio::task::JoinHandle<crate::harness::agent::Answer>,
+    tokio::task::JoinHandle<crate::harness::answer::Answer>,
 ) {
     let oracle = Script::new().tool("held", Behaviour::Held).start().await;
     let gate = Setup::new()
@@ -207,7 +216,7 @@ async fn in_flight() -> (
         .start()
         .await;
     let agent = gate.agent();
-    let call = tokio::spawn(async move { agent.call("s__held", json!({})).await });
+    let call = tokio::spawn(async move { agent.modern_call("s__held", json!({})).await });
     until("the call runs", || async {
         (oracle.executions().len() == 1).then_some(())
     })
@@ -279,7 +288,7 @@ async fn h3_after_kill_9_no_child_lives_on_and_the_next_start_serves() {
         for server in ["calm", "stubborn"] {
             let answer = gate
                 .agent()
-                .call(&format!("{server}__write"), json!({}))
+                .modern_call(&format!("{server}__write"), json!({}))
                 .await;
             assert!(answer.is_done(), "round {round}: {answer:?}");
             assert!(!oracles(&setup.log_of(server)).is_empty(), "{server}");
@@ -320,7 +329,7 @@ async fn h3_a_child_left_behind_with_its_guard_dead_is_swept_by_the_next_start()
     .await;
     assert!(
         gate.agent()
-            .call("stubborn__write", json!({}))
+            .modern_call("stubborn__write", json!({}))
             .await
             .is_done()
     );

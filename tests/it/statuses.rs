@@ -3,9 +3,11 @@
 //! sent once, and neither agent nor ledger reads that it did not run. What runs again is named: by
 //! a contract, or by the operator for a server.
 
+use crate::harness::agent::Agent;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, tool};
+use crate::harness::setup::Settings;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, Seen, tool};
-use crate::stage::{Agent, Gate, Settings};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -38,7 +40,7 @@ contracts:
 
 /// What stands in an answer beside its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EffectKind {
     /// Nothing.
     Empty,
     /// What proxies say.
@@ -55,17 +57,17 @@ enum Kind {
     Broken,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Empty,
-    Kind::Text,
-    Kind::Matching,
-    Kind::Foreign,
-    Kind::Null,
-    Kind::Cut,
-    Kind::Broken,
+const KINDS: [EffectKind; 7] = [
+    EffectKind::Empty,
+    EffectKind::Text,
+    EffectKind::Matching,
+    EffectKind::Foreign,
+    EffectKind::Null,
+    EffectKind::Cut,
+    EffectKind::Broken,
 ];
 
-impl Kind {
+impl EffectKind {
     fn of(word: &Value) -> Self {
         KINDS
             .into_iter()
@@ -73,7 +75,7 @@ impl Kind {
             .unwrap()
     }
 
-    fn answers(self, status: u16, id: &Value) -> Answer {
+    fn answers(self, status: u16, id: &Value) -> Reply {
         let error = |id: &Value| {
             json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32000 - i64::from(status), "message": "told to" } })
                 .to_string()
@@ -92,26 +94,26 @@ impl Kind {
             Self::Cut => ("application/json", half),
             Self::Broken => ("text/event-stream", format!(": one\n\ndata: {half}")),
         };
-        Answer::Said(status, kind, body)
+        Reply::Said(status, kind, body)
     }
 }
 
 /// A tool server that runs what it is told to, and answers as it is told to.
-struct Stage {
-    puppet: Puppet,
+struct StatusGate {
+    scripted: ScriptedServer,
     gate: Gate,
     /// How often each call came, and how often it ran.
     came: Arc<Mutex<HashMap<String, (usize, usize)>>>,
 }
 
-impl Stage {
+impl StatusGate {
     /// All ledger entries, once those of `sent` calls that were sent are there, and how many of
     /// these there are. What was not sent is summed up beyond a rate.
     async fn entries(&self, sent: usize) -> (Vec<Value>, usize) {
         until(
             &format!("{sent} ledger entries of calls that were sent"),
             || async {
-                let entries = self.gate.gate.ledger().await;
+                let entries = self.gate.ledger().await;
                 let own = entries
                     .iter()
                     .filter(|entry| entry["attempts"].as_u64() > Some(0))
@@ -123,12 +125,12 @@ impl Stage {
     }
 
     async fn new(members: &str, policy: &str) -> Self {
-        let puppet = Puppet::with(["pay", "read", "undo"].map(tool).to_vec()).await;
+        let scripted = ScriptedServer::with(["pay", "read", "undo"].map(tool).to_vec()).await;
         let came: Arc<Mutex<HashMap<String, (usize, usize)>>> = Arc::default();
         let counted = came.clone();
-        puppet.answers(move |seen: &Seen| {
+        scripted.answers(move |seen: &Seen| {
             if seen.method() == "ping" {
-                return Answer::Result(json!({}));
+                return Reply::Result(json!({}));
             }
             let told = &seen.body["params"]["arguments"];
             let mut counted = counted.lock().unwrap();
@@ -138,14 +140,14 @@ impl Stage {
             *came += 1;
             *ran += usize::from(told["runs"] == true);
             if told["then"] == *came {
-                return Answer::Result(json!({ "content": [], "resultType": "complete" }));
+                return Reply::Result(json!({ "content": [], "resultType": "complete" }));
             }
             let status = u16::try_from(told["status"].as_u64().unwrap()).unwrap();
-            Kind::of(&told["kind"]).answers(status, &seen.body["id"])
+            EffectKind::of(&told["kind"]).answers(status, &seen.body["id"])
         });
         let servers = vec![(
             "oracle",
-            format!("{}\"{members}, timeout: \"20s", puppet.url()),
+            format!("{}\"{members}, timeout: \"20s", scripted.url()),
         )];
         let settings = Settings {
             servers,
@@ -156,7 +158,7 @@ impl Stage {
         };
         Self {
             gate: Gate::start(settings).await,
-            puppet,
+            scripted,
             came,
         }
     }
@@ -167,11 +169,12 @@ impl Stage {
         &self,
         wire: &'static str,
         (name, sendings): (&'static str, usize),
-        cases: &[Case],
-    ) -> Vec<(Case, Vec<Value>)> {
+        cases: &[StatusCase],
+    ) -> Vec<(StatusCase, Vec<Value>)> {
         let mut agents = JoinSet::new();
         for agent in 0..AGENTS {
-            let cases: Vec<Case> = cases.iter().skip(agent).step_by(AGENTS).cloned().collect();
+            let cases: Vec<StatusCase> =
+                cases.iter().skip(agent).step_by(AGENTS).cloned().collect();
             let agent = self.gate.agent();
             agents.spawn(async move {
                 let agent = if wire == "legacy" {
@@ -190,7 +193,7 @@ impl Stage {
         agents.join_all().await.into_iter().flatten().collect()
     }
 
-    fn came(&self, case: &Case) -> (usize, usize) {
+    fn came(&self, case: &StatusCase) -> (usize, usize) {
         self.came
             .lock()
             .unwrap()
@@ -202,19 +205,23 @@ impl Stage {
 
 /// One call.
 #[derive(Debug, Clone)]
-struct Case {
+struct StatusCase {
     name: String,
     status: u16,
-    kind: Kind,
+    kind: EffectKind,
     /// Whether the server runs it before it answers.
     runs: bool,
     /// The sending that it answers as it should; 0 for none.
     then: usize,
 }
 
-impl Case {
+impl StatusCase {
     /// Every status with every body; every other call of a body runs.
-    fn all(of: &str, statuses: &(impl Iterator<Item = u16> + Clone), kinds: &[Kind]) -> Vec<Self> {
+    fn all(
+        of: &str,
+        statuses: &(impl Iterator<Item = u16> + Clone),
+        kinds: &[EffectKind],
+    ) -> Vec<Self> {
         let both = kinds
             .iter()
             .flat_map(|kind| statuses.clone().map(move |status| (status, *kind)));
@@ -258,9 +265,9 @@ fn code(answer: &Value) -> &str {
 }
 
 /// What is wrong with what was told of a call that may have run.
-fn wrong(case: &Case, told: &[Value]) -> Option<String> {
+fn wrong(case: &StatusCase, told: &[Value]) -> Option<String> {
     let right = told.iter().all(|answer| {
-        if case.kind == Kind::Matching {
+        if case.kind == EffectKind::Matching {
             answer["error"]["code"] == -32000 - i64::from(case.status)
                 && answer["error"]["message"] == "told to"
         } else {
@@ -274,8 +281,8 @@ fn wrong(case: &Case, told: &[Value]) -> Option<String> {
 }
 
 async fn each_status_with_each_body(wire: &'static str) {
-    let stage = Stage::new("", POLICY).await;
-    let cases = Case::all(wire, &(400..=599), &KINDS);
+    let stage = StatusGate::new("", POLICY).await;
+    let cases = StatusCase::all(wire, &(400..=599), &KINDS);
     let made = stage.made(wire, ("pay", SENDINGS), &cases).await;
     let mut found: Vec<String> = made
         .iter()
@@ -346,15 +353,15 @@ async fn a_status_proves_nothing_on_the_legacy_wire() {
 /// call three times.
 #[tokio::test]
 async fn the_calls_that_ran_again_run_once() {
-    let stage = Stage::new("", POLICY).await;
+    let stage = StatusGate::new("", POLICY).await;
     for wire in ["modern", "legacy"] {
-        let cases = Case::all(
+        let cases = StatusCase::all(
             wire,
             &[401, 404, 429, 503].into_iter(),
-            &[Kind::Text, Kind::Matching, Kind::Null],
+            &[EffectKind::Text, EffectKind::Matching, EffectKind::Null],
         );
         for case in cases {
-            let case = Case { runs: true, ..case };
+            let case = StatusCase { runs: true, ..case };
             let agent = stage.gate.agent();
             let agent = if wire == "legacy" {
                 agent.initialized().await
@@ -366,5 +373,5 @@ async fn the_calls_that_ran_again_run_once() {
             assert_eq!(wrong(&case, &told), None);
         }
     }
-    assert_eq!(stage.puppet.executions(), 24);
+    assert_eq!(stage.scripted.executions(), 24);
 }

@@ -1,15 +1,18 @@
 //! Legacy streams that are taken up again after newer ones pushed them out (protocol §3.1,
 //! threat-model §3H H10, §8).
 
-use crate::puppet::{Answer, Puppet, event, tool};
-use crate::stage::{Agent, Block, Gate, Settings};
+use crate::harness::agent::Agent;
+use crate::harness::answer::Block;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, event, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 /// Every call is answered on an event stream: progress first, then the answer.
-async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("read")]).await;
-    puppet.answers(|seen| {
+async fn stage() -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
+    scripted.answers(|seen| {
         let result = json!({ "content": [] });
         let (sender, receiver) = mpsc::channel(2);
         let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
@@ -20,10 +23,10 @@ async fn stage() -> (Puppet, Gate) {
                 &json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result }),
             ))
             .unwrap();
-        Answer::Stream(receiver)
+        Reply::Stream(receiver)
     });
-    let gate = Gate::start(Settings::open(puppet.url(), &["read"])).await;
-    (puppet, gate)
+    let gate = Gate::start(Settings::open(scripted.url(), &["read"])).await;
+    (scripted, gate)
 }
 
 /// Calls and reads no further than the progress; the id of the request and of that event.
@@ -46,7 +49,7 @@ async fn left_after_progress(agent: &Agent) -> (Value, String) {
 
 #[tokio::test]
 async fn h10_a_stream_that_newer_ones_pushed_out_is_told_from_one_that_never_was() {
-    let (_puppet, gate) = stage().await;
+    let (_scripted, gate) = stage().await;
     let agent = gate.legacy("/mcp").await;
     let (_, first) = left_after_progress(&agent).await;
     for _ in 0..17 {
@@ -59,7 +62,7 @@ async fn h10_a_stream_that_newer_ones_pushed_out_is_told_from_one_that_never_was
         ("a-b", "not of this session"),
     ] {
         let mut answer = agent.get(Some(last)).await;
-        assert_eq!(answer.status, 400, "{last}");
+        assert_eq!(answer.head.status, 400, "{last}");
         let words = answer.whole().await["error"]["message"].to_string();
         assert!(words.contains(says), "{last}: {words}");
     }

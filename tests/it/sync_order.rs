@@ -2,7 +2,7 @@
 //! before its intent is on the disk, no agent is answered before the outcome is (004-14;
 //! guarantees §8).
 
-use crate::harness::gate::programs;
+use crate::harness::setup::programs;
 use toolgate_faults::agent::{Agents, Errand, What};
 use toolgate_faults::dice::Dice;
 use toolgate_faults::stand::{Settings, Stand};

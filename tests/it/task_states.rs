@@ -1,9 +1,12 @@
 //! Where a task is: as its agent says, or as its calls tell (003-04, 003-08, 003-10, 003-73 …
 //! 003-85).
 
+use crate::harness::agent::Agent;
+use crate::harness::answer::code;
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use crate::harness::until;
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Agent, Gate, Settings, code, run};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"
@@ -20,9 +23,9 @@ contracts:
   bank__look: { purpose: test, actions: [read], secrets: [] }
 "#;
 
-async fn stage(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(["pay", "look", "drop"].map(tool).to_vec()).await;
-    let servers = vec![("bank", puppet.url())];
+async fn stage(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["pay", "look", "drop"].map(tool).to_vec()).await;
+    let servers = vec![("bank", scripted.url())];
     let settings = Settings {
         servers,
         callers: "",
@@ -30,7 +33,7 @@ async fn stage(observe: bool) -> (Puppet, Gate) {
         policy: POLICY.to_owned(),
         observe,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 /// A call of `task`; `state`: what its agent reports, if anything.
@@ -228,22 +231,22 @@ fn life() -> Vec<Step> {
 /// also those that fail, on both wires.
 #[tokio::test]
 async fn a_task_is_held_to_what_its_agent_reports() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let mut count = 0;
     for (wire, agent) in [
         ("modern", gate.agent()),
         ("legacy", gate.agent().initialized().await),
     ] {
-        puppet.forget();
+        scripted.forget();
         let mut paid = Vec::new();
         for (number, (state, name, arguments, expected, recorded)) in life().into_iter().enumerate()
         {
             let what = format!("{wire}, step {number}: {state} {name} {arguments}");
-            let before = puppet.executions();
+            let before = scripted.executions();
             let answer = call(&agent, (wire, state.clone()), name, arguments).await;
             assert_eq!(code(&answer).as_deref(), expected, "{what}: {answer}");
             assert_eq!(
-                puppet.executions() - before,
+                scripted.executions() - before,
                 usize::from(expected.is_none()),
                 "{what}"
             );
@@ -294,7 +297,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
             }
         }
         assert!(
-            puppet
+            scripted
                 .seen()
                 .iter()
                 .all(|seen| !seen.body.to_string().contains("dev.toolgate/state"))
@@ -302,7 +305,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
     }
     let data = gate.path("data");
     let (_, planned, _) = run(
-        gate.setup(),
+        &gate.setup,
         &[
             "ledger",
             "list",
@@ -322,7 +325,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
 /// key nor a budget.
 #[tokio::test]
 async fn a_plan_is_judged_as_the_call_will_be() {
-    let (puppet, gate) = stage(false).await;
+    let (scripted, gate) = stage(false).await;
     let agent = gate.agent();
     let meta = json!({ "dev.toolgate/task": "t", "dev.toolgate/state": "plan" });
     let params = json!({ "name": "bank__pay", "arguments": amount(1), "_meta": meta });
@@ -338,29 +341,29 @@ async fn a_plan_is_judged_as_the_call_will_be() {
         let left = &answer["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"];
         assert_eq!(left["calls_per_task"], 1, "{answer}");
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
     assert_eq!(
         code(&call(&agent, ("t", json!("execute")), "pay", amount(1)).await),
         None
     );
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }
 
 /// A plan is not sent in observe mode either; everything else is.
 #[tokio::test]
 async fn observe_mode_sends_no_plan() {
-    let (puppet, gate) = stage(true).await;
+    let (scripted, gate) = stage(true).await;
     for (state, expected) in [
         ("plan", Some("planned")),
         ("execute", None),
         ("summarize", None),
         ("Plan", Some("schema_invalid")),
     ] {
-        let before = puppet.executions();
+        let before = scripted.executions();
         let answer = call(&gate.agent(), ("t", json!(state)), "look", json!({})).await;
         assert_eq!(code(&answer).as_deref(), expected, "{state}: {answer}");
         assert_eq!(
-            puppet.executions() - before,
+            scripted.executions() - before,
             usize::from(expected.is_none()),
             "{state}"
         );
@@ -370,16 +373,14 @@ async fn observe_mode_sends_no_plan() {
 /// Where a task is outlives the process.
 #[tokio::test]
 async fn a_task_is_where_it_was_after_a_crash() {
-    let (puppet, mut gate) = stage(false).await;
+    let (scripted, mut gate) = stage(false).await;
     call(&gate.agent(), ("t", json!("plan")), "pay", amount(1)).await;
     assert_eq!(
         code(&call(&gate.agent(), ("t", json!("execute")), "pay", amount(1)).await),
         None
     );
-    gate.gate.kill().await;
-    let gate = Gate {
-        gate: gate.setup().clone().start().await,
-    };
+    gate.kill().await;
+    let gate = gate.setup.clone().start().await;
     let answer = until("the summary", || async {
         let answer = call(&gate.agent(), ("t", json!("summarize")), "look", json!({})).await;
         code(&answer).is_none().then_some(answer)
@@ -387,7 +388,7 @@ async fn a_task_is_where_it_was_after_a_crash() {
     .await;
     let evidence = &answer["result"]["_meta"]["dev.toolgate/decision"]["evidence"];
     assert_eq!(
-        (evidence.as_array().map(Vec::len), puppet.executions()),
+        (evidence.as_array().map(Vec::len), scripted.executions()),
         (Some(1), 2),
         "{answer}"
     );

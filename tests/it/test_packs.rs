@@ -1,8 +1,9 @@
 //! Recorded calls and test packs: a call becomes a sample, and a changed policy is tried on the
 //! calls of the past.
 
-use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, run};
+use crate::harness::gate::{Gate, run};
+use crate::harness::scripted_server::{ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -26,9 +27,9 @@ contracts:
   oracle__read: { purpose: test, actions: [read], audit: [q], secrets: [] }
 "#;
 
-async fn stage(policy: &str, observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn stage(policy: &str, observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
         servers,
         callers: CALLERS,
@@ -36,7 +37,7 @@ async fn stage(policy: &str, observe: bool) -> (Puppet, Gate) {
         policy: policy.to_owned(),
         observe,
     };
-    (puppet, Gate::start(settings).await)
+    (scripted, Gate::start(settings).await)
 }
 
 fn pay(amount: i64, tenant: &str) -> Value {
@@ -55,7 +56,7 @@ async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
 
 /// Runs `toolgate test …` beside the running gate.
 async fn test(gate: &Gate, more: &[&str]) -> (i32, String) {
-    let (code, out, err) = run(gate.setup(), &[&["test"], more].concat()).await;
+    let (code, out, err) = run(&gate.setup, &[&["test"], more].concat()).await;
     (code, format!("{out}{err}"))
 }
 
@@ -65,7 +66,7 @@ const WHERE: [&str; 4] = ["--config", "toolgate.yaml", "--data", "data"];
 /// fails until it is, and passes after.
 #[tokio::test]
 async fn a_recorded_call_becomes_a_sample() {
-    let (puppet, gate) = stage(POLICY, false).await;
+    let (scripted, gate) = stage(POLICY, false).await;
     for arguments in [
         pay(1, "t_999"),
         pay(99, "t_001"),
@@ -81,7 +82,7 @@ async fn a_recorded_call_becomes_a_sample() {
         .iter()
         .map(|entry| entry["action_id"].as_str().unwrap())
         .collect();
-    let executed = puppet.executions();
+    let executed = scripted.executions();
     let (foreign, dear, third) = (
         pay(1, "t_999").to_string(),
         pay(99, "t_001").to_string(),
@@ -164,21 +165,21 @@ async fn a_recorded_call_becomes_a_sample() {
         said.contains("5 samples: 1 MISSING") && !said.contains("FAIL "),
         "{said}"
     );
-    assert_eq!(puppet.executions(), executed, "nothing is executed");
+    assert_eq!(scripted.executions(), executed, "nothing is executed");
 }
 
 /// 003-104, 003-105, 003-117: before a changed policy ships, it says what it would have said of the
 /// calls that were recorded, like for like.
 #[tokio::test]
 async fn a_changed_policy_is_tried_on_recorded_calls() {
-    let (puppet, gate) = stage(POLICY, false).await;
+    let (scripted, gate) = stage(POLICY, false).await;
     call(&gate, "oracle__pay", &pay(99, "t_001"), "one").await;
     call(&gate, "oracle__pay", &pay(101, "t_001"), "one").await;
     for n in 0..3 {
         call(&gate, "oracle__read", &json!({ "q": n }), "one").await;
     }
     gate.entries(5).await;
-    let executed = puppet.executions();
+    let executed = scripted.executions();
     let replay = async |more: &[&str]| {
         test(&gate, &[&["--replay", "ledger"], &WHERE[..], more].concat()).await
     };
@@ -243,7 +244,7 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
         said.ends_with("CHANGED: 2 of 5 calls\n") && said.contains("rbac_denied"),
         "{said}"
     );
-    assert_eq!(puppet.executions(), executed, "nothing is executed");
+    assert_eq!(scripted.executions(), executed, "nothing is executed");
 }
 
 /// 003-117: what was observed is compared like for like with what was enforced: what budgets, keys
@@ -254,8 +255,11 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
     let policy = format!("{POLICY}repetition: {{ warn: 2, stop: 3 }}\n");
     let second = "  - { agent: clerk, token: token-of-the-clerk-that-reads, tenant: t_002, roles: [viewer] }\n";
     for observe in [true, false] {
-        let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
-        let (servers, callers) = (vec![("oracle", puppet.url())], format!("{CALLERS}{second}"));
+        let scripted = ScriptedServer::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
+        let (servers, callers) = (
+            vec![("oracle", scripted.url())],
+            format!("{CALLERS}{second}"),
+        );
         let callers: &'static str = callers.leak();
         let settings = Settings {
             servers,
@@ -347,7 +351,7 @@ async fn explain_tells_the_steps() {
     let policy = format!(
         "{POLICY}budgets: {{ global: {{ max_steps: 20 }} }}\nrepetition: {{}}\nlayers: {{ global: {{ deny: [\"oracle__h*\"] }} }}\n"
     );
-    let (puppet, gate) = stage(&policy, false).await;
+    let (scripted, gate) = stage(&policy, false).await;
     let mut said = String::new();
     for (agent, tool, arguments) in [
         ("clerk", "oracle__pay", pay(1, "t_001")),
@@ -369,11 +373,11 @@ async fn explain_tells_the_steps() {
             "--arguments",
             &arguments,
         ];
-        let (code, out, err) = run(gate.setup(), &words).await;
+        let (code, out, err) = run(&gate.setup, &words).await;
         let err = err.lines().filter(|line| line.starts_with("toolgate: "));
         let err = err.fold(String::new(), |text, line| text + line + "\n");
         writeln!(said, "{}{err}exit code {code}\n", masked(&out)).unwrap();
     }
     insta::assert_snapshot!(said);
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }

@@ -1,9 +1,11 @@
 //! `tools/list`: what this caller may call, in the servers' order, page by page; what cannot be
 //! judged or reached is not there, and leaves the rest alone.
 
+use crate::harness::agent::Agent;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Offers, ScriptedServer, tool};
+use crate::harness::setup::Settings;
 use crate::harness::until;
-use crate::puppet::{Making, Puppet, tool};
-use crate::stage::{Agent, Gate, Settings};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -34,9 +36,9 @@ fn tools() -> Vec<Value> {
         .to_vec()
 }
 
-async fn governed(observe: bool) -> (Puppet, Gate) {
-    let puppet = Puppet::with(tools()).await;
-    let servers = vec![("oracle", puppet.url())];
+async fn governed(observe: bool) -> (ScriptedServer, Gate) {
+    let scripted = ScriptedServer::with(tools()).await;
+    let servers = vec![("oracle", scripted.url())];
     let gate = Gate::start(Settings {
         servers,
         callers: CALLERS,
@@ -45,7 +47,7 @@ async fn governed(observe: bool) -> (Puppet, Gate) {
         observe,
     })
     .await;
-    (puppet, gate)
+    (scripted, gate)
 }
 
 async fn both(agent: Agent) -> [Agent; 2] {
@@ -56,7 +58,7 @@ async fn both(agent: Agent) -> [Agent; 2] {
 /// wires, in the server's order; at the server's own address under its own names.
 #[tokio::test]
 async fn each_agent_is_shown_what_it_may_call() {
-    let (_puppet, gate) = governed(false).await;
+    let (_scripted, gate) = governed(false).await;
     for (token, expected) in [
         ("token-of-the-owner", &["send", "read", "add"][..]),
         ("token-of-the-reader", &["read", "add"]),
@@ -79,7 +81,7 @@ async fn each_agent_is_shown_what_it_may_call() {
 /// design §2 `mode`: observe lists all, to everybody.
 #[tokio::test]
 async fn observe_lists_everything() {
-    let (_puppet, gate) = governed(true).await;
+    let (_scripted, gate) = governed(true).await;
     for token in ["token-of-the-owner", "token-for-nothing-at-all"] {
         for agent in both(gate.agent().token(token).at("/mcp/oracle")).await {
             assert_eq!(
@@ -94,7 +96,7 @@ async fn observe_lists_everything() {
 /// such members.
 #[tokio::test]
 async fn a_listing_says_how_long_and_for_whom_it_holds() {
-    let (_puppet, gate) = governed(false).await;
+    let (_scripted, gate) = governed(false).await;
     let [modern, legacy] = both(gate.agent().token("token-of-the-reader")).await;
     let listed = modern.ask("tools/list", json!({})).await;
     let result = &listed["result"];
@@ -120,7 +122,7 @@ async fn a_listing_says_how_long_and_for_whom_it_holds() {
 /// same bytes.
 #[tokio::test]
 async fn unknown_and_hidden_tools_cannot_be_told_apart() {
-    let (puppet, gate) = governed(false).await;
+    let (scripted, gate) = governed(false).await;
     for agent in both(gate.agent().token("token-of-the-reader")).await {
         let mut answers = Vec::new();
         for name in ["no_such_tool", "drop_table", "uncontracted", "send"] {
@@ -140,7 +142,7 @@ async fn unknown_and_hidden_tools_cannot_be_told_apart() {
             "{answers:#?}"
         );
     }
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }
 
 /// protocol §1.9, threat-model §8: more than 1000 tools come in pages under cursors of ours; one
@@ -151,13 +153,13 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
         .map(|number| format!("tool_{number:04}"))
         .collect();
     let tools = names.iter().map(|name| tool(name)).collect();
-    let puppet = Puppet::start(Making {
+    let scripted = ScriptedServer::start(Offers {
         tools,
         page: 400,
-        ..Making::default()
+        ..Offers::default()
     })
     .await;
-    let gate = Gate::start(Settings::observed(puppet.url())).await;
+    let gate = Gate::start(Settings::observed(scripted.url())).await;
     for agent in both(gate.agent().at("/mcp/oracle")).await {
         assert_eq!(agent.tools().await, names);
         let first = agent.ask("tools/list", json!({})).await;
@@ -240,8 +242,8 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     ];
     let count = tools.len() - 2;
     tools.push(tool("after"));
-    let puppet = Puppet::with(tools).await;
-    let gate = Gate::start(Settings::observed(puppet.url())).await;
+    let scripted = ScriptedServer::with(tools).await;
+    let gate = Gate::start(Settings::observed(scripted.url())).await;
     let agent = gate.agent().at("/mcp/oracle");
     assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
     let hostile = "a".repeat(100_000);
@@ -283,7 +285,7 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     );
     let (code, said, _) = {
         let setup = gate.stop().await;
-        crate::stage::run(&setup, &["doctor", "--config", "toolgate.yaml"]).await
+        crate::harness::gate::run(&setup, &["doctor", "--config", "toolgate.yaml"]).await
     };
     assert_eq!(code, 1, "{said}");
     assert_eq!(said.matches("is quarantined").count(), count, "{said}");
@@ -300,8 +302,8 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
 #[tokio::test]
 async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
     let (steady, shaky) = (
-        Puppet::with(vec![tool("stay")]).await,
-        Puppet::with(vec![tool("go")]).await,
+        ScriptedServer::with(vec![tool("stay")]).await,
+        ScriptedServer::with(vec![tool("go")]).await,
     );
     let mut policy = "contracts:\n".to_owned();
     for name in ["steady__stay", "shaky__go"] {
@@ -342,7 +344,7 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
         if goes {
             // Nobody need call it, but an agent that does is told why there is no answer.
             let answer = modern.call("shaky__go", json!({})).await;
-            let code = crate::stage::code(&answer).unwrap();
+            let code = crate::harness::answer::code(&answer).unwrap();
             let known = ["upstream_unavailable", "upstream_failed"];
             assert!(known.contains(&code.as_str()), "{answer}");
         }
@@ -364,7 +366,7 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
     }
     for agent in [&modern, &legacy] {
         let answer = agent.call("shaky__go", json!({})).await;
-        assert_eq!(crate::stage::code(&answer), None, "{answer}");
+        assert_eq!(crate::harness::answer::code(&answer), None, "{answer}");
     }
     assert_eq!(shaky.executions(), 2);
 }
@@ -374,24 +376,26 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
 #[tokio::test]
 async fn changed_tools_reach_agents_that_listen() {
     for modern in [true, false] {
-        let making = Making {
+        let making = Offers {
             modern,
             legacy: !modern,
             tools: vec![tool("old")],
-            ..Making::default()
+            ..Offers::default()
         };
-        let puppet = Puppet::start(making).await;
-        let gate = Gate::start(Settings::observed(puppet.url())).await;
+        let scripted = ScriptedServer::start(making).await;
+        let gate = Gate::start(Settings::observed(scripted.url())).await;
         let (agent, mut listening) = gate
             .agent()
             .at("/mcp/oracle")
             .listens_for_tools(modern)
             .await;
         until("toolgate listens", || async {
-            (puppet.listeners() > 0).then_some(())
+            (scripted.listeners() > 0).then_some(())
         })
         .await;
-        puppet.changes_tools(vec![tool("new"), tool("newer")]).await;
+        scripted
+            .changes_tools(vec![tool("new"), tool("newer")])
+            .await;
         assert_eq!(
             listening.message().await["method"],
             "notifications/tools/list_changed"

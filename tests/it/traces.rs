@@ -1,11 +1,11 @@
 //! Traces of the built program: a span for a call reaches a collector in the agent's trace, which
 //! the ledger names too, and the tool server gets the agent's trace context as it was (003-80).
 
-use crate::harness::gate::Setup;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::script::{LEGACY, MODERN};
 use crate::harness::{DEADLINE, until};
-use crate::puppet::{Answer, Puppet, tool};
-use crate::stage;
+
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -73,15 +73,13 @@ fn field(number: u8, hex: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server_know_it() {
     let (collector, url) = Collector::start().await;
-    let puppet = Puppet::with(vec![tool("read")]).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
     let setup = Setup::new()
-        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
         .contracts(&[("oracle__read", "read")])
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     let context = format!("00-{TRACE}-{PARENT}-01");
     for (count, agent) in [gate.agent(), gate.legacy("/mcp").await]
         .into_iter()
@@ -100,7 +98,7 @@ async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server
             entries.iter().all(|entry| entry["trace_id"] == TRACE),
             "{entries:#?}"
         );
-        let seen = puppet
+        let seen = scripted
             .seen()
             .into_iter()
             .rfind(|seen| seen.method() == "tools/call")
@@ -122,21 +120,19 @@ async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server
         let path = until("a span", || async { collector.with(&parts) }).await;
         assert_eq!(path, "/v1/traces");
     }
-    assert_eq!(puppet.executions(), 2);
+    assert_eq!(scripted.executions(), 2);
 }
 
 #[tokio::test]
 async fn a_call_without_a_trace_gets_one_that_ledger_and_collector_share() {
     let (collector, url) = Collector::start().await;
-    let puppet = Puppet::with(vec![tool("read")]).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
     let setup = Setup::new()
-        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
         .contracts(&[("oracle__read", "read")])
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     assert!(gate.agent().call("oracle__read", json!({})).await["result"].is_object());
     let entries = gate.entries(1).await;
     let trace = entries[0]["trace_id"].as_str().unwrap();
@@ -147,23 +143,21 @@ async fn a_call_without_a_trace_gets_one_that_ledger_and_collector_share() {
 #[tokio::test]
 async fn a_refused_call_says_so_on_its_span() {
     let (collector, url) = Collector::start().await;
-    let puppet = Puppet::with(vec![tool("read")]).await;
+    let scripted = ScriptedServer::with(vec![tool("read")]).await;
     let policy = "contracts:\n  oracle__read: { purpose: a test, actions: [read], secrets: [], permission: { roles: [nobody] } }\n";
     let setup = Setup::new()
-        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .server_with("oracle", &format!("url: \"{}\"", scripted.url()))
         .policy(policy)
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let gate = stage::Gate {
-        gate: setup.start().await,
-    };
+    let gate = setup.start().await;
     gate.agent().call("oracle__read", json!({})).await;
     let marks = [b"error.type".to_vec(), b"rbac_denied".to_vec()];
     until("a span that says the code", || async {
         collector.with(&marks)
     })
     .await;
-    assert_eq!(puppet.executions(), 0);
+    assert_eq!(scripted.executions(), 0);
 }
 
 /// 003-108, 003-109, 003-110, 003-111, 004-49: what tasks have used is scraped under the documents'
@@ -171,9 +165,9 @@ async fn a_refused_call_says_so_on_its_span() {
 /// milliseconds. A refused call uses nothing.
 #[tokio::test]
 async fn what_tasks_use_is_scraped_under_the_documents_names() {
-    let puppet = Puppet::with(["pay", "read", "ask"].map(tool).to_vec()).await;
-    puppet.answers(|_| {
-        Answer::Result(json!({ "content": [], "structuredContent": { "tokens": 4 }, "resultType": "complete" }))
+    let scripted = ScriptedServer::with(["pay", "read", "ask"].map(tool).to_vec()).await;
+    scripted.answers(|_| {
+        Reply::Result(json!({ "content": [], "structuredContent": { "tokens": 4 }, "resultType": "complete" }))
     });
     let policy = "
 contracts:
@@ -187,15 +181,15 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
   - { agent: ann, token: token-of-agent-ann, roles: [reader] }
   - { agent: bob, token: token-of-agent-bob }
 ";
-    let servers = vec![("oracle", puppet.url())];
-    let settings = stage::Settings {
+    let servers = vec![("oracle", scripted.url())];
+    let settings = crate::harness::setup::Settings {
         servers,
         callers,
         more: "",
         policy: policy.to_owned(),
         observe: false,
     };
-    let gate = stage::Gate::start(settings).await;
+    let gate = crate::harness::gate::Gate::start(settings).await;
     let scraped = async || {
         let mut values = Vec::new();
         for name in [
@@ -209,7 +203,7 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
         }
         values
     };
-    let text = gate.gate.operators("/metrics").await;
+    let text = gate.operators("/metrics").await;
     for name in [
         "steps_used_sum 0",
         "token_cost_sum 0",
@@ -247,7 +241,11 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
             .token(&format!("token-of-agent-{who}"))
             .ask("tools/call", params)
             .await;
-        assert_eq!(stage::code(&answer).as_deref(), refused, "{answer}");
+        assert_eq!(
+            crate::harness::answer::code(&answer).as_deref(),
+            refused,
+            "{answer}"
+        );
         assert_eq!(scraped().await, expected, "call {n}");
     }
     let latency = gate.metric("toolgate_latency_ms_sum").await;

@@ -2,8 +2,10 @@
 //! what the operator says, with toolgate running and without, and what an agent that sends the call
 //! again is told.
 
-use crate::harness::agent::{Agent, Answer};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::agent::Agent;
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -37,9 +39,9 @@ fn decision(answer: &Answer) -> Value {
 
 /// Calls under `key`; the outcome is unknown. Gives the action id.
 async fn unknown(agent: &Agent, key: &str) -> String {
-    let answer = agent.call(PAY, json!({ "key": key })).await;
+    let answer = agent.modern_call(PAY, json!({ "key": key })).await;
     assert_eq!(answer.refusal(), "outcome_unknown", "{answer:?}");
-    let again = agent.call(PAY, json!({ "key": key })).await;
+    let again = agent.modern_call(PAY, json!({ "key": key })).await;
     let (first, again) = (decision(&answer), decision(&again));
     assert_eq!(
         (&again["code"], &again["claimed_by"]),
@@ -137,14 +139,14 @@ async fn an_operator_ends_an_unknown_outcome() {
             gate = setup.clone().start().await;
         }
         let agent = gate.agent();
-        let applied = agent.call(PAY, json!({ "key": "applied" })).await;
+        let applied = agent.modern_call(PAY, json!({ "key": "applied" })).await;
         assert!(
             applied
                 .text()
                 .contains("An operator has found that this call was carried out"),
             "{applied:?}"
         );
-        let given = agent.call(PAY, json!({ "key": "given" })).await;
+        let given = agent.modern_call(PAY, json!({ "key": "given" })).await;
         assert_eq!(
             given.message()["result"]["structuredContent"],
             json!({ "receipt": 7 }),
@@ -158,14 +160,17 @@ async fn an_operator_ends_an_unknown_outcome() {
             );
         }
         assert_eq!(
-            agent.call(PAY, json!({ "key": "abandon" })).await.refusal(),
+            agent
+                .modern_call(PAY, json!({ "key": "abandon" }))
+                .await
+                .refusal(),
             "outcome_unknown"
         );
         assert_eq!(server.executions().len(), 4);
         // What is proven not to have run runs when it is sent again.
         assert_eq!(
             agent
-                .call(PAY, json!({ "key": "not-applied" }))
+                .modern_call(PAY, json!({ "key": "not-applied" }))
                 .await
                 .refusal(),
             "outcome_unknown"
@@ -179,8 +184,11 @@ async fn an_operator_ends_an_unknown_outcome() {
 async fn a_call_in_flight_is_not_an_operators_to_end() {
     let (server, gate) = stage(&tokens()).await;
     let agent = gate.agent();
-    let running =
-        tokio::spawn(async move { agent.call("oracle__held", json!({ "key": "k" })).await });
+    let running = tokio::spawn(async move {
+        agent
+            .modern_call("oracle__held", json!({ "key": "k" }))
+            .await
+    });
     until("the tool runs", || async {
         (server.executions().len() == 1).then_some(())
     })
@@ -358,7 +366,7 @@ async fn what_operators_watch_is_counted() {
     for _ in 0..3 {
         assert_eq!(
             agent
-                .call("oracle__held", json!({ "key": "k" }))
+                .modern_call("oracle__held", json!({ "key": "k" }))
                 .await
                 .refusal(),
             ""
@@ -419,7 +427,7 @@ async fn an_incident_of_duplicates_is_seen_within_the_minute() {
             message["params"]["_meta"]["traceparent"] =
                 json!(format!("00-{trace}-b7ad6b7169203331-01"));
             let answer = agent
-                .post(&agent.mirrored(&message), message.to_string().as_bytes())
+                .send(&agent.mirrored(&message), message.to_string().as_bytes())
                 .await;
             assert!(answer.is_done(), "{answer:?}");
         }

@@ -2,23 +2,24 @@
 //! nothing was sent, and the same call again is the first that runs. Each server here keeps a call
 //! waiting somewhere before its first byte.
 
-use crate::harness::agent::Answer;
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{self, Offers, ScriptedServer, tool};
+use crate::harness::setup::Setup;
 use crate::harness::until;
-use crate::puppet::{self, Making, Puppet, tool};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-fn done(_: &puppet::Seen) -> puppet::Answer {
-    puppet::Answer::Result(
+fn done(_: &scripted_server::Seen) -> scripted_server::Reply {
+    scripted_server::Reply::Result(
         json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" }),
     )
 }
 
-async fn gate(puppet: &Puppet, more: &str) -> Gate {
-    let members = format!("url: \"{}\", timeout: 1s{more}", puppet.url());
+async fn gate(scripted: &ScriptedServer, more: &str) -> Gate {
+    let members = format!("url: \"{}\", timeout: 1s{more}", scripted.url());
     Setup::new()
         .server_with("oracle", &members)
         .contracts(&[("oracle__pay", "write")])
@@ -29,20 +30,20 @@ async fn gate(puppet: &Puppet, more: &str) -> Gate {
 /// A `ping` that is not answered: the call behind it does not leave when the ping is given up.
 #[tokio::test]
 async fn a_call_behind_a_ping_stays_here() {
-    let puppet = Puppet::with(vec![tool("pay")]).await;
-    let gate = gate(&puppet, ", ping_after: 1ms").await;
-    let agent = gate.agent().initialize().await;
-    puppet.answers(done);
+    let scripted = ScriptedServer::with(vec![tool("pay")]).await;
+    let gate = gate(&scripted, ", ping_after: 1ms").await;
+    let agent = gate.agent().declaring(json!({})).await;
+    scripted.answers(done);
     assert!(
         agent
             .legacy_call("oracle__pay", json!({ "key": "first" }))
             .await
             .is_done()
     );
-    puppet.forget();
-    puppet.answers(|seen| {
+    scripted.forget();
+    scripted.answers(|seen| {
         if seen.method() == "ping" {
-            puppet::Answer::Silence
+            scripted_server::Reply::Silence
         } else {
             done(seen)
         }
@@ -50,7 +51,7 @@ async fn a_call_behind_a_ping_stays_here() {
     let arguments = json!({ "key": "k" });
     let told = agent.legacy_call("oracle__pay", arguments.clone()).await;
     assert_eq!(
-        (told.refusal().as_str(), puppet.executions()),
+        (told.refusal().as_str(), scripted.executions()),
         ("upstream_unavailable", 0),
         "{told:?}"
     );
@@ -59,20 +60,22 @@ async fn a_call_behind_a_ping_stays_here() {
         "{}",
         told.words()
     );
-    let ping = puppet.sees("a ping", |seen| seen.method() == "ping").await;
-    puppet.closed(&ping.body["id"]).await;
-    assert_eq!(puppet.executions(), 0, "it left behind its ping");
-    puppet.answers(done);
+    let ping = scripted
+        .sees("a ping", |seen| seen.method() == "ping")
+        .await;
+    scripted.closed(&ping.body["id"]).await;
+    assert_eq!(scripted.executions(), 0, "it left behind its ping");
+    scripted.answers(done);
     assert!(agent.legacy_call("oracle__pay", arguments).await.is_done());
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }
 
-/// A listener at the puppet's address that takes no connection any more, until the puppet accepts.
-async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
+/// A listener at the scripted's address that takes no connection any more, until the scripted accepts.
+async fn full(scripted: &ScriptedServer) -> (TcpListener, Vec<TcpStream>) {
     let listener = until("the address is free again", || async {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
-        socket.bind(puppet.address).ok()?;
+        socket.bind(scripted.address).ok()?;
         socket.listen(1).ok()
     })
     .await;
@@ -81,7 +84,7 @@ async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
     while missed < 5 {
         match tokio::time::timeout(
             Duration::from_millis(200),
-            TcpStream::connect(puppet.address),
+            TcpStream::connect(scripted.address),
         )
         .await
         {
@@ -97,34 +100,40 @@ async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
 #[tokio::test]
 async fn a_call_behind_its_connection_stays_here() {
     let (modern, legacy, capabilities) = (true, false, json!({ "tools": {} }));
-    let puppet = Puppet::start(Making {
+    let scripted = ScriptedServer::start(Offers {
         modern,
         legacy,
         capabilities,
         tools: vec![tool("pay")],
-        ..Making::default()
+        ..Offers::default()
     });
-    let puppet = puppet.await;
-    puppet.answers(done);
-    let gate = gate(&puppet, "").await;
-    puppet.down();
-    let (listener, waiting) = full(&puppet).await;
+    let scripted = scripted.await;
+    scripted.answers(done);
+    let gate = gate(&scripted, "").await;
+    scripted.down();
+    let (listener, waiting) = full(&scripted).await;
     let arguments = json!({ "key": "k" });
-    let told = gate.agent().call("oracle__pay", arguments.clone()).await;
+    let told = gate
+        .agent()
+        .modern_call("oracle__pay", arguments.clone())
+        .await;
     drop(waiting);
-    puppet.serve(listener);
+    scripted.serve(listener);
     assert_eq!(
-        (told.refusal().as_str(), puppet.executions()),
+        (told.refusal().as_str(), scripted.executions()),
         ("upstream_unavailable", 0),
         "{told:?}"
     );
     let again = until("the server takes connections", || async {
-        let told = gate.agent().call("oracle__pay", arguments.clone()).await;
+        let told = gate
+            .agent()
+            .modern_call("oracle__pay", arguments.clone())
+            .await;
         (told.refusal() != "upstream_unavailable").then_some(told)
     })
     .await;
     assert!(again.is_done(), "{again:?}");
-    assert_eq!(puppet.executions(), 1);
+    assert_eq!(scripted.executions(), 1);
 }
 
 /// Notes what it runs. One that is to stop does so, and reads nothing, until there is a file `go`.
@@ -176,7 +185,9 @@ async fn a_line_behind_another_stays_here() {
         .start()
         .await;
     let call = async |arguments: &Value| -> Answer {
-        gate.agent().call("odd__pay", arguments.clone()).await
+        gate.agent()
+            .modern_call("odd__pay", arguments.clone())
+            .await
     };
     // More than a pipe holds.
     let long = json!({ "key": "long", "more": "x".repeat(200_000) });

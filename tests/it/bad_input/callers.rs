@@ -43,14 +43,14 @@ async fn without_the_right_token_nothing_is_read() {
         "BOT-TOKEN-0123456789",
     ];
     let answers = [
-        agent.call("oracle__write", json!({})).await,
+        agent.modern_call("oracle__write", json!({})).await,
         agent
             .legacy(
                 "initialize",
                 json!({ "protocolVersion": "2025-11-25", "capabilities": {} }),
             )
             .await,
-        agent.post(&agent.headers(), b"no JSON at all").await,
+        agent.send(&agent.headers(), b"no JSON at all").await,
     ];
     for answer in answers {
         assert_eq!(
@@ -61,7 +61,10 @@ async fn without_the_right_token_nothing_is_read() {
         refused("no token", &answer, -32600, "token");
     }
     for token in wrong {
-        let answer = agent.token(token).call("oracle__write", json!({})).await;
+        let answer = agent
+            .token(token)
+            .modern_call("oracle__write", json!({}))
+            .await;
         assert_eq!(answer.status, 401, "{token}: {answer:?}");
         refused(token, &answer, -32600, "token");
         assert!(
@@ -71,12 +74,12 @@ async fn without_the_right_token_nothing_is_read() {
     }
     let mut basic = agent.headers();
     basic.push(("Authorization".to_owned(), format!("Basic {BOT}")));
-    assert_eq!(agent.post(&basic, b"{}").await.status, 401);
+    assert_eq!(agent.send(&basic, b"{}").await.status, 401);
     assert!(oracle.executions().is_empty());
     assert!(
         agent
             .token(BOT)
-            .call("oracle__write", json!({}))
+            .modern_call("oracle__write", json!({}))
             .await
             .is_done()
     );
@@ -85,7 +88,7 @@ async fn without_the_right_token_nothing_is_read() {
 #[tokio::test]
 async fn h1_b5_another_callers_session_is_as_unknown_as_none() {
     let (oracle, gate) = two_callers().await;
-    let own = gate.agent().token(BOT).initialize().await;
+    let own = gate.agent().token(BOT).declaring(json!({})).await;
     let thief = super::Agent {
         session: own.session.clone(),
         ..gate.agent().token(OTHER)
@@ -130,7 +133,7 @@ async fn h1_b5_another_callers_session_is_as_unknown_as_none() {
 async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires() {
     let (oracle, gate) = two_callers().await;
     let agent = gate.agent().token(OTHER);
-    let session = agent.initialize().await;
+    let session = agent.declaring(json!({})).await;
     let hidden = [
         "oracle__write",
         "oracle__no_contract",
@@ -149,7 +152,7 @@ async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires
     let mut texts = Vec::new();
     for tool in hidden {
         for answer in [
-            agent.call(tool, json!({})).await,
+            agent.modern_call(tool, json!({})).await,
             session.legacy_call(tool, json!({})).await,
         ] {
             let message = answer.message();

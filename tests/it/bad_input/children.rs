@@ -40,7 +40,7 @@ async fn scenery(arguments: &str) -> Gate {
 async fn recovered(gate: &Gate) {
     until("the child answers again", || async {
         let agent = gate.agent();
-        let answer = agent.call("odd__read", json!({})).await;
+        let answer = agent.modern_call("odd__read", json!({})).await;
         answer.is_done().then_some(())
     })
     .await;
@@ -56,7 +56,7 @@ async fn a12_a13_a_modern_child_that_misbehaves_costs_its_call_only() {
             .filter(|run| run.tool == *tool)
             .count();
         let name = format!("odd__{tool}");
-        let answer = gate.agent().call(&name, json!({ "n": 1 })).await;
+        let answer = gate.agent().modern_call(&name, json!({ "n": 1 })).await;
         assert_eq!(
             (answer.status, answer.refusal().as_str()),
             (200, *refusal),
@@ -69,12 +69,18 @@ async fn a12_a13_a_modern_child_that_misbehaves_costs_its_call_only() {
             - before;
         assert_eq!(ran, usize::from(*tool != "dies_before"), "{tool}");
         assert!(
-            gate.agent().call("calm__read", json!({})).await.is_done(),
+            gate.agent()
+                .modern_call("calm__read", json!({}))
+                .await
+                .is_done(),
             "another server suffers from {tool}"
         );
         if *lives_on {
             assert!(
-                gate.agent().call("odd__read", json!({})).await.is_done(),
+                gate.agent()
+                    .modern_call("odd__read", json!({}))
+                    .await
+                    .is_done(),
                 "after {tool}"
             );
         } else {
@@ -99,7 +105,7 @@ async fn a12_a13_a_modern_child_that_misbehaves_costs_its_call_only() {
 #[tokio::test]
 async fn a12_a_legacy_child_that_dies_after_its_effect_is_not_called_again() {
     let gate = scenery("--legacy").await;
-    let session = gate.agent().initialize().await;
+    let session = gate.agent().declaring(json!({})).await;
     let answer = session.legacy_call("odd__dies_after", json!({})).await;
     assert_eq!(answer.refusal(), "outcome_unknown", "{answer:?}");
     assert!(session.legacy_call("calm__read", json!({})).await.is_done());
@@ -166,7 +172,7 @@ async fn i4_a_child_that_lists_and_dies_is_started_at_growing_distances() {
     assert!(
         gate.agent()
             .at("calm")
-            .call("read", json!({}))
+            .modern_call("read", json!({}))
             .await
             .is_done(),
         "nobody else suffers"

@@ -3,7 +3,8 @@
 //! given to the next. Who says nothing: `exhaustion`.
 
 use super::{ToolServer, governed, json};
-use crate::harness::agent::{anew, exchange, get, modern};
+use crate::harness::agent::{anew, modern};
+use crate::harness::answer::{exchange, get};
 use crate::harness::gate::Gate;
 use crate::harness::{DEADLINE, may_open, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,7 +19,7 @@ fn call(gate: &Gate) -> Vec<u8> {
         gate.agent(),
         modern("tools/call", anew("oracle__write", json!({}))),
     );
-    agent.request(&agent.mirrored(&call), call.to_string().as_bytes())
+    agent.encoded(&agent.mirrored(&call), call.to_string().as_bytes())
 }
 
 /// Connections on each of which all of a good call has come but its last byte.

@@ -2,7 +2,8 @@
 //! (threat-model §3B B1, B7, B9).
 
 use super::{CANARY, Gate, ToolServer, governed, json, refused, untouched};
-use crate::harness::agent::{Answer, get, modern, open};
+use crate::harness::agent::modern;
+use crate::harness::answer::{Answer, get, open};
 use std::time::Duration;
 
 const REQUEST: i64 = -32600;

@@ -7,16 +7,16 @@ async fn good_calls_run_once_on_both_wires_and_are_recorded_as_they_ran() {
     let (oracle, gate) = governed().await;
     let answer = gate
         .agent()
-        .call("oracle__write", json!({ "b": 1, "a": "x" }))
+        .modern_call("oracle__write", json!({ "b": 1, "a": "x" }))
         .await;
     assert!(answer.is_done(), "{answer:?}");
     let answer = gate
         .agent()
         .at("oracle")
-        .call("write", json!({ "n": 2 }))
+        .modern_call("write", json!({ "n": 2 }))
         .await;
     assert!(answer.is_done(), "{answer:?}");
-    let legacy = gate.agent().initialize().await;
+    let legacy = gate.agent().declaring(json!({})).await;
     let answer = legacy.legacy_call("oracle__read", json!({ "n": 3 })).await;
     assert!(answer.is_done(), "{answer:?}");
     let (executions, entries) = (oracle.executions(), gate.entries(3).await);
@@ -52,7 +52,10 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
         .start()
         .await;
     for arguments in [json!({ "Path": "/etc" }), json!({ "path": "/etc" })] {
-        let answer = gate.agent().call("fs__open", arguments.clone()).await;
+        let answer = gate
+            .agent()
+            .modern_call("fs__open", arguments.clone())
+            .await;
         assert_eq!(
             answer.refusal(),
             "schema_invalid",
@@ -66,7 +69,7 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
     assert!(oracle.executions().is_empty());
     assert!(
         gate.agent()
-            .call("fs__open", json!({ "path": "/ok" }))
+            .modern_call("fs__open", json!({ "path": "/ok" }))
             .await
             .is_done()
     );
@@ -106,13 +109,13 @@ async fn a3_an_argument_that_nobody_named_is_refused_where_the_contract_names_so
         .policy(policy)
         .start()
         .await;
-    let legacy = gate.agent().initialize().await;
+    let legacy = gate.agent().declaring(json!({})).await;
     for tool in &tools[..3] {
         let name = format!("fs__{tool}");
         for alias in ["file", "Path", "PATH", "path ", "pa\u{17f}h", "\u{440}ath"] {
             let arguments = json!({ "path": "/ok", alias: "/etc" });
             for answer in [
-                gate.agent().call(&name, arguments.clone()).await,
+                gate.agent().modern_call(&name, arguments.clone()).await,
                 legacy.legacy_call(&name, arguments.clone()).await,
             ] {
                 let early = answer.text().contains("differ in case only");
@@ -134,7 +137,10 @@ async fn a3_an_argument_that_nobody_named_is_refused_where_the_contract_names_so
         } else {
             json!({ "path": "/ok", "file": 1 })
         };
-        let answer = gate.agent().call(&format!("fs__{tool}"), arguments).await;
+        let answer = gate
+            .agent()
+            .modern_call(&format!("fs__{tool}"), arguments)
+            .await;
         assert!(answer.is_done(), "{tool}: {answer:?}");
     }
     assert_eq!(oracle.executions().len(), tools.len());

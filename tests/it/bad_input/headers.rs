@@ -3,7 +3,7 @@
 
 use super::{CANARY, Door, governed, json, refused, untouched};
 use crate::harness::agent::{Agent, modern};
-use crate::harness::gate::Setup;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 
 const REQUEST: i64 = -32600;
@@ -11,10 +11,10 @@ const MISMATCH: i64 = -32020;
 
 /// `Name` replaces or adds, `-Name` takes away, `+Name` adds one more.
 type Edits = &'static [(&'static str, &'static str)];
-type Case = (&'static str, Edits, u16, i64, &'static str);
+type HeaderCase = (&'static str, Edits, u16, i64, &'static str);
 
 /// What both wires refuse.
-const BOTH: &[Case] = &[
+const BOTH: &[HeaderCase] = &[
     (
         "B8 foreign Host",
         &[("Host", "evil.example")],
@@ -179,7 +179,7 @@ const BOTH: &[Case] = &[
 ];
 
 /// What the modern wire refuses besides.
-const MODERN_ONLY: &[Case] = &[
+const MODERN_ONLY: &[HeaderCase] = &[
     (
         "B2 no revision",
         &[("-MCP-Protocol-Version", "")],
@@ -277,7 +277,7 @@ const MODERN_ONLY: &[Case] = &[
 ];
 
 /// What a session refuses besides.
-const LEGACY_ONLY: &[Case] = &[
+const LEGACY_ONLY: &[HeaderCase] = &[
     (
         "B5 no session",
         &[("-Mcp-Session-Id", "")],
@@ -339,7 +339,7 @@ async fn b2_b5_to_b8_headers_that_lie_are_refused_on_the_modern_wire() {
     );
     for (what, edits, status, code, says) in BOTH.iter().chain(MODERN_ONLY) {
         let answer = agent
-            .post(
+            .send(
                 &edited(agent.mirrored(&call), edits),
                 call.to_string().as_bytes(),
             )
@@ -357,13 +357,13 @@ async fn b2_b5_to_b8_headers_that_lie_are_refused_on_the_modern_wire() {
 #[tokio::test]
 async fn b5_to_b8_headers_that_lie_are_refused_on_the_legacy_wire() {
     let (oracle, gate) = governed().await;
-    let agent = gate.agent().initialize().await;
+    let agent = gate.agent().declaring(json!({})).await;
     let door = Door::Legacy(agent.clone());
     let body = door.body(
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"@TOOL","arguments":{"a":"@CANARY"}}}"#,
     );
     for (what, edits, status, code, says) in BOTH.iter().chain(LEGACY_ONLY) {
-        let answer = agent.post(&edited(agent.headers(), edits), &body).await;
+        let answer = agent.send(&edited(agent.headers(), edits), &body).await;
         assert_eq!(answer.status, *status, "{what}: {answer:?}");
         refused(what, &answer, *code, says);
     }
@@ -399,7 +399,7 @@ async fn b3_mcp_param_headers_must_mirror_the_arguments_and_are_made_anew() {
     ];
     for edits in cases {
         let answer = agent
-            .post(
+            .send(
                 &edited(agent.mirrored(&call), edits),
                 call.to_string().as_bytes(),
             )
@@ -414,7 +414,7 @@ async fn b3_mcp_param_headers_must_mirror_the_arguments_and_are_made_anew() {
         ("Mcp-Session-Id", "x"),
     ];
     let answer = agent
-        .post(
+        .send(
             &edited(agent.mirrored(&call), right),
             call.to_string().as_bytes(),
         )

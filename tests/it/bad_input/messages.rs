@@ -43,10 +43,10 @@ macro_rules! more {
     };
 }
 
-type Case = (&'static str, &'static str, i64, &'static str);
+type MessageCase = (&'static str, &'static str, i64, &'static str);
 
 /// A1–A6: what is sent, the code, and what the words say.
-const AMBIGUOUS: &[Case] = &[
+const AMBIGUOUS: &[MessageCase] = &[
     (
         "A1 duplicate method",
         more!(r#","method":"tools/list""#, ""),
@@ -195,7 +195,7 @@ const AMBIGUOUS: &[Case] = &[
 ];
 
 /// What is no JSON at all.
-const MALFORMED: &[Case] = &[
+const MALFORMED: &[MessageCase] = &[
     (
         "no UTF-8",
         arguments!(r#"{"a":"@BYTE"}"#),
@@ -259,7 +259,7 @@ const MALFORMED: &[Case] = &[
 ];
 
 /// A8–A11: JSON that is no call.
-const NO_CALLS: &[Case] = &[
+const NO_CALLS: &[MessageCase] = &[
     (
         "A8 batch",
         concat!("[", arguments!(r#"{"a":"@CANARY"}"#), "]"),
@@ -366,7 +366,7 @@ const NO_CALLS: &[Case] = &[
 ];
 
 /// Calls without a name; on the modern wire the header that names the tool disagrees first.
-const NAMELESS: &[Case] = &[(
+const NAMELESS: &[MessageCase] = &[(
     "no name",
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#,
     PARAMS,
@@ -429,7 +429,7 @@ async fn a1_to_a11_every_bad_message_is_refused_on_both_http_wires() {
     let (oracle, gate) = governed().await;
     for mut door in [
         Door::Modern(gate.agent()),
-        Door::Legacy(gate.agent().initialize().await),
+        Door::Legacy(gate.agent().declaring(json!({})).await),
     ] {
         for (what, template, code, says) in all(matches!(door, Door::Modern(_))) {
             let answer = door.send(&template).await;

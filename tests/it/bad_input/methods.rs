@@ -21,7 +21,7 @@ const UNKNOWN: &[&str] = &[
 #[tokio::test]
 async fn a9_c13_methods_that_are_not_exactly_known_go_nowhere_in_enforce_mode() {
     let (oracle, gate) = governed().await;
-    let session = gate.agent().initialize().await;
+    let session = gate.agent().declaring(json!({})).await;
     for method in UNKNOWN {
         let params = json!({ "name": "oracle__write", "arguments": {} });
         let answer = session.legacy(method, params.clone()).await;

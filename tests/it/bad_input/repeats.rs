@@ -4,11 +4,12 @@
 use super::{
     Behaviour, CANARY, Door, Script, Setup, executions, governed, json, refused, untouched,
 };
-use crate::harness::agent::{exchange, modern};
-use crate::harness::gate::beside;
+use crate::harness::agent::modern;
+use crate::harness::answer::exchange;
+use crate::harness::scripted_server::{Offers, ScriptedServer, tool};
+use crate::harness::setup::beside;
 use crate::harness::stdio::StdioGate;
 use crate::harness::until;
-use crate::puppet::{Making, Puppet, tool};
 
 const REQUEST: i64 = -32600;
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"@TOOL","arguments":{},"_meta":{@META}}}"#;
@@ -21,7 +22,7 @@ async fn an_id_in_flight_on_a_session_is_refused_and_the_first_call_runs_once() 
         .contracts(&[("oracle__write", "write")])
         .start()
         .await;
-    let session = gate.agent().initialize().await;
+    let session = gate.agent().declaring(json!({})).await;
     let first = session.clone();
     let first = tokio::spawn(async move { first.legacy_call("oracle__write", json!({})).await });
     until("the first call runs", || async {
@@ -80,7 +81,7 @@ async fn a6_minus_zero_is_refused_wherever_it_stands() {
     let (oracle, gate) = governed().await;
     let mut doors = [
         Door::Modern(gate.agent()),
-        Door::Legacy(gate.agent().initialize().await),
+        Door::Legacy(gate.agent().declaring(json!({})).await),
     ];
     for door in &mut doors {
         for (place, code) in [
@@ -145,10 +146,10 @@ async fn a_command_after_the_dashes_stands_in_for_the_configured_server() {
 async fn c2_a_listing_without_end_takes_only_its_server_down() {
     let oracle = Script::new().tool("read", Behaviour::Answers).start().await;
     // Pages of no tools, each with a cursor.
-    let endless = Puppet::start(Making {
+    let endless = ScriptedServer::start(Offers {
         tools: vec![tool("read")],
         page: 0,
-        ..Making::default()
+        ..Offers::default()
     })
     .await;
     let setup = Setup::new()
@@ -164,10 +165,15 @@ async fn c2_a_listing_without_end_takes_only_its_server_down() {
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["good__read"]);
-    assert!(gate.agent().call("good__read", json!({})).await.is_done());
+    assert!(
+        gate.agent()
+            .modern_call("good__read", json!({}))
+            .await
+            .is_done()
+    );
     assert_eq!(
         gate.agent()
-            .call("endless__read", json!({}))
+            .modern_call("endless__read", json!({}))
             .await
             .refusal(),
         "tool_not_allowlisted"
@@ -189,7 +195,7 @@ async fn b1_a_head_with_a_bare_carriage_return_or_line_feed_runs_nothing() {
         json!({ "name": "oracle__write", "arguments": { "a": CANARY } }),
     );
     let good =
-        String::from_utf8(agent.request(&agent.mirrored(&call), call.to_string().as_bytes()))
+        String::from_utf8(agent.encoded(&agent.mirrored(&call), call.to_string().as_bytes()))
             .unwrap();
     for (what, text) in [
         (

@@ -2,7 +2,7 @@
 //! B12, B13): the agent gets the right refusal, the ledger says so, and nobody else notices.
 
 use super::{Agent, Answer, Behaviour, Gate, Script, Setup, ToolServer, json};
-use crate::harness::gate::{contract, undo};
+use crate::harness::setup::{contract, undo};
 use crate::harness::tool_server::script::Eras;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -69,7 +69,7 @@ async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
 }
 
 async fn call(agent: &Agent, tool: &str) -> Answer {
-    agent.call_anew(tool, json!({ "tool": tool })).await
+    agent.anew_call(tool, json!({ "tool": tool })).await
 }
 
 async fn judge(oracle: &ToolServer, gate: &Gate, agent: &Agent, elsewhere: &ToolServer) {
@@ -139,7 +139,7 @@ async fn a12_b12_b13_a_modern_server_that_misbehaves_costs_its_call_only() {
 async fn a12_b12_b13_a_legacy_server_that_misbehaves_costs_its_call_only() {
     let elsewhere = Script::new().start().await;
     let (oracle, gate) = scenery(Eras::Legacy, &elsewhere).await;
-    let session = gate.agent().initialize().await;
+    let session = gate.agent().declaring(json!({})).await;
     judge(&oracle, &gate, &session, &elsewhere).await;
 }
 
@@ -159,14 +159,14 @@ async fn a_server_that_never_answers_keeps_nobody_else_waiting() {
     let agent = gate.agent();
     let waiting = tokio::spawn({
         let agent = agent.clone();
-        async move { agent.call("odd__held", json!({})).await }
+        async move { agent.modern_call("odd__held", json!({})).await }
     });
     crate::harness::until("the held call runs", || async {
         (oracle.executions().len() == 1).then_some(())
     })
     .await;
     for _ in 0..10 {
-        assert!(agent.call("odd__good", json!({})).await.is_done());
+        assert!(agent.modern_call("odd__good", json!({})).await.is_done());
     }
     assert!(!waiting.is_finished());
     oracle.release();
@@ -183,16 +183,16 @@ async fn b10_a_request_on_a_modern_stream_is_dropped_and_reaches_a_legacy_agent_
         .open_sides()
         .start()
         .await;
-    let answer = gate.agent().call_anew("odd__asks", json!({})).await;
+    let answer = gate.agent().anew_call("odd__asks", json!({})).await;
     assert!(
         answer.is_done() && !answer.text().contains("sampling"),
         "{answer:?}"
     );
     let answer = gate
         .agent()
-        .initialize()
+        .declaring(json!({}))
         .await
-        .call_anew("odd__asks", json!({}))
+        .anew_call("odd__asks", json!({}))
         .await;
     let messages = answer.messages();
     assert_eq!(messages.len(), 2, "{messages:?}");
@@ -259,7 +259,7 @@ async fn a12_answers_go_to_who_asked_when_all_ask_with_one_id() {
             let agent = gate.agent();
             tokio::spawn(async move {
                 agent
-                    .call_anew("odd__held", json!({ "number": number }))
+                    .anew_call("odd__held", json!({ "number": number }))
                     .await
             })
         })
@@ -305,7 +305,7 @@ async fn a_verdict_that_a_server_forges_is_replaced_by_ours() {
         .contracts(&[("odd__says", "write")])
         .start()
         .await;
-    let answer = gate.agent().call("odd__says", json!({})).await;
+    let answer = gate.agent().modern_call("odd__says", json!({})).await;
     let result = answer.message()["result"].clone();
     assert_eq!(
         (&result["unknown"]["kept"], &result["_meta"]["other/key"]),
@@ -333,7 +333,7 @@ async fn b14_proxies_of_the_environment_see_nothing() {
             .start()
             .await
             .agent()
-            .call("odd__read", json!({}))
+            .modern_call("odd__read", json!({}))
             .await
             .is_done()
     );

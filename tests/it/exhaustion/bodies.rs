@@ -2,7 +2,8 @@
 //! MiB), callers that send too fast, and addresses that guess.
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, prepared, tell};
-use crate::harness::agent::{anew, get, modern};
+use crate::harness::agent::{anew, modern};
+use crate::harness::answer::get;
 use crate::harness::gate::Gate;
 use crate::harness::stdio::StdioGate;
 use crate::harness::{may_open, until};
@@ -73,7 +74,7 @@ async fn f11_half_bodies_of_one_caller_have_their_share() {
         let long = gate
             .agent()
             .token(GOOD)
-            .call_anew("oracle__read", json!({ "x": "x".repeat(900_000) }))
+            .anew_call("oracle__read", json!({ "x": "x".repeat(900_000) }))
             .await;
         assert!(long.is_done(), "a long body of another caller: {long:?}");
         for connection in &mut connections {
@@ -120,7 +121,7 @@ async fn f11_the_longest_messages_pass() {
                 ),
             ),
         );
-        async move { agent.post(&agent.mirrored(&call), call.to_string().as_bytes()).await }
+        async move { agent.send(&agent.mirrored(&call), call.to_string().as_bytes()).await }
     });
     for answer in futures_util::future::join_all(calls).await {
         assert!(answer.is_done(), "{answer:?}");
@@ -140,7 +141,7 @@ async fn a_caller_that_sends_too_fast_reads_so_and_no_other() {
     let good = Good::beside(&gate);
     let greedy = gate.agent().token(GREEDY);
     for number in 0..20 {
-        let answer = greedy.call_anew("oracle__read", json!({})).await;
+        let answer = greedy.anew_call("oracle__read", json!({})).await;
         if number < 5 {
             assert!(answer.is_done(), "{number}: {answer:?}");
             continue;
@@ -201,7 +202,7 @@ async fn guesses_from_one_address_are_answered_429_and_tokens_are_not() {
         let answer = gate
             .agent()
             .token(&format!("guessed-token-{number:04}"))
-            .call("oracle__read", json!({}))
+            .modern_call("oracle__read", json!({}))
             .await;
         match answer.status {
             401 => unauthorized += 1,

@@ -1,7 +1,7 @@
 //! A head has 32 KiB, as documented (threat-model §13 L4).
 
 use super::{GOOD, guarded, listing, tell};
-use crate::harness::agent::exchange;
+use crate::harness::answer::exchange;
 
 const LONGEST: usize = 32 << 10;
 

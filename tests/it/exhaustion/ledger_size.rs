@@ -2,7 +2,8 @@
 
 use super::{GOOD, Script, tell};
 use crate::harness::agent::{Agent, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ async fn fill(agent: &Agent, calls: impl Iterator<Item = usize>) {
             json!({ "name": "oracle__read", "arguments": { "x": x } }),
         );
         let answer = agent
-            .post(&agent.mirrored(&call), call.to_string().as_bytes())
+            .send(&agent.mirrored(&call), call.to_string().as_bytes())
             .await;
         assert!(answer.is_done(), "{answer:?}");
     }
@@ -51,7 +52,7 @@ async fn write(agent: &Agent, numbers: impl Iterator<Item = usize>) {
         // told to.
         until("room for the next", || async {
             let answer = agent
-                .post(&agent.mirrored(&call), call.to_string().as_bytes())
+                .send(&agent.mirrored(&call), call.to_string().as_bytes())
                 .await;
             assert!(
                 answer.is_done() || answer.refusal() == "store_unavailable",

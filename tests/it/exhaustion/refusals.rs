@@ -3,7 +3,8 @@
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, tell};
 use crate::harness::agent::{Agent, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::{Value, json};
@@ -65,7 +66,7 @@ async fn pipelined(agent: &Agent, times: u64, (method, params): (&str, &dyn Fn(u
     let mut bytes = Vec::new();
     for number in 0..times {
         let call = modern(method, params(number));
-        bytes.extend(agent.request(&agent.mirrored(&call), call.to_string().as_bytes()));
+        bytes.extend(agent.encoded(&agent.mirrored(&call), call.to_string().as_bytes()));
     }
     let (mut reader, mut writer) = TcpStream::connect(agent.address)
         .await

@@ -2,7 +2,7 @@
 //! (threat-model §3I).
 
 use super::{GOOD, GREEDY, Good, OPERATOR};
-use crate::harness::gate::Setup;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::{may_open, until};
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn slow_calls_of_one_agent_leave_room() {
     let mut calls = JoinSet::new();
     for sent in 1..=SENT {
         let greedy = gate.agent().token(GREEDY);
-        calls.spawn(async move { greedy.call_anew("oracle__slow", json!({})).await });
+        calls.spawn(async move { greedy.anew_call("oracle__slow", json!({})).await });
         // More connections at once than may be unproven give way.
         if sent % 50 == 0 {
             until("they run", || async {
@@ -72,7 +72,7 @@ async fn slow_calls_of_one_agent_leave_room() {
     assert!(
         gate.agent()
             .token(GREEDY)
-            .call_anew("oracle__read", json!({}))
+            .anew_call("oracle__read", json!({}))
             .await
             .is_done(),
         "its room is its own again"

@@ -4,7 +4,7 @@
 use super::connections::is_closed;
 use super::{GOOD, GREEDY, Good, OPERATOR, tell};
 use crate::harness::agent::{Agent, modern};
-use crate::harness::gate::Setup;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::{may_open, until};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ async fn asks(agent: &Agent) -> TcpStream {
     let call = keyed();
     let mut connection = socket.connect(agent.address).await.unwrap();
     connection
-        .write_all(&agent.request(&agent.mirrored(&call), call.to_string().as_bytes()))
+        .write_all(&agent.encoded(&agent.mirrored(&call), call.to_string().as_bytes()))
         .await
         .unwrap();
     connection
@@ -89,11 +89,11 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
         .start()
         .await;
     let greedy = gate.agent().token(GREEDY);
-    let mut silent = listens(&greedy.initialize().await).await;
+    let mut silent = listens(&greedy.declaring(json!({})).await).await;
     let good = Good::beside(&gate);
     let call = keyed();
     let first = greedy
-        .post(&greedy.mirrored(&call), call.to_string().as_bytes())
+        .send(&greedy.mirrored(&call), call.to_string().as_bytes())
         .await;
     assert_eq!(first.status, 200, "{first:?}");
     let began = Instant::now();
@@ -125,7 +125,7 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
         "a stream on which nothing waits stays"
     );
     let again = greedy
-        .post(&greedy.mirrored(&call), call.to_string().as_bytes())
+        .send(&greedy.mirrored(&call), call.to_string().as_bytes())
         .await;
     assert!(
         again.text().contains("\"replayed\":true"),

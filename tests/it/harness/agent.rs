@@ -1,17 +1,14 @@
-//! An agent that sends exact bytes over a connection of its own for each request, and a little
-//! convenience on top for both wires.
+//! An agent that sends exact bytes over a connection of its own for each request, and convenience
+//! on top for both wires.
 
+use super::DEADLINE;
+use super::answer::{Answer, Reading, exchange, open};
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
-use super::{DEADLINE, folding};
+use base64::Engine as _;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-
-/// The key of our verdict in `_meta`.
-const DECISION: &str = "dev.toolgate/decision";
 
 /// An agent at one address, perhaps with a token, perhaps in a legacy session.
 #[derive(Debug, Clone)]
@@ -24,27 +21,10 @@ pub struct Agent {
     pub token: Option<String>,
     /// The legacy session.
     pub session: Option<String>,
-}
-
-/// An answer, whole.
-#[derive(Clone)]
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The headers, names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body, without its framing.
-    pub body: Vec<u8>,
-}
-
-/// An answer that still arrives.
-pub struct Streaming {
-    /// Status and headers.
-    pub head: Answer,
-    reader: BufReader<OwnedReadHalf>,
-    /// Closing it says that the agent left.
-    _writer: Option<OwnedWriteHalf>,
-    pending: Vec<u8>,
+    /// Headers besides the usual ones, or instead of them; `-` leaves one out.
+    pub own: Vec<(String, String)>,
+    /// The id of its next request.
+    pub next: Arc<AtomicU64>,
 }
 
 impl Agent {
@@ -55,13 +35,19 @@ impl Agent {
             path: "/mcp".to_owned(),
             token: None,
             session: None,
+            own: Vec::new(),
+            next: Arc::new(AtomicU64::new(1)),
         }
     }
 
-    /// The same agent at `/mcp/{server}`.
-    pub fn at(&self, server: &str) -> Self {
+    /// The same agent at a path, or at the path of this server.
+    pub fn at(&self, place: &str) -> Self {
+        let path = match place.strip_prefix('/') {
+            Some(_) => place.to_owned(),
+            None => format!("/mcp/{place}"),
+        };
         Self {
-            path: format!("/mcp/{server}"),
+            path,
             ..self.clone()
         }
     }
@@ -72,6 +58,50 @@ impl Agent {
             token: Some(token.to_owned()),
             ..self.clone()
         }
+    }
+
+    /// The same agent with a header of its own.
+    pub fn header(&self, name: &str, value: &str) -> Self {
+        let mut agent = self.clone();
+        agent.own.push((name.to_owned(), value.to_owned()));
+        agent
+    }
+
+    pub fn is_legacy(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// The same agent in a legacy session in which it says that it can do much.
+    pub async fn initialized(&self) -> Self {
+        self.declaring(
+            json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": {} }),
+        )
+        .await
+    }
+
+    /// The same agent in a legacy session in which it says that it can do this.
+    pub async fn declaring(&self, capabilities: Value) -> Self {
+        let info = json!({ "name": "agent", "version": "1" });
+        let params =
+            json!({ "protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info });
+        let mut answer = self
+            .post(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }))
+            .await;
+        let session = answer.head.header("mcp-session-id").map(str::to_owned);
+        let answer = answer.whole().await;
+        assert!(
+            session.is_some() && answer["result"].is_object(),
+            "no session: {answer}"
+        );
+        let agent = Self {
+            session,
+            ..self.clone()
+        };
+        let told = agent
+            .post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+            .await;
+        assert_eq!(told.head.status, 202);
+        agent
     }
 
     /// Host, type, accepted types, token and session: what every good request has.
@@ -103,25 +133,50 @@ impl Agent {
         let method = message["method"].as_str().unwrap_or_default();
         headers.push(("MCP-Protocol-Version".to_owned(), MODERN.to_owned()));
         headers.push(("Mcp-Method".to_owned(), method.to_owned()));
-        let key = if method == "resources/read" {
-            "uri"
-        } else {
-            "name"
-        };
-        if let Some(name) = message["params"][key].as_str() {
-            headers.push(("Mcp-Name".to_owned(), name.to_owned()));
-        }
+        let named = ["name", "uri", "taskId"]
+            .iter()
+            .find_map(|key| message["params"].get(key)?.as_str());
+        headers.extend(named.map(|name| ("Mcp-Name".to_owned(), mirrored(name))));
         headers
     }
 
+    /// The headers that a message of its revision wants, with the agent's own.
+    fn fitting(&self, message: &Value) -> Vec<(String, String)> {
+        let mut headers = if message["params"]["_meta"][VERSION_KEY].is_string() {
+            self.mirrored(message)
+        } else {
+            self.headers()
+        };
+        headers.extend(self.revision());
+        headers.retain(|(name, _)| {
+            let is_own = |(own, _): &(String, String)| own.eq_ignore_ascii_case(name);
+            !self.own.iter().any(is_own)
+        });
+        let own = self.own.iter().filter(|(_, value)| value != "-");
+        headers.extend(own.cloned());
+        headers
+    }
+
+    /// What every request in a session says of its revision.
+    fn revision(&self) -> Option<(String, String)> {
+        let revision = || ("MCP-Protocol-Version".to_owned(), LEGACY.to_owned());
+        self.is_legacy().then(revision)
+    }
+
     /// A POST as bytes, with its length.
-    pub fn request(&self, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
-        let mut bytes = format!("POST {} HTTP/1.1\r\n", self.path).into_bytes();
+    pub fn encoded(&self, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+        let length = ("Content-Length".to_owned(), body.len().to_string());
+        let mut bytes = self.head("POST", &[headers, &[length]].concat());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn head(&self, method: &str, headers: &[(String, String)]) -> Vec<u8> {
+        let mut bytes = format!("{method} {} HTTP/1.1\r\n", self.path).into_bytes();
         for (name, value) in headers {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
-        bytes.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
-        bytes.extend_from_slice(body);
+        bytes.extend_from_slice(b"\r\n");
         bytes
     }
 
@@ -131,28 +186,130 @@ impl Agent {
     }
 
     /// Posts a body under these headers.
-    pub async fn post(&self, headers: &[(String, String)], body: &[u8]) -> Answer {
-        self.bytes(self.request(headers, body))
+    pub async fn send(&self, headers: &[(String, String)], body: &[u8]) -> Answer {
+        self.bytes(self.encoded(headers, body))
             .await
             .expect("an answer")
     }
 
     /// Posts and reads the answer as it comes.
-    pub async fn stream(&self, headers: &[(String, String)], body: &[u8]) -> Streaming {
-        open(self.address, self.request(headers, body))
-            .await
-            .expect("an answer")
+    pub async fn stream(&self, headers: &[(String, String)], body: &[u8]) -> Reading {
+        self.opened(self.encoded(headers, body)).await
+    }
+
+    async fn opened(&self, bytes: Vec<u8>) -> Reading {
+        let opened = tokio::time::timeout(DEADLINE, open(self.address, bytes)).await;
+        opened.expect("an answer in time").expect("an answer")
+    }
+
+    /// A request as this agent's revision wants it.
+    pub fn request(&self, method: &str, mut params: Value) -> Value {
+        if !self.is_legacy() {
+            enveloped(&mut params);
+        }
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    }
+
+    /// Sends a message with the headers its revision wants.
+    pub async fn post(&self, message: &Value) -> Reading {
+        self.raw(message, message.to_string()).await
+    }
+
+    /// Sends `text` with the headers that `message` wants.
+    pub async fn raw(&self, message: &Value, text: String) -> Reading {
+        self.stream(&self.fitting(message), text.as_bytes()).await
+    }
+
+    /// Sends a request and returns the message that answers it.
+    pub async fn ask(&self, method: &str, params: Value) -> Value {
+        let message = self.request(method, params);
+        self.answered(&message).await
+    }
+
+    /// Sends this request and returns the message that answers it.
+    pub async fn answered(&self, message: &Value) -> Value {
+        let answer = self.post(message).await.whole().await;
+        assert_eq!(answer["id"], message["id"], "{answer}");
+        answer
+    }
+
+    /// A `tools/call` as this agent's revision wants it, and the message that answers it.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        self.ask("tools/call", params).await
+    }
+
+    /// A call that runs even where an equal one has.
+    pub async fn call_anew(&self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", anew(tool, arguments)).await
+    }
+
+    /// The names of all tools that are listed, page by page.
+    pub async fn tools(&self) -> Vec<String> {
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        loop {
+            let answer = self.ask("tools/list", params).await;
+            let tools = answer["result"]["tools"].as_array();
+            let tools = tools.unwrap_or_else(|| panic!("{answer}")).iter();
+            names.extend(tools.map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            match answer["result"].get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => return names,
+            }
+        }
+    }
+
+    /// Opens the standalone stream, or takes one up again.
+    pub async fn get(&self, after: Option<&str>) -> Reading {
+        let mut headers = self.bodiless();
+        headers.push(("Accept".to_owned(), "text/event-stream".to_owned()));
+        headers.extend(after.map(|id| ("Last-Event-ID".to_owned(), id.to_owned())));
+        self.opened(self.head("GET", &headers)).await
+    }
+
+    /// Ends its session.
+    pub async fn delete(&self) {
+        let ended = self.bytes(self.head("DELETE", &self.bodiless())).await;
+        assert!(
+            ended.as_ref().is_some_and(|ended| ended.status < 300),
+            "{ended:?}"
+        );
+    }
+
+    /// The headers of a request without a body.
+    fn bodiless(&self) -> Vec<(String, String)> {
+        let mut headers = self.headers();
+        headers.retain(|(name, _)| !matches!(&**name, "Content-Type" | "Accept"));
+        headers.extend(self.revision());
+        headers
+    }
+
+    /// Listens for changes of the tools: in a legacy session, or by a subscription. The agent as it
+    /// is then, and what it hears.
+    pub async fn listens_for_tools(&self, modern: bool) -> (Self, Reading) {
+        if !modern {
+            let agent = self.initialized().await;
+            let listening = agent.get(None).await;
+            return (agent, listening);
+        }
+        let wanted = json!({ "notifications": { "toolsListChanged": true } });
+        let request = self.request("subscriptions/listen", wanted);
+        let mut listening = self.post(&request).await;
+        let first = listening.message().await;
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        (self.clone(), listening)
     }
 
     /// A modern request.
     pub async fn modern(&self, method: &str, params: Value) -> Answer {
         let message = modern(method, params);
-        self.post(&self.mirrored(&message), message.to_string().as_bytes())
+        self.send(&self.mirrored(&message), message.to_string().as_bytes())
             .await
     }
 
     /// A modern `tools/call`.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub async fn modern_call(&self, tool: &str, arguments: Value) -> Answer {
         self.modern(
             "tools/call",
             json!({ "name": tool, "arguments": arguments }),
@@ -161,7 +318,7 @@ impl Agent {
     }
 
     /// A `tools/call` that runs even where an equal one has, on the agent's wire.
-    pub async fn call_anew(&self, tool: &str, arguments: Value) -> Answer {
+    pub async fn anew_call(&self, tool: &str, arguments: Value) -> Answer {
         let params = anew(tool, arguments);
         match self.session {
             Some(_) => self.legacy("tools/call", params).await,
@@ -169,35 +326,10 @@ impl Agent {
         }
     }
 
-    /// Opens a legacy session: the same agent, with the session's id.
-    pub async fn initialize(&self) -> Self {
-        let params = json!({
-            "protocolVersion": LEGACY,
-            "capabilities": {},
-            "clientInfo": { "name": "agent", "version": "1" },
-        });
-        let answer = self.legacy("initialize", params).await;
-        let session = answer.header("mcp-session-id").map(str::to_owned);
-        assert!(session.is_some(), "no session: {answer:?}");
-        let agent = Self {
-            session,
-            ..self.clone()
-        };
-        let message = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        assert_eq!(
-            agent
-                .post(&agent.headers(), message.to_string().as_bytes())
-                .await
-                .status,
-            202
-        );
-        agent
-    }
-
     /// A legacy request, in the session if there is one.
     pub async fn legacy(&self, method: &str, params: Value) -> Answer {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        self.post(&self.headers(), message.to_string().as_bytes())
+        self.send(&self.headers(), message.to_string().as_bytes())
             .await
     }
 
@@ -224,213 +356,24 @@ pub fn anew(tool: &str, arguments: Value) -> Value {
 
 /// A modern request, with its envelope and id 1.
 pub fn modern(method: &str, mut params: Value) -> Value {
-    params["_meta"][VERSION_KEY] = json!(MODERN);
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    enveloped(&mut params);
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text: String = self.text().chars().take(2_000).collect();
-        write!(f, "{} {:?} {text}", self.status, self.headers)
-    }
+/// Adds what every modern request carries to what is there.
+pub fn enveloped(params: &mut Value) {
+    params["_meta"][VERSION_KEY] = json!(MODERN);
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
 }
 
-impl Answer {
-    /// A header, if it is there.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(given, _)| given == name)
-            .map(|(_, value)| value.as_str())
+/// A value as it stands in a header.
+pub fn mirrored(value: &str) -> String {
+    let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        && value.trim() == value
+        && !value.starts_with("=?");
+    if plain {
+        return value.to_owned();
     }
-
-    /// The body as text.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// All messages: the one of a JSON body, or those of an event stream.
-    pub fn messages(&self) -> Vec<Value> {
-        let text = self.text();
-        if self.header("content-type") != Some("text/event-stream") {
-            return serde_json::from_str(&text).into_iter().collect();
-        }
-        text.lines()
-            .filter_map(|line| {
-                line.strip_prefix("data:")
-                    .map(str::trim)
-                    .filter(|data| !data.is_empty())
-            })
-            .map(|data| serde_json::from_str(data).unwrap())
-            .collect()
-    }
-
-    /// The response: the last message.
-    pub fn message(&self) -> Value {
-        self.messages()
-            .pop()
-            .unwrap_or_else(|| panic!("no message in {self:?}"))
-    }
-
-    /// The JSON-RPC error code; 0 for none.
-    pub fn error(&self) -> i64 {
-        self.message()["error"]["code"].as_i64().unwrap_or_default()
-    }
-
-    /// The words an agent reads: of the error, or of the refusal.
-    pub fn words(&self) -> String {
-        let message = self.message();
-        let words = message["error"]["message"]
-            .as_str()
-            .or(message["result"]["content"][0]["text"].as_str());
-        words.unwrap_or_default().to_owned()
-    }
-
-    /// The code of the refusal; empty for none.
-    pub fn refusal(&self) -> String {
-        let message = self.message();
-        let code = message["result"]["_meta"][DECISION]["code"]
-            .as_str()
-            .or(message["error"]["data"]["code"].as_str());
-        code.unwrap_or_default().to_owned()
-    }
-
-    /// Whether the tool answered, and well.
-    pub fn is_done(&self) -> bool {
-        self.status == 200 && self.message()["result"]["content"][0]["text"] == "done"
-    }
-}
-
-impl Streaming {
-    /// The next line of the body; none at its end.
-    pub async fn line(&mut self) -> Option<String> {
-        let chunked = self.head.header("transfer-encoding") == Some("chunked");
-        tokio::time::timeout(DEADLINE, async {
-            loop {
-                if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = self.pending.drain(..=end).collect();
-                    let line = String::from_utf8(line).unwrap().trim_end().to_owned();
-                    folding::reads_events(&line);
-                    return Some(line);
-                }
-                assert!(chunked, "only chunked bodies are read line by line");
-                let chunk = chunk(&mut self.reader)
-                    .await
-                    .filter(|chunk| !chunk.is_empty())?;
-                self.pending.extend(chunk);
-            }
-        })
-        .await
-        .expect("a line in time")
-    }
-
-    /// The next event's message; none at the end.
-    pub async fn event(&mut self) -> Option<Value> {
-        loop {
-            let line = self.line().await?;
-            if let Some(data) = line
-                .strip_prefix("data:")
-                .map(str::trim)
-                .filter(|data| !data.is_empty())
-            {
-                return Some(serde_json::from_str(data).unwrap());
-            }
-        }
-    }
-}
-
-/// A GET, for the operators' door. None: no connection or no answer.
-pub async fn get(address: SocketAddr, path: &str) -> Option<Answer> {
-    exchange(
-        address,
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes(),
-    )
-    .await
-}
-
-/// Sends exact bytes and reads one answer, whole.
-pub async fn exchange(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
-    tokio::time::timeout(DEADLINE, async {
-        let Streaming {
-            mut head,
-            mut reader,
-            _writer,
-            ..
-        } = open(address, bytes).await?;
-        head.body = body(&head, &mut reader).await?;
-        match head.header("content-type") {
-            Some("text/event-stream") => folding::reads_events(&head.text()),
-            _ => folding::reads(&head.text()),
-        }
-        Some(head)
-    })
-    .await
-    .expect("an answer or an end in time")
-}
-
-/// Sends exact bytes and reads the head of an answer.
-pub async fn open(address: SocketAddr, bytes: Vec<u8>) -> Option<Streaming> {
-    let (reader, mut writer) = TcpStream::connect(address).await.ok()?.into_split();
-    let mut reader = BufReader::new(reader);
-    // An answer may come before all is written; what is left then is of no interest to anybody.
-    let write = async {
-        let _ = writer.write_all(&bytes).await;
-        std::future::pending::<()>().await;
-    };
-    let head = tokio::select! {
-        head = head(&mut reader) => head,
-        () = write => None,
-    };
-    Some(Streaming {
-        head: head?,
-        reader,
-        _writer: Some(writer),
-        pending: Vec::new(),
-    })
-}
-
-async fn head(reader: &mut BufReader<OwnedReadHalf>) -> Option<Answer> {
-    let mut line = String::new();
-    reader.read_line(&mut line).await.ok()?;
-    let status = line.split(' ').nth(1)?.parse().ok()?;
-    let mut headers = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).await.ok()?;
-        // Half of a head is none.
-        let line = line.strip_suffix("\r\n")?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
-    Some(Answer {
-        status,
-        headers,
-        body: Vec::new(),
-    })
-}
-
-async fn body(head: &Answer, reader: &mut BufReader<OwnedReadHalf>) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    if head.header("transfer-encoding") == Some("chunked") {
-        while let Some(chunk) = chunk(reader).await.filter(|chunk| !chunk.is_empty()) {
-            body.extend(chunk);
-        }
-    } else if let Some(length) = head.header("content-length") {
-        body.resize(length.parse().unwrap(), 0);
-        reader.read_exact(&mut body).await.ok()?;
-    }
-    Some(body)
-}
-
-async fn chunk(reader: &mut BufReader<OwnedReadHalf>) -> Option<Vec<u8>> {
-    let mut line = String::new();
-    reader.read_line(&mut line).await.ok()?;
-    let size = usize::from_str_radix(line.trim(), 16).ok()?;
-    let mut bytes = vec![0; size + 2];
-    reader.read_exact(&mut bytes).await.ok()?;
-    bytes.truncate(size);
-    Some(bytes)
+    let encoded = base64::engine::general_purpose::STANDARD.encode(value);
+    format!("=?base64?{encoded}?=")
 }

@@ -39,7 +39,7 @@ impl Told {
 
 /// How it is answered.
 #[derive(Debug, Clone)]
-pub enum Says {
+pub enum HookReply {
     /// With this object.
     Json(Value),
     /// With a bare status.
@@ -56,10 +56,10 @@ pub enum Says {
     Held,
 }
 
-type Script = Box<dyn Fn(&Told) -> Says + Send + Sync>;
+type Instructions = Box<dyn Fn(&Told) -> HookReply + Send + Sync>;
 
-struct Shared {
-    script: Mutex<Script>,
+struct HookState {
+    script: Mutex<Instructions>,
     told: Mutex<Vec<Told>>,
     held: Semaphore,
 }
@@ -67,15 +67,15 @@ struct Shared {
 /// A running program; dropping it ends it.
 pub struct HookServer {
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<HookState>,
     serving: JoinHandle<()>,
 }
 
 impl HookServer {
     /// Has nothing to say until [`HookServer::says`].
     pub async fn start() -> Self {
-        let script: Script = Box::new(|_| Says::Status(204));
-        let shared = Arc::new(Shared {
+        let script: Instructions = Box::new(|_| HookReply::Status(204));
+        let shared = Arc::new(HookState {
             script: Mutex::new(script),
             told: Mutex::default(),
             held: Semaphore::new(0),
@@ -94,7 +94,7 @@ impl HookServer {
     }
 
     /// From now on it is answered like this.
-    pub fn says(&self, script: impl Fn(&Told) -> Says + Send + Sync + 'static) {
+    pub fn says(&self, script: impl Fn(&Told) -> HookReply + Send + Sync + 'static) {
         *self.shared.script.lock().unwrap() = Box::new(script);
     }
 
@@ -149,7 +149,7 @@ impl Drop for HookServer {
     }
 }
 
-async fn hear(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn hear(State(shared): State<Arc<HookState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = tokio::time::timeout(DEADLINE, axum::body::to_bytes(body, 64 << 20))
         .await
@@ -167,19 +167,19 @@ async fn hear(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let says = (shared.script.lock().unwrap())(&told);
     shared.told.lock().unwrap().push(told);
     match says {
-        Says::Json(object) => object.to_string().into_response(),
-        Says::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
-        Says::Text(text) => text.into_response(),
-        Says::Redirects(to) => Redirect::temporary(&to).into_response(),
-        Says::Cut => {
+        HookReply::Json(object) => object.to_string().into_response(),
+        HookReply::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        HookReply::Text(text) => text.into_response(),
+        HookReply::Redirects(to) => Redirect::temporary(&to).into_response(),
+        HookReply::Cut => {
             let parts = [
                 Ok(Bytes::from_static(b"{\"block\":")),
                 Err(std::io::Error::other("cut")),
             ];
             Body::from_stream(futures_util::stream::iter(parts)).into_response()
         }
-        Says::Never => std::future::pending().await,
-        Says::Held => {
+        HookReply::Never => std::future::pending().await,
+        HookReply::Held => {
             shared.held.acquire().await.unwrap().forget();
             StatusCode::NO_CONTENT.into_response()
         }

@@ -1,16 +1,21 @@
-//! What scenarios are made of: the built program on a configuration of its own, agents that send
-//! exact bytes, and a tool server that counts what it executes (the oracle of threat-model §12).
+//! What scenarios are made of:
+//! * `setup`, `gate`: the built program on a configuration of its own, and running;
+//! * `agent`, `answer`, `stdio`: agents, from exact bytes up to calls, over HTTP and as a parent;
+//! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
+//!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit;
+//! * `hook_server`: a program of the operator's; `folding`: a second reader of every message.
 //!
 //! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
 //! deadline.
 
 pub mod agent;
+pub mod answer;
 pub mod folding;
 pub mod gate;
 pub mod hook_server;
-pub mod puppet;
-pub mod refusing;
-pub mod stage;
+pub mod http2_server;
+pub mod scripted_server;
+pub mod setup;
 pub mod stdio;
 pub mod tool_server;
 

@@ -1,8 +1,11 @@
 //! `toolgate stdio` as an agent runs it: one line out, one line in.
 
-use super::agent::Answer;
-use super::gate::Setup;
+use super::agent::{anew, enveloped};
+use super::answer::Answer;
+use super::setup::Setup;
+use super::tool_server::script::LEGACY;
 use super::{DEADLINE, folding};
+use serde_json::{Value, json};
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -75,5 +78,85 @@ impl StdioGate {
             .await
             .expect("toolgate ends")
             .unwrap()
+    }
+}
+
+/// An agent that launches toolgate and speaks over its standard input and output.
+pub struct Launched {
+    gate: StdioGate,
+    legacy: bool,
+    next: u64,
+}
+
+impl Launched {
+    /// Launches toolgate in the directory of `setup`.
+    pub async fn start(setup: &Setup, args: &[&str], legacy: bool) -> Self {
+        let mut launched = Self {
+            gate: StdioGate::launch(setup, args),
+            legacy,
+            next: 0,
+        };
+        if legacy {
+            let info = json!({ "name": "agent", "version": "1" });
+            let params =
+                json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
+            assert!(launched.ask("initialize", params).await["result"].is_object());
+            launched
+                .say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+                .await;
+        }
+        launched
+    }
+
+    pub async fn say(&mut self, message: &Value) {
+        self.gate.write(message.to_string().as_bytes()).await;
+    }
+
+    pub async fn ask(&mut self, method: &str, mut params: Value) -> Value {
+        if !self.legacy {
+            enveloped(&mut params);
+        }
+        self.next += 1;
+        let id = self.next;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
+        loop {
+            let message = self
+                .gate
+                .read()
+                .await
+                .expect("toolgate still lives")
+                .message();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// The next thing that toolgate says.
+    pub async fn hears(&mut self) -> Value {
+        self.gate
+            .read()
+            .await
+            .expect("toolgate still lives")
+            .message()
+    }
+
+    /// A call that runs even where an equal one has.
+    pub async fn call_anew(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", anew(tool, arguments)).await
+    }
+
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+        .await
+    }
+
+    /// Closes standard input and waits for the end.
+    pub async fn end(self) {
+        assert!(self.gate.close().await.success());
     }
 }

@@ -3,8 +3,8 @@
 //! task later.
 
 use super::*;
+use crate::harness::stdio::Launched;
 use crate::mcp_tasks;
-use crate::stage::Launched;
 
 /// What opens a page; the last ones never do.
 fn pages() -> [(Value, bool); 5] {
@@ -27,13 +27,13 @@ fn pages() -> [(Value, bool); 5] {
 /// which it is not, whatever its code.
 #[tokio::test]
 async fn c7_errors_ask_only_what_questions_may() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let readable = "resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] }";
     let policy = format!(
         "contracts: {{ docs__read: {{ purpose: t, actions: [read], secrets: [] }} }}
 layers: {{ agent: {{ carol: {{ {readable} }}, alice: {{ {readable}, elicitation: {{ allow: [docs] }} }} }} }}\n"
     );
-    let gate = started(&puppet, &policy).await;
+    let gate = started(&scripted, &policy).await;
     let mut cases = 0;
     for (token, open) in [(CAROL, false), (ALICE, true)] {
         let modern = gate.agent().token(token).at("/mcp/docs");
@@ -43,8 +43,8 @@ layers: {{ agent: {{ carol: {{ {readable} }}, alice: {{ {readable}, elicitation:
                 .zip([-32_042, -32_042, -1, -32_042, -32_042])
             {
                 let error = json!({ "code": code, "message": "open it", "data": { "elicitations": pages } });
-                puppet
-                    .answers(move |_| Answer::Message(json!({ "jsonrpc": "2.0", "error": error })));
+                scripted
+                    .answers(move |_| Reply::Message(json!({ "jsonrpc": "2.0", "error": error })));
                 for (method, params) in [
                     ("tools/call", json!({ "name": "read", "arguments": {} })),
                     ("prompts/get", json!({ "name": "greet" })),
@@ -83,7 +83,7 @@ layers: {{ agent: {{ carol: {{ {readable} }}, alice: {{ {readable}, elicitation:
 /// alone, shaped by its contract, and asks only what may be asked.
 #[tokio::test]
 async fn c4_words_of_tasks_on_other_streams_are_judged() {
-    let (puppet, gate) = mcp_tasks::stage().await;
+    let (scripted, gate) = mcp_tasks::stage().await;
     let modern = gate.agent().token(mcp_tasks::TOKENS[0]);
     let mut cases = 0;
     for agent in [modern.clone(), modern.initialized().await] {
@@ -115,11 +115,11 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
             ),
             said("short", json!({ "result": result })),
         ];
-        puppet.answers(move |seen| {
+        scripted.answers(move |seen| {
             let (sender, receiver) = mpsc::channel(8);
             let done = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": { "resultType": "complete" } });
             all.iter().chain([&done]).for_each(|said| sender.try_send(event(said)).unwrap());
-            Answer::Stream(receiver)
+            Reply::Stream(receiver)
         });
         for (method, params) in [
             ("resources/read", json!({ "uri": "file:///a" })),
@@ -134,7 +134,7 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
             mcp_tasks::judge("short", &heard[0]["params"]["result"], &heard[0]);
             cases += 6;
         }
-        puppet.answers(mcp_tasks::answer);
+        scripted.answers(mcp_tasks::answer);
     }
     assert_eq!(cases, 2 * 3 * 6);
 }
@@ -143,7 +143,7 @@ async fn c4_words_of_tasks_on_other_streams_are_judged() {
 /// whatever it is full.
 #[tokio::test]
 async fn a_list_of_tasks_costs_what_one_message_may() {
-    let (puppet, gate) = mcp_tasks::stage().await;
+    let (scripted, gate) = mcp_tasks::stage().await;
     let agent = gate.agent().token(mcp_tasks::TOKENS[0]).initialized().await;
     mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
     for (entries, listed) in [(1, 1), (6_000, 1)] {
@@ -151,7 +151,7 @@ async fn a_list_of_tasks_costs_what_one_message_may() {
         let mut task = mcp_tasks::standing("short", "completed");
         task["result"] = misfit;
         let list = vec![task; entries];
-        puppet.answers(move |_| Answer::Result(json!({ "tasks": list })));
+        scripted.answers(move |_| Reply::Result(json!({ "tasks": list })));
         let answer = agent.ask("tasks/list", json!({})).await;
         assert_eq!(
             answer["result"]["tasks"].as_array().map(Vec::len),
@@ -163,7 +163,7 @@ async fn a_list_of_tasks_costs_what_one_message_may() {
     let foreign: Vec<Value> = (0..40_000)
         .map(|id| json!({ "taskId": id.to_string() }))
         .collect();
-    puppet.answers(move |_| Answer::Result(json!({ "tasks": foreign })));
+    scripted.answers(move |_| Reply::Result(json!({ "tasks": foreign })));
     assert_eq!(
         agent.ask("tasks/list", json!({})).await["result"]["tasks"],
         json!([])
@@ -173,8 +173,8 @@ async fn a_list_of_tasks_costs_what_one_message_may() {
 /// threat-model §1, §5: what a subscription asks for is judged in one pass.
 #[tokio::test]
 async fn a_thousand_refused_resources_are_refused_at_once() {
-    let puppet = docs().await;
-    let gate = started(&puppet, CLOSED).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, CLOSED).await;
     let carol = gate.agent().token(CAROL);
     let uris: Vec<String> = (0..1_000)
         .map(|at| format!("file:///{at}/{}", "x".repeat(4_000)))
@@ -199,18 +199,18 @@ async fn a_thousand_refused_resources_are_refused_at_once() {
 #[tokio::test]
 async fn f7_servers_are_subscribed_to_by_what_is_known() {
     for mode in ["enforce", "observe"] {
-        let puppet = docs().await;
-        puppet.scripts_subscriptions();
-        puppet.answers(|seen| {
+        let scripted = docs().await;
+        scripted.scripts_subscriptions();
+        scripted.answers(|seen| {
             let (sender, receiver) = mpsc::channel(2);
             let told = json!({ "notifications": seen.body["params"]["notifications"] });
             let ack = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told });
             sender.try_send(event(&ack)).unwrap();
             // Open until the agent leaves.
             tokio::spawn(async move { sender.closed().await });
-            Answer::Stream(receiver)
+            Reply::Stream(receiver)
         });
-        let url = format!("url: \"{}\"", puppet.url());
+        let url = format!("url: \"{}\"", scripted.url());
         let open = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }
 layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] } } } }\n";
         let setup = Setup::new()
@@ -218,9 +218,7 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
             .policy(open)
             .callers(CALLERS)
             .mode(mode);
-        let gate = stage::Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         let agent = gate.agent().token(ALICE).at("/mcp/docs");
         let (fine, secret) = ("file:///srv/docs/a", "file:///etc/secret");
         let wanted = [
@@ -229,12 +227,12 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
             json!({ "resourceSubscriptions": [fine], "promptsListChanged": 1, "taskIds": { "0": "foreign" } }),
         ];
         for wanted in wanted {
-            puppet.forget();
+            scripted.forget();
             let mut params = json!({ "notifications": wanted, "uris": [secret] });
             let stream = agent
                 .post(&agent.request("subscriptions/listen", params.take()))
                 .await;
-            let seen = puppet
+            let seen = scripted
                 .sees("it", |seen| seen.method() == "subscriptions/listen")
                 .await
                 .body;
@@ -250,7 +248,7 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
             }
             assert_eq!(left, expected, "{mode} {wanted}");
         }
-        puppet.forget();
+        scripted.forget();
         let only =
             json!({ "notifications": { "resourceSubscriptions": { "0": secret, "length": 1 } } });
         let mut stream = agent
@@ -258,10 +256,10 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
             .await;
         assert_eq!(stream.message().await["params"]["notifications"], json!({}));
         assert_eq!(
-            puppet.seen().len(),
+            scripted.seen().len(),
             0,
             "nothing of it is left: {:?}",
-            puppet.seen()
+            scripted.seen()
         );
     }
 }
@@ -270,8 +268,8 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
 /// ends; one that holds goes on.
 #[tokio::test]
 async fn a_stream_ends_when_its_door_is_closed() {
-    let puppet = docs().await;
-    let gate = started(&puppet, OPEN_TO_ALICE).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, OPEN_TO_ALICE).await;
     let agent = gate.agent().token(ALICE).at("/mcp/docs");
     let wanted = |uri: &str| json!({ "notifications": { "resourceSubscriptions": [uri], "toolsListChanged": true } });
     let mut streams = Vec::new();
@@ -291,8 +289,8 @@ async fn a_stream_ends_when_its_door_is_closed() {
     let ended = streams[1].whole().await;
     assert_eq!(ended["result"]["resultType"], "complete", "{ended}");
     let updated = |uri: &str| json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
-    puppet.tells(updated("file:///srv/docs/closed")).await;
-    puppet.tells(updated("file:///srv/docs/kept")).await;
+    scripted.tells(updated("file:///srv/docs/closed")).await;
+    scripted.tells(updated("file:///srv/docs/kept")).await;
     loop {
         let heard = streams[0].message().await;
         if heard["method"] == "notifications/resources/updated" {
@@ -315,35 +313,33 @@ async fn a_dear_question_is_asked_or_refused_with_a_word() {
         (1_500_000, 1, true),
         (3_900_000, 32, false),
     ] {
-        let puppet = docs().await;
+        let scripted = docs().await;
         let policy = format!(
             "contracts: {{ docs__read: {{ purpose: t, actions: [read], secrets: [], results: {{ redact: [ {} ] }} }} }}\n",
             redact(redactions)
         );
         let setup = Setup::new()
-            .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+            .server_with("docs", &format!("url: \"{}\"", scripted.url()))
             .policy(&policy);
-        let gate = stage::Gate {
-            gate: setup.open_sides().callers(CALLERS).start().await,
-        };
+        let gate = setup.open_sides().callers(CALLERS).start().await;
         let agent = gate
             .agent()
             .token(ALICE)
             .at("/mcp/docs")
             .initialized()
             .await;
-        let sender = puppet.holds("tools/call");
+        let sender = scripted.holds("tools/call");
         let question = json!({ "message": format!("tel0 1 {}", "x".repeat(bytes)) });
         let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": question });
         sender.try_send(event(&question)).unwrap();
         let call = agent.request("tools/call", json!({ "name": "read", "arguments": {} }));
         let server = async {
-            let id = puppet
+            let id = scripted
                 .sees("the call", |seen| seen.method() == "tools/call")
                 .await
                 .body["id"]
                 .clone();
-            let told = puppet
+            let told = scripted
                 .sees("a word on its question", |seen| seen.body["id"] == "q")
                 .await
                 .body;
@@ -367,7 +363,7 @@ async fn a_dear_question_is_asked_or_refused_with_a_word() {
                     question["method"]
                 );
                 let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
-                assert_eq!(agent.post(&answer).await.status, 202);
+                assert_eq!(agent.post(&answer).await.head.status, 202);
             }
             stream.whole().await
         };
@@ -388,9 +384,9 @@ fn ours() -> Value {
 async fn what_is_toolgates_own_stays_with_it() {
     let mut cases = 0;
     for mode in ["enforce", "observe"] {
-        let puppet = docs().await;
+        let scripted = docs().await;
         let setup = Setup::new()
-            .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+            .server_with("docs", &format!("url: \"{}\"", scripted.url()))
             .callers(CALLERS);
         let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
         let setup = if mode == "enforce" {
@@ -398,9 +394,7 @@ async fn what_is_toolgates_own_stays_with_it() {
         } else {
             setup.mode(mode)
         };
-        let gate = stage::Gate {
-            gate: setup.policy(policy).start().await,
-        };
+        let gate = setup.policy(policy).start().await;
         let modern = gate.agent().token(ALICE).at("/mcp/docs");
         for agent in [modern.clone(), modern.initialized().await] {
             for (method, mut params, legacy) in requests("file:///srv/docs/a.md", "greet") {
@@ -416,10 +410,10 @@ async fn what_is_toolgates_own_stays_with_it() {
             }
             let mut standalone = agent.get(None).await;
             until("the session listens", || async {
-                (puppet.listeners() >= 2).then_some(())
+                (scripted.listeners() >= 2).then_some(())
             })
             .await;
-            puppet
+            scripted
                 .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list" }))
                 .await;
             let id = standalone.message().await["id"].clone();
@@ -427,7 +421,7 @@ async fn what_is_toolgates_own_stays_with_it() {
             agent
                 .post(&json!({ "jsonrpc": "2.0", "id": id, "result": roots }))
                 .await;
-            puppet
+            scripted
                 .sees("the answer", |seen| seen.body["id"] == "q")
                 .await;
             for method in ["roots/list_changed", "tasks/status"] {
@@ -436,13 +430,13 @@ async fn what_is_toolgates_own_stays_with_it() {
                 agent
                     .post(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
                     .await;
-                puppet
+                scripted
                     .sees("the notification", |seen| seen.method() == method)
                     .await;
             }
             cases += 3;
         }
-        let seen = puppet.seen();
+        let seen = scripted.seen();
         assert!(seen.len() > 15, "{seen:#?}");
         for seen in seen {
             let params = seen.body.get("params").or(seen.body.get("result")).unwrap();
@@ -461,10 +455,10 @@ async fn what_is_toolgates_own_stays_with_it() {
 /// too.
 #[tokio::test]
 async fn what_agents_say_unasked_is_recorded() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }
 layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
-    let gate = started(&puppet, policy).await;
+    let gate = started(&scripted, policy).await;
     for (token, outcome) in [(CAROL, "refused"), (ALICE, "passed")] {
         let agent = gate
             .agent()
@@ -472,20 +466,20 @@ layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
             .at("/mcp/docs")
             .initialized()
             .await;
-        puppet.forget();
+        scripted.forget();
         for method in [
             "notifications/roots/list_changed",
             "notifications/tasks/status",
         ] {
             let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "taskId": "t", "status": "working" } });
-            assert_eq!(agent.post(&note).await.status, 202);
+            assert_eq!(agent.post(&note).await.head.status, 202);
         }
-        puppet
+        scripted
             .sees("what is no matter of side doors", |seen| {
                 seen.method() == "notifications/tasks/status"
             })
             .await;
-        let told = puppet
+        let told = scripted
             .seen()
             .iter()
             .filter(|seen| seen.method() == "notifications/roots/list_changed")
@@ -515,19 +509,19 @@ layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
 /// whose question an agent answers with a look-alike is told, and doesn't wait for ever.
 #[tokio::test]
 async fn a_refused_message_that_wants_no_answer_gets_none() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
     let setup = Setup::new()
-        .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+        .server_with("docs", &format!("url: \"{}\"", scripted.url()))
         .policy(policy)
         .open_sides();
     setup.write();
     let mut launched = Launched::start(&setup, &["--data", "launched"], true).await;
     until("toolgate listens", || async {
-        (puppet.listeners() >= 1).then_some(())
+        (scripted.listeners() >= 1).then_some(())
     })
     .await;
-    puppet
+    scripted
         .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
         .await;
     let id = loop {
@@ -545,7 +539,7 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
     ] {
         launched.say(&evil).await;
     }
-    let told = puppet
+    let told = scripted
         .sees("an error", |seen| seen.body["id"] == "q")
         .await
         .body;
@@ -561,7 +555,7 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
         .await;
     let heard = launched.hears().await;
     assert_eq!(heard["id"], "last", "nothing else was said: {heard}");
-    let seen: Vec<Value> = puppet.seen().into_iter().map(|seen| seen.body).collect();
+    let seen: Vec<Value> = scripted.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
@@ -569,7 +563,7 @@ async fn a_refused_message_that_wants_no_answer_gets_none() {
 /// answer that asks it is begun anew on the pool.
 #[tokio::test]
 async fn a_question_is_recorded_once() {
-    let (puppet, gate) = mcp_tasks::stage().await;
+    let (scripted, gate) = mcp_tasks::stage().await;
     let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
     mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
     let asks = |text: &str| {
@@ -590,7 +584,7 @@ async fn a_question_is_recorded_once() {
     .enumerate()
     {
         let result = asks(&"x".repeat(length));
-        puppet.answers(move |_| Answer::Result(result.clone()));
+        scripted.answers(move |_| Reply::Result(result.clone()));
         let answer = agent
             .answered(&mcp_tasks::request(&agent, method, params))
             .await;
@@ -611,10 +605,10 @@ async fn a_question_is_recorded_once() {
 /// Each change of a task is recorded.
 #[tokio::test]
 async fn e1_nothing_is_brought_to_a_held_call_later() {
-    let (puppet, gate) = mcp_tasks::stage().await;
+    let (scripted, gate) = mcp_tasks::stage().await;
     let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
     mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
-    puppet.forget();
+    scripted.forget();
     let answers = json!({ "taskId": "short", "inputResponses": { "q": { "action": "accept" } } });
     let changes = [
         ("tasks/update", answers.clone()),
@@ -630,7 +624,7 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
             "nobody decides on it: {answer}"
         );
     }
-    assert_eq!(puppet.seen().len(), 3);
+    assert_eq!(scripted.seen().len(), 3);
     let held =
         mcp_tasks::POLICY.replace("    results:", "    approval: { hold: 0s }\n    results:");
     std::fs::write(gate.path("policy.yaml"), held).unwrap();
@@ -649,7 +643,7 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
             .contains("held until people decide"),
         "{refused}"
     );
-    puppet.forget();
+    scripted.forget();
     for (method, params) in changes {
         let passes = params.get("inputResponses").is_none();
         let answer = agent
@@ -664,9 +658,9 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
             .await["error"]
             .is_object()
     );
-    assert_eq!(puppet.seen().len(), 2, "{:?}", puppet.seen());
+    assert_eq!(scripted.seen().len(), 2, "{:?}", scripted.seen());
     let entries = until("all entries", || async {
-        let mut entries = gate.gate.ledger().await;
+        let mut entries = gate.ledger().await;
         entries
             .retain(|entry| entry["method"] == "tasks/update" || entry["method"] == "tasks/cancel");
         let count = |outcome: &str| {
@@ -699,10 +693,10 @@ async fn e1_nothing_is_brought_to_a_held_call_later() {
 #[tokio::test]
 async fn what_stands_beside_a_message_has_a_bound() {
     for (mode, most) in [("enforce", 2_048), ("observe", 2_048), ("enforce", 65_536)] {
-        let puppet = docs().await;
+        let scripted = docs().await;
         let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
         let setup = Setup::new()
-            .server_with("docs", &format!("url: \"{}\"", puppet.url()))
+            .server_with("docs", &format!("url: \"{}\"", scripted.url()))
             .policy(policy)
             .mode(mode);
         let setup = if most == 65_536 {
@@ -710,19 +704,17 @@ async fn what_stands_beside_a_message_has_a_bound() {
         } else {
             setup.more(&format!("meta_max_bytes: {most}"))
         };
-        let gate = stage::Gate {
-            gate: setup.start().await,
-        };
+        let gate = setup.start().await;
         for agent in [gate.agent().at("/mcp/docs"), gate.legacy("/mcp/docs").await] {
             for (length, is_long) in [(most - 400, false), (most, true)] {
-                puppet.forget();
+                scripted.forget();
                 let mut call =
                     agent.request("tools/call", json!({ "name": "read", "arguments": {} }));
                 call["params"]["_meta"]["com.acme/x"] = json!("x".repeat(length));
                 let answer = agent.answered(&call).await;
                 let passes = !is_long || mode == "observe";
                 assert_eq!(
-                    puppet.executions(),
+                    scripted.executions(),
                     usize::from(passes),
                     "{mode} {most} {length}: {answer}"
                 );

@@ -71,13 +71,13 @@ fn sections(says: &str) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-struct Case {
+struct LayerCase {
     agent: String,
     passes: bool,
 }
 
 /// The callers, and the policy in one file a kind: files hold together.
-fn cases(setup: &Setup) -> (Vec<Case>, String) {
+fn cases(setup: &Setup) -> (Vec<LayerCase>, String) {
     let open = sections("allow: [PATTERN]");
     let (mut cases, mut callers) = (Vec::new(), String::new());
     for (kind, line, layer) in KINDS {
@@ -116,7 +116,7 @@ fn cases(setup: &Setup) -> (Vec<Case>, String) {
                 std::fs::create_dir_all(file.parent().unwrap()).unwrap();
                 std::fs::write(file, format!("layers: {{ {layers} }}\n")).unwrap();
             }
-            cases.push(Case {
+            cases.push(LayerCase {
                 agent: name,
                 passes: *passes,
             });
@@ -127,7 +127,7 @@ fn cases(setup: &Setup) -> (Vec<Case>, String) {
         "  - {{ agent: nobody, token: token-of-the-agent-nobody }}"
     )
     .unwrap();
-    cases.push(Case {
+    cases.push(LayerCase {
         agent: "nobody".to_owned(),
         passes: false,
     });
@@ -135,11 +135,11 @@ fn cases(setup: &Setup) -> (Vec<Case>, String) {
 }
 
 async fn lane(mode: &'static str) -> usize {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let setup = Setup::new();
     let (cases, callers) = cases(&setup);
     let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
-    let url = format!("url: \"{}\"", puppet.url());
+    let url = format!("url: \"{}\"", scripted.url());
     let setup = setup
         .server_with("docs", &url)
         .server_with("other", "url: \"http://127.0.0.1:9/mcp\"");
@@ -148,9 +148,7 @@ async fn lane(mode: &'static str) -> usize {
         .more_policies(&["sides"])
         .callers(&callers)
         .mode(mode);
-    let gate = stage::Gate {
-        gate: setup.begin().await,
-    };
+    let gate = setup.begin().await;
     until("the server is up", || async {
         (gate
             .agent()
@@ -164,7 +162,7 @@ async fn lane(mode: &'static str) -> usize {
     })
     .await;
     let mut count = 0;
-    for Case {
+    for LayerCase {
         agent: name,
         passes,
     } in &cases
@@ -175,24 +173,24 @@ async fn lane(mode: &'static str) -> usize {
             .at("/mcp/docs");
         for agent in [modern.clone(), modern.initialized().await] {
             let passes = *passes || mode == "observe";
-            count += asks(&puppet, &agent, (name, passes)).await
-                + is_asked(&puppet, &agent, (name, passes)).await;
+            count += asks(&scripted, &agent, (name, passes)).await
+                + is_asked(&scripted, &agent, (name, passes)).await;
         }
     }
     count
 }
 
 /// What agents ask.
-async fn asks(puppet: &Puppet, agent: &Agent, (name, passes): (&str, bool)) -> usize {
-    puppet.answers(answer);
+async fn asks(scripted: &ScriptedServer, agent: &Agent, (name, passes): (&str, bool)) -> usize {
+    scripted.answers(answer);
     let mut count = 0;
     for (method, params, legacy) in requests("file:///srv/docs/a.md", "greet") {
         if legacy && !agent.is_legacy() {
             continue;
         }
-        puppet.forget();
+        scripted.forget();
         let answer = agent.ask(method, params).await;
-        let arrived = puppet
+        let arrived = scripted
             .seen()
             .iter()
             .filter(|seen| seen.method() == method)
@@ -212,21 +210,21 @@ async fn asks(puppet: &Puppet, agent: &Agent, (name, passes): (&str, bool)) -> u
 }
 
 /// What servers ask of agents.
-async fn is_asked(puppet: &Puppet, agent: &Agent, (name, passes): (&str, bool)) -> usize {
+async fn is_asked(scripted: &ScriptedServer, agent: &Agent, (name, passes): (&str, bool)) -> usize {
     let mut count = 0;
     for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
         let legacy = agent.is_legacy();
-        puppet.answers(move |seen| {
+        scripted.answers(move |seen| {
             let question = json!({ "method": method, "params": { "message": "?" } });
             if !legacy {
-                return Answer::Result(json!({ "resultType": "input_required", "inputRequests": { "q": question } }));
+                return Reply::Result(json!({ "resultType": "input_required", "inputRequests": { "q": question } }));
             }
             let (sender, receiver) = mpsc::channel(2);
             let asked = json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": question["params"] });
             sender.try_send(event(&asked)).unwrap();
             let done = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": { "content": [] } });
             sender.try_send(event(&done)).unwrap();
-            Answer::Stream(receiver)
+            Reply::Stream(receiver)
         });
         let mut stream = agent
             .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))

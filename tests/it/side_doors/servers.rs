@@ -37,8 +37,8 @@ fn questions() -> Vec<(&'static str, Value, bool)> {
 /// for, and the call goes on.
 #[tokio::test]
 async fn c6_a_legacy_server_asks_only_what_it_may() {
-    let puppet = docs().await;
-    let gate = started(&puppet, POLICY).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, POLICY).await;
     let mut cases = 0;
     for (token, open) in [(CAROL, false), (ALICE, true)] {
         let agent = gate
@@ -50,15 +50,15 @@ async fn c6_a_legacy_server_asks_only_what_it_may() {
         for (method, params, fine) in questions() {
             let question =
                 json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": params });
-            puppet.answers(move |seen| {
+            scripted.answers(move |seen| {
                 let (sender, receiver) = mpsc::channel(2);
                 let result = json!({ "content": [{ "type": "text", "text": "done" }] });
                 let done = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result });
                 sender.try_send(event(&question)).unwrap();
                 sender.try_send(event(&done)).unwrap();
-                Answer::Stream(receiver)
+                Reply::Stream(receiver)
             });
-            puppet.forget();
+            scripted.forget();
             let mut stream = agent
                 .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
                 .await;
@@ -74,7 +74,7 @@ async fn c6_a_legacy_server_asks_only_what_it_may() {
             let answer = stream.whole().await;
             assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
             if !passes {
-                let told = puppet
+                let told = scripted
                     .sees("an error", |seen| seen.body["id"] == "q")
                     .await
                     .body;
@@ -95,7 +95,7 @@ async fn c6_a_legacy_server_asks_only_what_it_may() {
 /// for a prompt or a resource.
 #[tokio::test]
 async fn c6_a_modern_server_asks_only_what_it_may() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let policy = POLICY.replace(
         "sampling: { allow",
         "resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] }, sampling: { allow",
@@ -104,14 +104,14 @@ async fn c6_a_modern_server_asks_only_what_it_may() {
         "agent: {",
         "agent: { carol: { resources: { allow: [\"*\"] }, prompts: { allow: [\"*\"] } },",
     );
-    let gate = started(&puppet, &policy).await;
+    let gate = started(&scripted, &policy).await;
     let mut cases = 0;
     for (token, open) in [(CAROL, false), (ALICE, true)] {
         let agent = gate.agent().token(token).at("/mcp/docs");
         for (method, params, fine) in questions() {
             let asks = json!({ "resultType": "input_required", "requestState": "s",
                 "inputRequests": { "fine": { "method": "roots/list", "params": {} }, "q": { "method": method, "params": params } } });
-            puppet.answers(move |_| Answer::Result(asks.clone()));
+            scripted.answers(move |_| Reply::Result(asks.clone()));
             for (request, params) in [
                 ("tools/call", json!({ "name": "read", "arguments": {} })),
                 ("prompts/get", json!({ "name": "greet" })),
@@ -139,8 +139,8 @@ async fn c12_servers_are_told_what_they_may_use() {
         "experimental": { "x": {} }, "acme": {}, "tasks": { "list": {}, "requests": { "sampling": { "createMessage": {} } } },
         "extensions": { "io.modelcontextprotocol/tasks": {}, "acme/x": {} } });
     let kept = json!({ "io.modelcontextprotocol/tasks": {} });
-    let puppet = docs().await;
-    let gate = started(&puppet, POLICY).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, POLICY).await;
     for (token, told) in [
         (
             CAROL,
@@ -153,12 +153,12 @@ async fn c12_servers_are_told_what_they_may_use() {
         ),
     ] {
         let agent = gate.agent().token(token).at("/mcp/docs");
-        puppet.forget();
+        scripted.forget();
         let mut call = agent.request("tools/call", json!({ "name": "read", "arguments": {} }));
         call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = declared.clone();
         call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
         agent.answered(&call).await;
-        let meta = puppet.seen()[0].body["params"]["_meta"].clone();
+        let meta = scripted.seen()[0].body["params"]["_meta"].clone();
         assert_eq!(
             meta["io.modelcontextprotocol/clientCapabilities"], told,
             "{meta}"
@@ -174,7 +174,7 @@ async fn c12_servers_are_told_what_they_may_use() {
                 &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }),
             )
             .await;
-        let initialized = puppet.initialized().pop().unwrap();
+        let initialized = scripted.initialized().pop().unwrap();
         assert_eq!(initialized["capabilities"], told, "{initialized}");
         assert!(initialized.get("acme").is_none(), "{initialized}");
     }
@@ -182,10 +182,10 @@ async fn c12_servers_are_told_what_they_may_use() {
 
 /// Has the server ask `question` while it works on a call, and end the call when the channel is
 /// dropped.
-fn asks(puppet: &Puppet, question: &Value) -> mpsc::Sender<()> {
+fn asks(scripted: &ScriptedServer, question: &Value) -> mpsc::Sender<()> {
     let (ends, ended) = mpsc::channel::<()>(1);
     let (question, ended) = (event(question), std::sync::Mutex::new(Some(ended)));
-    puppet.answers(move |seen| {
+    scripted.answers(move |seen| {
         let (sender, receiver) = mpsc::channel(2);
         sender.try_send(question.clone()).unwrap();
         let result = json!({ "content": [{ "type": "text", "text": "done" }] });
@@ -195,7 +195,7 @@ fn asks(puppet: &Puppet, question: &Value) -> mpsc::Sender<()> {
             let _ = ended.unwrap().recv().await;
             let _ = sender.send(done).await;
         });
-        Answer::Stream(receiver)
+        Reply::Stream(receiver)
     });
     ends
 }
@@ -203,8 +203,8 @@ fn asks(puppet: &Puppet, question: &Value) -> mpsc::Sender<()> {
 /// What servers ask about tasks of an agent reaches only those that say they have them.
 #[tokio::test]
 async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
-    let puppet = docs().await;
-    let gate = started(&puppet, POLICY).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, POLICY).await;
     let mut cases = 0;
     for (declared, open) in [
         (json!({}), [false; 4]),
@@ -229,8 +229,8 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
             .zip(open)
         {
             let question = json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": { "taskId": "t" } });
-            puppet.forget();
-            drop(asks(&puppet, &question));
+            scripted.forget();
+            drop(asks(&scripted, &question));
             let mut stream = agent
                 .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
                 .await;
@@ -240,7 +240,7 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
             let answer = stream.whole().await;
             assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
             if !passes {
-                let told = puppet
+                let told = scripted
                     .sees("an error", |seen| seen.body["id"] == "q")
                     .await
                     .body;
@@ -256,8 +256,8 @@ async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
 /// and to no other.
 #[tokio::test]
 async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
-    let puppet = docs().await;
-    let gate = started(&puppet, POLICY).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, POLICY).await;
     let agent = gate
         .agent()
         .token(ALICE)
@@ -265,7 +265,7 @@ async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
         .declaring(json!({ "roots": {} }))
         .await;
     let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": { "_meta": { "progressToken": "own" } } });
-    let ends = asks(&puppet, &question);
+    let ends = asks(&scripted, &question);
     let mut stream = agent
         .post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} })))
         .await;
@@ -281,19 +281,19 @@ async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
         let params = json!({ "progressToken": token, "progress": 1 });
         let note =
             json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
-        assert_eq!(agent.post(&note).await.status, 202);
+        assert_eq!(agent.post(&note).await.head.status, 202);
     }
-    puppet
+    scripted
         .sees("progress that it asked for", |seen| {
             seen.body["params"]["progressToken"] == "own"
         })
         .await;
-    let heard = puppet
+    let heard = scripted
         .seen()
         .iter()
         .filter(|seen| seen.method() == "notifications/progress")
         .count();
-    assert_eq!(heard, 1, "{:#?}", puppet.seen());
+    assert_eq!(heard, 1, "{:#?}", scripted.seen());
     let dropped = gate
         .metric("toolgate_dropped_messages_total{reason=\"foreign_progress\"}")
         .await;

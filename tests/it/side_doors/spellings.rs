@@ -28,7 +28,7 @@ fn encoded(letter: &str, percent: &str, small: bool) -> String {
 }
 
 /// One letter at one place.
-struct Case {
+struct SpellingCase {
     place: &'static str,
     /// How patterns write it; none if no URI can hold it.
     patterns: Vec<String>,
@@ -39,7 +39,7 @@ struct Case {
     number: usize,
 }
 
-impl Case {
+impl SpellingCase {
     fn ascii(place: &'static str, letter: char, number: usize) -> Self {
         let (text, in_path, of_file) = (
             letter.to_string(),
@@ -99,7 +99,7 @@ impl Case {
 
 /// The letters between the letters and digits of ASCII, some of these, and those that are spelt in
 /// two ways.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<SpellingCase> {
     let letters = (0..0x80_u8).map(char::from);
     let letters: Vec<char> = letters
         .filter(|letter| !letter.is_ascii_alphanumeric() || "aZ7".contains(*letter))
@@ -108,20 +108,20 @@ fn cases() -> Vec<Case> {
         letters
             .iter()
             .enumerate()
-            .map(|(at, one)| Case::ascii(place, *one, at))
+            .map(|(at, one)| SpellingCase::ascii(place, *one, at))
     });
     let spelt = PLACES.iter().flat_map(|place| {
         SPELT
             .iter()
             .enumerate()
-            .map(|(at, both)| Case::spelt(place, *both, 200 + at))
+            .map(|(at, both)| SpellingCase::spelt(place, *both, 200 + at))
     });
     ascii.chain(spelt).collect()
 }
 
 /// Alice may read all but what is named, carol what is named only. The family tells which of the
 /// patterns of a letter it is.
-fn policy(cases: &[Case]) -> String {
+fn policy(cases: &[SpellingCase]) -> String {
     let named = cases.iter().flat_map(|case| {
         case.patterns
             .iter()
@@ -141,9 +141,9 @@ fn policy(cases: &[Case]) -> String {
 /// server, what it does not name does, and `allow` opens every way to write what it names.
 #[tokio::test]
 async fn lane_of_letters_ways_to_write_them_and_verdicts() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let cases = cases();
-    let gate = started(&puppet, &policy(&cases)).await;
+    let gate = started(&scripted, &policy(&cases)).await;
     let [alice, carol] = [ALICE, CAROL].map(|token| gate.agent().token(token).at("/mcp/docs"));
     let (mut count, mut passed, mut wrong) = (0, 0, Vec::new());
     for case in &cases {
@@ -159,13 +159,13 @@ async fn lane_of_letters_ways_to_write_them_and_verdicts() {
                     (&carol, read.is_some() && *read == named && !is_slash),
                 ];
                 for (agent, passes) in opens {
-                    puppet.forget();
+                    scripted.forget();
                     agent
                         .post(&agent.request("resources/read", json!({ "uri": uri })))
                         .await
                         .whole()
                         .await;
-                    let arrived = puppet.seen().len();
+                    let arrived = scripted.seen().len();
                     if arrived != usize::from(passes) {
                         let who = if std::ptr::eq(agent, &raw const alice) {
                             "denied"
@@ -191,8 +191,8 @@ async fn lane_of_letters_ways_to_write_them_and_verdicts() {
 /// written.
 #[tokio::test]
 async fn explain_and_check_read_letters_as_the_gate_does() {
-    let puppet = docs().await;
-    let gate = started(&puppet, &policy(&cases())).await;
+    let scripted = docs().await;
+    let gate = started(&scripted, &policy(&cases())).await;
     let denied = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\nlayers: { agent: { alice: { \
                   resources: { allow: [\"docs__*\"], deny: [\"docs__file:///srv/docs/f(1).txt\", \"docs__file:///srv/caf\u{e9}\"] } } } }\n";
     std::fs::write(gate.path("policy.yaml"), denied).unwrap();
@@ -204,7 +204,7 @@ async fn explain_and_check_read_letters_as_the_gate_does() {
     ] {
         let named = format!("docs__{uri}");
         let args = ["explain", "--agent", "alice", "--resource", &named];
-        let (code, said, _) = stage::run(gate.setup(), &args).await;
+        let (code, said, _) = crate::harness::gate::run(&gate.setup, &args).await;
         assert!(
             code != 0 && said.contains("denied by `docs__file:///srv/"),
             "{uri}: {code} {said}"
@@ -221,7 +221,7 @@ async fn explain_and_check_read_letters_as_the_gate_does() {
             denied.replace("f(1).txt", pattern),
         )
         .unwrap();
-        let (code, said, wrong) = stage::run(gate.setup(), &["check"]).await;
+        let (code, said, wrong) = crate::harness::gate::run(&gate.setup, &["check"]).await;
         let said = said + &wrong;
         assert!(
             code == 1 && said.contains(&format!("write `docs__file:///srv/docs/{form}`")),

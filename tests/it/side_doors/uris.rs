@@ -63,12 +63,12 @@ const IN: &[&str] = &[
 /// what arrives.
 #[tokio::test]
 async fn c3_nothing_leaves_for_what_has_two_readings() {
-    let puppet = docs().await;
+    let scripted = docs().await;
     let policy = "
 contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }
 layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\", \"docs__https://docs.example/*\"] } } } }
 ";
-    let gate = started(&puppet, policy).await;
+    let gate = started(&scripted, policy).await;
     let alice = gate.agent().token(ALICE).at("/mcp/docs");
     let mut cases = 0;
     for agent in [alice.clone(), alice.clone().initialized().await] {
@@ -91,19 +91,19 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\", \
                     told(answer.clone()) == nowhere || (uri.contains('\0') && refused.is_some()),
                     "{uri}: {answer}"
                 );
-                assert_eq!(puppet.seen().len(), 0, "{uri}: {:?}", puppet.seen());
+                assert_eq!(scripted.seen().len(), 0, "{uri}: {:?}", scripted.seen());
                 cases += 1;
             }
             for uri in IN {
                 let answer = agent.ask(method, json!({ "uri": uri })).await;
                 assert!(answer["result"].is_object(), "{uri}: {answer}");
-                let seen = puppet.seen();
+                let seen = scripted.seen();
                 assert_eq!(
                     (seen.len(), &seen[0].body["params"]["uri"]),
                     (1, &json!(uri)),
                     "it travels as it was written"
                 );
-                puppet.forget();
+                scripted.forget();
                 cases += 1;
             }
         }

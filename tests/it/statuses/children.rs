@@ -2,8 +2,9 @@
 //! answer, whatever its code; all else is none.
 
 use super::{UNTRUE, code, report};
-use crate::harness::gate::Setup;
-use crate::stage::{Agent, Gate};
+use crate::harness::agent::Agent;
+use crate::harness::gate::Gate;
+use crate::harness::setup::Setup;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -106,12 +107,10 @@ async fn each_code_of_a_child(wire: &'static str) {
         .server_with("odd", &members)
         .contracts(&[("odd__pay", "write")]);
     std::fs::write(setup.directory().join("odd.py"), CHILD).unwrap();
-    let gate = &Gate {
-        gate: setup
-            .environment("PATH", &std::env::var("PATH").unwrap())
-            .start()
-            .await,
-    };
+    let gate = &setup
+        .environment("PATH", &std::env::var("PATH").unwrap())
+        .start()
+        .await;
     // An answer under each code that the protocol reserves; what never comes costs a second each.
     let mut cases: Vec<(&str, i64)> = (-32768..=-32000).map(|code| ("matching", code)).collect();
     cases.extend([-32800, -1, 0, 503].map(|code| ("matching", code)));

@@ -1,7 +1,7 @@
 //! What is named did not run, and nothing else: by the operator for a server, by a contract for a
 //! tool.
 
-use super::{Case, Kind, SENDINGS, Stage, UNTRUE, code, report, wrong};
+use super::{EffectKind, SENDINGS, StatusCase, StatusGate, UNTRUE, code, report, wrong};
 use serde_json::Value;
 
 /// What the operator names, and what the contract does: a status, and the code of the error that
@@ -17,10 +17,10 @@ contracts:
 ";
 
 /// Whether the contract or the operator has said that this did not run.
-fn is_named(case: &Case) -> bool {
+fn is_named(case: &StatusCase) -> bool {
     let by_code = -32000 - i64::from(case.status) == BY_CONTRACT.1;
     let by_status = BY_OPERATOR.contains(&case.status) || case.status == BY_CONTRACT.0;
-    if case.kind == Kind::Matching {
+    if case.kind == EffectKind::Matching {
         by_code
     } else {
         by_status
@@ -28,8 +28,8 @@ fn is_named(case: &Case) -> bool {
 }
 
 /// Refused, then done, then done again from the ledger's knowledge.
-fn is_sent_again(case: &Case, told: &[Value]) -> bool {
-    let first = if case.kind == Kind::Matching {
+fn is_sent_again(case: &StatusCase, told: &[Value]) -> bool {
+    let first = if case.kind == EffectKind::Matching {
         told[0]["error"]["code"] == BY_CONTRACT.1
     } else {
         let words = told[0]["result"]["content"][0]["text"]
@@ -49,14 +49,19 @@ fn is_sent_again(case: &Case, told: &[Value]) -> bool {
 /// sends it again, and counted; all else is sent once.
 #[tokio::test]
 async fn what_is_named_is_sent_again() {
-    let stage = Stage::new(", not_executed: [401, 404, 429]", POLICY).await;
-    let kinds = [Kind::Empty, Kind::Text, Kind::Matching, Kind::Null];
+    let stage = StatusGate::new(", not_executed: [401, 404, 429]", POLICY).await;
+    let kinds = [
+        EffectKind::Empty,
+        EffectKind::Text,
+        EffectKind::Matching,
+        EffectKind::Null,
+    ];
     let (mut found, mut tried, mut again) = (Vec::new(), 0, 0);
     for (wire, upto) in [("modern", 599), ("legacy", 430)] {
-        let cases = Case::all(wire, &(400..=upto), &kinds);
-        let cases: Vec<Case> = cases
+        let cases = StatusCase::all(wire, &(400..=upto), &kinds);
+        let cases: Vec<StatusCase> = cases
             .into_iter()
-            .map(|case| Case {
+            .map(|case| StatusCase {
                 runs: !is_named(&case),
                 then: 2,
                 ..case

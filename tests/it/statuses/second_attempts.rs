@@ -1,10 +1,12 @@
 //! What a second attempt, or a late answer, proves of a call (guarantees §4). That the second one
 //! failed, or asks first, says nothing of the first, which may have run.
 
-use crate::harness::agent::{Answer, modern};
-use crate::harness::gate::{Gate, Setup, contract, undo};
+use crate::harness::agent::modern;
+use crate::harness::answer::Answer;
+use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{self, ScriptedServer, tool};
+use crate::harness::setup::{Setup, contract, undo};
 use crate::harness::until;
-use crate::puppet::{self, Puppet, tool};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +22,13 @@ fn done() -> Value {
     json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" })
 }
 
-async fn gate(puppet: &Puppet, (members, more): (&str, &str)) -> Gate {
+async fn gate(scripted: &ScriptedServer, (members, more): (&str, &str)) -> Gate {
     let pay = contract("oracle__pay", "write", more);
     let policy = format!(
         "contracts:\n{}\n  oracle__pay: {pay}\n",
         undo("oracle__pay")
     );
-    let members = format!("url: \"{}\"{members}", puppet.url());
+    let members = format!("url: \"{}\"{members}", scripted.url());
     Setup::new()
         .server_with("oracle", &members)
         .policy(&policy)
@@ -44,7 +46,7 @@ async fn call(gate: &Gate, key: &str) -> Answer {
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "elicitation": {} });
     agent
-        .post(&agent.mirrored(&message), message.to_string().as_bytes())
+        .send(&agent.mirrored(&message), message.to_string().as_bytes())
         .await
 }
 
@@ -52,9 +54,9 @@ async fn call(gate: &Gate, key: &str) -> Answer {
 /// asks whether to do it.
 #[tokio::test]
 async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
-    let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
+    let scripted = ScriptedServer::with(vec![tool("pay"), tool("undo")]).await;
     let gate = gate(
-        &puppet,
+        &scripted,
         (
             "",
             ", idempotency: { attempts: 2, upstream: { meta: bank/key } }",
@@ -69,16 +71,16 @@ async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
         ("done", done(), true),
     ] {
         let came = AtomicUsize::new(0);
-        puppet.forget();
-        puppet.answers(move |_| match came.fetch_add(1, Ordering::Relaxed) {
-            0 => puppet::Answer::Status(502),
-            _ => puppet::Answer::Result(second.clone()),
+        scripted.forget();
+        scripted.answers(move |_| match came.fetch_add(1, Ordering::Relaxed) {
+            0 => scripted_server::Reply::Status(502),
+            _ => scripted_server::Reply::Result(second.clone()),
         });
         for _ in 0..2 {
             let told = call(&gate, what).await;
             let expected = if is_known { "" } else { "outcome_unknown" };
             assert_eq!(told.refusal(), expected, "{what}: {told:?}");
-            assert_eq!(puppet.executions(), 2, "{what}");
+            assert_eq!(scripted.executions(), 2, "{what}");
         }
     }
 }
@@ -88,8 +90,8 @@ async fn a_second_attempt_that_fails_says_nothing_of_the_first() {
 /// that it names.
 #[tokio::test]
 async fn what_cannot_be_read_is_an_answer() {
-    let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
-    let gate = gate(&puppet, ("", ", idempotency: { not_executed: [-32603] }")).await;
+    let scripted = ScriptedServer::with(vec![tool("pay"), tool("undo")]).await;
+    let gate = gate(&scripted, ("", ", idempotency: { not_executed: [-32603] }")).await;
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     for (what, result, is_own) in [
         ("duplicate", r#"{"content":[],"a":1,"a":2}"#, true),
@@ -103,17 +105,17 @@ async fn what_cannot_be_read_is_an_answer() {
         ("an error, too", r#"{"a":1,"a":2},"error":{}"#, false),
         ("cut", r#"{"a":1,"a":2"#, false),
     ] {
-        puppet.forget();
+        scripted.forget();
         let result = result.to_owned();
-        puppet.answers(move |seen| {
+        scripted.answers(move |seen| {
             let body = format!(
                 r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
                 seen.body["id"]
             );
-            puppet::Answer::Said(200, "application/json", body)
+            scripted_server::Reply::Said(200, "application/json", body)
         });
         let (first, again) = (call(&gate, what).await, call(&gate, what).await);
-        assert_eq!(puppet.executions(), 1, "{what}");
+        assert_eq!(scripted.executions(), 1, "{what}");
         let expected = if is_own { "" } else { "outcome_unknown" };
         assert_eq!(
             (first.refusal().as_str(), again.refusal().as_str()),
@@ -143,20 +145,20 @@ async fn what_cannot_be_read_is_an_answer() {
 /// the contract or the operator has named that, or that the server asks first.
 #[tokio::test]
 async fn what_is_proven_late_is_proven() {
-    let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;
-    let gate = gate(&puppet, (", timeout: 1s, not_executed: [429]", "")).await;
-    let busy = || puppet::Answer::Said(429, "text/plain", "not now".to_owned());
-    let asked = || puppet::Answer::Result(asks());
+    let scripted = ScriptedServer::with(vec![tool("pay"), tool("undo")]).await;
+    let gate = gate(&scripted, (", timeout: 1s, not_executed: [429]", "")).await;
+    let busy = || scripted_server::Reply::Said(429, "text/plain", "not now".to_owned());
+    let asked = || scripted_server::Reply::Result(asks());
     for (what, late, then, calls) in [
         ("busy", busy(), "complete", 2),
         ("asks", asked(), "input_required", 1),
     ] {
-        puppet.forget();
+        scripted.forget();
         let (ends, end) = oneshot::channel();
         let end = Mutex::new(Some(end));
-        puppet.answers(move |_| match end.lock().unwrap().take() {
-            Some(end) => puppet::Answer::Later(end),
-            None => puppet::Answer::Result(done()),
+        scripted.answers(move |_| match end.lock().unwrap().take() {
+            Some(end) => scripted_server::Reply::Later(end),
+            None => scripted_server::Reply::Result(done()),
         });
         assert_eq!(
             call(&gate, what).await.refusal(),
@@ -166,7 +168,7 @@ async fn what_is_proven_late_is_proven() {
         assert_eq!(
             (
                 call(&gate, what).await.refusal().as_str(),
-                puppet.executions()
+                scripted.executions()
             ),
             ("outcome_unknown", 1),
             "{what}"
@@ -182,6 +184,6 @@ async fn what_is_proven_late_is_proven() {
             then,
             "{what}: {known:?}"
         );
-        assert_eq!(puppet.executions(), calls, "{what}");
+        assert_eq!(scripted.executions(), calls, "{what}");
     }
 }

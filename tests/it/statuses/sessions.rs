@@ -1,9 +1,9 @@
 //! Legacy sessions that a server has forgotten, as after a restart: found out before a call that
 //! changes something, where that is possible, and never by sending such a call twice.
 
-use super::{Case, Kind, POLICY, Stage, code};
-use crate::puppet::{Answer, Seen};
-use crate::stage::Agent;
+use super::{EffectKind, POLICY, StatusCase, StatusGate, code};
+use crate::harness::agent::Agent;
+use crate::harness::scripted_server::{Reply, Seen};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How a ping is answered.
-type Says = Box<dyn Fn(&Seen) -> Answer + Send + Sync>;
+type SessionReply = Box<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
 /// A call that the server runs and answers as it should.
-fn good(name: &str) -> Case {
-    Case {
+fn good(name: &str) -> StatusCase {
+    StatusCase {
         name: name.to_owned(),
         status: 400,
-        kind: Kind::Empty,
+        kind: EffectKind::Empty,
         runs: true,
         then: 1,
     }
 }
 
-async fn made(agent: &Agent, case: &Case, tool: &str) -> Value {
+async fn made(agent: &Agent, case: &StatusCase, tool: &str) -> Value {
     case.sent(agent, (tool, 1)).await.remove(0)
 }
 
@@ -32,9 +32,9 @@ fn is_done(answer: &Value) -> bool {
     answer["result"]["content"].is_array() && code(answer).is_empty()
 }
 
-fn pings(stage: &Stage) -> usize {
+fn pings(stage: &StatusGate) -> usize {
     stage
-        .puppet
+        .scripted
         .seen()
         .iter()
         .filter(|seen| seen.method() == "ping")
@@ -46,10 +46,10 @@ fn pings(stage: &Stage) -> usize {
 /// again at once.
 #[tokio::test]
 async fn a_session_that_is_gone_is_no_proof() {
-    let stage = Stage::new(", ping_after: 1h", POLICY).await;
+    let stage = StatusGate::new(", ping_after: 1h", POLICY).await;
     let agent = stage.gate.agent().initialized().await;
     assert!(is_done(&made(&agent, &good("first"), "pay").await));
-    stage.puppet.forgets_sessions();
+    stage.scripted.forgets_sessions();
     let lost = good("lost");
     for _ in 0..2 {
         let told = made(&agent, &lost, "pay").await;
@@ -59,7 +59,7 @@ async fn a_session_that_is_gone_is_no_proof() {
         is_done(&made(&agent, &good("second"), "pay").await),
         "in a new session"
     );
-    stage.puppet.forgets_sessions();
+    stage.scripted.forgets_sessions();
     assert!(
         is_done(&made(&agent, &good("look"), "read").await),
         "a read is sent again"
@@ -78,20 +78,20 @@ async fn a_session_that_is_gone_is_no_proof() {
 /// once, in a new session.
 #[tokio::test]
 async fn an_idle_session_is_pinged_before_a_write() {
-    let stage = Stage::new(", ping_after: 1ms", POLICY).await;
+    let stage = StatusGate::new(", ping_after: 1ms", POLICY).await;
     let agent = stage.gate.agent().initialized().await;
     for (number, what) in ["first", "second", "third"].into_iter().enumerate() {
-        let before = stage.puppet.sessions();
+        let before = stage.scripted.sessions();
         let case = good(what);
         assert!(is_done(&made(&agent, &case, "pay").await), "{what}");
         assert_eq!(stage.came(&case), (1, 1), "{what}");
         assert!(
-            number == 0 || stage.puppet.sessions() == before + 1,
+            number == 0 || stage.scripted.sessions() == before + 1,
             "{what}: a session of its own"
         );
-        stage.puppet.forgets_sessions();
+        stage.scripted.forgets_sessions();
     }
-    assert_eq!(stage.puppet.executions(), 3);
+    assert_eq!(stage.scripted.executions(), 3);
 }
 
 /// The same for servers that say otherwise that they do not know a session, and for those that say
@@ -104,60 +104,60 @@ async fn what_a_ping_is_answered_with_decides() {
             .to_string()
     };
     let json = "application/json";
-    let cases: [(&str, bool, Says); 7] = [
+    let cases: [(&str, bool, SessionReply); 7] = [
         (
             "it has no such method",
             false,
-            Box::new(move |seen| Answer::Said(200, json, error(&seen.body["id"], -32601))),
+            Box::new(move |seen| Reply::Said(200, json, error(&seen.body["id"], -32601))),
         ),
         (
             "nor under a status",
             false,
-            Box::new(move |seen| Answer::Said(400, json, error(&seen.body["id"], -32601))),
+            Box::new(move |seen| Reply::Said(400, json, error(&seen.body["id"], -32601))),
         ),
-        ("it answers", false, Box::new(|_| Answer::Result(json!({})))),
-        ("it says nothing", false, Box::new(|_| Answer::Silence)),
+        ("it answers", false, Box::new(|_| Reply::Result(json!({})))),
+        ("it says nothing", false, Box::new(|_| Reply::Silence)),
         (
             "it names no request",
             true,
-            Box::new(move |_| Answer::Said(400, json, error(&Value::Null, -32000))),
+            Box::new(move |_| Reply::Said(400, json, error(&Value::Null, -32000))),
         ),
         (
             "it has no session",
             true,
-            Box::new(move |seen| Answer::Said(404, json, error(&seen.body["id"], -32001))),
+            Box::new(move |seen| Reply::Said(404, json, error(&seen.body["id"], -32001))),
         ),
         (
             "nor has anything said so",
             true,
-            Box::new(|_| Answer::Status(404)),
+            Box::new(|_| Reply::Status(404)),
         ),
     ];
-    let stage = Stage::new(", ping_after: 1ms", POLICY).await;
+    let stage = StatusGate::new(", ping_after: 1ms", POLICY).await;
     for (what, opens, says) in cases {
         let agent = stage.gate.agent().initialized().await;
         assert!(
             is_done(&made(&agent, &good(&format!("{what}: first")), "read").await),
             "{what}"
         );
-        stage.puppet.answers(move |seen| match seen.method() {
+        stage.scripted.answers(move |seen| match seen.method() {
             "ping" => says(seen),
-            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+            _ => Reply::Result(json!({ "content": [], "resultType": "complete" })),
         });
-        stage.puppet.forget();
-        let (before, deleted) = (stage.puppet.sessions(), stage.puppet.deleted());
+        stage.scripted.forget();
+        let (before, deleted) = (stage.scripted.sessions(), stage.scripted.deleted());
         assert!(
             is_done(&made(&agent, &good(&format!("{what}: then")), "pay").await),
             "{what}"
         );
-        let opened = stage.puppet.sessions() - before;
+        let opened = stage.scripted.sessions() - before;
         assert_eq!(
-            (pings(&stage), stage.puppet.executions(), opened),
+            (pings(&stage), stage.scripted.executions(), opened),
             (1, 1, usize::from(opens)),
             "{what}"
         );
         assert_eq!(
-            stage.puppet.deleted(),
+            stage.scripted.deleted(),
             deleted,
             "{what}: nobody knows what goes on in it"
         );
@@ -173,7 +173,7 @@ async fn a_ping_that_fails_ends_no_session() {
         "oracle__pay: { purpose",
         "oracle__pay: { budget: { timeout_ms: 1000 }, purpose",
     );
-    let stage = Stage::new(", ping_after: 1ms", &quick).await;
+    let stage = StatusGate::new(", ping_after: 1ms", &quick).await;
     let agent = stage.gate.agent().initialized().await;
     let unnamed =
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "slow down" } }).to_string();
@@ -187,30 +187,30 @@ async fn a_ping_that_fails_ends_no_session() {
         let (ends, end) = oneshot::channel();
         let (end, limited) = (Mutex::new(Some(end)), Arc::new(AtomicBool::new(false)));
         let limits = limited.clone();
-        stage.puppet.answers(
-            move |seen| match seen.body["params"]["arguments"]["case"].as_str() {
+        stage.scripted.answers(move |seen| {
+            match seen.body["params"]["arguments"]["case"].as_str() {
                 Some(name) if name.ends_with("slow") => {
-                    Answer::Later(end.lock().unwrap().take().unwrap())
+                    Reply::Later(end.lock().unwrap().take().unwrap())
                 }
-                None if limits.load(Ordering::Relaxed) => Answer::Said(status, kind, body.clone()),
-                _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
-            },
-        );
-        stage.puppet.forget();
+                None if limits.load(Ordering::Relaxed) => Reply::Said(status, kind, body.clone()),
+                _ => Reply::Result(json!({ "content": [], "resultType": "complete" })),
+            }
+        });
+        stage.scripted.forget();
         let slow = good(&format!("{status}-{kind}-slow"));
         let quick = good(&format!("{status}-{kind}-quick"));
-        let (sessions, deleted) = (stage.puppet.sessions(), stage.puppet.deleted());
+        let (sessions, deleted) = (stage.scripted.sessions(), stage.scripted.deleted());
         let told = made(&agent, &slow, "pay").await;
         assert_eq!(code(&told), "outcome_unknown", "{status}: {told}");
         limited.store(true, Ordering::Relaxed);
         let told = made(&agent, &quick, "pay").await;
         assert_eq!(code(&told), "upstream_unavailable", "{status}: {told}");
         assert_eq!(
-            (stage.puppet.executions(), stage.puppet.deleted()),
+            (stage.scripted.executions(), stage.scripted.deleted()),
             (1, deleted),
             "{status}"
         );
-        let done = Answer::Result(json!({ "content": [], "resultType": "complete" }));
+        let done = Reply::Result(json!({ "content": [], "resultType": "complete" }));
         assert!(ends.send(done).is_ok(), "{status}: it is in flight");
         crate::harness::until("the slow call is answered", || async {
             is_done(&made(&agent, &slow, "pay").await).then_some(())
@@ -219,12 +219,12 @@ async fn a_ping_that_fails_ends_no_session() {
         limited.store(false, Ordering::Relaxed);
         assert!(is_done(&made(&agent, &quick, "pay").await), "{status}");
         assert_eq!(
-            (stage.puppet.executions(), stage.puppet.deleted()),
+            (stage.scripted.executions(), stage.scripted.deleted()),
             (2, deleted),
             "{status}"
         );
         assert!(
-            stage.puppet.sessions() <= sessions.max(1),
+            stage.scripted.sessions() <= sessions.max(1),
             "{status}: no session but the agent's"
         );
     }
@@ -235,15 +235,15 @@ async fn a_ping_that_fails_ends_no_session() {
 #[tokio::test]
 async fn a_proxy_keeps_no_session_fresh() {
     const PING_AFTER: Duration = Duration::from_millis(500);
-    let stage = Stage::new(", ping_after: 500ms", POLICY).await;
+    let stage = StatusGate::new(", ping_after: 500ms", POLICY).await;
     let agent = stage.gate.agent().initialized().await;
     assert!(is_done(&made(&agent, &good("first"), "read").await));
     let since = Instant::now();
     stage
-        .puppet
+        .scripted
         .answers(|seen| match seen.body["params"]["name"].as_str() {
-            Some("read") => Answer::Said(502, "text/plain", "bad gateway".to_owned()),
-            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+            Some("read") => Reply::Said(502, "text/plain", "bad gateway".to_owned()),
+            _ => Reply::Result(json!({ "content": [], "resultType": "complete" })),
         });
     for number in 0.. {
         let told = made(&agent, &good(&format!("look {number}")), "read").await;
@@ -252,7 +252,7 @@ async fn a_proxy_keeps_no_session_fresh() {
             break;
         }
     }
-    stage.puppet.forgets_sessions();
+    stage.scripted.forgets_sessions();
     let told = made(&agent, &good("then"), "pay").await;
     assert!(is_done(&told), "{told}");
 }
@@ -261,15 +261,15 @@ async fn a_proxy_keeps_no_session_fresh() {
 /// reached was not sent.
 #[tokio::test]
 async fn a_ping_that_finds_nobody_sends_nothing() {
-    let stage = Stage::new(", ping_after: 1ms", POLICY).await;
+    let stage = StatusGate::new(", ping_after: 1ms", POLICY).await;
     let agent = stage.gate.agent().initialized().await;
     assert!(is_done(&made(&agent, &good("first"), "read").await));
     assert_eq!(pings(&stage), 0);
-    stage.puppet.down();
+    stage.scripted.down();
     let lost = good("lost");
     let told = made(&agent, &lost, "pay").await;
     assert_eq!(code(&told), "upstream_unavailable", "{told}");
-    stage.puppet.up().await;
+    stage.scripted.up().await;
     crate::harness::until("the same call runs", || async {
         let told = made(&agent, &lost, "pay").await;
         assert!(
@@ -286,14 +286,14 @@ async fn a_ping_that_finds_nobody_sends_nothing() {
 /// it that may change something: it is answered there.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_no_call() {
-    let stage = Stage::new("", POLICY).await;
+    let stage = StatusGate::new("", POLICY).await;
     let leaving = stage.gate.agent().initialized().await;
     let (ends, end) = oneshot::channel();
     let end = Mutex::new(Some(end));
     stage
-        .puppet
-        .answers(move |_| Answer::Later(end.lock().unwrap().take().unwrap()));
-    let slow = Case {
+        .scripted
+        .answers(move |_| Reply::Later(end.lock().unwrap().take().unwrap()));
+    let slow = StatusCase {
         status: 400,
         ..good("slow")
     };
@@ -305,12 +305,12 @@ async fn an_agent_that_leaves_ends_no_call() {
             json!({ "name": "oracle__pay", "arguments": told, "_meta": meta }),
         )
     };
-    let deleted = stage.puppet.deleted();
+    let deleted = stage.scripted.deleted();
     let message = params(&leaving);
     let call = leaving.answered(&message);
     let gone = async {
         stage
-            .puppet
+            .scripted
             .sees("the slow call", |seen| seen.method() == "tools/call")
             .await;
         leaving.delete().await;
@@ -319,9 +319,9 @@ async fn an_agent_that_leaves_ends_no_call() {
         answer = call => panic!("it is not answered yet: {answer}"),
         () = gone => {}
     }
-    assert_eq!(stage.puppet.deleted(), deleted, "a call is in flight");
+    assert_eq!(stage.scripted.deleted(), deleted, "a call is in flight");
     assert!(
-        ends.send(Answer::Result(
+        ends.send(Reply::Result(
             json!({ "content": [], "resultType": "complete" })
         ))
         .is_ok()
@@ -329,5 +329,5 @@ async fn an_agent_that_leaves_ends_no_call() {
     let other = stage.gate.agent().initialized().await;
     let again = other.answered(&params(&other)).await;
     assert!(is_done(&again), "{again}");
-    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.scripted.executions(), 1);
 }
