@@ -7,13 +7,13 @@ mod targets;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use targets::{TARGETS, Target};
-use toolgate_faults::dice::Dice;
+use toolgate_faults::dice::{Dice, seed};
 
 /// Bytes of all corpora together.
 const CORPORA: u64 = 200 << 10;
 /// Longest mutation, in bytes.
 const LONGEST: usize = 4 << 10;
-/// Where chance begins; `TOOLGATE_FUZZ_SEED` is another one, `TOOLGATE_FUZZ_CASES` another number
+/// Where chance begins; `TOOLGATE_SEED` is another one, `TOOLGATE_FUZZ_CASES` another number
 /// of mutations.
 const SEED: u64 = 12;
 /// What parsers mind.
@@ -154,7 +154,7 @@ fn replay(name: &str, mutations: u64) {
         let _case = FuzzCase(path.to_str().unwrap(), bytes);
         run(bytes);
     }
-    let mut dice = Dice::new(number("TOOLGATE_FUZZ_SEED").unwrap_or(SEED));
+    let mut dice = Dice::new(seed(SEED));
     let mutations = number("TOOLGATE_FUZZ_CASES").unwrap_or(mutations);
     let count = u64::try_from(files.len()).unwrap();
     for _ in 0..mutations {

@@ -37,6 +37,24 @@ impl Dice {
     }
 }
 
+/// The seed of a scenario, printed: `usual`, which makes a failure come again. `TOOLGATE_SEED=n`
+/// takes another one, and `TOOLGATE_SEED=random`, which is for the nightly lane, draws one.
+#[expect(
+    clippy::print_stderr,
+    reason = "to run the same chance again, an author needs the seed"
+)]
+pub fn seed(usual: u64) -> u64 {
+    let seed = match std::env::var("TOOLGATE_SEED").as_deref() {
+        Err(_) | Ok("") => usual,
+        Ok("random") => any_seed(),
+        Ok(number) => number
+            .parse()
+            .unwrap_or_else(|_| panic!("TOOLGATE_SEED={number} is no number and not `random`")),
+    };
+    eprintln!("TOOLGATE_SEED={seed}");
+    seed
+}
+
 /// A seed nobody chose.
 pub fn any_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
