@@ -120,77 +120,99 @@ fn tools_schema(name: &str) -> Value {
         .clone()
 }
 
-/// Tool, whether the call has the key, what the agent reads of a first call, and whether the key
-/// reaches the server.
-const CASES: [(&str, bool, Option<&str>, bool); 8] = [
-    ("optional", true, None, false),
-    ("optional", false, None, false),
-    ("required", true, None, false),
-    ("required", false, Some("idempotency_key_required"), false),
-    // An argument of that name that nobody showed is the tool's business.
-    ("hidden", true, Some("idempotency_key_required"), false),
-    ("own", true, None, true),
-    ("own", false, Some("idempotency_key_required"), false),
-    ("closed", true, None, false),
+/// Tool, whether the call has the key, and whether the key reaches the server.
+const ACCEPTED: [(&str, bool, bool); 5] = [
+    ("optional", true, false),
+    ("optional", false, false),
+    ("required", true, false),
+    ("own", true, true),
+    ("closed", true, false),
 ];
 
-/// A key among the arguments is what its call is known by; it stays here unless the argument is the
-/// tool's own.
+/// A key among the arguments stays here, unless the argument is the tool's own.
 #[tokio::test]
-async fn the_argument_is_the_key_and_stays_here() {
+async fn the_argument_stays_here() {
     let (scripted, gate) = stage().await;
     for (wire, agent) in both(&gate).await {
-        for (number, (name, given, expected, reaches)) in CASES.into_iter().enumerate() {
-            scripted.forget();
+        for (number, (name, given, reaches)) in ACCEPTED.into_iter().enumerate() {
             let what = format!("{wire}, {name}, {given}");
-            let mut arguments = json!({ "sku": format!("{wire}-{number}") });
-            let sent = arguments.clone();
-            if given {
-                arguments[KEY] = json!(format!("{}-{number}", &wire[..1]));
+            let (tool, sent, mut came) = call(wire, number, name);
+            let arguments = if given { sent } else { came.clone() };
+            if reaches {
+                came = arguments.clone();
             }
-            let answer = agent
-                .call(&format!("shop__{name}"), arguments.clone())
-                .await;
-            assert_eq!(code(&answer).as_deref(), expected, "{what}: {answer}");
-            if expected.is_some() {
-                let words = answer["result"]["content"][0]["text"].as_str().unwrap();
-                assert!(
-                    words.contains("one idempotency key of 1 to 255 characters"),
-                    "{what}: {words}"
-                );
-                assert!(words.contains("The tool did not run."), "{what}: {words}");
-                assert_eq!(scripted.executions(), 0, "{what}");
-                continue;
-            }
-            assert_eq!(
-                scripted.seen()[0].body["params"]["arguments"],
-                if reaches { arguments.clone() } else { sent }
-            );
-            assert!(
-                !given || reaches || !scripted.seen()[0].body.to_string().contains(KEY),
-                "{what}"
-            );
-            let again = agent
-                .call(&format!("shop__{name}"), arguments.clone())
-                .await;
-            assert_eq!(
-                again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true,
-                "{what}: {again}"
-            );
+            scripted.forget();
+            let answer = agent.call(&tool, arguments).await;
+            assert_eq!(code(&answer), None, "{what}: {answer}");
+            let body = &scripted.seen()[0].body;
+            assert_eq!(body["params"]["arguments"], came, "{what}");
+            assert_eq!(body.to_string().contains(KEY), reaches, "{what}: {body}");
+        }
+    }
+}
+
+/// A key among the arguments is what its call is known by: the same call again is answered as
+/// before, another one under the key is refused, and neither runs.
+#[tokio::test]
+async fn the_argument_is_the_key() {
+    let (scripted, gate) = stage().await;
+    for (wire, agent) in both(&gate).await {
+        for (number, (name, given, _)) in ACCEPTED.into_iter().enumerate() {
+            let what = format!("{wire}, {name}, {given}");
+            let (tool, keyed, plain) = call(wire, number, name);
+            let mut arguments = if given { keyed } else { plain };
+            scripted.forget();
+            let answer = agent.call(&tool, arguments.clone()).await;
+            let again = agent.call(&tool, arguments.clone()).await;
+            let decision = &again["result"]["_meta"]["dev.toolgate/decision"];
+            assert_eq!(decision["replayed"], true, "{what}: {again}");
             assert_eq!(
                 again["result"]["content"], answer["result"]["content"],
                 "{what}"
             );
             if given {
                 arguments["sku"] = json!("another");
-                let conflict = agent.call(&format!("shop__{name}"), arguments).await;
-                assert_eq!(
-                    code(&conflict).as_deref(),
-                    Some("idempotency_conflict"),
-                    "{what}: {conflict}"
-                );
+                let conflict = agent.call(&tool, arguments).await;
+                let refused = code(&conflict);
+                assert_eq!(refused.as_deref(), Some("idempotency_conflict"), "{what}");
             }
             assert_eq!(scripted.executions(), 1, "{what}");
         }
     }
+}
+
+/// A call without the key that its contract asks for does not run; an argument of that name that
+/// was not shown is the tool's business.
+#[tokio::test]
+async fn without_its_key_a_call_does_not_run() {
+    let (scripted, gate) = stage().await;
+    for (wire, agent) in both(&gate).await {
+        for (name, given) in [("required", false), ("hidden", true), ("own", false)] {
+            let what = format!("{wire}, {name}, {given}");
+            let (tool, keyed, plain) = call(wire, 0, name);
+            let answer = agent.call(&tool, if given { keyed } else { plain }).await;
+            let refused = code(&answer);
+            assert_eq!(
+                refused.as_deref(),
+                Some("idempotency_key_required"),
+                "{what}"
+            );
+            let words = answer["result"]["content"][0]["text"].as_str().unwrap();
+            for said in [
+                "one idempotency key of 1 to 255 characters",
+                "The tool did not run.",
+            ] {
+                assert!(words.contains(said), "{what}: {words}");
+            }
+        }
+    }
+    assert_eq!(scripted.executions(), 0);
+}
+
+/// A tool, and arguments for it, with a key of their own and without.
+fn call(wire: &str, number: usize, name: &str) -> (String, Value, Value) {
+    let plain = json!({ "sku": format!("{wire}-{number}") });
+    let mut keyed = plain.clone();
+    keyed[KEY] = json!(format!("{}-{number}", &wire[..1]));
+    (format!("shop__{name}"), keyed, plain)
 }

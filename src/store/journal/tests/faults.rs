@@ -356,6 +356,7 @@ async fn a_full_queue_is_refused_not_waited_for() {
 
 // A real full file system, where one can be mounted.
 #[tokio::test]
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 async fn a_full_file_system_is_said_and_survived() {
     let temp = tempfile::tempdir().unwrap();
     let mounted = std::process::Command::new("mount")
@@ -364,6 +365,7 @@ async fn a_full_file_system_is_said_and_survived() {
         .output()
         .is_ok_and(|done| done.status.success());
     if !mounted {
+        eprintln!("SKIPPED: no such file system can be mounted here; run as root to try it");
         return;
     }
     let (data, ballast) = (temp.path().join("data"), temp.path().join("ballast"));
@@ -409,14 +411,12 @@ async fn a_full_file_system_is_said_and_survived() {
 
 const CHILD_ENV: &str = "TOOLGATE_TEST_JOURNAL";
 
-/// What the process that is killed does: records and says what is synced. Does nothing unless it is
-/// that process.
+/// What the process that is killed does: records and says what is synced.
 #[tokio::test]
+#[ignore = "the child of a_killed_process_loses_nothing_that_was_synced"]
 async fn child_that_is_killed() {
     use std::io::Write;
-    let Some(data) = std::env::var_os(CHILD_ENV) else {
-        return;
-    };
+    let data = std::env::var_os(CHILD_ENV).expect("the parent says where the journal is");
     let options = JournalOptions {
         segment_bytes: 64 << 10,
         reserve_bytes: 16 << 10,
@@ -444,6 +444,7 @@ fn a_killed_process_loses_nothing_that_was_synced() {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
+                "--ignored",
                 "--nocapture",
                 "store::journal::tests::faults::child_that_is_killed",
             ])
