@@ -3,6 +3,7 @@
 //! changes an answer.
 
 use crate::harness::agent::Agent;
+use crate::harness::answer::Answer;
 use crate::harness::gate::Gate;
 use crate::harness::hook_server::{HookReply, HookServer, Told};
 use crate::harness::setup::{Setup, undo};
@@ -119,41 +120,9 @@ async fn an_after_hook_hears_of_each_ending_once() {
             "{body}"
         );
         assert_eq!(body["error"]["code"], error, "{body}");
-        match tool {
-            "answers" | "says" | "fails" => {
-                let mut result = answer.message()["result"].clone();
-                result["_meta"].as_object_mut().unwrap().clear();
-                result
-                    .as_object_mut()
-                    .unwrap()
-                    .retain(|key, _| key != "_meta");
-                assert_eq!(body["result"], result, "{body}");
-            }
-            // Too long to be shown; how long it is, is said.
-            "long" => assert!(
-                body.get("result").is_none() && body["bytes"].as_u64() > Some(300 << 10),
-                "{body}"
-            ),
-            _ => assert!(body.get("result").is_none(), "{body}"),
-        }
+        judge_result(tool, body, &answer);
     }
-    // Cancelled by an agent that leaves.
-    let leaving = agent.clone();
-    let calling = tokio::spawn(async move { leaving.modern_call("oracle__held", json!({})).await });
-    until("the call is at its tool server", || async {
-        server
-            .executions()
-            .iter()
-            .any(|execution| execution.tool == "held")
-            .then_some(())
-    })
-    .await;
-    calling.abort();
-    until("the end is told", || async {
-        (!of(&hooks.told(), "held").is_empty()).then_some(())
-    })
-    .await;
-    assert_eq!(of(&hooks.told(), "held")[0]["error"]["code"], "cancelled");
+    is_told_of_a_cancelled_call(&hooks, &server, &agent).await;
     // Refused, and replayed: neither was handed to the tool server.
     assert_eq!(
         agent.modern_call("oracle__hidden", json!({})).await.error(),
@@ -178,6 +147,31 @@ async fn an_after_hook_hears_of_each_ending_once() {
     })
     .await;
     assert_eq!(hooks.told().len(), 9, "{:#?}", hooks.told());
+    judge_ids(&gate, &hooks).await;
+}
+
+async fn is_told_of_a_cancelled_call(hooks: &HookServer, server: &ToolServer, agent: &Agent) {
+    // Cancelled by an agent that leaves.
+    let leaving = agent.clone();
+    let calling = tokio::spawn(async move { leaving.modern_call("oracle__held", json!({})).await });
+    until("the call is at its tool server", || async {
+        server
+            .executions()
+            .iter()
+            .any(|execution| execution.tool == "held")
+            .then_some(())
+    })
+    .await;
+    calling.abort();
+    until("the end is told", || async {
+        (!of(&hooks.told(), "held").is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(of(&hooks.told(), "held")[0]["error"]["code"], "cancelled");
+}
+
+/// Each call that is told is one of the ledger, and told once.
+async fn judge_ids(gate: &Gate, hooks: &HookServer) {
     let entries = gate.entries(11).await;
     let known: BTreeSet<&str> = entries
         .iter()
@@ -192,6 +186,27 @@ async fn an_after_hook_hears_of_each_ending_once() {
         ids.len() == 9 && ids.is_subset(&known),
         "{ids:?} of {known:?}"
     );
+}
+
+/// What a hook is shown of a result.
+fn judge_result(tool: &str, body: &Value, answer: &Answer) {
+    match tool {
+        "answers" | "says" | "fails" => {
+            let mut result = answer.message()["result"].clone();
+            result["_meta"].as_object_mut().unwrap().clear();
+            result
+                .as_object_mut()
+                .unwrap()
+                .retain(|key, _| key != "_meta");
+            assert_eq!(body["result"], result, "{body}");
+        }
+        // Too long to be shown; how long it is, is said.
+        "long" => assert!(
+            body.get("result").is_none() && body["bytes"].as_u64() > Some(300 << 10),
+            "{body}"
+        ),
+        _ => assert!(body.get("result").is_none(), "{body}"),
+    }
 }
 
 /// 001-35, 001-26: while after-hooks hold everything, calls are answered as ever; what is too much

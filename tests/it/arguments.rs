@@ -6,6 +6,7 @@ use crate::harness::answer::code;
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Settings;
+use crate::harness::table::rows;
 use crate::harness::until;
 use serde_json::{Value, json};
 
@@ -61,6 +62,24 @@ fn with(key: &str, value: Value) -> Value {
     arguments
 }
 
+/// The argument, a value of another type, its place, the type that was expected, the one that came.
+const OTHER_TYPES: &str = r#"
+count  | "7"                     | /count  | an integer    | a string
+count  | 7.5                     | /count  | an integer    | a number
+count  | true                    | /count  | an integer    | true or false
+count  | null                    | /count  | an integer    | null
+price  | "0.5"                   | /price  | a number      | a string
+urgent | "true"                  | /urgent | true or false | a string
+urgent | 1                       | /urgent | true or false | a number
+note   | 815                     | /note   | a string      | a number
+note   | ["canary-51c0"]         | /note   | a string      | an array
+tags   | "canary-51c0"           | /tags   | an array      | a string
+tags   | ["a", 1]                | /tags/1 | a string      | a number
+tags   | {"0": "canary-51c0"}    | /tags   | an array      | an object
+to     | "{\"zip\":\"canary-51c0\"}" | /to   | an object   | a string
+to     | {"zip": 815}            | /to/zip | a string      | a number
+"#;
+
 /// 002-06, 002-15: a value of another type is never read as the right one. The refusal names the
 /// place, the type that was expected and the one that came, and no value; nothing is sent.
 #[tokio::test]
@@ -68,79 +87,9 @@ async fn a_value_of_another_type_is_refused_with_its_place() {
     const CANARY: &str = "canary-51c0";
     let policy = "contracts:\n  oracle__typed: { purpose: test, actions: [read], secrets: [] }\n";
     let (scripted, gate) = stage(vec![typed()], policy).await;
-    let cases = [
-        (
-            with("count", json!("7")),
-            "/count",
-            "an integer",
-            "a string",
-        ),
-        (
-            with("count", json!(7.5)),
-            "/count",
-            "an integer",
-            "a number",
-        ),
-        (
-            with("count", json!(true)),
-            "/count",
-            "an integer",
-            "true or false",
-        ),
-        (with("count", json!(null)), "/count", "an integer", "null"),
-        (
-            with("price", json!("0.5")),
-            "/price",
-            "a number",
-            "a string",
-        ),
-        (
-            with("urgent", json!("true")),
-            "/urgent",
-            "true or false",
-            "a string",
-        ),
-        (
-            with("urgent", json!(1)),
-            "/urgent",
-            "true or false",
-            "a number",
-        ),
-        (with("note", json!(815)), "/note", "a string", "a number"),
-        (
-            with("note", json!([CANARY])),
-            "/note",
-            "a string",
-            "an array",
-        ),
-        (with("tags", json!(CANARY)), "/tags", "an array", "a string"),
-        (
-            with("tags", json!(["a", 1])),
-            "/tags/1",
-            "a string",
-            "a number",
-        ),
-        (
-            with("tags", json!({ "0": CANARY })),
-            "/tags",
-            "an array",
-            "an object",
-        ),
-        (
-            with("to", json!(format!("{{\"zip\":\"{CANARY}\"}}"))),
-            "/to",
-            "an object",
-            "a string",
-        ),
-        (
-            with("to", json!({ "zip": 815 })),
-            "/to/zip",
-            "a string",
-            "a number",
-        ),
-    ];
     for agent in wires(gate.agent().token("token-of-agent-ann")).await {
-        for (arguments, place, expected, got) in &cases {
+        for [key, value, place, expected, got] in rows(OTHER_TYPES) {
+            let arguments = &with(key, serde_json::from_str(value).unwrap());
             let answer = agent.call("oracle__typed", arguments.clone()).await;
             assert_eq!(
                 code(&answer).as_deref(),
@@ -149,7 +98,7 @@ async fn a_value_of_another_type_is_refused_with_its_place() {
             );
             assert_eq!(
                 (&answer["result"]["isError"], pointer(&answer)),
-                (&json!(true), *place),
+                (&json!(true), place),
                 "{answer}"
             );
             let words = format!(
@@ -294,11 +243,7 @@ contracts:
     }
 }
 
-/// 003-14, 003-49: what has to be there, formats, lengths and lists of values are the contract's,
-/// though its server takes everything.
-#[tokio::test]
-async fn what_a_contract_asks_of_arguments() {
-    let policy = r#"
+const ASKS: &str = r#"
 contracts:
   oracle__open:
     purpose: test
@@ -314,89 +259,49 @@ contracts:
         currency: { enum: [CNY, USD] }
         tags: { type: array, maxItems: 2, items: { enum: [a, b] } }
 "#;
-    let (scripted, gate) = stage(vec![tool("open")], policy).await;
-    let named = |key: &str, value: Value| {
-        let mut arguments = json!({ "name": "ann" });
-        arguments[key] = value;
-        arguments
-    };
+
+/// Arguments, and where which of them is refused, if they are: the place, and what was expected.
+const ASKED: &str = r#"
+{"name":"ab"}                             |           |
+{"name":"abcde"}                          |           |
+{"day":"2026-11-21"}                      |           | the property `name` to be present
+{"name":"a"}                              | /name     | at least 2 characters
+{"name":"abcdef"}                         | /name     | at most 5 characters
+{"name":"ann","day":"2026-11-21"}         |           |
+{"name":"ann","day":"2026-11-31"}         | /day      | text in the format `date`
+{"name":"ann","day":"tomorrow"}           | /day      | text in the format `date`
+{"name":"ann","mail":"ann@example.com"}   |           |
+{"name":"ann","mail":"ann"}               | /mail     | text in the format `email`
+{"name":"ann","code":"ABC"}               |           |
+{"name":"ann","code":"ABCD"}              | /code     | text that matches the pattern `^[A-Z]{3}$`
+{"name":"ann","currency":"USD"}           |           |
+{"name":"ann","currency":"EUR"}           | /currency | one of "CNY", "USD"
+{"name":"ann","tags":["a","b"]}           |           |
+{"name":"ann","tags":["a","b","a"]}       | /tags     | at most 2 items
+{"name":"ann","tags":["a","c"]}           | /tags/1   | one of "a", "b"
+{"name":"ann","other":1}                  | /other    | only what the tool's schema or its contract names
+"#;
+
+/// 003-14, 003-49: what has to be there, formats, lengths and lists of values are the contract's,
+/// though its server takes everything.
+#[tokio::test]
+async fn what_a_contract_asks_of_arguments() {
+    let (scripted, gate) = stage(vec![tool("open")], ASKS).await;
+    let agent = gate.agent().token("token-of-agent-ann");
     let mut sent = 0;
-    for (arguments, refused) in [
-        (named("name", json!("ab")), None),
-        (named("name", json!("abcde")), None),
-        (
-            json!({ "day": "2026-11-21" }),
-            Some(("", "the property `name` to be present")),
-        ),
-        (
-            named("name", json!("a")),
-            Some(("/name", "at least 2 characters")),
-        ),
-        (
-            named("name", json!("abcdef")),
-            Some(("/name", "at most 5 characters")),
-        ),
-        (named("day", json!("2026-11-21")), None),
-        (
-            named("day", json!("2026-11-31")),
-            Some(("/day", "text in the format `date`")),
-        ),
-        (
-            named("day", json!("tomorrow")),
-            Some(("/day", "text in the format `date`")),
-        ),
-        (named("mail", json!("ann@example.com")), None),
-        (
-            named("mail", json!("ann")),
-            Some(("/mail", "text in the format `email`")),
-        ),
-        (named("code", json!("ABC")), None),
-        (
-            named("code", json!("ABCD")),
-            Some(("/code", "text that matches the pattern `^[A-Z]{3}$`")),
-        ),
-        (named("currency", json!("USD")), None),
-        (
-            named("currency", json!("EUR")),
-            Some(("/currency", "one of \"CNY\", \"USD\"")),
-        ),
-        (named("tags", json!(["a", "b"])), None),
-        (
-            named("tags", json!(["a", "b", "a"])),
-            Some(("/tags", "at most 2 items")),
-        ),
-        (
-            named("tags", json!(["a", "c"])),
-            Some(("/tags/1", "one of \"a\", \"b\"")),
-        ),
-        // What the contract does not name may not come at all.
-        (
-            named("other", json!(1)),
-            Some((
-                "/other",
-                "only what the tool's schema or its contract names",
-            )),
-        ),
-    ] {
-        let answer = gate
-            .agent()
-            .token("token-of-agent-ann")
-            .call("oracle__open", arguments.clone())
-            .await;
-        let found = code(&answer);
-        assert_eq!(
-            found.as_deref(),
-            refused.map(|_| "schema_invalid"),
-            "{arguments}: {answer}"
-        );
-        if let Some((place, expected)) = refused {
+    for [arguments, place, expected] in rows(ASKED) {
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let answer = agent.call("oracle__open", arguments.clone()).await;
+        let refused = code(&answer);
+        if expected.is_empty() {
+            assert_eq!(refused, None, "{arguments}: {answer}");
+            sent += 1;
+        } else {
+            assert_eq!(refused.as_deref(), Some("schema_invalid"), "{arguments}");
             assert_eq!(pointer(&answer), place, "{arguments}");
-            assert!(
-                text(&answer).contains(&format!("expected {expected}. The tool did not run.")),
-                "{answer}"
-            );
+            let words = format!("expected {expected}. The tool did not run.");
+            assert!(text(&answer).contains(&words), "{answer}");
         }
-        sent += usize::from(refused.is_none());
         assert_eq!(scripted.executions(), sent, "{arguments}");
     }
 }
@@ -421,12 +326,8 @@ async fn a_new_tool_needs_a_contract_and_no_code() {
     let properties =
         json!({ amount.clone(): { "type": "integer" }, owner.clone(): { "type": "string" } });
     let schema = json!({ "type": "object", "required": [amount], "properties": properties });
-    scripted
-        .changes_tools(vec![
-            tool("old"),
-            json!({ "name": name, "inputSchema": schema }),
-        ])
-        .await;
+    let made = json!({ "name": name, "inputSchema": schema });
+    scripted.changes_tools(vec![tool("old"), made]).await;
     let policy = format!(
         r#"
 contracts:
@@ -439,44 +340,30 @@ contracts:
     secrets: []
 "#
     );
-    let file = gate.path("policy.yaml");
-    std::fs::write(gate.path("policy.yaml.new"), policy).unwrap();
-    std::fs::rename(gate.path("policy.yaml.new"), file).unwrap();
+    let new = gate.path("policy.yaml.new");
+    std::fs::write(&new, policy).unwrap();
+    std::fs::rename(new, gate.path("policy.yaml")).unwrap();
     let name = format!("oracle__{name}");
     until("the tool is offered", || async {
         (agent.tools().await == [name.clone()]).then_some(())
     })
     .await;
     let call = |count: Value, tenant: &str| json!({ amount.clone(): count, owner.clone(): tenant });
+    let invalid = "schema_invalid";
+    let property = format!("expected the property `{amount}`");
+    let integer = format!("at /{amount}: expected an integer, got a string");
+    let most = format!("at /{amount}: expected at most 100");
+    let tenant = format!("at /{owner}: expected the caller's own tenant");
+    let number = format!("{rule}: any number but that one. The tool did not run.");
     for (arguments, refused, words) in [
-        (
-            json!({ owner.clone(): "t_001" }),
-            Some("schema_invalid"),
-            format!("expected the property `{amount}`"),
-        ),
-        (
-            call(json!("1"), "t_001"),
-            Some("schema_invalid"),
-            format!("at /{amount}: expected an integer, got a string"),
-        ),
-        (
-            call(json!(101), "t_001"),
-            Some("schema_invalid"),
-            format!("at /{amount}: expected at most 100"),
-        ),
-        (
-            call(json!(1), "t_002"),
-            Some("tenant_mismatch"),
-            format!("at /{owner}: expected the caller's own tenant"),
-        ),
-        (
-            call(json!(13), "t_001"),
-            Some(rule.as_str()),
-            format!("{rule}: any number but that one. The tool did not run."),
-        ),
+        (json!({ owner.clone(): "t_001" }), invalid, property),
+        (call(json!("1"), "t_001"), invalid, integer),
+        (call(json!(101), "t_001"), invalid, most),
+        (call(json!(1), "t_002"), "tenant_mismatch", tenant),
+        (call(json!(13), "t_001"), rule.as_str(), number),
     ] {
         let answer = agent.call(&name, arguments.clone()).await;
-        assert_eq!(code(&answer).as_deref(), refused, "{arguments}: {answer}");
+        assert_eq!(code(&answer).as_deref(), Some(refused), "{arguments}");
         assert!(text(&answer).contains(&words), "{words}: {answer}");
         assert_eq!(scripted.executions(), 0, "{arguments}");
     }

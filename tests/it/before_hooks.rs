@@ -1,6 +1,8 @@
 //! Programs of the operator's that are asked before a call is sent (001-22 … 001-32): what they are
 //! told, what becomes of what they say, and that nothing runs when they fail.
 
+mod told;
+
 use crate::harness::agent::Agent;
 use crate::harness::gate::{Gate, run};
 use crate::harness::hook_server::{HookReply, HookServer};
@@ -11,7 +13,9 @@ use crate::harness::until;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
+
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller, clerk] }\n";
+
 const POLICY: &str = "contracts:
   oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
@@ -78,20 +82,14 @@ async fn hooks_are_a_chain() {
     );
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     message["params"]["_meta"]["traceparent"] = json!(format!("00-{trace}-00f067aa0ba902b7-01"));
-    let answer = agent
-        .send(&agent.mirrored(&message), message.to_string().as_bytes())
-        .await;
+    let answer = agent.sends(&message).await;
     assert!(answer.is_done(), "{answer:?}");
     let made = json!({
         "tenant_id": "t_001", "amount": 7, "currency": "EUR", "first": true, "second": true, "who": { "id": 2 },
     });
     assert_eq!(server.executions()[0].arguments, made);
     let entry = gate.entries(1).await.remove(0);
-    assert_eq!(
-        (&entry["params_hash"], &entry["original_params_hash"]),
-        (&json!(digest(&made)), &json!(digest(&given())))
-    );
-    assert_eq!(entry["rewritten_by"], json!(["usual", "one", "two"]));
+    judge_hashes(&entry, &made);
     let told = hooks.told();
     assert_eq!(told.len(), 2, "{told:#?}");
     let mut sees = given();
@@ -119,6 +117,14 @@ async fn hooks_are_a_chain() {
     );
 }
 
+fn judge_hashes(entry: &Value, made: &Value) {
+    assert_eq!(
+        (&entry["params_hash"], &entry["original_params_hash"]),
+        (&json!(digest(made)), &json!(digest(&given())))
+    );
+    assert_eq!(entry["rewritten_by"], json!(["usual", "one", "two"]));
+}
+
 /// 001-24, 001-31: a block sticks; the last reason is read, made plain and short, and is final.
 #[tokio::test]
 async fn a_block_is_told_with_its_reason() {
@@ -131,24 +137,17 @@ async fn a_block_is_told_with_its_reason() {
         "",
     );
     let (server, gate, agent) = stage(&hooks, &lines).await;
+    let no = |reason: &str| json!({ "block": true, "reason": reason });
     let long = format!("over\u{202e} the \n limit\u{200b} {}", "x".repeat(1000));
     let shown = format!("over the limit {}…", "x".repeat(184));
     for (first, second, words) in [
+        (no("no more today"), json!({}), "no more today"),
         (
-            json!({ "block": true, "reason": "no more today" }),
-            json!({}),
-            "no more today",
-        ),
-        (
-            json!({ "block": true, "reason": "first" }),
+            no("first"),
             json!({ "block": false, "reason": "last" }),
             "last",
         ),
-        (
-            json!({}),
-            json!({ "block": true, "reason": long }),
-            shown.as_str(),
-        ),
+        (json!({}), no(&long), shown.as_str()),
         (
             json!({ "block": true }),
             json!({ "arguments": { "amount": 1 } }),
@@ -165,12 +164,8 @@ async fn a_block_is_told_with_its_reason() {
         });
         let answer = agent.modern_call("oracle__pay", given()).await;
         assert_eq!(answer.refusal(), "hook_blocked", "{answer:?}");
-        assert!(
-            answer
-                .words()
-                .starts_with(&format!("hook_blocked: {words}. The tool did not run.")),
-            "{answer:?}"
-        );
+        let words = format!("hook_blocked: {words}. The tool did not run.");
+        assert!(answer.words().starts_with(&words), "{answer:?}");
         let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
         assert_eq!(
             (&decision["stage"], &decision["final"]),
@@ -187,6 +182,14 @@ async fn a_block_is_told_with_its_reason() {
     );
     // Packs ask no hooks: such a call makes no sample that could be as expected, unless something
     // else is expected of it.
+    judge_packs(&gate, &entry).await;
+    assert!(
+        agent.modern_call("oracle__read", json!({})).await.is_done(),
+        "nobody asked about that"
+    );
+}
+
+async fn judge_packs(gate: &Gate, entry: &Value) {
     let (action, arguments) = (entry["action_id"].as_str().unwrap(), given().to_string());
     for (more, code) in [(&[][..], 1), (&["--expect", "allow"][..], 0)] {
         let words = [
@@ -209,10 +212,6 @@ async fn a_block_is_told_with_its_reason() {
             "{wrong}"
         );
     }
-    assert!(
-        agent.modern_call("oracle__read", json!({})).await.is_done(),
-        "nobody asked about that"
-    );
 }
 
 /// policy §1 decision 10, 001-24: a hook that is slow, broken, gone or talks nonsense blocks;
@@ -228,32 +227,7 @@ async fn a_hook_that_fails_blocks() {
         ", timeout: 400ms",
     );
     let (server, gate, agent) = stage(&hooks, &lines).await;
-    let change = json!({ "arguments": { "amount": 1 } }).to_string();
-    let rows = [
-        HookReply::Status(500),
-        HookReply::Status(202),
-        HookReply::Status(401),
-        HookReply::Redirects(format!("http://{}/after", hooks.address)),
-        HookReply::Cut,
-        HookReply::Never,
-        HookReply::Text(String::new()),
-        HookReply::Text("<html>".to_owned()),
-        HookReply::Text(format!("{change}{change}")),
-        HookReply::Text("[]".to_owned()),
-        HookReply::Text("null".to_owned()),
-        HookReply::Text(r#"{"arguments":{"amount":1},"arguments":{}}"#.to_owned()),
-        HookReply::Text(r#"{"arguments":[1]}"#.to_owned()),
-        HookReply::Text(r#"{"block":"no"}"#.to_owned()),
-        HookReply::Text(r#"{"params":{}}"#.to_owned()),
-        HookReply::Text(format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
-        HookReply::Text(format!(
-            r#"{{"arguments":{{"a":{}1{}}}}}"#,
-            "[".repeat(100),
-            "]".repeat(100)
-        )),
-        // It is an answer, but no agent could send what would come out.
-        HookReply::Text(r#"{"arguments":{"Amount":1}}"#.to_owned()),
-    ];
+    let rows = failures(&hooks);
     let failures = rows.len();
     for says in rows {
         let said = says.clone();
@@ -289,6 +263,36 @@ async fn a_hook_that_fails_blocks() {
         "hook_blocked"
     );
     assert_eq!(server.executions().len(), 0);
+}
+
+/// What a hook may say or do that is no answer to the question.
+fn failures(hooks: &HookServer) -> [HookReply; 18] {
+    let change = json!({ "arguments": { "amount": 1 } }).to_string();
+    [
+        HookReply::Status(500),
+        HookReply::Status(202),
+        HookReply::Status(401),
+        HookReply::Redirects(format!("http://{}/after", hooks.address)),
+        HookReply::Cut,
+        HookReply::Never,
+        HookReply::Text(String::new()),
+        HookReply::Text("<html>".to_owned()),
+        HookReply::Text(format!("{change}{change}")),
+        HookReply::Text("[]".to_owned()),
+        HookReply::Text("null".to_owned()),
+        HookReply::Text(r#"{"arguments":{"amount":1},"arguments":{}}"#.to_owned()),
+        HookReply::Text(r#"{"arguments":[1]}"#.to_owned()),
+        HookReply::Text(r#"{"block":"no"}"#.to_owned()),
+        HookReply::Text(r#"{"params":{}}"#.to_owned()),
+        HookReply::Text(format!(r#"{{"reason":"{}"}}"#, "x".repeat(2 << 20))),
+        HookReply::Text(format!(
+            r#"{{"arguments":{{"a":{}1{}}}}}"#,
+            "[".repeat(100),
+            "]".repeat(100)
+        )),
+        // It is an answer, but no agent could send what would come out.
+        HookReply::Text(r#"{"arguments":{"Amount":1}}"#.to_owned()),
+    ]
 }
 
 /// policy §1 decision 11: what a hook answers goes through schema, permission and rules once more.
@@ -415,186 +419,4 @@ async fn hooks_are_reloaded_with_the_policy() {
         let refusal = agent.modern_call("oracle__pay", given()).await.refusal();
         assert_eq!(refusal == "hook_blocked", blocked, "{refusal}");
     }
-}
-
-/// 001-22, 001-A6, 001-P5: behind a profile that shows tool and arguments under other names, hooks
-/// and steps see the tool's own, and what they make is sent under them; the ledger has what was
-/// read back and what was sent.
-#[tokio::test]
-async fn hooks_see_the_names_of_the_tool() {
-    let schema = json!({ "type": "object", "additionalProperties": false, "required": ["customer.id"], "properties": {
-        "customer.id": { "type": "string" }, "priority": { "enum": [1, 2] }, "note": { "type": "string" },
-        "where": { "type": "object", "properties": { "zip.code": { "type": "string" } } } } });
-    let hooks = HookServer::start().await;
-    hooks.says(|told| {
-        let id = told.body["arguments"]["customer.id"].as_str().unwrap();
-        HookReply::Json(json!({ "arguments": { "customer.id": format!("{id}!") } }))
-    });
-    let callers =
-        "  - { agent: bot, token: token-of-the-bot-of-tenant-one, model: google/gemini-3 }\n";
-    let own = "order_".repeat(11);
-    let policy = format!(
-        "contracts: {{ oracle__{own}: {{ purpose: a test, actions: [read], secrets: [],
-        rewrite: [ {{ name: note, set: {{ /note: seen, /where/zip.code: \"1\" }} }} ] }} }}\n"
-    );
-    let server = Script::new()
-        .tool_with(&own, &schema, Behaviour::Answers)
-        .start()
-        .await;
-    let setup = Setup::new()
-        .server("oracle", &server)
-        .callers(callers)
-        .policy(&policy);
-    let gate = setup
-        .more(&hooks.hooks(&[("it", "before", "*")], ""))
-        .start()
-        .await;
-    let agent = gate.agent().token(TOKEN);
-    let listed = agent.modern("tools/list", json!({})).await;
-    let shown = &listed.message()["result"]["tools"][0];
-    let name = shown["name"].as_str().unwrap();
-    assert!(
-        name.starts_with("oracle__order_") && name.len() <= 64,
-        "{shown}"
-    );
-    let shown_as = |schema: &Value, start: &str| {
-        let names = schema["properties"].as_object().unwrap();
-        names
-            .keys()
-            .find(|name| name.starts_with(start) && !name.contains('.'))
-            .unwrap()
-            .clone()
-    };
-    let id = shown_as(&shown["inputSchema"], "customer_id_");
-    let zip = shown_as(&shown["inputSchema"]["properties"]["where"], "zip_code_");
-    let answer = agent
-        .modern_call(
-            name,
-            json!({ id: "c", "priority": "2", "where": { zip: "0" } }),
-        )
-        .await;
-    assert!(answer.is_done(), "{answer:?}");
-    let made = |id: &str| json!({ "customer.id": id, "priority": 2, "where": { "zip.code": "1" }, "note": "seen" });
-    let told = hooks.told();
-    assert_eq!(
-        (&told[0].body["server"], &told[0].body["tool"]),
-        (&json!("oracle"), &json!(own))
-    );
-    assert_eq!(told[0].body["arguments"], made("c"));
-    let execution = server.executions().remove(0);
-    assert_eq!(
-        (execution.tool.as_str(), &execution.arguments),
-        (own.as_str(), &made("c!"))
-    );
-    let entry = gate.entries(1).await.remove(0);
-    let meant = json!({ "customer.id": "c", "priority": 2, "where": { "zip.code": "0" } });
-    assert_eq!(
-        (&entry["tool"], &entry["rewritten_by"]),
-        (&json!(format!("oracle__{own}")), &json!(["note", "it"]))
-    );
-    assert_eq!(entry["params_hash"], digest(&made("c!")));
-    assert_eq!(
-        entry["original_params_hash"],
-        digest(&meant),
-        "as the tool's own schema means what was written"
-    );
-}
-
-/// policy §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked,
-/// and the entry says who was not asked; after-hooks hear of the call as it was sent.
-#[tokio::test]
-async fn observe_mode_asks_no_hook() {
-    let hooks = HookServer::start().await;
-    hooks.says(|told| match told.hook.as_str() {
-        "before" => HookReply::Json(json!({ "block": true, "arguments": { "amount": 1 } })),
-        _ => HookReply::Status(204),
-    });
-    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
-    let lines = hooks.hooks(&[("before", "before", "*"), ("after", "after", "*")], "");
-    let setup = Setup::new()
-        .server("oracle", &server)
-        .callers(CALLERS)
-        .policy(POLICY)
-        .more(&lines)
-        .mode("observe");
-    let gate = setup.start().await;
-    assert!(
-        gate.agent()
-            .token(TOKEN)
-            .modern_call("oracle__pay", given())
-            .await
-            .is_done()
-    );
-    let told = hooks.heard(1).await;
-    assert_eq!(server.executions()[0].arguments, given());
-    assert_eq!(
-        (
-            told.len(),
-            told[0].hook.as_str(),
-            &told[0].body["arguments"]
-        ),
-        (1, "after", &given()),
-        "{told:#?}"
-    );
-    let entry = gate.entries(1).await.remove(0);
-    assert_eq!(
-        (entry.get("would_refuse"), entry.get("rewritten_by")),
-        (None, None),
-        "{entry}"
-    );
-    assert_eq!(entry["unasked"], json!(["hook before"]), "{entry}");
-}
-
-/// 002-27, threat-model §3F F4: hooks, before and after, are told the reference; the value is in
-/// the copy that leaves only.
-#[tokio::test]
-async fn hooks_see_references_and_no_values() {
-    const CANARY: &str = "canary-b51e0";
-    let hooks = HookServer::start().await;
-    hooks.says(|_| HookReply::Json(json!({ "arguments": { "seen": true } })));
-    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
-    let lines = hooks.hooks(
-        &[
-            ("one", "before", "oracle__pay"),
-            ("two", "after", "oracle__pay"),
-        ],
-        "",
-    );
-    let bound =
-        "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
-    let policy = "contracts: { oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }, oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [/token] } }\n";
-    let setup = Setup::new()
-        .server("oracle", &server)
-        .callers(CALLERS)
-        .policy(policy);
-    let gate = setup
-        .more(&format!("{lines}{bound}"))
-        .environment("KEY", CANARY)
-        .start()
-        .await;
-    let written = json!({ "token": "<secret_ref:key>" });
-    assert!(
-        gate.agent()
-            .token(TOKEN)
-            .modern_call("oracle__pay", written.clone())
-            .await
-            .is_done()
-    );
-    assert_eq!(
-        server.executions()[0].arguments,
-        json!({ "token": CANARY, "seen": true })
-    );
-    let told = until("both hooks were told", || async {
-        Some(hooks.told()).filter(|told| told.len() == 2)
-    })
-    .await;
-    assert_eq!(told[0].body["arguments"], written);
-    for told in told {
-        assert!(!told.body.to_string().contains(CANARY), "{}", told.body);
-    }
-    let entry = gate.entries(1).await.remove(0);
-    assert_eq!(
-        entry["params_hash"],
-        digest(&json!({ "token": "<secret_ref:key>", "seen": true }))
-    );
 }

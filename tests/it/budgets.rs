@@ -195,6 +195,12 @@ async fn no_task_runs_more_than_its_budget_allows() {
         assert!(answer.words().contains("did not run"), "{answer:?}");
     }
 
+    judge_metrics(&gate, tasks, (tried, allowed)).await;
+
+    judge_ledger(&gate, (tried, allowed)).await;
+}
+
+async fn judge_metrics(gate: &Gate, tasks: usize, (tried, allowed): (usize, usize)) {
     let metrics = gate.operators("/metrics").await;
     let refused = |code: &str| {
         let kinds = KINDS
@@ -223,8 +229,6 @@ async fn no_task_runs_more_than_its_budget_allows() {
     );
     let all = sum(&metrics, "toolgate_calls_total", &[]);
     assert!((all - number(tried)).abs() < 0.5, "{all} were judged");
-
-    judge_ledger(&gate, (tried, allowed)).await;
 }
 
 /// The ledger's rate of overruns is what was configured, too, and nothing that was refused was

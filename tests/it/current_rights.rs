@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
 const SECOND: &str = "second-token-of-the-same-bot";
@@ -57,6 +58,32 @@ async fn change(gate: &Gate, callers: &str, policy: &str) {
     .await;
 }
 
+/// A call that asks before it sends its body, and how long its head is.
+fn slow(agent: &Agent) -> (Vec<u8>, usize) {
+    let params = json!({ "name": "oracle__pay", "arguments": {} });
+    let message = modern("tools/call", params);
+    let mut headers = agent.mirrored(&message);
+    headers.extend(
+        [("Expect", "100-continue"), ("Connection", "close")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    let body = message.to_string();
+    let request = agent.encoded(&headers, body.as_bytes());
+    let head = request.len() - body.len();
+    (request, head)
+}
+
+/// Sends a head, and waits until it was read, and its caller known.
+async fn begun(gate: &Gate, head: &[u8]) -> (BufReader<OwnedReadHalf>, OwnedWriteHalf) {
+    let (reader, mut writer) = TcpStream::connect(gate.agents).await.unwrap().into_split();
+    let mut reader = BufReader::new(reader);
+    writer.write_all(head).await.unwrap();
+    let mut line = String::new();
+    reader.read_line(&mut line).await.unwrap();
+    assert!(line.starts_with("HTTP/1.1 100"), "{line}");
+    (reader, writer)
+}
+
 /// A message whose body comes late is not judged by a caller of yesterday and the rules of today:
 /// neither policy lets it pass, and a mixture of both would.
 #[tokio::test]
@@ -68,26 +95,8 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
         agent.modern_call("oracle__pay", json!({})).await.refusal(),
         "no_payments"
     );
-    let message = modern(
-        "tools/call",
-        json!({ "name": "oracle__pay", "arguments": {} }),
-    );
-    let mut headers = agent.mirrored(&message);
-    headers.extend(
-        [("Expect", "100-continue"), ("Connection", "close")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
-    );
-    let request = agent.encoded(&headers, message.to_string().as_bytes());
-    let head = request.len() - message.to_string().len();
-    let (reader, mut writer) = TcpStream::connect(gate.agents).await.unwrap().into_split();
-    let mut reader = BufReader::new(reader);
-    writer.write_all(&request[..head]).await.unwrap();
-    let mut line = String::new();
-    reader.read_line(&mut line).await.unwrap();
-    assert!(
-        line.starts_with("HTTP/1.1 100"),
-        "the head was read, and its caller known: {line}"
-    );
+    let (request, head) = slow(&agent);
+    let (mut reader, mut writer) = begun(&gate, &request[..head]).await;
     change(&gate, &callers("clerk"), &policy("")).await;
     writer.write_all(&request[head..]).await.unwrap();
     let mut answer = String::new();
@@ -104,11 +113,15 @@ async fn a_slow_message_is_judged_by_one_policy_whole() {
             .count(),
         0
     );
-    // A token that is gone by the time that all is there opens nothing.
-    let (reader, mut writer) = TcpStream::connect(gate.agents).await.unwrap().into_split();
-    let mut reader = BufReader::new(reader);
-    writer.write_all(&request[..head]).await.unwrap();
-    reader.read_line(&mut line).await.unwrap();
+}
+
+/// A token that is gone by the time that all is there opens nothing.
+#[tokio::test]
+async fn a_token_that_goes_while_a_message_comes_opens_nothing() {
+    let (_server, gate, agent) =
+        stage(|setup| setup.callers(&callers("clerk")).policy(&policy(""))).await;
+    let (request, head) = slow(&agent);
+    let (mut reader, mut writer) = begun(&gate, &request[..head]).await;
     let other = callers("clerk").replace(TOKEN, SECOND);
     gate.setup
         .clone()

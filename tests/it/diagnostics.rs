@@ -173,72 +173,67 @@ fn reading(section: &str) -> String {
 
 /// What is too long, too deep, or too much of it.
 fn beyond() -> Vec<(&'static str, String, String)> {
-    let config = |more: &str| {
-        format!(
-            "servers: {{ fs: {{ command: x }} }}\ncallers: [ {{ agent: bot, token: token-of-the-agent }} ]\npolicies: [p.yaml]\n{more}"
-        )
-    };
+    let (configs, contracts) = (configs_beyond(), contracts_beyond());
+    let configs = configs.map(|(what, config)| (what, config, reading("")));
+    let contracts = contracts.map(|(what, policy)| (what, config(""), policy));
+    configs.into_iter().chain(contracts).collect()
+}
+
+fn config(more: &str) -> String {
+    format!(
+        "servers: {{ fs: {{ command: x }} }}\ncallers: [ {{ agent: bot, token: token-of-the-agent }} ]\npolicies: [p.yaml]\n{more}"
+    )
+}
+
+/// Configurations, each before a good policy.
+fn configs_beyond() -> [(&'static str, String); 5] {
     let place = "{ server: fs, tool: a, pointer: /t# }";
     let secrets = |secrets: &str| config(&format!("secrets:\n{secrets}"));
+    let secret = format!("  s#: {{ env: A, for: [ {place} ] }}");
     let hook = "  - { name: h#, on: after, tools: [fs__a], url: \"http://127.0.0.1:1/\", secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }";
     let servers = many(65, "  s#: { command: x }").replace('\n', ", ");
-    let places = format!(
-        "  s: {{ env: A, for: [\n{} ] }}\n",
-        many(65, &format!("    {place},"))
-    );
+    let servers = format!("{servers}  fs: {{");
+    let places = many(65, &format!("    {place},"));
     let lost = many(65, "{ lost: 00112233aabbccdd },").replace('\n', " ");
     let keys = format!("ledger: {{ seal: {{ previous: [ {lost} ] }} }}\n");
-    let step =
-        |pointers: &str| reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]"));
-    let long = |count| "x".repeat(count);
-    let good = reading("");
-    vec![
+    [
+        ("servers", config("").replace("fs: {", &servers)),
+        ("secrets", secrets(&many(65, &secret))),
         (
-            "servers",
-            config("").replace("fs: {", &format!("{servers}  fs: {{")),
-            good.clone(),
+            "places",
+            secrets(&format!("  s: {{ env: A, for: [\n{places} ] }}\n")),
         ),
-        (
-            "secrets",
-            secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))),
-            good.clone(),
-        ),
-        ("places", secrets(&places), good.clone()),
-        ("keys", config(&keys), good.clone()),
-        (
-            "hooks",
-            config(&format!("hooks:\n{}", many(17, hook))),
-            good.clone(),
-        ),
+        ("keys", config(&keys)),
+        ("hooks", config(&format!("hooks:\n{}", many(17, hook)))),
+    ]
+}
+
+/// Policies, each behind a good configuration.
+fn contracts_beyond() -> [(&'static str, String); 8] {
+    let (long, good) = (|count| "x".repeat(count), reading(""));
+    let errors = many(65, "    { says: x#, means: unknown },");
+    let pointers = many(65, "/a#,").replace('\n', " ");
+    let (sum, pattern, with) = ("1 + ".repeat(1_100), long(513), long(257));
+    let values = many(257, "#,").replace('\n', " ");
+    let line = "# a comment that makes the file as long as none may be, line by line";
+    [
         (
             "errors",
-            config(""),
-            reading(&format!(
-                "output: {{ errors: [\n{} ] }}",
-                many(65, "    { says: x#, means: unknown },")
-            )),
+            reading(&format!("output: {{ errors: [\n{errors} ] }}")),
         ),
         (
             "pointers",
-            config(""),
-            step(&many(65, "/a#,").replace('\n', " ")),
+            reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]")),
         ),
-        (
-            "not_for",
-            config(""),
-            reading(&format!("not_for: {}", long(201))),
-        ),
+        ("not_for", reading(&format!("not_for: {}", long(201)))),
         (
             "expression",
-            config(""),
             reading(&format!(
-                "rules: [ {{ code: c, when: \"arguments.a > {}1\" }} ]",
-                "1 + ".repeat(1_100)
+                "rules: [ {{ code: c, when: \"arguments.a > {sum}1\" }} ]"
             )),
         ),
         (
             "pattern",
-            config(""),
             format!(
                 "{good}layers: {{ global: {{ deny: [fs__{}] }} }}\n",
                 long(253)
@@ -246,32 +241,17 @@ fn beyond() -> Vec<(&'static str, String, String)> {
         ),
         (
             "redaction",
-            config(""),
             reading(&format!(
-                "results: {{ redact: [ {{ pattern: {}, with: {} }} ] }}",
-                long(513),
-                long(257)
+                "results: {{ redact: [ {{ pattern: {pattern}, with: {with} }} ] }}"
             )),
         ),
         (
             "values",
-            config(""),
             format!(
-                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n",
-                many(257, "#,").replace('\n', " ")
+                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {values} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n"
             ),
         ),
-        (
-            "large",
-            config(""),
-            format!(
-                "{good}{}",
-                many(
-                    20_000,
-                    "# a comment that makes the file as long as none may be, line by line"
-                )
-            ),
-        ),
+        ("large", format!("{good}{}", many(20_000, line))),
     ]
 }
 

@@ -51,14 +51,7 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
         let (scripted, setup) = stage(mode).await;
         let gate = setup.start().await;
         let (modern, legacy) = (gate.agent(), gate.legacy("/mcp").await);
-        let wanted = json!({ "notifications": { "toolsListChanged": true } });
-        let mut listening = modern
-            .post(&modern.request("subscriptions/listen", wanted))
-            .await;
-        assert_eq!(
-            listening.message().await["method"],
-            "notifications/subscriptions/acknowledged"
-        );
+        let (modern, mut listening) = modern.listens_for_tools(true).await;
         let mut standalone = legacy.get(None).await;
         assert_eq!(modern.tools().await, ["oracle__wipe", "oracle__read"]);
         assert!(!refuses(&modern).await);
@@ -79,26 +72,12 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
             assert!(agent.call_anew("oracle__read", json!({})).await["result"]["isError"] != true);
         }
         assert_eq!(scripted.executions() - before, 2, "only the reads");
-        assert_eq!(
-            listening.message().await["method"],
-            "notifications/tools/list_changed"
-        );
-        assert_eq!(
-            standalone.message().await["method"],
-            "notifications/tools/list_changed"
-        );
+        for stream in [&mut listening, &mut standalone] {
+            let told = stream.message().await;
+            assert_eq!(told["method"], "notifications/tools/list_changed");
+        }
         assert!((gate.metric("toolgate_disabled_tools").await - 1.0).abs() < 0.1);
-        let refused = gate
-            .entries(4)
-            .await
-            .into_iter()
-            .find(|entry| entry["outcome"] == "refused")
-            .unwrap();
-        let by = refused["decided_by"].as_str().unwrap();
-        assert!(
-            by.starts_with("disabled: by ann since ") && by.ends_with(": it wiped too much"),
-            "{by}"
-        );
+        judge_refusal(&gate.entries(4).await);
 
         let setup = gate.stop().await;
         let gate = setup.start().await;
@@ -121,6 +100,15 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
             [("disabled", "it wiped too much"), ("enabled", "mended")].map(note)
         );
     }
+}
+
+fn judge_refusal(entries: &[Value]) {
+    let refused = entries.iter().find(|entry| entry["outcome"] == "refused");
+    let by = refused.unwrap()["decided_by"].as_str().unwrap();
+    assert!(
+        by.starts_with("disabled: by ann since ") && by.ends_with(": it wiped too much"),
+        "{by}"
+    );
 }
 
 fn note((what, why): (&str, &str)) -> Value {

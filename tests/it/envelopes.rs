@@ -1,18 +1,21 @@
 //! Only what is known leaves, in either direction: what a peer that folds case would read otherwise
 //! never does (threat-model §13 F2, F9, L2; §0 rule 1, §3A A2 to A4).
 
+mod agents;
+mod servers;
+
 use crate::harness::agent::Agent;
 use crate::harness::answer::Reading;
 use crate::harness::folding::{disagreement, read};
 use crate::harness::gate::Gate;
-use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
+use crate::harness::scripted_server::{ScriptedServer, Seen, tool};
 use crate::harness::setup::{Settings, Setup};
-use crate::harness::stdio::Launched;
 use crate::harness::until;
 use serde_json::{Value, json};
 use std::process::Command;
 
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
 const PARAMS: [&str; 8] = [
     "name",
     "arguments",
@@ -23,6 +26,7 @@ const PARAMS: [&str; 8] = [
     "uri",
     "taskId",
 ];
+
 const META: [&str; 7] = [
     "progressToken",
     "traceparent",
@@ -31,14 +35,6 @@ const META: [&str; 7] = [
     "dev.toolgate/x",
     "io.modelcontextprotocol/clientInfo",
     "io.modelcontextprotocol/subscriptionId",
-];
-const RESULT: [&str; 6] = [
-    "content",
-    "structuredContent",
-    "isError",
-    "resultType",
-    "requestState",
-    "_meta",
 ];
 
 pub fn policy() -> String {
@@ -124,14 +120,6 @@ fn is_plain(message: &Value) -> bool {
 
 pub fn words(refused: &Value) -> &str {
     refused["error"]["message"].as_str().unwrap_or_default()
-}
-
-fn response(id: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [], "_meta": {} } })
-}
-
-fn failed(id: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -1, "message": "no" } })
 }
 
 // === The folding reader itself ===
@@ -346,33 +334,6 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
     assert_eq!(scripted.seen().len(), 0);
 }
 
-// === Generated: from agents ===
-
-/// What an agent may say of each kind, with the places in it. `question`: the id of an open one.
-fn kinds(agent: &Agent, question: &Value) -> Vec<Value> {
-    let meta = json!({ "com.acme/x": 1 });
-    let call = json!({ "name": "read", "arguments": {}, "_meta": meta });
-    let mut all = vec![
-        agent.request("tools/call", call),
-        agent.request("resources/read", json!({ "uri": "x:y", "_meta": meta })),
-        agent.request(
-            "completion/complete",
-            json!({ "ref": { "type": "x" }, "argument": {}, "_meta": meta }),
-        ),
-    ];
-    if agent.is_legacy() {
-        for method in [
-            "notifications/progress",
-            "notifications/cancelled",
-            "notifications/roots/list_changed",
-        ] {
-            all.push(json!({ "jsonrpc": "2.0", "method": method, "params": { "requestId": 77, "_meta": meta } }));
-        }
-        all.extend([response(question), failed(question)]);
-    }
-    all
-}
-
 fn places(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
     let all: [(&str, &[&str]); 5] = [
         ("", &ENVELOPE),
@@ -384,171 +345,6 @@ fn places(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
     all.into_iter()
         .filter(|(pointer, _)| message.pointer(pointer).is_some())
         .collect()
-}
-
-/// threat-model §3A A2: each spelling of each known member, in each kind of message an agent sends,
-/// in both eras over HTTP: in enforce mode refused with words, and nothing arrives; in observe mode
-/// nothing foreign does.
-#[tokio::test]
-async fn a2_nothing_foreign_comes_from_agents_over_http() {
-    let mut cases = 0;
-    for observe in [false, true] {
-        let (scripted, gate) = stage(observe).await;
-        let legacy = gate.legacy("/mcp/oracle").await;
-        let mut standalone = listening(&scripted, &legacy).await;
-        for agent in [gate.agent().at("/mcp/oracle"), legacy] {
-            let question = asked(&scripted, &mut standalone).await;
-            scripted.forget();
-            for message in kinds(&agent, &question) {
-                for mut bad in hostile(&message, &places(&message)) {
-                    let is_answer = message.get("method").is_none();
-                    if observe && is_answer {
-                        bad["id"] = asked(&scripted, &mut standalone).await;
-                    }
-                    cases += 1;
-                    let mut told = agent.post(&bad).await;
-                    if observe {
-                        assert!(
-                            [200, 202].contains(&told.head.status),
-                            "{} {bad}",
-                            told.head.status
-                        );
-                    } else {
-                        let refused = told.whole().await;
-                        assert!(
-                            words(&refused).contains("only looks like"),
-                            "{bad} {refused}"
-                        );
-                    }
-                }
-            }
-            let mut seen = scripted.seen();
-            assert!(seen.iter().all(|seen| is_plain(&seen.body)), "{seen:#?}");
-            seen.retain(|seen| !is_withheld(seen));
-            assert_eq!(seen.is_empty(), !observe, "{seen:#?}");
-        }
-    }
-    assert!(cases > 900, "{cases} messages of agents over HTTP");
-}
-
-/// The same from an agent that launches toolgate.
-#[tokio::test]
-async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
-    let mut cases = 0;
-    for observe in [false, true] {
-        let (scripted, gate) = stage(observe).await;
-        for (legacy, data) in [(false, "modern"), (true, "legacy")] {
-            let wire = if legacy {
-                gate.legacy("/mcp/oracle").await
-            } else {
-                gate.agent().at("/mcp/oracle")
-            };
-            let data = gate.path(data);
-            let mut agent =
-                Launched::start(&gate.setup, &["--data", data.to_str().unwrap()], legacy).await;
-            scripted.forget();
-            for message in kinds(&wire, &json!(1)) {
-                let bad = hostile(&message, &places(&message));
-                cases += bad.len();
-                for mut bad in bad {
-                    if message["method"].is_string() && message.get("id").is_some() {
-                        bad["id"] = json!(format!("own {cases}"));
-                    }
-                    agent.say(&bad).await;
-                    // What wants no answer has none, or the next one would not be that of its
-                    // request.
-                    if bad.get("id").is_some() && bad["method"].is_string() {
-                        let answer = agent.hears().await;
-                        assert_eq!(answer["id"], bad["id"], "{bad} {answer}");
-                        assert!(
-                            observe || words(&answer).contains("only looks like"),
-                            "{bad} {answer}"
-                        );
-                    }
-                }
-            }
-            let seen = scripted.seen();
-            assert!(seen.iter().all(|seen| is_plain(&seen.body)), "{seen:#?}");
-            assert_eq!(seen.is_empty(), !observe, "{seen:#?}");
-            agent.end().await;
-        }
-    }
-    assert!(cases > 900, "{cases} messages of agents on stdio");
-}
-
-// === Generated: from tool servers ===
-
-/// What a tool server says to a call: notes on the way, and its answer.
-fn sayings(legacy: bool) -> Vec<Value> {
-    let content = json!([{ "type": "text", "text": "plain" }]);
-    let mut all = vec![
-        json!({ "jsonrpc": "2.0", "id": 0, "result": { "resultType": "complete", "content": content, "_meta": {} } }),
-        json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -5, "message": "no", "data": {} } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1, "_meta": {} } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "p", "progress": 1, "_meta": {} } }),
-    ];
-    if legacy {
-        let params =
-            json!({ "message": "?", "requestedSchema": { "type": "object" }, "_meta": {} });
-        all.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params }));
-    }
-    all
-}
-
-fn places_of_servers(message: &Value) -> Vec<(&'static str, &'static [&'static str])> {
-    let all: [(&str, &[&str]); 7] = [
-        ("", &ENVELOPE),
-        ("/params", &PARAMS),
-        ("/params/_meta", &META),
-        ("/result", &RESULT),
-        ("/result/_meta", &META),
-        ("/result/content/0", &["data", "resource", "mimeType"]),
-        ("/error", &["code", "message", "data"]),
-    ];
-    all.into_iter()
-        .filter(|(pointer, _)| message.pointer(pointer).is_some())
-        .collect()
-}
-
-/// threat-model §13 F9: the same in what tool servers say, on HTTP streams and in whole answers:
-/// their answers have run, so they are handed on without it, in both modes.
-#[tokio::test]
-async fn f9_nothing_foreign_comes_from_servers_over_http() {
-    let mut cases = 0;
-    for observe in [false, true] {
-        let (scripted, gate) = stage(observe).await;
-        for agent in [
-            gate.agent().at("/mcp/oracle"),
-            gate.legacy("/mcp/oracle").await,
-        ] {
-            for message in sayings(agent.is_legacy()) {
-                for bad in hostile(&message, &places_of_servers(&message)) {
-                    cases += 1;
-                    let is_answer = bad["id"] == 0;
-                    scripted.answers(move |seen| {
-                        let (sender, receiver) = tokio::sync::mpsc::channel(4);
-                        let mut last = sayings(false).remove(0);
-                        let first = if is_answer { None } else { Some(bad.clone()) };
-                        if is_answer {
-                            last = bad.clone();
-                        }
-                        last["id"] = seen.body["id"].clone();
-                        first
-                            .iter()
-                            .chain([&last])
-                            .for_each(|message| sender.try_send(event(message)).unwrap());
-                        Reply::Stream(receiver)
-                    });
-                    let params = json!({ "uri": "x:y", "_meta": { "progressToken": "p" } });
-                    let mut reading = agent.post(&agent.request("resources/read", params)).await;
-                    let heard = heard(&mut reading).await;
-                    assert!(heard.iter().all(is_plain), "{heard:#?}");
-                    assert!(heard.len() == 1 || !is_answer, "{heard:#?}");
-                }
-            }
-        }
-    }
-    assert!(cases > 400, "{cases} messages of tool servers over HTTP");
 }
 
 /// All messages up to the answer.
@@ -566,37 +362,4 @@ pub async fn heard(reading: &mut Reading) -> Vec<Value> {
             return heard;
         }
     }
-}
-
-/// The same from tool servers that are child processes: each call names the lines that they say.
-#[tokio::test]
-async fn f9_nothing_foreign_comes_from_servers_on_stdio() {
-    let mut cases = 0;
-    for eras in ["--modern", "--legacy"] {
-        let legacy = eras == "--legacy";
-        let setup = Setup::new()
-            .child("oracle", eras, "20s")
-            .contracts(&[("oracle__says", "read")]);
-        let gate = setup.start().await;
-        let agent = if legacy {
-            gate.legacy("/mcp/oracle").await
-        } else {
-            gate.agent().at("/mcp/oracle")
-        };
-        for message in sayings(legacy) {
-            for bad in hostile(&message, &places_of_servers(&message)) {
-                cases += 1;
-                // Keys of arguments are judged as well: what is to be said travels as text.
-                let mut lines = vec![bad.to_string()];
-                if bad["id"] != 0 {
-                    lines.push(sayings(false).remove(0).to_string());
-                }
-                let params = json!({ "name": "says", "arguments": { "lines": lines }, "_meta": { "progressToken": "p" } });
-                let mut reading = agent.post(&agent.request("tools/call", params)).await;
-                let heard = heard(&mut reading).await;
-                assert!(heard.iter().all(is_plain), "{heard:#?}");
-            }
-        }
-    }
-    assert!(cases > 200, "{cases} messages of tool servers on stdio");
 }

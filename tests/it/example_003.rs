@@ -1,18 +1,18 @@
 //! The example contract of the documents, code by code (003-21 … 003-33). The tool's own schema is
 //! open, so that every refusal is the contract's.
 
+mod deadline;
+
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::gate::Gate;
-use crate::harness::scripted_server::{Reply, ScriptedServer, event, tool};
+use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Settings;
 use crate::harness::stdio::Launched;
-use crate::harness::until;
+use crate::harness::table::rows;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
 
 /// The documents' values (003-30).
 const CONTRACT: &str = r#"
@@ -56,7 +56,9 @@ const CALLERS: &str = "
 ";
 
 const CLERK: &str = "token-of-the-clerk";
+
 const READER: &str = "token-of-the-reader";
+
 const CREATE: &str = "billing__create_invoice";
 
 /// The legal call (003-31) with one member changed; `null` takes it away.
@@ -71,208 +73,61 @@ fn with(key: &str, value: Value) -> Value {
     arguments
 }
 
+/// Row, caller, tool, the argument that is another than usual, its value (`-`: none; `c*n`: so many
+/// letters), and the code of the refusal, if there is one.
+const CASES: &str = r#"
+003-31                 | clerk  | billing__create_invoice    | memo        | "fine"    |
+003-21 no contract     | clerk  | billing__drop_everything   |             | -         | tool_not_allowlisted
+003-21 no such tool    | clerk  | billing__no_such           |             | -         | tool_not_allowlisted
+003-22                 | reader | billing__create_invoice    |             | -         | rbac_denied
+003-23 003-32          | clerk  | billing__create_invoice    | tenant_id   | "t_999"   | tenant_mismatch
+003-23 missing         | clerk  | billing__create_invoice    | tenant_id   | -         | tenant_mismatch
+003-23 not text        | clerk  | billing__create_invoice    | tenant_id   | ["t_001"] | tenant_mismatch
+003-24 0               | clerk  | billing__create_invoice    | amount      | 0         | amount_out_of_range
+003-24 1               | clerk  | billing__create_invoice    | amount      | 1         |
+003-24 max             | clerk  | billing__create_invoice    | amount      | 5000000   |
+003-24 max + 1         | clerk  | billing__create_invoice    | amount      | 5000001   | amount_out_of_range
+003-24 missing         | clerk  | billing__create_invoice    | amount      | -         | amount_out_of_range
+003-24 text            | clerk  | billing__create_invoice    | amount      | "1200"    | amount_out_of_range
+003-24 negative        | clerk  | billing__create_invoice    | amount      | -1        | amount_out_of_range
+003-24 fraction        | clerk  | billing__create_invoice    | amount      | 0.5       | amount_out_of_range
+003-24 list            | clerk  | billing__create_invoice    | amount      | [1200]    | amount_out_of_range
+003-25 EUR             | clerk  | billing__create_invoice    | currency    | "EUR"     | currency_not_allowed
+003-25 USD             | clerk  | billing__create_invoice    | currency    | "USD"     |
+003-25 lower case      | clerk  | billing__create_invoice    | currency    | "usd"     | currency_not_allowed
+003-25 missing         | clerk  | billing__create_invoice    | currency    | -         | currency_not_allowed
+003-26 empty           | clerk  | billing__create_invoice    | customer_id | ""        | customer_id_invalid
+003-26 64              | clerk  | billing__create_invoice    | customer_id | c*64      |
+003-26 65              | clerk  | billing__create_invoice    | customer_id | c*65      | customer_id_invalid
+003-26 64 code points  | clerk  | billing__create_invoice    | customer_id | 顾*64     |
+003-26 65 code points  | clerk  | billing__create_invoice    | customer_id | 顾*65     | customer_id_invalid
+003-26 missing         | clerk  | billing__create_invoice    | customer_id | -         | customer_id_invalid
+003-26 number          | clerk  | billing__create_invoice    | customer_id | 7         | customer_id_invalid
+003-39                 | clerk  | billing__create_invoice    | memo        | 7         | schema_invalid
+003-39 length          | clerk  | billing__create_invoice    | memo        | c*21      | schema_invalid
+"#;
+
 /// Requirement, token, tool, arguments, and the code; none: the call passes.
-fn cases() -> Vec<(
+type RowCase = (
     &'static str,
     &'static str,
     &'static str,
     Value,
     Option<&'static str>,
-)> {
-    let long = |letters| "c".repeat(letters);
-    vec![
-        ("003-31", CLERK, CREATE, with("memo", json!("fine")), None),
-        (
-            "003-21 no contract",
-            CLERK,
-            "billing__drop_everything",
-            with("", Value::Null),
-            Some("tool_not_allowlisted"),
-        ),
-        (
-            "003-21 no such tool",
-            CLERK,
-            "billing__no_such",
-            with("", Value::Null),
-            Some("tool_not_allowlisted"),
-        ),
-        (
-            "003-22",
-            READER,
-            CREATE,
-            with("", Value::Null),
-            Some("rbac_denied"),
-        ),
-        (
-            "003-23 003-32",
-            CLERK,
-            CREATE,
-            with("tenant_id", json!("t_999")),
-            Some("tenant_mismatch"),
-        ),
-        (
-            "003-23 missing",
-            CLERK,
-            CREATE,
-            with("tenant_id", Value::Null),
-            Some("tenant_mismatch"),
-        ),
-        (
-            "003-23 not text",
-            CLERK,
-            CREATE,
-            with("tenant_id", json!(["t_001"])),
-            Some("tenant_mismatch"),
-        ),
-        (
-            "003-24 0",
-            CLERK,
-            CREATE,
-            with("amount", json!(0)),
-            Some("amount_out_of_range"),
-        ),
-        ("003-24 1", CLERK, CREATE, with("amount", json!(1)), None),
-        (
-            "003-24 max",
-            CLERK,
-            CREATE,
-            with("amount", json!(5_000_000)),
-            None,
-        ),
-        (
-            "003-24 max + 1",
-            CLERK,
-            CREATE,
-            with("amount", json!(5_000_001)),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-24 missing",
-            CLERK,
-            CREATE,
-            with("amount", Value::Null),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-24 text",
-            CLERK,
-            CREATE,
-            with("amount", json!("1200")),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-24 negative",
-            CLERK,
-            CREATE,
-            with("amount", json!(-1)),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-24 fraction",
-            CLERK,
-            CREATE,
-            with("amount", json!(0.5)),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-24 list",
-            CLERK,
-            CREATE,
-            with("amount", json!([1200])),
-            Some("amount_out_of_range"),
-        ),
-        (
-            "003-25 EUR",
-            CLERK,
-            CREATE,
-            with("currency", json!("EUR")),
-            Some("currency_not_allowed"),
-        ),
-        (
-            "003-25 USD",
-            CLERK,
-            CREATE,
-            with("currency", json!("USD")),
-            None,
-        ),
-        (
-            "003-25 lower case",
-            CLERK,
-            CREATE,
-            with("currency", json!("usd")),
-            Some("currency_not_allowed"),
-        ),
-        (
-            "003-25 missing",
-            CLERK,
-            CREATE,
-            with("currency", Value::Null),
-            Some("currency_not_allowed"),
-        ),
-        (
-            "003-26 empty",
-            CLERK,
-            CREATE,
-            with("customer_id", json!("")),
-            Some("customer_id_invalid"),
-        ),
-        (
-            "003-26 64",
-            CLERK,
-            CREATE,
-            with("customer_id", json!(long(64))),
-            None,
-        ),
-        (
-            "003-26 65",
-            CLERK,
-            CREATE,
-            with("customer_id", json!(long(65))),
-            Some("customer_id_invalid"),
-        ),
-        (
-            "003-26 64 code points",
-            CLERK,
-            CREATE,
-            with("customer_id", json!("顾".repeat(64))),
-            None,
-        ),
-        (
-            "003-26 65 code points",
-            CLERK,
-            CREATE,
-            with("customer_id", json!("顾".repeat(65))),
-            Some("customer_id_invalid"),
-        ),
-        (
-            "003-26 missing",
-            CLERK,
-            CREATE,
-            with("customer_id", Value::Null),
-            Some("customer_id_invalid"),
-        ),
-        (
-            "003-26 number",
-            CLERK,
-            CREATE,
-            with("customer_id", json!(7)),
-            Some("customer_id_invalid"),
-        ),
-        (
-            "003-39",
-            CLERK,
-            CREATE,
-            with("memo", json!(7)),
-            Some("schema_invalid"),
-        ),
-        (
-            "003-39 length",
-            CLERK,
-            CREATE,
-            with("memo", json!(long(21))),
-            Some("schema_invalid"),
-        ),
-    ]
+);
+
+fn cases() -> Vec<RowCase> {
+    let case = |[row, caller, tool, argument, value, code]: [&'static str; 6]| {
+        let value = match (value, value.split_once('*')) {
+            ("-", _) => Value::Null,
+            (_, Some((letter, times))) => json!(letter.repeat(times.parse().unwrap())),
+            _ => serde_json::from_str(value).unwrap(),
+        };
+        let token = if caller == "reader" { READER } else { CLERK };
+        let code = Some(code).filter(|code| !code.is_empty());
+        (row, token, tool, with(argument, value), code)
+    };
+    rows(CASES).into_iter().map(case).collect()
 }
 
 async fn stage() -> (ScriptedServer, Gate) {
@@ -432,6 +287,21 @@ async fn refusals_say_what_to_do_and_never_the_value() {
     insta::assert_snapshot!(read);
 }
 
+/// After one call, which has used up the calls of its task: the caller, the argument that is another
+/// than before, its value, what the agent reads, and which budget is used up. The same call is no
+/// further call, and a conflict comes before the budget.
+const AFTER_ONE: &str = r#"
+clerk  | customer_id | "c_other" | budget_calls_exceeded | calls_per_task
+clerk  | memo        | "one"     | replayed              |
+clerk  | memo        | "two"     | idempotency_conflict  |
+clerk  | memo        | 7         | schema_invalid        |
+reader |             | null      | rbac_denied           |
+clerk  | tenant_id   | "t_999"   | tenant_mismatch       |
+clerk  | amount      | 0         | amount_out_of_range   |
+clerk  | currency    | "EUR"     | currency_not_allowed  |
+clerk  | customer_id | ""        | customer_id_invalid   |
+"#;
+
 /// 003-27, 003-29, 003-33, 003-40, 003-51, 003-61: with its budget used, 1 of 1, the example
 /// refuses the next call with that code; every earlier step's code goes before it, and of two
 /// budgets the tool's own before the task's.
@@ -456,103 +326,28 @@ async fn the_used_budget_has_its_place_among_the_codes() {
         assert_eq!(verdict(&first), (None, false, Value::Null), "{first}");
         let left = &first["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"];
         assert_eq!(left, &json!({ "cost": 1.0, "calls_per_task": 0 }));
-        let (calls, none) = (json!("calls_per_task"), Value::Null);
-        for (agent, tool, arguments, expected, replayed, dimension) in [
-            (
-                &clerk,
-                CREATE,
-                own("customer_id", json!("c_other")),
-                Some("budget_calls_exceeded"),
-                false,
-                &calls,
-            ),
-            // The same call is no further call, whatever the budget says.
-            (&clerk, CREATE, own("memo", json!("one")), None, true, &none),
-            // The same business keys with another memo: a conflict comes before the budget.
-            (
-                &clerk,
-                CREATE,
-                own("memo", json!("two")),
-                Some("idempotency_conflict"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                CREATE,
-                own("memo", json!(7)),
-                Some("schema_invalid"),
-                false,
-                &none,
-            ),
-            (
-                &reader,
-                CREATE,
-                own("", Value::Null),
-                Some("rbac_denied"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                CREATE,
-                own("tenant_id", json!("t_999")),
-                Some("tenant_mismatch"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                CREATE,
-                own("amount", json!(0)),
-                Some("amount_out_of_range"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                CREATE,
-                own("currency", json!("EUR")),
-                Some("currency_not_allowed"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                CREATE,
-                own("customer_id", json!("")),
-                Some("customer_id_invalid"),
-                false,
-                &none,
-            ),
-            (
-                &clerk,
-                "billing__void_invoice",
-                json!({ "id": legacy }),
-                Some("budget_exceeded"),
-                false,
-                &json!("cost"),
-            ),
-        ] {
-            let answer = within(agent, &task, tool, arguments.clone()).await;
-            let expected = (expected.map(str::to_owned), replayed, dimension.clone());
-            assert_eq!(
-                verdict(&answer),
-                expected,
-                "{arguments}, legacy: {legacy}: {answer}"
-            );
+        for [caller, key, value, expected, dimension] in rows(AFTER_ONE) {
+            let agent = if caller == "reader" { &reader } else { &clerk };
+            let arguments = own(key, serde_json::from_str(value).unwrap());
+            let answer = within(agent, &task, CREATE, arguments).await;
+            let (code, replayed, used) = verdict(&answer);
+            let found = match code {
+                None if replayed => "replayed",
+                _ => code.as_deref().unwrap_or_default(),
+            };
+            let found = (found, used.as_str().unwrap_or_default());
+            assert_eq!(found, (expected, dimension), "{key} {value}: {answer}");
         }
+        let void = json!({ "id": legacy });
+        let void = within(&clerk, &task, "billing__void_invoice", void).await;
+        let used = (Some("budget_exceeded".to_owned()), false, json!("cost"));
+        assert_eq!(verdict(&void), used, "{void}");
         assert_eq!(scripted.executions(), 1, "legacy: {legacy}");
         // Another task has budgets of its own; one whose cost is used up has its calls left and
         // reads the other code.
         let other = format!("other {task}");
-        let void = within(
-            &clerk,
-            &other,
-            "billing__void_invoice",
-            json!({ "id": format!("inv_{legacy}") }),
-        )
-        .await;
+        let id = json!({ "id": format!("inv_{legacy}") });
+        let void = within(&clerk, &other, "billing__void_invoice", id).await;
         assert_eq!(verdict(&void), (None, false, Value::Null), "{void}");
         let next = within(&clerk, &other, CREATE, own("amount", json!(7))).await;
         assert_eq!(
@@ -560,13 +355,8 @@ async fn the_used_budget_has_its_place_among_the_codes() {
             (Some("budget_exceeded".to_owned()), false, json!("cost")),
             "{next}"
         );
-        let third = within(
-            &clerk,
-            &format!("third {task}"),
-            CREATE,
-            own("amount", json!(7)),
-        )
-        .await;
+        let third = format!("third {task}");
+        let third = within(&clerk, &third, CREATE, own("amount", json!(7))).await;
         assert_eq!(verdict(&third), (None, false, Value::Null), "{third}");
         assert_eq!(scripted.executions(), 3, "legacy: {legacy}");
     }
@@ -601,120 +391,4 @@ async fn of_parallel_calls_exactly_the_budget_passes() {
             "legacy: {legacy}"
         );
     }
-}
-
-/// A read beside the example, with its deadline.
-const FIND: &str = "  billing__find_invoice: { purpose: Finds one., actions: [read], budget: { timeout_ms: 3000 }, secrets: [] }\n";
-/// What the ledger may say of the time that a call took which was given up after 3 s: never less,
-/// and more only by what a noisy machine needs to notice; the server's own deadline is a minute.
-const GIVEN_UP: Range<f64> = 3000.0..15_000.0;
-
-/// 003-51, 003-62: after the example's 3000 ms nobody waits for a slow tool server any more. A read
-/// is cancelled: its connection is closed, or on the legacy wire the server is told. A call that
-/// changes something has an unknown outcome; as guarantees §4 has it, it is not cancelled but
-/// listened for, and its late answer ends that.
-#[tokio::test]
-async fn the_examples_deadline_is_three_seconds() {
-    let policy = format!("{CONTRACT}{SECTIONS}").replace("budgets:", &format!("{FIND}budgets:"));
-    let (scripted, gate) = staged(policy).await;
-    let slow = Arc::new(Mutex::new(Vec::new()));
-    scripted.answers({
-        let slow = slow.clone();
-        move |seen| {
-            if seen.body["params"]["name"] == "find_invoice" {
-                return Reply::Silence;
-            }
-            let (sender, receiver) = tokio::sync::mpsc::channel(1);
-            slow.lock().unwrap().push((sender, seen.body["id"].clone()));
-            Reply::Stream(receiver)
-        }
-    });
-    let (modern, legacy) = (
-        gate.agent().token(CLERK),
-        gate.agent().token(CLERK).initialized().await,
-    );
-    let create = async |agent: &Agent, wire: &str| {
-        within(agent, wire, CREATE, with("customer_id", json!(wire))).await
-    };
-    let find =
-        async |agent: &Agent| within(agent, "finding", "billing__find_invoice", json!({})).await;
-    let wires = [(&modern, "modern"), (&legacy, "legacy")];
-    let creating = join_all(wires.map(|(agent, wire)| create(agent, wire)));
-    let finding = join_all(wires.map(|(agent, _)| find(agent)));
-    let (created, found) = futures_util::join!(creating, finding);
-    for (answers, expected) in [(created, "outcome_unknown"), (found, "upstream_failed")] {
-        for answer in answers {
-            assert_eq!(code(&answer).as_deref(), Some(expected), "{answer}");
-        }
-    }
-    for entry in gate.entries(4).await {
-        let (outcome, reason) = if entry["tool"] == CREATE {
-            ("unknown", "outcome_unknown")
-        } else {
-            ("failed", "upstream_failed")
-        };
-        assert_eq!(
-            (&entry["outcome"], &entry["aborted_reason"]),
-            (&json!(outcome), &json!(reason)),
-            "{entry}"
-        );
-        assert!(
-            GIVEN_UP.contains(&entry["upstream_ms"].as_f64().unwrap()),
-            "{entry}"
-        );
-        assert_eq!(entry["fault"], "no answer within 3s", "{entry}");
-    }
-    let calls: Vec<_> = scripted
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.method() == "tools/call")
-        .collect();
-    assert_eq!(calls.len(), 4, "each was sent once");
-    for call in calls
-        .iter()
-        .filter(|call| call.body["params"]["name"] == "find_invoice")
-    {
-        let id = &call.body["id"];
-        scripted.closed(id).await;
-        if call.header("mcp-session-id").is_some() {
-            let told = scripted
-                .sees("the cancellation", |seen| {
-                    seen.method() == "notifications/cancelled"
-                })
-                .await;
-            assert_eq!(&told.body["params"]["requestId"], id, "{told:?}");
-        }
-    }
-    let told = scripted
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.method() == "notifications/cancelled")
-        .count();
-    let open = slow
-        .lock()
-        .unwrap()
-        .iter()
-        .filter(|(sender, _)| !sender.is_closed())
-        .count();
-    assert_eq!(
-        (told, open),
-        (1, 2),
-        "who may change something is listened for"
-    );
-    for (late, id) in slow.lock().unwrap().drain(..) {
-        let done =
-            json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
-        late.try_send(event(
-            &json!({ "jsonrpc": "2.0", "id": id, "result": done }),
-        ))
-        .unwrap();
-    }
-    for (agent, wire) in wires {
-        let known = until("the late answer counts", || async {
-            let again = create(agent, wire).await;
-            code(&again).is_none().then_some(again)
-        });
-        assert_eq!(verdict(&known.await), (None, true, Value::Null), "{wire}");
-    }
-    assert_eq!(scripted.executions(), 4, "nothing was sent again");
 }

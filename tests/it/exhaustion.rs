@@ -32,16 +32,32 @@ async fn guarded(more: &str) -> (ToolServer, Gate) {
 
 /// The same, not started yet.
 async fn prepared(more: &str) -> (ToolServer, Setup) {
+    prepared_with(&[], more).await
+}
+
+/// The same with more tools: their names, whether they read or write, and what they do.
+async fn prepared_with(tools: &[(&str, &str, Behaviour)], more: &str) -> (ToolServer, Setup) {
     let schema =
         json!({ "type": "object", "properties": { "x": { "type": "string" }, "y": {}, "z": {} } });
-    let oracle = Script::new()
+    let mut script = Script::new()
         .tool_with("read", &schema, Behaviour::Answers)
-        .tool_with("write", &schema, Behaviour::Answers)
-        .start()
-        .await;
+        .tool_with("write", &schema, Behaviour::Answers);
+    let mut contracts = vec![
+        ("oracle__read".to_owned(), "read"),
+        ("oracle__write".to_owned(), "write"),
+    ];
+    for (name, action, behaviour) in tools {
+        script = script.tool(name, behaviour.clone());
+        contracts.push((format!("oracle__{name}"), action));
+    }
+    let contracts: Vec<(&str, &str)> = contracts
+        .iter()
+        .map(|(name, action)| (&**name, *action))
+        .collect();
+    let oracle = script.start().await;
     let setup = Setup::new()
         .server("oracle", &oracle)
-        .contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
+        .contracts(&contracts)
         .callers(&format!(
             "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
         ))

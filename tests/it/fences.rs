@@ -1,7 +1,7 @@
 //! The fencing token of a call with side effects (guarantees §5): each outcome says under which it
 //! ran.
 
-use crate::harness::gate::Setup;
+use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use serde_json::json;
 
@@ -17,9 +17,11 @@ async fn an_outcome_has_the_token_that_it_ran_under() {
         .await;
     let agent = gate.agent();
     for key in ["one", "two"] {
-        agent.call("oracle__pay", json!({ "key": key })).await;
+        agent
+            .modern_call("oracle__pay", json!({ "key": key }))
+            .await;
     }
-    agent.call("oracle__none", json!({})).await;
+    agent.modern_call("oracle__none", json!({})).await;
     let fences: Vec<Option<u64>> = gate
         .entries(3)
         .await

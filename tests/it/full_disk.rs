@@ -199,17 +199,7 @@ async fn g4_files_that_may_not_grow_do_not_end_it() {
 // made anew without a restart.
 #[tokio::test]
 async fn g4_an_index_that_cannot_be_written_is_made_anew() {
-    let long = long(12 << 10);
-    let script = Script::new()
-        .tool("read", Behaviour::Answers)
-        .tool("write", Behaviour::Says(long));
-    let oracle = script.tool("hold", Behaviour::Held).start().await;
-    let tools = [
-        ("oracle__read", "read"),
-        ("oracle__write", "write"),
-        ("oracle__hold", "write"),
-    ];
-    let setup = Setup::new().server("oracle", &oracle).contracts(&tools);
+    let (oracle, setup) = holding().await;
     let (index, mut mounts) = (setup.directory().join("data/index"), Mounts::default());
     // An index that is there already is trusted, wherever it lies.
     let mut gate = setup.start().await;
@@ -242,11 +232,8 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
             .filter(|answer| answer.status == 503)
     })
     .await;
-    assert!(
-        broken.text().contains("the index is made anew"),
-        "{}",
-        broken.text()
-    );
+    let broken = broken.text();
+    assert!(broken.contains("the index is made anew"), "{broken}");
     let before = oracle.executions().len();
     assert_eq!(
         agent.anew_call("oracle__write", json!({})).await.refusal(),
@@ -267,6 +254,22 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     );
     assert_eq!(oracle.executions().len(), before);
     assert!(agent.anew_call("oracle__write", json!({})).await.is_done());
+}
+
+/// An oracle with long answers, and a tool that holds its own.
+async fn holding() -> (ToolServer, Setup) {
+    let long = long(12 << 10);
+    let script = Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("write", Behaviour::Says(long));
+    let oracle = script.tool("hold", Behaviour::Held).start().await;
+    let tools = [
+        ("oracle__read", "read"),
+        ("oracle__write", "write"),
+        ("oracle__hold", "write"),
+    ];
+    let setup = Setup::new().server("oracle", &oracle).contracts(&tools);
+    (oracle, setup)
 }
 
 // An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when

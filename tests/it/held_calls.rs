@@ -1,13 +1,16 @@
 //! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; guarantees §7): held, decided
 //! by operators, run once with exactly what was allowed, or not at all.
 
+mod bound_call;
+mod deciders;
+mod restarts;
+
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
 use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
-use crate::harness::setup::{Setup, beside};
+use crate::harness::setup::Setup;
 use crate::harness::until;
-use crate::kills::{HELD, PROGRAM, build};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -45,6 +48,26 @@ struct HoldingGate {
 }
 
 impl HoldingGate {
+    /// As a sample a call is what it was: allowed once a person has.
+    async fn is_a_sample_of_an_allowed_call(&self, action: &Value) {
+        let (action, arguments) = (action.as_str().unwrap(), json!({ "n": 1 }).to_string());
+        let words = [
+            "test",
+            "add",
+            action,
+            "--data",
+            "data",
+            "--arguments",
+            &arguments,
+        ];
+        let (status, sample, wrong) = run(&self.gate.setup, &words).await;
+        assert_eq!(status, 0, "{wrong}");
+        assert!(
+            sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""),
+            "{sample}"
+        );
+    }
+
     async fn new() -> Self {
         Self::with(&policy(""), "enforce").await
     }
@@ -228,23 +251,7 @@ async fn a_call_runs_once_when_a_person_allows_it() {
             (&json!(id), &json!(["ann"])),
             "{entry}"
         );
-        // As a sample it is what it was: allowed once a person has.
-        let (action, arguments) = (action.as_str().unwrap(), json!({ "n": 1 }).to_string());
-        let words = [
-            "test",
-            "add",
-            action,
-            "--data",
-            "data",
-            "--arguments",
-            &arguments,
-        ];
-        let (status, sample, wrong) = run(&stage.gate.setup, &words).await;
-        assert_eq!(status, 0, "{wrong}");
-        assert!(
-            sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""),
-            "{sample}"
-        );
+        stage.is_a_sample_of_an_allowed_call(&action).await;
         let (code, words) = stage
             .says(ANN, &["deny", &second, "--why", "once is enough"])
             .await;
@@ -368,278 +375,6 @@ async fn a_time_that_is_over_means_no() {
     assert_eq!(stage.scripted.executions(), 0);
 }
 
-/// guarantees §7, threat-model §3E E1, E3: another agent, other arguments or another policy make it
-/// another call.
-#[tokio::test]
-async fn what_was_allowed_is_one_call_and_no_other() {
-    let stage = HoldingGate::new().await;
-    let (bot, cat) = (stage.bot(), stage.cat());
-    let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await);
-    stage.allows(&id).await;
-    assert_ne!(held(&call(&cat, "pay", json!({ "n": 1 }), "k1").await), id);
-    assert_ne!(held(&call(&bot, "pay", json!({ "n": 2 }), "k2").await), id);
-    assert_ne!(
-        held(&call(&bot, "pay", json!({ "n": 1, "to": "me" }), "k3").await),
-        id
-    );
-    assert_eq!(stage.scripted.executions(), 0);
-    // The policy changes in something else; what was allowed was allowed under the old one.
-    let version = stage.gate.readiness().await["policy"]["version"].clone();
-    let path = stage.gate.path("policy.yaml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("Pay a small bill.", "Pay a bill.")).unwrap();
-    stage.gate.hang_up();
-    until("the new policy", || async {
-        let now = stage.gate.readiness().await["policy"]["version"].clone();
-        (now != version).then_some(())
-    })
-    .await;
-    assert_ne!(held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await), id);
-    assert_eq!(stage.scripted.executions(), 0);
-}
-
-/// guarantees §7, threat-model §3E E2: pending stays pending and allowed stays allowed over a
-/// restart and a kill, and is used once.
-#[tokio::test]
-async fn a_hold_outlives_toolgate() {
-    for kill in [false, true] {
-        let stage = HoldingGate::new().await;
-        let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
-        let stage = stage.again(kill).await;
-        assert_eq!(stage.holds(1).await[0]["id"], *id);
-        assert_eq!(
-            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-            id
-        );
-        stage.allows(&id).await;
-        let stage = stage.again(kill).await;
-        assert_eq!(
-            code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-            None
-        );
-        let stage = stage.again(kill).await;
-        let replay = call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
-        assert_eq!(decision(&replay)["replayed"], true, "{replay}");
-        assert_ne!(
-            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k2").await),
-            id,
-            "it is used up"
-        );
-        assert_eq!(stage.scripted.executions(), 1);
-    }
-}
-
-/// guarantees §7: toolgate does not wait for people when it ends. Who waits is told to come again,
-/// and finds the hold.
-#[tokio::test]
-async fn toolgate_ends_while_a_call_is_held() {
-    let stage = HoldingGate::new().await;
-    let bot = stage.bot();
-    let asked = tokio::spawn(async move { call(&bot, "slow", json!({ "n": 1 }), "k").await });
-    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
-    let stage = stage.again(false).await;
-    assert_eq!(held(&asked.await.unwrap()), id);
-    assert_eq!(stage.holds(1).await[0]["id"], *id);
-    stage.allows(&id).await;
-    assert_eq!(
-        code(&call(&stage.bot(), "slow", json!({ "n": 1 }), "k").await),
-        None
-    );
-    assert_eq!(stage.scripted.executions(), 1);
-}
-
-/// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts
-/// it as it was.
-async fn killed_at(
-    stage: HoldingGate,
-    point: &str,
-    what: impl AsyncFnOnce(&HoldingGate),
-) -> HoldingGate {
-    let HoldingGate { scripted, gate } = stage;
-    let setup = gate.stop().await;
-    let armed = setup
-        .clone()
-        .program(beside(PROGRAM))
-        .environment("TOOLGATE_FAILPOINT", point);
-    let mut stage = HoldingGate {
-        scripted,
-        gate: armed.start().await,
-    };
-    what(&stage).await;
-    stage.gate.wait().await;
-    HoldingGate {
-        scripted: stage.scripted,
-        gate: setup.start().await,
-    }
-}
-
-/// Sends the call to a toolgate that dies of it.
-async fn lost(stage: &HoldingGate, key: &str) {
-    let bot = stage.bot();
-    let meta = json!({ "dev.toolgate/idempotencyKey": key });
-    let params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
-    let request = bot.request("tools/call", params);
-    assert!(
-        tokio::spawn(async move { bot.answered(&request).await })
-            .await
-            .is_err(),
-        "nobody answers"
-    );
-}
-
-/// threat-model §3E E2: killed once the hold is durable, it is there; killed once the intent is
-/// durable that uses it, it is used: the call did not run, and is asked for anew.
-#[tokio::test]
-async fn a_kill_never_makes_two_of_one_decision() {
-    build();
-    let stage = killed_at(HoldingGate::new().await, HELD[0], async |stage| {
-        lost(stage, "k").await;
-    })
-    .await;
-    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(
-        held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-        id
-    );
-    stage.allows(&id).await;
-    let stage = killed_at(stage, "intent-after-fsync", async |stage| {
-        lost(stage, "k").await;
-    })
-    .await;
-    assert_eq!(stage.scripted.executions(), 0);
-    let second = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
-    assert_ne!(second, id);
-    stage.allows(&second).await;
-    assert_eq!(
-        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-        None
-    );
-    assert_eq!(stage.scripted.executions(), 1);
-}
-
-/// threat-model §3E E2: many calls, each with a key of its own, and one decision: one of them runs.
-#[tokio::test]
-async fn one_decision_is_one_execution() {
-    let stage = HoldingGate::new().await;
-    let bot = stage.bot();
-    let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
-    stage.allows(&id).await;
-    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
-    let calls = keys
-        .iter()
-        .map(|key| call(&bot, "pay", json!({ "n": 1 }), key));
-    let answers = futures_util::future::join_all(calls).await;
-    let passed = answers
-        .iter()
-        .filter(|answer| code(answer).is_none())
-        .count();
-    assert_eq!((passed, stage.scripted.executions()), (1, 1));
-    let second = stage.holds(1).await[0]["id"].clone();
-    assert_ne!(second, json!(id), "the others ask for one more, together");
-    for refused in answers.iter().filter(|answer| code(answer).is_some()) {
-        let action = &decision(refused)["action_id"];
-        let entry = stage.entry(|entry| entry["action_id"] == *action).await;
-        assert_eq!(
-            (&entry["approval"], &entry["approved_by"]),
-            (&second, &Value::Null),
-            "{entry}"
-        );
-    }
-}
-
-/// guarantees §7: who may decide, and that the first decision stands.
-#[tokio::test]
-async fn only_who_has_the_role_decides_and_never_the_agent() {
-    let stage = HoldingGate::with(&policy(", required: 2"), "enforce").await;
-    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
-    for (operator, expected) in [("bob", "finance"), ("bot", "an operator of the same name")] {
-        let (status, words) = stage.says(operator, &["allow", &id, "--why", "me"]).await;
-        assert_eq!(status, 1, "{words}");
-        assert!(words.contains(expected), "{words}");
-    }
-    let says = |token: &str| {
-        [
-            ("authorization", format!("Bearer {token}")),
-            ("content-type", "application/json".to_owned()),
-        ]
-    };
-    for token in ["token-of-the-agent-bot", "no-token-at-all"] {
-        let headers = says(token);
-        let headers = headers
-            .each_ref()
-            .map(|(name, value)| (*name, value.as_str()));
-        let path = format!("/api/approvals/{id}");
-        let asked = stage.gate.asks_operators(
-            ("POST", &path),
-            &headers,
-            r#"{ "decision": "allow", "why": "me" }"#,
-        );
-        assert_eq!(asked.await.status, 401, "{token}");
-    }
-    for _ in 0..2 {
-        let (status, words) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
-        assert_eq!(status, 0, "{words}");
-        assert_eq!(
-            held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-            id,
-            "one person is not two"
-        );
-    }
-    let (status, words) = stage.says("eve", &["allow", &id, "--why", "due"]).await;
-    assert_eq!(status, 0, "{words}");
-    let (status, words) = stage.says(ANN, &["deny", &id, "--why", "no"]).await;
-    assert_eq!(status, 1, "{words}");
-    assert_eq!(
-        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-        None
-    );
-    let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
-    assert_eq!(entry["approved_by"], json!(["ann", "eve"]));
-    let (status, words) = stage.says("eve", &["deny", &id, "--why", "too late"]).await;
-    assert_eq!(status, 1, "{words}");
-}
-
-/// 001-59, guarantees §4: who hangs up while the call is held leaves the hold as it is, and nothing
-/// runs for nobody.
-#[tokio::test]
-async fn who_hangs_up_can_come_again() {
-    let stage = HoldingGate::new().await;
-    let bot = stage.bot();
-    let asked = tokio::spawn({
-        let bot = bot.clone();
-        async move { call(&bot, "slow", json!({ "n": 1 }), "k").await }
-    });
-    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
-    asked.abort();
-    let gone = stage
-        .entry(|entry| entry["aborted_reason"] == "cancelled")
-        .await;
-    assert_eq!(gone["stage"], "approval", "{gone}");
-    stage.allows(&id).await;
-    assert_eq!(stage.scripted.executions(), 0, "nobody is there to read it");
-    assert_eq!(
-        code(&call(&bot, "slow", json!({ "n": 1 }), "k").await),
-        None
-    );
-    assert_eq!(stage.scripted.executions(), 1);
-}
-
-/// threat-model §8: nothing is held where nothing is enforced; the record says what would be.
-#[tokio::test]
-async fn observing_asks_nobody() {
-    let stage = HoldingGate::with(&policy(""), "observe").await;
-    assert_eq!(
-        code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await),
-        None
-    );
-    let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
-    assert_eq!(entry["would_refuse"], "approval_pending", "{entry}");
-    assert_eq!(
-        (stage.scripted.executions(), stage.holds(0).await.len()),
-        (1, 0)
-    );
-}
-
 /// 003-46: the operator who decides is shown all of it: what will run, in full and unmistakably,
 /// what the tool is for and what not.
 #[tokio::test]
@@ -671,124 +406,4 @@ async fn a_person_is_shown_what_will_run() {
         .replace_all(&listed, "2026-11-21T10:00:00.000Z  ")
         .replace(&id, "01M0000000000000000000000");
     insta::assert_snapshot!("what_is_held", listed);
-}
-
-/// 003-46, threat-model §3E E1: what a call answers a server that asked is part of it, is shown,
-/// and is what is sent.
-#[tokio::test]
-async fn answers_to_the_server_are_shown_and_bound() {
-    let stage = HoldingGate::new().await;
-    let bot = stage.bot();
-    let asks = json!({ "resultType": "input_required", "requestState": "one" });
-    stage.scripted.answers(move |_| Reply::Result(asks.clone()));
-    let first = held(&call(&bot, "pay", json!({}), "k").await);
-    stage.allows(&first).await;
-    let given = call(&bot, "pay", json!({}), "k").await["result"]["requestState"].clone();
-    let with = async |agent: &Agent, amount: u64| {
-        let answers = json!({ "sure": { "action": "accept", "content": { "amount": amount } } });
-        let meta = json!({ "dev.toolgate/idempotencyKey": "k" });
-        let params = json!({ "name": "bank__pay", "arguments": {}, "inputResponses": answers, "requestState": given, "_meta": meta });
-        agent.ask("tools/call", params).await
-    };
-    let id = held(&with(&bot, 31_337).await);
-    let (status, shown) = stage.says(ANN, &["show", &id]).await;
-    assert_eq!(status, 0, "{shown}");
-    assert!(
-        shown.contains("\"amount\": 31337") && shown.contains("\"requestState\": \"one\""),
-        "{shown}"
-    );
-    let foreign = with(&stage.cat(), 31_337).await;
-    assert_eq!(
-        foreign["error"]["data"]["code"], "schema_invalid",
-        "another's state: {foreign}"
-    );
-    let stage = stage.again(false).await;
-    assert_eq!(
-        stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"],
-        31_337
-    );
-    // Sealed before the restart, and run after it, once, with what was shown.
-    stage.allows(&id).await;
-    stage.scripted.forget();
-    let bot = stage.bot();
-    for _ in 0..2 {
-        with(&bot, 31_337).await;
-    }
-    assert_eq!(stage.scripted.executions(), 1);
-    assert_eq!(
-        stage.scripted.seen()[0].body["params"]["requestState"],
-        "one"
-    );
-}
-
-/// threat-model §13 F4, §3E E1: `_meta` and `task` travel, so what a person allows is bound to them
-/// and shown, but for what is another's with each request. Nothing that was not allowed runs, and
-/// it is kept over a restart.
-#[tokio::test]
-async fn what_travels_beside_the_arguments_is_shown_and_bound() {
-    let stage = HoldingGate::new().await;
-    let bot = stage.bot();
-    let with = async |meta: Value, task: Option<Value>| {
-        let mut params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
-        params["_meta"]["dev.toolgate/idempotencyKey"] = json!("k");
-        if let Some(task) = task {
-            params["task"] = task;
-        }
-        bot.ask("tools/call", params).await
-    };
-    let plain = held(&with(json!({}), None).await);
-    stage.allows(&plain).await;
-    let evil = json!({ "com.acme/override": { "path": "/etc/passwd" } });
-    let others = [
-        (evil.clone(), None),
-        (json!({ "com.acme/override": { "path": "/etc" } }), None),
-        (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
-        (json!({ "baggage": { "path": "/etc/passwd" } }), None),
-        (json!({ "tracestate": ["/etc/passwd"] }), None),
-        (
-            json!({ "baggage": format!("path={}", "x".repeat(512)) }),
-            None,
-        ),
-        (
-            json!({ "io.modelcontextprotocol/clientInfo": { "name": "x".repeat(2_048) } }),
-            None,
-        ),
-        (json!({}), Some(json!({ "ttl": 1 }))),
-        (json!({}), Some(json!({ "ttl": 2 }))),
-    ];
-    let mut holds = vec![plain];
-    for (meta, task) in others {
-        let id = held(&with(meta, task).await);
-        assert!(!holds.contains(&id), "{holds:?}");
-        holds.push(id);
-    }
-    assert_eq!(
-        stage.scripted.executions(),
-        0,
-        "another call than the one that was allowed"
-    );
-    let (_, shown) = stage.says(ANN, &["show", &holds[1]]).await;
-    assert!(shown.contains("\"path\": \"/etc/passwd\""), "{shown}");
-    let (_, shown) = stage.says(ANN, &["show", &holds[8]]).await;
-    assert!(
-        shown.contains("\"task\"") && shown.contains("\"ttl\": 1"),
-        "{shown}"
-    );
-    let (_, shown) = stage.says(ANN, &["show", &holds[0]]).await;
-    assert!(!shown.contains("travels beside"), "{shown}");
-    // What belongs to one request says nothing of the call.
-    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let answer = with(
-        json!({ "progressToken": 7, "traceparent": trace, "baggage": "a=b" }),
-        None,
-    )
-    .await;
-    assert_eq!(code(&answer), None, "{answer}");
-    assert_eq!(stage.scripted.executions(), 1);
-    let stage = stage.again(false).await;
-    let kept = stage.holds(9).await;
-    assert!(
-        kept.iter().any(|hold| hold["beside"]["_meta"] == evil),
-        "{kept:?}"
-    );
 }

@@ -212,15 +212,8 @@ async fn a_list_of_a_disabled_server_is_kept_or_stripped() {
             log.contains("names only tools of disabled servers"),
             "{log}"
         );
-        let explained = [
-            "explain",
-            "--config",
-            "toolgate.yaml",
-            "--agent",
-            "main",
-            "--tool",
-            "oracle__read",
-        ];
+        let explained = "explain --config toolgate.yaml --agent main --tool oracle__read";
+        let explained: Vec<&str> = explained.split(' ').collect();
         let (_, out, err) = run(&gate.setup, &explained).await;
         assert!(
             out.contains("profile reading: ") && out.contains("disabled servers"),

@@ -1,13 +1,17 @@
 //! One entry for every judged call, whatever became of it, and nothing of the call's values in it.
 
+mod reading;
+
 use crate::harness::agent::anew;
-use crate::harness::gate::{Gate, run};
+use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::Settings;
+use crate::harness::table::rows;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 const CANARY: &str = "canary-51d0";
+
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 const CALLERS: &str = "
@@ -66,112 +70,53 @@ type LedgerCase = (
     &'static str,
 );
 
+/// Tool, argument and value, what the tool server does, the outcome, the code, and its stage.
+const CASES: &str = "
+pay     | amount    | 100            | fine       | answered | -                    | dispatch
+pay     | amount    | 99             | tool_error | answered | -                    | dispatch
+pay     | amount    | 98             | error      | answered | -                    | dispatch
+pay     | amount    | 97             | cut        | unknown  | outcome_unknown      | dispatch
+pay     | amount    | 96             | busy       | unknown  | outcome_unknown      | dispatch
+read    | q         | CANARY         | cut        | failed   | upstream_failed      | dispatch
+read    | q         | CANARY         | fine       | answered | -                    | dispatch
+hidden  | q         | CANARY         | fine       | refused  | tool_not_allowlisted | visible
+no_such | q         | CANARY         | fine       | refused  | tool_not_allowlisted | visible
+pay     | memo      | 7              | fine       | refused  | schema_invalid       | arguments
+pay     | tenant_id | CANARY         | fine       | refused  | tenant_mismatch      | permission
+pay     | amount    | 101            | fine       | refused  | too_much             | rules
+";
+
 fn cases() -> Vec<LedgerCase> {
-    let fine: fn() -> Reply = || Reply::Result(json!({ "content": [], "resultType": "complete" }));
-    let tool_error: fn() -> Reply =
-        || Reply::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
-    let error: fn() -> Reply = || {
-        Reply::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no" } }))
+    let case = |[tool, argument, value, server, outcome, code, stage]: [&'static str; 7]| {
+        let value = match value {
+            "CANARY" => json!(CANARY),
+            number => serde_json::from_str(number).unwrap(),
+        };
+        let arguments = match tool {
+            "pay" => pay(argument, value),
+            _ => json!({ argument: value }),
+        };
+        let code = Some(code).filter(|code| *code != "-");
+        (tool, arguments, replies(server), outcome, code, stage)
     };
-    let cut: fn() -> Reply = || Reply::Stream(tokio::sync::mpsc::channel(1).1);
-    vec![
-        (
-            "pay",
-            pay("amount", json!(100)),
-            fine,
-            "answered",
-            None,
-            "dispatch",
-        ),
-        (
-            "pay",
-            pay("amount", json!(99)),
-            tool_error,
-            "answered",
-            None,
-            "dispatch",
-        ),
-        (
-            "pay",
-            pay("amount", json!(98)),
-            error,
-            "answered",
-            None,
-            "dispatch",
-        ),
-        (
-            "pay",
-            pay("amount", json!(97)),
-            cut,
-            "unknown",
-            Some("outcome_unknown"),
-            "dispatch",
-        ),
-        (
-            "pay",
-            pay("amount", json!(96)),
-            || Reply::Status(503),
-            "unknown",
-            Some("outcome_unknown"),
-            "dispatch",
-        ),
-        (
-            "read",
-            json!({ "q": CANARY }),
-            cut,
-            "failed",
-            Some("upstream_failed"),
-            "dispatch",
-        ),
-        (
-            "read",
-            json!({ "q": CANARY }),
-            fine,
-            "answered",
-            None,
-            "dispatch",
-        ),
-        (
-            "hidden",
-            json!({ "q": CANARY }),
-            fine,
-            "refused",
-            Some("tool_not_allowlisted"),
-            "visible",
-        ),
-        (
-            "no_such",
-            json!({ "q": CANARY }),
-            fine,
-            "refused",
-            Some("tool_not_allowlisted"),
-            "visible",
-        ),
-        (
-            "pay",
-            pay("memo", json!(7)),
-            fine,
-            "refused",
-            Some("schema_invalid"),
-            "arguments",
-        ),
-        (
-            "pay",
-            pay("tenant_id", json!(CANARY)),
-            fine,
-            "refused",
-            Some("tenant_mismatch"),
-            "permission",
-        ),
-        (
-            "pay",
-            pay("amount", json!(101)),
-            fine,
-            "refused",
-            Some("too_much"),
-            "rules",
-        ),
-    ]
+    rows(CASES).into_iter().map(case).collect()
+}
+
+/// What the tool server does.
+fn replies(how: &str) -> fn() -> Reply {
+    match how {
+        "fine" => || Reply::Result(json!({ "content": [], "resultType": "complete" })),
+        "tool_error" => {
+            || Reply::Result(json!({ "content": [], "isError": true, "resultType": "complete" }))
+        }
+        "error" => || {
+            let error = json!({ "code": -32602, "message": "no" });
+            Reply::Message(json!({ "jsonrpc": "2.0", "error": error }))
+        },
+        "cut" => || Reply::Stream(tokio::sync::mpsc::channel(1).1),
+        "busy" => || Reply::Status(503),
+        other => panic!("{other} is nothing that a server does here"),
+    }
 }
 
 /// 003-37, 003-P3b, 003-65 … 003-72, 003-80 … 003-84: one entry per call, on both wires, with who,
@@ -364,163 +309,4 @@ async fn the_hash_of_the_arguments_can_be_recomputed() {
             serde_json::from_str::<Value>(&written).unwrap()
         );
     }
-}
-
-/// Issue 2: list, show and verify read the ledger while it is being written and after; a flipped
-/// byte is found.
-#[tokio::test]
-async fn the_ledger_is_read_while_toolgate_runs_and_after() {
-    let (_scripted, gate) = stage().await;
-    let agent = gate.agent().token("token-of-the-clerk");
-    agent.call("oracle__read", json!({})).await;
-    agent.call("oracle__pay", pay("amount", json!(101))).await;
-    let entries = gate.entries(2).await;
-    let id = entries[1]["action_id"].as_str().unwrap().to_owned();
-    let setup = gate.setup.clone();
-    let mut stopping = Some(gate);
-    let mut head = String::new();
-    for running in [true, false] {
-        if !running {
-            stopping.take().unwrap().stop().await;
-        }
-        let ledger = async |args: &[&str]| {
-            run(&setup, &[&["ledger"], args, &["--data", "data"]].concat()).await
-        };
-        let (code, listed, _) = ledger(&["list"]).await;
-        assert!(
-            code == 0 && listed.contains("too_much") && listed.contains("oracle__read"),
-            "{listed}"
-        );
-        let (code, listed, _) = ledger(&[
-            "list",
-            "--json",
-            "--code",
-            "too_much",
-            "--agent",
-            "clerk",
-            "--tool",
-            "oracle__pay",
-        ])
-        .await;
-        assert!(
-            code == 0 && listed.lines().count() == 1 && listed.contains(&id),
-            "{listed}"
-        );
-        let (code, shown, _) = ledger(&["show", &id]).await;
-        assert!(
-            code == 0 && shown.contains("too_much") && shown.contains("c_1"),
-            "{shown}"
-        );
-        assert_eq!(ledger(&["show", "no-such-id"]).await.0, 1);
-        let (code, said, _) = ledger(&["verify"]).await;
-        assert!(code == 0 && said.starts_with("ok: "), "{said}");
-        head = said
-            .lines()
-            .find_map(|line| line.strip_prefix("head "))
-            .unwrap()
-            .to_owned();
-        assert_eq!(ledger(&["verify", "--expect-head", &head]).await.0, 0);
-    }
-    let segment = newest(&setup.directory().join("data"));
-    let whole = std::fs::read(&segment).unwrap();
-    let at = whole
-        .windows(8)
-        .position(|window| window == b"too_much")
-        .unwrap();
-    let mut flipped = whole.clone();
-    flipped[at] ^= 1;
-    std::fs::write(&segment, &flipped).unwrap();
-    let (code, said, _) = run(&setup, &["ledger", "verify", "--data", "data"]).await;
-    assert!(code == 1 && said.starts_with("DAMAGED: "), "{said}");
-    // An end that was cut off is found by a head that was kept elsewhere.
-    std::fs::write(&segment, &whole[..at - 400]).unwrap();
-    let (code, said, _) = run(
-        &setup,
-        &["ledger", "verify", "--data", "data", "--expect-head", &head],
-    )
-    .await;
-    assert_eq!(code, 1, "{said}");
-}
-
-/// 003-104, 003-P3a, 003-P3c, 004-51: a recorded call is judged again under the policy as it is
-/// now; nothing is executed.
-#[tokio::test]
-async fn a_recorded_call_is_judged_again() {
-    let (scripted, gate) = stage().await;
-    let agent = gate.agent().token("token-of-the-clerk");
-    let (fine, refused) = (pay("amount", json!(100)), pay("amount", json!(101)));
-    for arguments in [&fine, &refused] {
-        agent.call("oracle__pay", arguments.clone()).await;
-    }
-    agent.call("oracle__hidden", json!({})).await;
-    let entries = gate.entries(3).await;
-    let ids: Vec<&str> = entries
-        .iter()
-        .map(|entry| entry["action_id"].as_str().unwrap())
-        .collect();
-    let executed = scripted.executions();
-    let replay = async |id: &str, more: &[&str]| {
-        let words = [
-            &[
-                "ledger",
-                "replay",
-                id,
-                "--config",
-                "toolgate.yaml",
-                "--data",
-                "data",
-            ],
-            more,
-        ]
-        .concat();
-        run(&gate.setup, &words).await
-    };
-    let (fine, refused) = (fine.to_string(), refused.to_string());
-    let rows: [(&str, &[&str], i32, &str); 7] = [
-        (ids[0], &["--arguments", &fine], 0, "now:  passed "),
-        (ids[1], &["--arguments", &refused], 0, "now:  too_much "),
-        (ids[2], &[], 0, "=> the same verdict"),
-        (ids[0], &[], 1, "=> undecided: give --arguments"),
-        (
-            ids[0],
-            &["--arguments", &refused],
-            1,
-            "not the call's arguments",
-        ),
-        (ids[0], &["--arguments", "[]"], 1, "must be a JSON object"),
-        ("ffff", &[], 1, "no call's action id begins with ffff"),
-    ];
-    for (id, more, code, words) in rows {
-        let (ended, out, err) = replay(id, more).await;
-        assert!(
-            ended == code && format!("{out}{err}").contains(words),
-            "{more:?}: {ended}\n{out}{err}"
-        );
-    }
-    let policy = gate.path("policy.yaml");
-    std::fs::write(&policy, POLICY.replace("> 100", "> 1000")).unwrap();
-    let (code, out, _) = replay(ids[1], &["--arguments", &refused]).await;
-    assert!(
-        code == 1 && out.contains("=> another verdict") && out.contains("then: too_much"),
-        "{out}"
-    );
-    assert_eq!(scripted.executions(), executed);
-}
-
-/// The file that holds the entries.
-fn newest(data: &std::path::Path) -> std::path::PathBuf {
-    let mut files: Vec<_> = std::fs::read_dir(data)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.extend(
-        std::fs::read_dir(data.join("journal"))
-            .into_iter()
-            .flatten()
-            .map(|entry| entry.unwrap().path()),
-    );
-    let holds = |path: &std::path::PathBuf| {
-        path.is_file() && std::fs::read(path).unwrap().starts_with(b"TGJOURNL")
-    };
-    files.into_iter().filter(holds).max().unwrap()
 }

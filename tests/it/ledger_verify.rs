@@ -1,6 +1,8 @@
 //! threat-model §13 F12, §3G G2 and G3: what `ledger verify` proves of a record that an intruder
 //! rewrote, and what it says it cannot.
 
+mod keys;
+
 use crate::harness::gate::{Gate, run};
 use crate::harness::hook_server::{HookReply, HookServer};
 use crate::harness::setup::{Setup, undo};
@@ -217,43 +219,50 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
                 .unwrap()
                 .contains("where the ledger stands")
         );
-        let heads_given = ["--heads", "kept/heads"];
-        let (code, said) = verify(&setup, &heads_given).await;
+        let (code, said) = verify(&setup, HEADS).await;
         assert!(
             code == 0 && said.contains("this ledger has every one"),
             "{said}"
         );
-        let path = segment(&setup);
-        let sound = std::fs::read(&path).unwrap();
-        // Cut off at every batch.
-        let all = batches(&sound);
-        for cut in &all[1..all.len() - 1] {
-            std::fs::write(&path, &sound[..*cut]).unwrap();
-            let (code, said) = verify(&setup, &heads_given).await;
-            assert!(
-                code == 1 && said.contains("were removed"),
-                "cut at {cut}: {said}"
-            );
-        }
-        std::fs::write(&path, &sound).unwrap();
-        rewrite(&path, "alice", "carol");
-        let (code, said) = verify(&setup, &heads_given).await;
-        assert!(code == 1 && said.contains("DAMAGED"), "{said}");
-        std::fs::write(&path, &sound).unwrap();
-        // A head that an author without the key wrote, and a line that is none.
-        let mut forged = heads[heads.len() - 1].clone();
-        forged["time"] = json!("2020-01-01T00:00:00Z");
-        std::fs::write(&file, format!("{text}torn\n{forged}\n")).unwrap();
-        let (code, said) = verify(&setup, &heads_given).await;
-        assert_eq!(
-            (code, said.contains("its seal does not fit")),
-            (i32::from(sealed), sealed),
-            "{said}"
-        );
-        std::fs::write(&file, "nothing\n").unwrap();
-        let (code, said) = verify(&setup, &heads_given).await;
-        assert!(code == 1 && said.contains("NOTHING PROVED"), "{said}");
+        judge_heads(&setup, sealed, &text).await;
     }
+}
+
+const HEADS: &[&str] = &["--heads", "kept/heads"];
+
+/// Whatever is done to the ledger or to the heads that were kept is found.
+async fn judge_heads(setup: &Setup, sealed: bool, text: &str) {
+    let path = segment(setup);
+    let sound = std::fs::read(&path).unwrap();
+    // Cut off at every batch.
+    let all = batches(&sound);
+    for cut in &all[1..all.len() - 1] {
+        std::fs::write(&path, &sound[..*cut]).unwrap();
+        let (code, said) = verify(setup, HEADS).await;
+        assert!(
+            code == 1 && said.contains("were removed"),
+            "cut at {cut}: {said}"
+        );
+    }
+    std::fs::write(&path, &sound).unwrap();
+    rewrite(&path, "alice", "carol");
+    let (code, said) = verify(setup, HEADS).await;
+    assert!(code == 1 && said.contains("DAMAGED"), "{said}");
+    std::fs::write(&path, &sound).unwrap();
+    // A head that an author without the key wrote, and a line that is none.
+    let mut forged: Value = text.lines().last().unwrap().parse().unwrap();
+    forged["time"] = json!("2020-01-01T00:00:00Z");
+    let file = setup.directory().join("kept/heads");
+    std::fs::write(&file, format!("{text}torn\n{forged}\n")).unwrap();
+    let (code, said) = verify(setup, HEADS).await;
+    assert_eq!(
+        (code, said.contains("its seal does not fit")),
+        (i32::from(sealed), sealed),
+        "{said}"
+    );
+    std::fs::write(&file, "nothing\n").unwrap();
+    let (code, said) = verify(setup, HEADS).await;
+    assert!(code == 1 && said.contains("NOTHING PROVED"), "{said}");
 }
 
 /// What does not leave is said and counted, and toolgate goes on.
@@ -293,37 +302,6 @@ async fn a_head_that_cannot_leave_is_said() {
         .map(|told| told.header("webhook-id").to_owned())
         .collect();
     assert_eq!(ids.len(), 1, "one head, told thrice, has one id");
-}
-
-/// Every file below `path`, with what is in it.
-fn contents(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(path).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(contents(&path));
-        } else {
-            found.push((path.clone(), std::fs::read(&path).unwrap()));
-        }
-    }
-    found.sort();
-    found
-}
-
-/// What doctor finds is `said`, and nothing of the data directory is another then.
-async fn doctor_only_reads(setup: &Setup, said: &str) {
-    let (data, own) = (
-        setup.directory().join("data"),
-        setup.directory().join("own"),
-    );
-    std::fs::create_dir_all(&own).unwrap();
-    let before = contents(&data);
-    let setup = setup.clone().environment("TMPDIR", own.to_str().unwrap());
-    let (code, out, err) = run(&setup, &["doctor", "--config", "toolgate.yaml"]).await;
-    assert!(code == 0 && out.contains(said), "{out}{err}");
-    assert!(out.contains("the ledger is as it was written"), "{out}");
-    assert!(contents(&data) == before, "doctor wrote");
-    assert_eq!(contents(&own), [], "what doctor made is gone");
 }
 
 /// A webhook that never answers delays no head that is kept in a file.
@@ -401,120 +379,4 @@ async fn a_directory_is_no_file_of_heads() {
         code == 1 && said.contains("data is a directory; name the file"),
         "{said}"
     );
-}
-
-/// Keys that are missing, too short, everybody's or another's: said where they stand, and nothing
-/// is written unsealed.
-#[tokio::test]
-async fn keys_that_cannot_seal_are_refused() {
-    let server = tools().await;
-    let setup = setup(&server, KEY);
-    setup.write();
-    let path = write_key(&setup, "seal.key", "short\n");
-    let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
-    assert!(
-        code == 1 && out.contains("a key that seals has 32 bytes at least"),
-        "{out}{err}"
-    );
-    write_key(&setup, "seal.key", &"5e".repeat(32));
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
-    assert!(
-        code == 0 && out.contains("everybody on this machine may read this file"),
-        "{out}{err}"
-    );
-    std::fs::remove_file(&path).unwrap();
-    let (code, _, err) = run(&setup, &["serve", "--config", "toolgate.yaml"]).await;
-    assert!(
-        code == 1 && err.contains("the ledger cannot be sealed"),
-        "{err}"
-    );
-    assert!(
-        !setup.directory().join("data/journal").exists(),
-        "nothing was written"
-    );
-    write_key(&setup, "seal.key", &"5e".repeat(32));
-    let gate = setup.clone().start().await;
-    pay(&gate, 1).await;
-    // Nobody can seal without the key that sealed before, nor leave it off.
-    let setup = stopped(gate).await;
-    write_key(&setup, "other.key", &"6f".repeat(32));
-    let with = |ledger: &str| {
-        let text = std::fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
-        let rest: String = text
-            .split_inclusive('\n')
-            .filter(|line| !line.starts_with("ledger:"))
-            .collect();
-        std::fs::write(
-            setup.directory().join("toolgate.yaml"),
-            format!("{ledger}{rest}"),
-        )
-        .unwrap();
-    };
-    for ledger in ["", "ledger: { seal: { key: { file: other.key } } }\n"] {
-        with(ledger);
-        let (code, _, err) = run(&setup, &["serve", "--config", "toolgate.yaml"]).await;
-        assert!(
-            code == 1 && err.contains("is sealed with the key") && err.contains("previous"),
-            "{err}"
-        );
-        let (code, _, err) = run(
-            &setup,
-            &[
-                "disable",
-                "oracle__pay",
-                "--why",
-                "x",
-                "--config",
-                "toolgate.yaml",
-            ],
-        )
-        .await;
-        assert!(code == 1 && err.contains("is sealed with the key"), "{err}");
-    }
-    with("ledger: { seal: { key: { file: other.key }, previous: [{ file: seal.key }] } }\n");
-    let (code, said) = verify(&setup, &[]).await;
-    assert!(
-        code == 1 && said.contains("toolgate has not run with that one"),
-        "{said}"
-    );
-    assert!(
-        said.contains("check with the one before (`--key FILE`)"),
-        "{said}"
-    );
-    assert_eq!(verify(&setup, &["--key", "seal.key"]).await.0, 0);
-    doctor_only_reads(&setup, "seals the ledger from the next start on").await;
-    let (code, said, err) = run(
-        &setup,
-        &[
-            "disable",
-            "oracle__pay",
-            "--why",
-            "x",
-            "--config",
-            "toolgate.yaml",
-        ],
-    )
-    .await;
-    assert_eq!(code, 0, "{said}{err}");
-    let (code, said) = verify(&setup, &[]).await;
-    assert!(
-        code == 0 && said.matches("nobody without it has changed them").count() == 2,
-        "{said}"
-    );
-    let (_, exported, _) = run(&setup, &["ledger", "export", "--config", "toolgate.yaml"]).await;
-    let rekeyed: Vec<Value> = exported
-        .lines()
-        .filter(|line| line.contains("\"rekeyed\""))
-        .map(|line| line.parse().unwrap())
-        .collect();
-    assert_eq!(rekeyed.len(), 2, "the first key and the second: {exported}");
-    // No secret in any of it.
-    let log = std::fs::read_to_string(setup.directory().join("log")).unwrap();
-    for text in [said, exported, err, log] {
-        assert!(
-            !text.contains("5e5e5e5e") && !text.contains("6f6f6f6f"),
-            "{text}"
-        );
-    }
 }

@@ -63,6 +63,8 @@ mod tool_listing;
 mod chaos;
 // Many calls at once: exactly as many run as may, each once.
 mod concurrency;
+// The fencing token of a call stands with its outcome.
+mod fences;
 // A ledger that cannot be written.
 mod full_disk;
 // The incident of document 004: one order per intended order.

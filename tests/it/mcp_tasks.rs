@@ -250,46 +250,51 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
                 );
             }
         }
-        let mut listening = if agent.is_legacy() {
-            agent.get(None).await
-        } else {
-            let wanted = json!({ "notifications": { "taskIds": ["foreign", "short", "long"] } });
-            let mut listening = agent
-                .post(&request(&agent, "subscriptions/listen", wanted))
-                .await;
-            let told = listening.message().await;
-            assert_eq!(
-                told["params"]["notifications"]["taskIds"],
-                json!(["short", "long"]),
-                "{told}"
-            );
-            listening
-        };
-        until("toolgate listens", || async {
-            (scripted.listeners() > 0).then_some(())
-        })
-        .await;
-        let method = if agent.is_legacy() {
-            "notifications/tasks/status"
-        } else {
-            "notifications/tasks"
-        };
-        for id in ["foreign", "short", "long"] {
-            let mut params = standing(id, "completed");
-            let (key, ended) = ending(id);
-            params[key] = ended;
-            scripted
-                .tells(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
-                .await;
-        }
-        for id in ["short", "long"] {
-            let said = told(&mut listening).await;
-            assert_eq!(
-                (&said["params"]["taskId"], &said["params"]["statusMessage"]),
-                (&json!(id), &json!("ask tel"))
-            );
-            judge(id, &said["params"]["result"], &said);
-        }
+        judge_told(&agent, &scripted).await;
+    }
+}
+
+/// What is told of tasks that end, on a stream that listens, is shaped in the same way.
+async fn judge_told(agent: &Agent, scripted: &ScriptedServer) {
+    let mut listening = if agent.is_legacy() {
+        agent.get(None).await
+    } else {
+        let wanted = json!({ "notifications": { "taskIds": ["foreign", "short", "long"] } });
+        let mut listening = agent
+            .post(&request(agent, "subscriptions/listen", wanted))
+            .await;
+        let told = listening.message().await;
+        assert_eq!(
+            told["params"]["notifications"]["taskIds"],
+            json!(["short", "long"]),
+            "{told}"
+        );
+        listening
+    };
+    until("toolgate listens", || async {
+        (scripted.listeners() > 0).then_some(())
+    })
+    .await;
+    let method = if agent.is_legacy() {
+        "notifications/tasks/status"
+    } else {
+        "notifications/tasks"
+    };
+    for id in ["foreign", "short", "long"] {
+        let mut params = standing(id, "completed");
+        let (key, ended) = ending(id);
+        params[key] = ended;
+        scripted
+            .tells(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+            .await;
+    }
+    for id in ["short", "long"] {
+        let said = told(&mut listening).await;
+        assert_eq!(
+            (&said["params"]["taskId"], &said["params"]["statusMessage"]),
+            (&json!(id), &json!("ask tel"))
+        );
+        judge(id, &said["params"]["result"], &said);
     }
 }
 
@@ -327,12 +332,8 @@ async fn a_task_stays_with_its_server() {
     let gate = setup.start().await;
     let agent = gate.agent().token(TOKENS[0]).at("/mcp");
     let begin = async |name: &str| {
-        let made = ask(
-            &agent,
-            "tools/call",
-            json!({ "name": name, "arguments": { "ends": "short" } }),
-        )
-        .await;
+        let params = json!({ "name": name, "arguments": { "ends": "short" } });
+        let made = ask(&agent, "tools/call", params).await;
         assert_eq!(made["result"]["taskId"], "short", "{made}");
     };
     begin("bank__pay").await;

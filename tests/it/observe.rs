@@ -1,8 +1,9 @@
 //! Observe mode says what enforce mode would have refused.
 
-use crate::harness::gate::{Gate, run};
+use crate::harness::gate::{Gate, runs};
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Settings;
+use crate::harness::table::rows;
 use serde_json::{Value, json};
 
 const CALLERS: &str = "
@@ -27,10 +28,6 @@ budgets: { agent: { clerk: { max_steps: 20 } } }
 repetition: { warn: 2, stop: 3 }
 "#;
 
-fn pay(amount: i64, tenant: &str) -> Value {
-    json!({ "tenant_id": tenant, "amount": amount })
-}
-
 /// A call of the clerk in the task of that name.
 async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
     let params =
@@ -40,6 +37,21 @@ async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
         .ask("tools/call", params)
         .await
 }
+
+/// Tool, arguments, task, and the code of what enforce mode would have refused with.
+const ROWS: &str = r#"
+oracle__hidden | {}                             | a | tool_not_allowlisted
+oracle__pay    | {"amount":1,"tenant_id":"t_999"}   | a | tenant_mismatch
+oracle__pay    | {"amount":101,"tenant_id":"t_001"} | a | too_much
+oracle__keyed  | {}                             | a | idempotency_key_required
+oracle__pay    | {"amount":1,"tenant_id":"t_001"}   | b |
+oracle__pay    | {"amount":2,"tenant_id":"t_001"}   | b |
+oracle__pay    | {"amount":3,"tenant_id":"t_001"}   | b | budget_calls_exceeded
+oracle__read   | {"q":1}                        | c |
+oracle__read   | {"q":1}                        | c |
+oracle__read   | {"q":1}                        | c |
+oracle__read   | {"q":1}                        | c | loop_detected
+"#;
 
 /// What `observe` would have refused stands in the same records and metrics, for every step that
 /// enforce mode has; the calls go through.
@@ -60,41 +72,11 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
         observe: true,
     })
     .await;
-    let rows = [
-        (
-            "oracle__hidden",
-            json!({}),
-            "a",
-            Some("tool_not_allowlisted"),
-        ),
-        ("oracle__pay", pay(1, "t_999"), "a", Some("tenant_mismatch")),
-        ("oracle__pay", pay(101, "t_001"), "a", Some("too_much")),
-        (
-            "oracle__keyed",
-            json!({}),
-            "a",
-            Some("idempotency_key_required"),
-        ),
-        ("oracle__pay", pay(1, "t_001"), "b", None),
-        ("oracle__pay", pay(2, "t_001"), "b", None),
-        (
-            "oracle__pay",
-            pay(3, "t_001"),
-            "b",
-            Some("budget_calls_exceeded"),
-        ),
-        ("oracle__read", json!({ "q": 1 }), "c", None),
-        ("oracle__read", json!({ "q": 1 }), "c", None),
-        ("oracle__read", json!({ "q": 1 }), "c", None),
-        (
-            "oracle__read",
-            json!({ "q": 1 }),
-            "c",
-            Some("loop_detected"),
-        ),
-    ];
-    for (index, (tool, arguments, task, expected)) in rows.iter().enumerate() {
-        let answer = call(&gate, tool, arguments, task).await;
+    let rows = rows(ROWS);
+    for (index, [tool, arguments, task, expected]) in rows.iter().enumerate() {
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let expected = Some(*expected).filter(|code| !code.is_empty());
+        let answer = call(&gate, tool, &arguments, task).await;
         assert_eq!(
             crate::harness::answer::code(&answer),
             None,
@@ -103,7 +85,7 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
         let entry = gate.entries(index + 1).await.pop().unwrap();
         assert_eq!(
             (&entry["outcome"], entry["would_refuse"].as_str()),
-            (&json!("answered"), *expected),
+            (&json!("answered"), expected),
             "{entry}"
         );
         if let Some(code) = expected {
@@ -131,17 +113,6 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
             .all(|entry| entry.get("unasked").is_none()),
         "{entries:#?}"
     );
-    let (_, listed, _) = run(
-        &gate.setup,
-        &[
-            "ledger",
-            "list",
-            "--data",
-            "data",
-            "--code",
-            "loop_detected",
-        ],
-    )
-    .await;
+    let (_, listed, _) = runs(&gate.setup, "ledger list --data data --code loop_detected").await;
     assert!(listed.contains("(loop_detected)"), "{listed}");
 }

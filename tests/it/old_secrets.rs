@@ -273,59 +273,48 @@ async fn whoever_is_told_of_a_call_is_told_the_reference() {
         arguments.to_string() + "\n",
     )
     .unwrap();
+    verbs_say_the_reference(&setup, &action, &arguments).await;
+}
+
+async fn verbs_say_the_reference(setup: &Setup, action: &str, arguments: &Value) {
     let given = arguments.to_string();
     for (verb, has_reference) in [
+        ("test add ACTION --data data --to tests/pack.yaml", false),
         (
-            &[
-                "test",
-                "add",
-                &action,
-                "--data",
-                "data",
-                "--to",
-                "tests/pack.yaml",
-            ][..],
+            "test --replay ledger --data data --arguments arguments.jsonl",
             false,
         ),
-        (
-            &[
-                "test",
-                "--replay",
-                "ledger",
-                "--data",
-                "data",
-                "--arguments",
-                "arguments.jsonl",
-            ],
-            false,
-        ),
-        (
-            &[
-                "ledger",
-                "replay",
-                &action,
-                "--data",
-                "data",
-                "--arguments",
-                &given,
-            ],
-            false,
-        ),
-        (&["ledger", "show", &action, "--data", "data"], true),
-        (&["ledger", "export", "--data", "data"], true),
+        ("ledger replay ACTION --data data --arguments GIVEN", false),
+        ("ledger show ACTION --data data", true),
+        ("ledger export --data data", true),
     ] {
-        let (code, said, wrong) = run(&setup, verb).await;
+        let words = verb.split(' ').map(|word| match word {
+            "ACTION" => action,
+            "GIVEN" => &given,
+            word => word,
+        });
+        let words: Vec<&str> = words.collect();
+        let (code, said, wrong) = run(setup, &words).await;
         assert_eq!(code, 0, "{verb:?}: {said}{wrong}");
         assert!(
             !has_reference || said.contains("secret_ref:bank_token"),
             "{verb:?}: {said}"
         );
-        judge(&verb.join(" "), (said + &wrong).as_bytes());
+        judge(verb, (said + &wrong).as_bytes());
     }
     let pack = std::fs::read_to_string(setup.directory().join("tests/pack.yaml")).unwrap();
     assert!(pack.contains(REFERENCE), "{pack}");
     judge("a pack", pack.as_bytes());
+}
 
+/// A toolgate of its own over stdio keeps what the one before knows.
+#[tokio::test]
+async fn an_agent_over_stdio_is_told_the_reference() {
+    let scripted = ScriptedServer::with(tools()).await;
+    scripted.answers(answer);
+    let setup = setup(&scripted);
+    setup.write();
+    let arguments = json!({ "token": REFERENCE });
     for (is_legacy, data) in [(false, "modern"), (true, "legacy")] {
         let mut agent = Launched::start(&setup, &["--data", data], is_legacy).await;
         let listed = agent.ask("tools/list", json!({})).await;

@@ -1,6 +1,8 @@
 //! What an operator may do is what its roles say, and never about its own namesake's calls
 //! (threat-model §13 F5, guarantees §1: "an authorised decision").
 
+mod reasons;
+
 use crate::approvals::{ask, held};
 use crate::harness::agent::Agent;
 use crate::harness::answer::Answer;
@@ -11,7 +13,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const PAY: &str = "oracle__pay";
+
 const CANARY: &str = "CANARY-HELD-ARGUMENT";
+
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot }\n";
 
 /// Operators by name, with their roles. One is named like the agent but for case; `lead` is what
@@ -209,35 +213,11 @@ async fn a_verb_takes_its_role() {
         let mut unproven = 0;
         for operator @ (name, _) in EVERYBODY {
             for asked in ASKED {
-                for bearer in [
-                    None,
-                    Some(""),
-                    Some("token-of-nobody-at-all"),
-                    Some("token-of-the-agent-bot"),
-                ] {
+                for bearer in UNPROVEN {
                     let answer = stage.asks(asked, name, bearer).await;
                     let is_open = asked == "readyz" && bearer.is_none();
                     unproven += usize::from(!is_open);
-                    let is_expected = match answer.status {
-                        200 => is_open,
-                        401 => !is_open,
-                        // One address may prove nothing so often.
-                        429 => unproven > 300,
-                        _ => false,
-                    };
-                    assert!(
-                        is_expected,
-                        "{asked} with {bearer:?}: {} {}",
-                        answer.status,
-                        answer.text()
-                    );
-                    if asked == "readyz" && bearer.is_none() {
-                        assert_eq!(
-                            answer.message(),
-                            json!({ "status": "ready", "ready": true })
-                        );
-                    }
-                    assert!(!answer.text().contains(CANARY));
+                    judge_unproven(&answer, is_open, unproven);
                     cases += 1;
                 }
                 let (answer, expected) = (
@@ -251,18 +231,7 @@ async fn a_verb_takes_its_role() {
                     rules.yaml
                 );
                 if expected == 403 {
-                    let told: Value = serde_json::from_str(&told).unwrap();
-                    assert!(
-                        told["error"].is_string() && told["hint"].is_string(),
-                        "{told}"
-                    );
-                    let listed = told["error"].as_str().unwrap().contains("may list calls ");
-                    assert!(listed == (asked == "calls"), "{name} {asked}: {told}");
-                    let missing = asked != "resolve" || name != "Bot";
-                    assert!(
-                        !missing || told.to_string().contains("admin."),
-                        "{name} {asked}: {told}"
-                    );
+                    judge_refusal(&told, name, asked);
                 }
                 let sees = ["holds", "hold"].contains(&asked) && rules.sees_arguments(operator);
                 assert_eq!(
@@ -297,127 +266,45 @@ async fn a_verb_takes_its_role() {
     assert_eq!(cases, 3 * 8 * 11 * 5);
 }
 
-/// threat-model §13 L3, lane: no reason that the door takes holds what does not print or turns what
-/// others read.
-#[tokio::test]
-async fn a_reason_is_one_plain_line() {
-    let rules = &Rules::all()[0];
-    let stage = RolesGate::new(rules).await;
-    let wrong = [
-        "",
-        " ",
-        "two\nlines",
-        "end\n",
-        "a\rb",
-        "tab\tbed",
-        "esc \u{1b}[2J",
-        "c1 \u{9b}2J",
-        "del \u{7f}",
-        "bidi \u{202e}x",
-        "isolate \u{2066}x",
-        "zero\u{200b}width",
-        "bom\u{feff}",
-        "tag\u{e0041}",
-        "nel\u{85}",
-        "line\u{2028}separator",
-    ];
-    let all = [
-        ("resolver", "resolve"),
-        ("switch", "disable"),
-        ("switch", "enable"),
-        ("lead", "allow"),
-        ("lead", "deny"),
-    ];
-    let mut cases = 0;
-    let json_of = ("Content-Type", "application/json");
-    let hold = |nth: usize| format!("/api/approvals/{}", stage.held[2 + nth]);
-    for (name, asked) in all {
-        let bearer = format!("Bearer {}", token(name));
-        let path = match asked {
-            "resolve" => format!("/api/calls/{}/resolve", stage.unknown[name]),
-            "disable" | "enable" => format!("/api/tools/oracle__undo/{asked}"),
-            _ => hold(0),
-        };
-        for why in wrong
-            .into_iter()
-            .map(str::to_owned)
-            .chain(["x".repeat(2001)])
-        {
-            let body = match asked {
-                "resolve" => json!({ "verdict": "abandon", "why": why }),
-                "disable" | "enable" => json!({ "why": why }),
-                _ => json!({ "decision": asked, "why": why }),
-            };
-            let headers = [("Authorization", bearer.as_str()), json_of];
-            let answer = stage
-                .gate
-                .asks_operators(("POST", &path), &headers, &body.to_string())
-                .await;
-            assert_eq!(answer.status, 400, "{asked} {why:?}: {}", answer.text());
-            assert!(
-                answer.text().contains("say why, on one line"),
-                "{}",
-                answer.text()
-            );
-            cases += 1;
-        }
+/// Nothing, and what proves nothing.
+const UNPROVEN: [Option<&str>; 4] = [
+    None,
+    Some(""),
+    Some("token-of-nobody-at-all"),
+    Some("token-of-the-agent-bot"),
+];
+
+/// What is answered where nothing was proven, for the time of that number.
+fn judge_unproven(answer: &Answer, is_open: bool, unproven: usize) {
+    let is_expected = match answer.status {
+        200 => is_open,
+        401 => !is_open,
+        // One address may prove nothing so often.
+        429 => unproven > 300,
+        _ => false,
+    };
+    assert!(is_expected, "{answer:?}");
+    if is_open {
+        let ready = json!({ "status": "ready", "ready": true });
+        assert_eq!(answer.message(), ready);
     }
-    assert_eq!(cases, 5 * 17);
+    assert!(!answer.text().contains(CANARY));
 }
 
-/// threat-model §13 L3: the same on the command line; what is taken stands in the ledger with who
-/// said it.
-#[tokio::test]
-async fn a_reason_stands_in_the_ledger() {
-    let stage = RolesGate::new(&Rules::all()[0]).await;
-    let door = stage.gate.operators.to_string();
-    let (call, hold) = (stage.unknown["resolver"].clone(), stage.held[2].clone());
-    for (who, words) in [
-        ("resolver", &["calls", "resolve", &call, "--abandon"][..]),
-        ("switch", &["disable", "oracle__undo"]),
-        ("switch", &["enable", "oracle__undo"]),
-        ("lead", &["approvals", "deny", &hold]),
-    ] {
-        let more = [
-            "--config",
-            "toolgate.yaml",
-            "--admin",
-            &door,
-            "--as",
-            who,
-            "--why",
-        ];
-        let said = async |why: &str| stage.gate.setup.run(&[words, &more, &[why]].concat()).await;
-        let refused = said("two\nlines").await;
-        let text = String::from_utf8(refused.stderr).unwrap();
-        assert!(
-            refused.status.code() == Some(1) && text.contains("on one line"),
-            "{words:?}: {text}"
-        );
-        let taken = said("because of ticket 7").await;
-        assert!(
-            taken.status.success(),
-            "{words:?}: {}",
-            String::from_utf8_lossy(&taken.stderr)
-        );
-    }
-    let exported = stage
-        .gate
-        .setup
-        .run(&["ledger", "export", "--data", "data"])
-        .await;
-    let exported = String::from_utf8(exported.stdout).unwrap();
-    for who in ["resolver", "switch", "switch", "lead"] {
-        let found = exported
-            .lines()
-            .filter(|line| line.contains("because of ticket 7") && line.contains(who))
-            .count();
-        assert_eq!(
-            found,
-            if who == "switch" { 2 } else { 1 },
-            "{who}: {exported}"
-        );
-    }
+/// A refusal says what is missing and how it is given.
+fn judge_refusal(told: &str, name: &str, asked: &str) {
+    let told: Value = serde_json::from_str(told).unwrap();
+    assert!(
+        told["error"].is_string() && told["hint"].is_string(),
+        "{told}"
+    );
+    let listed = told["error"].as_str().unwrap().contains("may list calls ");
+    assert!(listed == (asked == "calls"), "{name} {asked}: {told}");
+    let missing = asked != "resolve" || name != "Bot";
+    assert!(
+        !missing || told.to_string().contains("admin."),
+        "{name} {asked}: {told}"
+    );
 }
 
 /// Without the role the command line says what is missing; `check` says it before anybody needs it,

@@ -4,7 +4,7 @@
 use crate::harness::gate::Gate;
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
@@ -43,6 +43,26 @@ fn masked(text: &str, setup: &Setup) -> String {
     })
 }
 
+/// What an operator types; `~` is a blank within a word.
+const SCREENS: &str = r#"
+doctor
+ledger list
+ledger list --code tenant_mismatch
+ledger verify
+ledger replay REFUSED --arguments {"tenant_id":"t_002","amount":1}
+calls list
+calls resolve UNKNOWN --applied --why seen~in~the~books
+calls list
+disable bank__pay --why it~pays~too~much
+disable
+enable bank__pay --why mended
+disable
+pins verify
+pins approve bank__balance --config pinned.yaml
+pins approve --all --config pinned.yaml
+pins approve bank__blance --config pinned.yaml
+"#;
+
 /// 003-86, guarantees §4, 003-106: `doctor`, `ledger` and `calls`, each with something to tell.
 #[tokio::test]
 async fn screens_of_operators() {
@@ -66,76 +86,49 @@ async fn screens_of_operators() {
             .await
             .refusal()
     };
-    assert_eq!(call("balance", json!({})).await, "");
-    assert_eq!(
-        call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await,
-        ""
-    );
-    assert_eq!(
-        call("pay", json!({ "tenant_id": "t_001", "amount": 1 })).await,
-        ""
-    );
-    assert_eq!(
-        call("pay", json!({ "tenant_id": "t_002", "amount": 1 })).await,
-        "tenant_mismatch"
-    );
-    assert_eq!(call("lose", json!({})).await, "outcome_unknown");
+    let pay = |tenant: &str| json!({ "tenant_id": tenant, "amount": 1 });
+    for (tool, arguments, refusal) in [
+        ("balance", json!({}), ""),
+        ("pay", pay("t_001"), ""),
+        ("pay", pay("t_001"), ""),
+        ("pay", pay("t_002"), "tenant_mismatch"),
+        ("lose", json!({}), "outcome_unknown"),
+    ] {
+        assert_eq!(call(tool, arguments).await, refusal, "{tool}");
+    }
     let entries = gate.entries(5).await;
     gate.terminate();
     assert!(gate.wait().await.success());
     let Gate { setup, .. } = &gate;
-    let id = |index: usize| entries[index]["action_id"].as_str().unwrap();
-    let config = ["--config", "toolgate.yaml"];
     let written = std::fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
     std::fs::write(
         setup.directory().join("pinned.yaml"),
         format!("pins: toolgate.pins.yaml\n{written}"),
     )
     .unwrap();
+    let screens = screens(setup, &entries).await;
+    insta::assert_snapshot!(screens);
+}
+
+/// What an operator types, and reads.
+async fn screens(setup: &Setup, entries: &[Value]) -> String {
+    let id = |index: usize| entries[index]["action_id"].as_str().unwrap();
+    let config = ["--config", "toolgate.yaml"];
     let mut screens = String::new();
-    for words in [
-        &["doctor"][..],
-        &["ledger", "list"],
-        &["ledger", "list", "--code", "tenant_mismatch"],
-        &["ledger", "verify"],
-        &[
-            "ledger",
-            "replay",
-            id(3),
-            "--arguments",
-            r#"{"tenant_id":"t_002","amount":1}"#,
-        ],
-        &["calls", "list"],
-        &[
-            "calls",
-            "resolve",
-            id(4),
-            "--applied",
-            "--why",
-            "seen in the books",
-        ],
-        &["calls", "list"],
-        &["disable", "bank__pay", "--why", "it pays too much"],
-        &["disable"],
-        &["enable", "bank__pay", "--why", "mended"],
-        &["disable"],
-        &["pins", "verify"],
-        &[
-            "pins",
-            "approve",
-            "bank__balance",
-            "--config",
-            "pinned.yaml",
-        ],
-        &["pins", "approve", "--all", "--config", "pinned.yaml"],
-        &["pins", "approve", "bank__blance", "--config", "pinned.yaml"],
-    ] {
+    for line in SCREENS.trim().lines() {
+        let words: Vec<String> = line.split(' ').map(|word| word.replace('~', " ")).collect();
+        let words = words.iter().map(|word| match word.as_str() {
+            "REFUSED" => id(3),
+            "UNKNOWN" => id(4),
+            word => word,
+        });
+        let words: Vec<&str> = words.collect();
         let rest = if words.contains(&"--config") {
             &[][..]
         } else {
             &config
         };
-        let output = setup.run(&[words, rest].concat()).await;
+        let output = setup.run(&[&words[..], rest].concat()).await;
         let text = |bytes| masked(&String::from_utf8(bytes).unwrap(), setup);
         let (code, shown) = (
             output.status.code().unwrap(),
@@ -144,5 +137,5 @@ async fn screens_of_operators() {
         let (out, err) = (text(output.stdout), text(output.stderr));
         writeln!(screens, "$ toolgate {shown}  → {code}\n{out}{err}").unwrap();
     }
-    insta::assert_snapshot!(screens);
+    screens
 }

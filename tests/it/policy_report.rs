@@ -1,5 +1,6 @@
 //! What the ledger of a running toolgate says of a changed policy (003-117).
 
+use crate::harness::gate::{Gate, runs};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until_or;
@@ -61,6 +62,48 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
                 .is_done()
         );
     }
+    refuses_a_third(&gate).await;
+    for n in 0..CALLS {
+        let answer = agent.anew_call("oracle__add", json!({ "n": n })).await;
+        assert_eq!(
+            answer.refusal(),
+            if n % 3 == 0 { "third" } else { "" },
+            "{answer:?}"
+        );
+    }
+    let entries = gate.entries(2 * CALLS).await;
+    let setup = gate.setup.clone();
+    let (said, code) = report(&setup, "--json").await;
+    let versions = serde_json::from_str::<Value>(&said).unwrap()["versions"].clone();
+    assert_eq!(
+        (code, versions.as_array().unwrap().len()),
+        (Some(0), 2),
+        "{said}"
+    );
+    judge_versions(&versions, &entries);
+    let (said, code) = report(&setup, COMPARE).await;
+    let back = format!("Roll back to {}\n", versions[0]["policy"].as_str().unwrap());
+    for row in ["violations ", "cost per call "] {
+        let line = said.lines().find(|line| line.starts_with(row)).unwrap();
+        assert!(line.ends_with("WORSE"), "{said}");
+    }
+    assert!(code == Some(1) && said.ends_with(&back), "{said}");
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("success "))
+        .unwrap();
+    assert!(
+        !line.ends_with("WORSE"),
+        "what was sent went as well: {said}"
+    );
+    gate.terminate();
+    assert!(gate.wait().await.success());
+    let later = report(&setup, COMPARE).await;
+    assert_eq!(later, (said, Some(1)), "it needs no lock");
+}
+
+/// From now on a third of the calls is refused, and the others cost more.
+async fn refuses_a_third(gate: &Gate) {
     let rule = r#"cost: 2 }, rules: [ { code: third, when: "arguments.n % 3 == 0" } ] }"#;
     let changed = POLICY.replace("cost: 1.5 } }", rule);
     std::fs::write(gate.setup.directory().join("policy.yaml"), changed).unwrap();
@@ -75,33 +118,18 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
         },
     )
     .await;
-    for n in 0..CALLS {
-        let answer = agent.anew_call("oracle__add", json!({ "n": n })).await;
-        assert_eq!(
-            answer.refusal(),
-            if n % 3 == 0 { "third" } else { "" },
-            "{answer:?}"
-        );
-    }
-    let entries = gate.entries(2 * CALLS).await;
-    let config = ["--config", "toolgate.yaml"];
-    let report = async |words: &[&str]| {
-        let output = gate
-            .setup
-            .run(&[&["report"], words, &config].concat())
-            .await;
-        (
-            String::from_utf8(output.stdout).unwrap(),
-            output.status.code(),
-        )
-    };
-    let (said, code) = report(&["--json"]).await;
-    let versions = serde_json::from_str::<Value>(&said).unwrap()["versions"].clone();
-    assert_eq!(
-        (code, versions.as_array().unwrap().len()),
-        (Some(0), 2),
-        "{said}"
-    );
+}
+
+const COMPARE: &str = "--compare --threshold 10";
+
+/// What `report` says, and its exit code.
+async fn report(setup: &Setup, words: &str) -> (String, Option<i32>) {
+    let line = format!("report {words} --config toolgate.yaml");
+    let (code, said, _) = runs(setup, &line).await;
+    (said, Some(code))
+}
+
+fn judge_versions(versions: &Value, entries: &[Value]) {
     for (version, at, expected) in [
         (&versions[0], 0, json!([30, 0, 0, 30, 30, 45.0])),
         (&versions[1], CALLS, json!([30, 10, 0, 20, 20, 40.0])),
@@ -126,34 +154,4 @@ async fn a_changed_policy_that_is_worse_is_said_to_be() {
             "{version}"
         );
     }
-    let compare = ["--compare", "--threshold", "10"];
-    let (said, code) = report(&compare).await;
-    let back = format!("Roll back to {}\n", versions[0]["policy"].as_str().unwrap());
-    for row in ["violations ", "cost per call "] {
-        let line = said.lines().find(|line| line.starts_with(row)).unwrap();
-        assert!(line.ends_with("WORSE"), "{said}");
-    }
-    assert!(code == Some(1) && said.ends_with(&back), "{said}");
-    let line = said
-        .lines()
-        .find(|line| line.starts_with("success "))
-        .unwrap();
-    assert!(
-        !line.ends_with("WORSE"),
-        "what was sent went as well: {said}"
-    );
-    gate.terminate();
-    assert!(gate.wait().await.success());
-    let output = gate
-        .setup
-        .run(&[&["report"], &compare[..], &config].concat())
-        .await;
-    assert_eq!(
-        (
-            String::from_utf8(output.stdout).unwrap(),
-            output.status.code()
-        ),
-        (said, Some(1)),
-        "it needs no lock"
-    );
 }

@@ -245,8 +245,12 @@ async fn no_call_has_parts_of_two_versions() {
         heard.extend(load.await.unwrap());
     }
     let (entries, sent) = (recorded(&gate.stop().await).await, sent(&scripted));
+    judge_calls(&heard, &entries, &sent);
+}
+
+fn judge_calls(heard: &[Heard], entries: &BTreeMap<String, Value>, sent: &BTreeMap<u64, Value>) {
     let mut known: BTreeMap<u64, (String, usize)> = BTreeMap::new();
-    for (id, n, answer) in &heard {
+    for (id, n, answer) in heard {
         let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
         let entry = &entries[decision["action_id"].as_str().unwrap()];
         let policy = entry["policy"].as_str().unwrap();

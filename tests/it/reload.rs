@@ -118,37 +118,11 @@ async fn a_change_swaps_the_policy_whole_under_load() {
 /// that were judged by two of them could be sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_judged_by_a_mixture_of_two_policies() {
-    let written = |more: &str, layers: &str| {
-        format!(
-            "contracts:\n  oracle__read: {{ purpose: test, actions: [read], secrets: []{more} }}\nlayers: {{ {layers} }}\n"
-        )
-    };
-    let policies = [
-        (
-            "hidden",
-            written("", "agent: { anonymous: { deny: ['*__read'] } }"),
-        ),
-        (
-            "schema_invalid",
-            written(", arguments: { required: [missing] }", ""),
-        ),
-        (
-            "rbac_denied",
-            written(", permission: { roles: [nobody] }", ""),
-        ),
-        (
-            "refused_by_rule",
-            written(", rules: [ { code: refused_by_rule, when: 'true' } ]", ""),
-        ),
-    ];
+    let policies = four_policies();
     let scripted = ScriptedServer::with(vec![tool("read")]).await;
-    let servers = vec![("oracle", scripted.url())];
     let settings = Settings {
-        servers,
-        callers: "",
-        more: "",
         policy: policies[0].1.clone(),
-        observe: false,
+        ..Settings::open(scripted.url(), &[])
     };
     let gate = Gate::start(settings).await;
     let refused = async |agent: &crate::harness::agent::Agent| {
@@ -195,15 +169,34 @@ async fn no_call_is_judged_by_a_mixture_of_two_policies() {
     for line in listed.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| entry[key].as_str().unwrap().to_owned();
-        versions
-            .entry(text("policy"))
-            .or_default()
-            .insert(text("aborted_reason"));
+        let codes = versions.entry(text("policy")).or_default();
+        codes.insert(text("aborted_reason"));
     }
     assert!(
         versions.len() == 4 && versions.values().all(|codes| codes.len() == 1),
         "{versions:?}"
     );
+}
+
+/// Each refuses every call, with another code.
+fn four_policies() -> [(&'static str, String); 4] {
+    let written = |more: &str, layers: &str| {
+        format!(
+            "contracts:\n  oracle__read: {{ purpose: test, actions: [read], secrets: []{more} }}\nlayers: {{ {layers} }}\n"
+        )
+    };
+    let hidden = "agent: { anonymous: { deny: ['*__read'] } }";
+    let arguments = ", arguments: { required: [missing] }";
+    let rule = ", rules: [ { code: refused_by_rule, when: 'true' } ]";
+    [
+        ("hidden", written("", hidden)),
+        ("schema_invalid", written(arguments, "")),
+        (
+            "rbac_denied",
+            written(", permission: { roles: [nobody] }", ""),
+        ),
+        ("refused_by_rule", written(rule, "")),
+    ]
 }
 
 /// An invalid change keeps the last good policy; log, metrics and /readyz say so with file and

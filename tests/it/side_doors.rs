@@ -2,6 +2,7 @@
 //! (threat-model §3C C3, C6, C7, C12, §5), before a server that keeps everything that arrives.
 
 use crate::harness::agent::Agent;
+use crate::harness::gate::{Gate, runs};
 use crate::harness::scripted_server::{Reply, ScriptedServer, Seen, event, tool};
 use crate::harness::setup::Setup;
 use crate::harness::stdio::StdioGate;
@@ -104,7 +105,7 @@ fn told(mut answer: Value) -> Value {
     answer
 }
 
-async fn started(scripted: &ScriptedServer, policy: &str) -> crate::harness::gate::Gate {
+async fn started(scripted: &ScriptedServer, policy: &str) -> Gate {
     let setup = Setup::new()
         .server_with("docs", &format!("url: \"{}\"", scripted.url()))
         .policy(policy)
@@ -215,6 +216,16 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
         }
     }
     let ledger = gate.entries(2 * 7 + 3 + 6 + 6).await;
+    let id = judge_entries(&ledger);
+    let counted = gate
+        .metric("toolgate_side_messages_total{door=\"resources\",outcome=\"refused\"}")
+        .await;
+    assert!((counted - 6.0).abs() < 0.5, "{counted}");
+    verbs_tell(&gate.setup, id).await;
+}
+
+/// What the ledger has of messages that pass and that do not; the id of one that did not.
+fn judge_entries(ledger: &[Value]) -> &str {
     let find = |method: &str, outcome: &str| {
         ledger
             .iter()
@@ -242,38 +253,24 @@ async fn what_a_layer_allows_passes_and_all_of_it_is_recorded() {
         "{refused}"
     );
     assert_eq!(refused["attempts"], 0, "{refused}");
-    let counted = gate
-        .metric("toolgate_side_messages_total{door=\"resources\",outcome=\"refused\"}")
-        .await;
-    assert!((counted - 6.0).abs() < 0.5, "{counted}");
-    let data = gate.path("data");
-    let data = ["--data", data.to_str().unwrap()];
-    let listed = crate::harness::gate::run(
-        &gate.setup,
-        &[&["ledger", "list", "--method", "resources/read"], &data[..]].concat(),
-    )
-    .await;
+    refused["action_id"].as_str().unwrap()
+}
+
+/// What `ledger` says of it.
+async fn verbs_tell(setup: &Setup, id: &str) {
+    let said = async |line: &str| runs(setup, &format!("ledger {line} --data data")).await.1;
+    let listed = said("list --method resources/read").await;
     assert!(
-        listed.1.contains("resources/read docs__file:///etc/secret"),
-        "{listed:?}"
+        listed.contains("resources/read docs__file:///etc/secret"),
+        "{listed}"
     );
-    let calls = crate::harness::gate::run(
-        &gate.setup,
-        &[&["ledger", "list", "--method", "tools/call"], &data[..]].concat(),
-    )
-    .await;
-    assert!(!calls.1.contains("docs"), "{calls:?}");
-    let id = refused["action_id"].as_str().unwrap();
-    let shown =
-        crate::harness::gate::run(&gate.setup, &[&["ledger", "show", id], &data[..]].concat())
-            .await;
-    assert!(shown.1.contains("message_not_allowlisted"), "{shown:?}");
-    let exported =
-        crate::harness::gate::run(&gate.setup, &[&["ledger", "export"], &data[..]].concat()).await;
-    assert!(
-        exported.1.contains("\"method\":\"completion/complete\""),
-        "{exported:?}"
-    );
+    let calls = said("list --method tools/call").await;
+    assert!(!calls.contains("docs"), "{calls}");
+    let shown = said(&format!("show {id}")).await;
+    assert!(shown.contains("message_not_allowlisted"), "{shown}");
+    let exported = said("export").await;
+    let completion = "\"method\":\"completion/complete\"";
+    assert!(exported.contains(completion), "{exported}");
 }
 
 /// threat-model §3C C12: each side is told of the other only what it may use.

@@ -3,9 +3,10 @@
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::code;
-use crate::harness::gate::{Gate, run};
+use crate::harness::gate::{Gate, runs};
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::Settings;
+use crate::harness::table::rows;
 use crate::harness::until;
 use serde_json::{Value, json};
 
@@ -61,170 +62,44 @@ type Step = (
     [Option<&'static str>; 4],
 );
 
+/// The state that is reported, the tool, the amount; the code that is answered; the state, the event
+/// and the state before in the ledger. A step that would be refused ends the plan, whatever it is
+/// refused for; in doubt a task goes back to asking, and for what is left with what is left of the
+/// budget.
+const LIFE: &str = "
+execute   | pay  | 1   | state_out_of_order    | execute   | fail | -
+summarize | look | -   | state_out_of_order    | summarize | fail | -
+collect   | look | -   | -                     | collect   | exit | -
+-         | look | -   | -                     | collect   | exit | -
+plan      | pay  | 1   | planned               | plan      | exit | collect
+plan      | drop | -   | tool_not_allowlisted  | plan      | fail | -
+execute   | pay  | 1   | state_out_of_order    | execute   | fail | collect
+plan      | pay  | 1   | planned               | plan      | exit | collect
+plan      | pay  | 101 | too_much              | plan      | fail | -
+plan      | pay  | 1   | planned               | plan      | exit | collect
+plan      | look | -   | planned               | plan      | exit | plan
+execute   | pay  | 1   | -                     | execute   | exit | plan
+execute   | look | -   | -                     | execute   | exit | execute
+-         | pay  | 2   | -                     | execute   | exit | -
+execute   | pay  | 3   | budget_calls_exceeded | execute   | fail | execute
+summarize | look | -   | -                     | summarize | exit | execute
+summarize | pay  | 4   | schema_invalid        | execute   | fail | -
+thinking  | look | -   | schema_invalid        | collect   | fail | -
+collect   | look | -   | -                     | collect   | exit | summarize
+plan      | pay  | 3   | budget_calls_exceeded | plan      | fail | collect
+";
+
 /// The life of one task, call by call.
 fn life() -> Vec<Step> {
-    let reported = |state: &str| json!(state);
-    let none = Value::Null;
-    let too_early = Some("state_out_of_order");
-    vec![
-        (
-            reported("execute"),
-            "pay",
-            amount(1),
-            too_early,
-            [Some("execute"), Some("fail"), too_early, None],
-        ),
-        (
-            reported("summarize"),
-            "look",
-            json!({}),
-            too_early,
-            [Some("summarize"), Some("fail"), too_early, None],
-        ),
-        (
-            reported("collect"),
-            "look",
-            json!({}),
-            None,
-            [Some("collect"), Some("exit"), None, None],
-        ),
-        (
-            none.clone(),
-            "look",
-            json!({}),
-            None,
-            [Some("collect"), Some("exit"), None, None],
-        ),
-        (
-            reported("plan"),
-            "pay",
-            amount(1),
-            Some("planned"),
-            [Some("plan"), Some("exit"), None, Some("collect")],
-        ),
-        // A step that would be refused ends the plan, whatever it is refused for.
-        (
-            reported("plan"),
-            "drop",
-            json!({}),
-            Some("tool_not_allowlisted"),
-            [
-                Some("plan"),
-                Some("fail"),
-                Some("tool_not_allowlisted"),
-                None,
-            ],
-        ),
-        (
-            reported("execute"),
-            "pay",
-            amount(1),
-            too_early,
-            [Some("execute"), Some("fail"), too_early, Some("collect")],
-        ),
-        (
-            reported("plan"),
-            "pay",
-            amount(1),
-            Some("planned"),
-            [Some("plan"), Some("exit"), None, Some("collect")],
-        ),
-        (
-            reported("plan"),
-            "pay",
-            amount(101),
-            Some("too_much"),
-            [Some("plan"), Some("fail"), Some("too_much"), None],
-        ),
-        (
-            reported("plan"),
-            "pay",
-            amount(1),
-            Some("planned"),
-            [Some("plan"), Some("exit"), None, Some("collect")],
-        ),
-        (
-            reported("plan"),
-            "look",
-            json!({}),
-            Some("planned"),
-            [Some("plan"), Some("exit"), None, Some("plan")],
-        ),
-        (
-            reported("execute"),
-            "pay",
-            amount(1),
-            None,
-            [Some("execute"), Some("exit"), None, Some("plan")],
-        ),
-        (
-            reported("execute"),
-            "look",
-            json!({}),
-            None,
-            [Some("execute"), Some("exit"), None, Some("execute")],
-        ),
-        (
-            none,
-            "pay",
-            amount(2),
-            None,
-            [Some("execute"), Some("exit"), None, None],
-        ),
-        (
-            reported("execute"),
-            "pay",
-            amount(3),
-            Some("budget_calls_exceeded"),
-            [
-                Some("execute"),
-                Some("fail"),
-                Some("budget_calls_exceeded"),
-                Some("execute"),
-            ],
-        ),
-        (
-            reported("summarize"),
-            "look",
-            json!({}),
-            None,
-            [Some("summarize"), Some("exit"), None, Some("execute")],
-        ),
-        (
-            reported("summarize"),
-            "pay",
-            amount(4),
-            Some("schema_invalid"),
-            [Some("execute"), Some("fail"), Some("schema_invalid"), None],
-        ),
-        (
-            reported("thinking"),
-            "look",
-            json!({}),
-            Some("schema_invalid"),
-            [Some("collect"), Some("fail"), Some("schema_invalid"), None],
-        ),
-        // In doubt back to asking; for what is left, with what is left of the budget.
-        (
-            reported("collect"),
-            "look",
-            json!({}),
-            None,
-            [Some("collect"), Some("exit"), None, Some("summarize")],
-        ),
-        (
-            reported("plan"),
-            "pay",
-            amount(3),
-            Some("budget_calls_exceeded"),
-            [
-                Some("plan"),
-                Some("fail"),
-                Some("budget_calls_exceeded"),
-                Some("collect"),
-            ],
-        ),
-    ]
+    let some = |cell: &'static str| Some(cell).filter(|cell| *cell != "-");
+    let step = |[reports, tool, amounts, code, state, event, before]: [&'static str; 7]| {
+        let state_reported = some(reports).map_or(Value::Null, |state| json!(state));
+        let arguments = some(amounts).map_or(json!({}), |text| amount(text.parse().unwrap()));
+        let reason = some(code).filter(|code| *code != "planned");
+        let recorded = [Some(state), Some(event), reason, some(before)];
+        (state_reported, tool, arguments, some(code), recorded)
+    };
+    rows(LIFE).into_iter().map(step).collect()
 }
 
 /// 003-04, 003-10, 003-73 … 003-79, 003-81 … 003-85, 003-P3b: every state with its ways in and out,
@@ -255,21 +130,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
             let found = ["state", "event", "aborted_reason", "state_before"]
                 .map(|field| entry[field].as_str());
             assert_eq!(found, recorded, "{what}: {entry}");
-            assert_eq!(
-                (&entry["task"], entry["trace_id"].is_string()),
-                (&json!(wire), true),
-                "003-80: {entry}"
-            );
-            assert_eq!(
-                entry["params_hash"].as_str().unwrap().len(),
-                64,
-                "003-78: {entry}"
-            );
-            assert_eq!(
-                entry["result_hash"].is_string(),
-                expected.is_none(),
-                "003-78: {entry}"
-            );
+            judge_entry(&entry, wire, expected.is_none());
             if recorded[0] == Some("execute") && name == "pay" && expected.is_none() {
                 paid.push(entry["action_id"].clone());
                 assert!(
@@ -285,15 +146,7 @@ async fn a_task_is_held_to_what_its_agent_reports() {
                 "003-76: {what}"
             );
             if expected == Some("planned") {
-                let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-                assert!(
-                    text.contains("did not run") && answer["result"]["isError"] == true,
-                    "{text}"
-                );
-                assert_eq!(
-                    (&entry["outcome"], &entry["attempts"]),
-                    (&json!("planned"), &json!(0))
-                );
+                judge_plan(&answer, &entry);
             }
         }
         assert!(
@@ -303,22 +156,37 @@ async fn a_task_is_held_to_what_its_agent_reports() {
                 .all(|seen| !seen.body.to_string().contains("dev.toolgate/state"))
         );
     }
-    let data = gate.path("data");
-    let (_, planned, _) = run(
-        &gate.setup,
-        &[
-            "ledger",
-            "list",
-            "--state",
-            "plan",
-            "--outcome",
-            "planned",
-            "--data",
-            data.to_str().unwrap(),
-        ],
-    )
-    .await;
+    let planned = "ledger list --state plan --outcome planned --data data";
+    let (_, planned, _) = runs(&gate.setup, planned).await;
     assert_eq!(planned.lines().count(), 1 + 8, "{planned}");
+}
+
+/// What is planned does not run.
+fn judge_plan(answer: &Value, entry: &Value) {
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("did not run") && answer["result"]["isError"] == true,
+        "{text}"
+    );
+    assert_eq!(
+        (&entry["outcome"], &entry["attempts"]),
+        (&json!("planned"), &json!(0))
+    );
+}
+
+/// What every entry has.
+fn judge_entry(entry: &Value, task: &str, passed: bool) {
+    assert_eq!(
+        (&entry["task"], entry["trace_id"].is_string()),
+        (&json!(task), true),
+        "003-80: {entry}"
+    );
+    assert_eq!(
+        entry["params_hash"].as_str().unwrap().len(),
+        64,
+        "003-78: {entry}"
+    );
+    assert_eq!(entry["result_hash"].is_string(), passed, "003-78: {entry}");
 }
 
 /// 003-74: what a plan lacks is said as it will be said later, and a plan takes nothing: neither a

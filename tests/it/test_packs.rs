@@ -62,18 +62,21 @@ async fn test(gate: &Gate, more: &[&str]) -> (i32, String) {
 
 const WHERE: [&str; 4] = ["--config", "toolgate.yaml", "--data", "data"];
 
+/// What was let through, and must not be.
+const EXPECTED: &[&str] = &[
+    "--expect",
+    "too_much",
+    "--because",
+    "more than 50 needs a person",
+];
+
 /// 003-20, 003-102, 003-116: what was attempted becomes a sample; what should have been refused
 /// fails until it is, and passes after.
 #[tokio::test]
 async fn a_recorded_call_becomes_a_sample() {
     let (scripted, gate) = stage(POLICY, false).await;
-    for arguments in [
-        pay(1, "t_999"),
-        pay(99, "t_001"),
-        pay(7, "t_001"),
-        pay(8, "t_001"),
-    ] {
-        call(&gate, "oracle__pay", &arguments, "one").await;
+    for (amount, tenant) in [(1, "t_999"), (99, "t_001"), (7, "t_001"), (8, "t_001")] {
+        call(&gate, "oracle__pay", &pay(amount, tenant), "one").await;
     }
     call(&gate, "oracle__read", &json!({ "q": "what" }), "one").await;
     call(&gate, "oracle__hidden", &json!({}), "one").await;
@@ -101,14 +104,7 @@ async fn a_recorded_call_becomes_a_sample() {
         // It passed, and must not.
         (
             ids[1],
-            vec![
-                "--arguments",
-                &dear,
-                "--expect",
-                "too_much",
-                "--because",
-                "more than 50 needs a person",
-            ],
+            [&["--arguments", &dear], EXPECTED].concat(),
             "UNEXPECTED PASS got=allow expect=too_much",
         ),
         // With what its task had used by then.
@@ -132,24 +128,18 @@ async fn a_recorded_call_becomes_a_sample() {
             "{more:?}: {said}"
         );
     }
-    let (code, printed) = add(
-        ids[0],
-        &["--arguments", &foreign, "--name", "a \"foreign\" tenant"],
-    )
-    .await;
+    let named = ["--arguments", &foreign, "--name", "a \"foreign\" tenant"];
+    let (code, printed) = add(ids[0], &named).await;
     assert_eq!(code, 0, "{printed}");
     insta::assert_snapshot!("a_sample", masked(&printed));
-    for (more, words) in [
-        (vec![], "give them with --arguments"),
-        (vec!["--arguments", "{}"], "not the call's arguments"),
-    ] {
-        let (code, said) = add(ids[0], &more).await;
-        assert!(code == 1 && said.contains(words), "{said}");
-    }
-    std::fs::write(gate.path("odd.yaml"), "samples: []\npack: odd\n").unwrap();
-    let (code, said) = add(ids[0], &["--arguments", &foreign, "--to", "odd.yaml"]).await;
-    assert!(code == 1 && said.contains("odd.yaml"), "{said}");
-    let (code, said) = test(&gate, &["tests", "--quiet"]).await;
+    refuses_what_makes_no_sample(&gate, ids[0], &foreign).await;
+    judge_pack(&gate).await;
+    assert_eq!(scripted.executions(), executed, "nothing is executed");
+}
+
+/// The pack fails until the policy is mended.
+async fn judge_pack(gate: &Gate) {
+    let (code, said) = test(gate, &["tests", "--quiet"]).await;
     assert!(
         code == 1 && said.contains("because more than 50 needs a person"),
         "{said}"
@@ -160,12 +150,25 @@ async fn a_recorded_call_becomes_a_sample() {
         "{said}"
     );
     std::fs::write(gate.path("policy.yaml"), POLICY.replace("> 100", "> 50")).unwrap();
-    let (_, said) = test(&gate, &["tests", "--quiet"]).await;
+    let (_, said) = test(gate, &["tests", "--quiet"]).await;
     assert!(
         said.contains("5 samples: 1 MISSING") && !said.contains("FAIL "),
         "{said}"
     );
-    assert_eq!(scripted.executions(), executed, "nothing is executed");
+}
+
+async fn refuses_what_makes_no_sample(gate: &Gate, id: &str, foreign: &str) {
+    let add = async |more: &[&str]| test(gate, &[&["add", id], &WHERE[..], more].concat()).await;
+    for (more, words) in [
+        (vec![], "give them with --arguments"),
+        (vec!["--arguments", "{}"], "not the call's arguments"),
+    ] {
+        let (code, said) = add(&more).await;
+        assert!(code == 1 && said.contains(words), "{said}");
+    }
+    std::fs::write(gate.path("odd.yaml"), "samples: []\npack: odd\n").unwrap();
+    let (code, said) = add(&["--arguments", foreign, "--to", "odd.yaml"]).await;
+    assert!(code == 1 && said.contains("odd.yaml"), "{said}");
 }
 
 /// 003-104, 003-105, 003-117: before a changed policy ships, it says what it would have said of the
@@ -213,26 +216,9 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
         "{said}"
     );
     insta::assert_snapshot!(masked(&said));
-    let (_, said) = replay(&[
-        "--arguments",
-        "known.jsonl",
-        "--json",
-        "--tool",
-        "oracle__pay",
-    ])
-    .await;
-    let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(
-        (&report["calls"], &report["changed"]),
-        (&json!(2), &json!(1)),
-        "{report}"
-    );
-    assert_eq!(
-        report["verdicts"]["too_much"],
-        json!({ "then": 1, "now": 2 }),
-        "{report}"
-    );
-    assert_eq!(report["changes"][0]["then"], "passed", "{report}");
+    let only = ["--arguments", "known.jsonl", "--json", "--tool"];
+    let (_, said) = replay(&[&only[..], &["oracle__pay"]].concat()).await;
+    judge_report(&said);
     // Who lacks the role is refused whatever the arguments are.
     std::fs::write(
         &policy,
@@ -245,6 +231,21 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
         "{said}"
     );
     assert_eq!(scripted.executions(), executed, "nothing is executed");
+}
+
+fn judge_report(said: &str) {
+    let report: Value = serde_json::from_str(said).unwrap();
+    assert_eq!(
+        (&report["calls"], &report["changed"]),
+        (&json!(2), &json!(1)),
+        "{report}"
+    );
+    assert_eq!(
+        report["verdicts"]["too_much"],
+        json!({ "then": 1, "now": 2 }),
+        "{report}"
+    );
+    assert_eq!(report["changes"][0]["then"], "passed", "{report}");
 }
 
 /// 003-117: what was observed is compared like for like with what was enforced: what budgets, keys
@@ -283,14 +284,8 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
             )
             .await;
         let entries = gate.entries(8).await;
-        let code = |entry: &Value| {
-            entry[if observe {
-                "would_refuse"
-            } else {
-                "aborted_reason"
-            }]
-            .clone()
-        };
+        let key = ["aborted_reason", "would_refuse"][usize::from(observe)];
+        let code = |entry: &Value| entry[key].clone();
         let codes: Vec<Value> = entries
             .iter()
             .map(code)
@@ -300,40 +295,27 @@ async fn an_observed_ledger_is_tried_on_a_changed_policy() {
             codes,
             ["budget_calls_exceeded", "loop_detected", "rbac_denied"]
         );
-        let known = [
-            pay(1, "t_001"),
-            pay(2, "t_001"),
-            pay(3, "t_001"),
-            pay(1, "t_002"),
-        ];
-        std::fs::write(
-            gate.path("known.jsonl"),
-            known.map(|arguments| arguments.to_string()).join("\n"),
-        )
-        .unwrap();
-        let words = [
-            "--replay",
-            "ledger",
-            "--config",
-            "toolgate.yaml",
-            "--data",
-            "data",
-            "--arguments",
-            "known.jsonl",
-        ];
+        let known = [(1, "t_001"), (2, "t_001"), (3, "t_001"), (1, "t_002")];
+        let known = known.map(|(amount, tenant)| pay(amount, tenant).to_string());
+        std::fs::write(gate.path("known.jsonl"), known.join("\n")).unwrap();
         std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 1000")).unwrap();
-        let (exit, said) = test(&gate, &words).await;
+        let (exit, said) = test(&gate, &replayed()).await;
         assert!(
             exit == 0 && said.ends_with("ok: of 8 calls none is known to change\n"),
             "{observe}: {said}"
         );
         std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 2")).unwrap();
-        let (exit, said) = test(&gate, &words).await;
+        let (exit, said) = test(&gate, &replayed()).await;
         assert!(
             exit == 1 && said.ends_with("CHANGED: 1 of 8 calls\n"),
             "{observe}: {said}"
         );
     }
+}
+
+fn replayed() -> Vec<&'static str> {
+    let line = "--replay ledger --config toolgate.yaml --data data --arguments known.jsonl";
+    line.split(' ').collect()
 }
 
 /// The text without what differs from run to run.

@@ -325,14 +325,7 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
     let [modern, legacy] = both(gate.agent()).await;
     let all = ["shaky__go", "steady__stay"];
     assert_eq!(modern.tools().await, all);
-    let wanted = json!({ "notifications": { "toolsListChanged": true } });
-    let mut listening = modern
-        .post(&modern.request("subscriptions/listen", wanted))
-        .await;
-    assert_eq!(
-        listening.message().await["method"],
-        "notifications/subscriptions/acknowledged"
-    );
+    let (modern, mut listening) = modern.listens_for_tools(true).await;
     let mut standalone = legacy.get(None).await;
 
     for (goes, expected) in [(true, &all[1..]), (false, &all[..])] {
@@ -355,14 +348,10 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
             .await;
             assert!(agent.call("steady__stay", json!({})).await["result"]["isError"] != true);
         }
-        assert_eq!(
-            listening.message().await["method"],
-            "notifications/tools/list_changed"
-        );
-        assert_eq!(
-            standalone.message().await["method"],
-            "notifications/tools/list_changed"
-        );
+        for stream in [&mut listening, &mut standalone] {
+            let told = stream.message().await;
+            assert_eq!(told["method"], "notifications/tools/list_changed");
+        }
     }
     for agent in [&modern, &legacy] {
         let answer = agent.call("shaky__go", json!({})).await;

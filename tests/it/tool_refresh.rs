@@ -2,7 +2,7 @@
 //! (threat-model §13 L7).
 
 use crate::harness::answer::code;
-use crate::harness::gate::run;
+use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{Offers, ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use crate::harness::until;
@@ -39,20 +39,7 @@ async fn l7_a_change_that_nobody_tells_is_found() {
             ..Offers::default()
         };
         let scripted = ScriptedServer::start(making).await;
-        let contract = "{ purpose: test, actions: [read], secrets: [] }";
-        let setup = Setup::new()
-            .server_with(
-                "oracle",
-                &format!("url: \"{}\", refresh: {refresh}", scripted.url()),
-            )
-            .policy(&format!(
-                "contracts:\n  oracle__pay: {contract}\n  oracle__look: {contract}\n"
-            ))
-            .more("pins: toolgate.pins.yaml");
-        setup.write();
-        let (approved, said, wrong) = run(&setup, &["pins", "approve", "--all"]).await;
-        assert_eq!((approved, wrong.as_str()), (0, ""), "{said}");
-        let gate = setup.start().await;
+        let gate = pinned(&scripted, refresh).await;
         let (agent, mut listening) = gate
             .agent()
             .at("/mcp/oracle")
@@ -70,11 +57,7 @@ async fn l7_a_change_that_nobody_tells_is_found() {
             "notifications/tools/list_changed",
             "{case}"
         );
-        assert_eq!(
-            agent.tools().await,
-            ["look"],
-            "{case}: what was approved is another"
-        );
+        assert_eq!(agent.tools().await, ["look"], "{case}");
         let before = scripted.executions();
         assert_eq!(
             code(&agent.call("pay", json!({})).await).as_deref(),
@@ -93,4 +76,22 @@ async fn l7_a_change_that_nobody_tells_is_found() {
             gate.log()
         );
     }
+}
+
+/// A gate whose operator has approved what is listed now.
+async fn pinned(scripted: &ScriptedServer, refresh: &str) -> Gate {
+    let contract = "{ purpose: test, actions: [read], secrets: [] }";
+    let setup = Setup::new()
+        .server_with(
+            "oracle",
+            &format!("url: \"{}\", refresh: {refresh}", scripted.url()),
+        )
+        .policy(&format!(
+            "contracts:\n  oracle__pay: {contract}\n  oracle__look: {contract}\n"
+        ))
+        .more("pins: toolgate.pins.yaml");
+    setup.write();
+    let (approved, said, wrong) = run(&setup, &["pins", "approve", "--all"]).await;
+    assert_eq!((approved, wrong.as_str()), (0, ""), "{said}");
+    setup.start().await
 }

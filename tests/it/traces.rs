@@ -1,8 +1,9 @@
 //! Traces of the built program: a span for a call reaches a collector in the agent's trace, which
 //! the ledger names too, and the tool server gets the agent's trace context as it was (003-80).
 
+use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
-use crate::harness::setup::Setup;
+use crate::harness::setup::{Settings, Setup};
 use crate::harness::tool_server::script::{LEGACY, MODERN};
 use crate::harness::{DEADLINE, until};
 
@@ -160,6 +161,28 @@ async fn a_refused_call_says_so_on_its_span() {
     assert_eq!(scripted.executions(), 0);
 }
 
+const COSTS: &str = "
+contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 2.5 } }
+  oracle__read: { purpose: test, actions: [read], secrets: [], budget: { cost: 1 }, permission: { roles: [reader] } }
+  oracle__ask: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 1, cost_from: /tokens } }
+budgets: { global: { max_steps: 100, max_cost: 100 } }
+";
+
+const CALLERS: &str = "
+  - { agent: ann, token: token-of-agent-ann, roles: [reader] }
+  - { agent: bob, token: token-of-agent-bob }
+";
+
+const SCRAPED: [&str; 5] = [
+    "steps_used_count",
+    "steps_used_sum",
+    "token_cost_sum",
+    "tool_calls_total",
+    "latency_ms_count",
+];
+
 /// 003-108, 003-109, 003-110, 003-111, 004-49: what tasks have used is scraped under the documents'
 /// names: steps and cost after each call, as the contract says it or the result reports it; calls;
 /// milliseconds. A refused call uses nothing.
@@ -169,52 +192,23 @@ async fn what_tasks_use_is_scraped_under_the_documents_names() {
     scripted.answers(|_| {
         Reply::Result(json!({ "content": [], "structuredContent": { "tokens": 4 }, "resultType": "complete" }))
     });
-    let policy = "
-contracts:
-  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
-  oracle__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 2.5 } }
-  oracle__read: { purpose: test, actions: [read], secrets: [], budget: { cost: 1 }, permission: { roles: [reader] } }
-  oracle__ask: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 1, cost_from: /tokens } }
-budgets: { global: { max_steps: 100, max_cost: 100 } }
-";
-    let callers = "
-  - { agent: ann, token: token-of-agent-ann, roles: [reader] }
-  - { agent: bob, token: token-of-agent-bob }
-";
     let servers = vec![("oracle", scripted.url())];
-    let settings = crate::harness::setup::Settings {
+    let settings = Settings {
         servers,
-        callers,
+        callers: CALLERS,
         more: "",
-        policy: policy.to_owned(),
+        policy: COSTS.to_owned(),
         observe: false,
     };
-    let gate = crate::harness::gate::Gate::start(settings).await;
+    let gate = Gate::start(settings).await;
     let scraped = async || {
         let mut values = Vec::new();
-        for name in [
-            "steps_used_count",
-            "steps_used_sum",
-            "token_cost_sum",
-            "tool_calls_total",
-            "latency_ms_count",
-        ] {
+        for name in SCRAPED {
             values.push(gate.metric(&format!("toolgate_{name}")).await);
         }
         values
     };
-    let text = gate.operators("/metrics").await;
-    for name in [
-        "steps_used_sum 0",
-        "token_cost_sum 0",
-        "tool_calls_total 0",
-        "latency_ms_sum 0",
-    ] {
-        assert!(
-            text.contains(&format!("\ntoolgate_{name}")),
-            "{name} is there from the start: {text}"
-        );
-    }
+    is_there_from_the_start(&gate).await;
     for (n, (who, tool, task, refused, expected)) in [
         ("ann", "pay", "one", None, [1.0, 1.0, 2.5, 1.0, 1.0]),
         ("ann", "pay", "one", None, [2.0, 3.0, 7.5, 2.0, 2.0]),
@@ -248,6 +242,14 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
         );
         assert_eq!(scraped().await, expected, "call {n}");
     }
+    judge_latency(&gate).await;
+    let entries = gate.entries(7).await;
+    let costs: Vec<&Value> = entries.iter().map(|entry| &entry["cost"]).collect();
+    let expected = json!([2.5, 2.5, 1.0, 2.5, 4.0, null, 1.0]);
+    assert_eq!(json!(costs), expected, "the ledger has what each has cost");
+}
+
+async fn judge_latency(gate: &Gate) {
     let latency = gate.metric("toolgate_latency_ms_sum").await;
     assert!(
         latency > 0.0 && latency < 1000.0 * DEADLINE.as_secs_f64(),
@@ -255,20 +257,19 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
     );
     let all = gate.metric("toolgate_latency_ms_bucket{le=\"+Inf\"}").await;
     assert!((all - 7.0).abs() < 0.1, "{all}");
-    let costs: Vec<Value> = gate
-        .entries(7)
-        .await
-        .iter()
-        .map(|entry| entry["cost"].clone())
-        .collect();
-    let expected = [
-        json!(2.5),
-        json!(2.5),
-        json!(1.0),
-        json!(2.5),
-        json!(4.0),
-        Value::Null,
-        json!(1.0),
-    ];
-    assert_eq!(costs, expected, "the ledger has what each has cost");
+}
+
+async fn is_there_from_the_start(gate: &Gate) {
+    let text = gate.operators("/metrics").await;
+    for name in [
+        "steps_used_sum 0",
+        "token_cost_sum 0",
+        "tool_calls_total 0",
+        "latency_ms_sum 0",
+    ] {
+        assert!(
+            text.contains(&format!("\ntoolgate_{name}")),
+            "{name} is there from the start: {text}"
+        );
+    }
 }

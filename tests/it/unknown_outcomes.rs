@@ -4,7 +4,7 @@
 
 use crate::harness::agent::Agent;
 use crate::harness::answer::Answer;
-use crate::harness::gate::Gate;
+use crate::harness::gate::{Gate, runs};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -91,22 +91,7 @@ async fn an_operator_ends_an_unknown_outcome() {
         }
         let door = gate.operators.to_string();
         let admin = running.then_some(door.as_str());
-        let (code, listed, err) =
-            calls(&setup, admin, &["list", "--json", "--state", "unknown"]).await;
-        assert_eq!(code, 0, "{err}");
-        let open: Vec<Value> = listed
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let found: Vec<&str> = open
-            .iter()
-            .map(|call| call["action_id"].as_str().unwrap())
-            .collect();
-        assert_eq!(found, ids, "oldest first: {listed}");
-        assert_eq!(
-            (&open[0]["agent"], &open[0]["tool"]),
-            (&json!("anonymous"), &json!(PAY))
-        );
+        are_listed(&setup, admin, &ids).await;
         let said: [(&str, &[&str], &str); 4] = [
             (&ids[0], &["--applied"], "completed"),
             (&ids[1], &["--applied", "--result", result], "completed"),
@@ -114,11 +99,8 @@ async fn an_operator_ends_an_unknown_outcome() {
             (&ids[3], &["--abandon"], "abandoned"),
         ];
         for (id, verdict, became) in said {
-            let resolve = [
-                &["resolve", id, "--why", "looked at the bank's page"],
-                verdict,
-            ]
-            .concat();
+            let looked = ["resolve", id, "--why", "looked at the bank's page"];
+            let resolve = [&looked, verdict].concat();
             let (code, out, err) = calls(&setup, admin, &resolve).await;
             assert!(
                 code == 0 && out.starts_with(&format!("{became} by ")),
@@ -139,44 +121,59 @@ async fn an_operator_ends_an_unknown_outcome() {
             gate = setup.clone().start().await;
         }
         let agent = gate.agent();
-        let applied = agent.modern_call(PAY, json!({ "key": "applied" })).await;
-        assert!(
-            applied
-                .text()
-                .contains("An operator has found that this call was carried out"),
-            "{applied:?}"
-        );
-        let given = agent.modern_call(PAY, json!({ "key": "given" })).await;
-        assert_eq!(
-            given.message()["result"]["structuredContent"],
-            json!({ "receipt": 7 }),
-            "{given:?}"
-        );
-        for answer in [&applied, &given] {
-            assert_eq!(
-                (answer.refusal().as_str(), &decision(answer)["replayed"]),
-                ("", &json!(true)),
-                "{answer:?}"
-            );
-        }
-        assert_eq!(
-            agent
-                .modern_call(PAY, json!({ "key": "abandon" }))
-                .await
-                .refusal(),
-            "outcome_unknown"
-        );
+        are_told_of_it(&agent).await;
+        let abandoned = agent.modern_call(PAY, json!({ "key": "abandon" })).await;
+        assert_eq!(abandoned.refusal(), "outcome_unknown");
         assert_eq!(server.executions().len(), 4);
         // What is proven not to have run runs when it is sent again.
-        assert_eq!(
-            agent
-                .modern_call(PAY, json!({ "key": "not-applied" }))
-                .await
-                .refusal(),
-            "outcome_unknown"
-        );
+        let sent = json!({ "key": "not-applied" });
+        let sent = agent.modern_call(PAY, sent).await;
+        assert_eq!(sent.refusal(), "outcome_unknown");
         assert_eq!(server.executions().len(), 5);
     }
+}
+
+/// Agents that send again what was applied are told so, with the result where there is one.
+async fn are_told_of_it(agent: &Agent) {
+    let applied = agent.modern_call(PAY, json!({ "key": "applied" })).await;
+    assert!(
+        applied
+            .text()
+            .contains("An operator has found that this call was carried out"),
+        "{applied:?}"
+    );
+    let given = agent.modern_call(PAY, json!({ "key": "given" })).await;
+    assert_eq!(
+        given.message()["result"]["structuredContent"],
+        json!({ "receipt": 7 }),
+        "{given:?}"
+    );
+    for answer in [&applied, &given] {
+        assert_eq!(
+            (answer.refusal().as_str(), &decision(answer)["replayed"]),
+            ("", &json!(true)),
+            "{answer:?}"
+        );
+    }
+}
+
+/// What is unknown is listed, oldest first.
+async fn are_listed(setup: &Setup, admin: Option<&str>, ids: &[String]) {
+    let (code, listed, err) = calls(setup, admin, &["list", "--json", "--state", "unknown"]).await;
+    assert_eq!(code, 0, "{err}");
+    let open: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let found: Vec<&str> = open
+        .iter()
+        .map(|call| call["action_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(found, ids, "oldest first: {listed}");
+    assert_eq!(
+        (&open[0]["agent"], &open[0]["tool"]),
+        (&json!("anonymous"), &json!(PAY))
+    );
 }
 
 /// While the call is on its way nobody can say that its outcome is unknown.
@@ -223,7 +220,7 @@ async fn a_call_in_flight_is_not_an_operators_to_end() {
 /// Only an operator with a token may look or say anything at the door, and what is said badly
 /// changes nothing.
 #[tokio::test]
-async fn the_door_knows_its_operators() {
+async fn without_operators_the_door_is_shut() {
     let (_server, gate) = stage("").await;
     let id = unknown(&gate.agent(), "k").await;
     let resolve = format!("/api/calls/{id}/resolve");
@@ -241,27 +238,43 @@ async fn the_door_knows_its_operators() {
             "{answer:?}"
         );
     }
-    let door = gate.operators.to_string();
-    let (code, _, err) = words(
-        &gate
-            .setup
-            .run(&[
-                "calls",
-                "--config",
-                "toolgate.yaml",
-                "--admin",
-                &door,
-                "list",
-            ])
-            .await,
-    );
+    let (code, _, err) = listed_through(&gate).await;
     assert!(code == 1 && err.contains("admin.tokens"), "{err}");
+}
 
+const NO_VERDICTS: [&str; 11] = [
+    "",
+    "[]",
+    r#"["abandon","w"]"#,
+    "{}",
+    r#"{"verdict":"abandon"}"#,
+    r#"{"verdict":"abandon","why":" "}"#,
+    r#"{"verdict":"perhaps","why":"w"}"#,
+    r#"{"verdict":"abandon","why":"w","result":{"content":[]}}"#,
+    r#"{"verdict":"applied","why":"w","result":{"text":"no content"}}"#,
+    r#"{"verdict":"applied","why":"w","who":"somebody else"}"#,
+    r#"{"verdict":"abandon","verdict":"applied","why":"w"}"#,
+];
+
+async fn resolves(gate: &Gate, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    gate.asks_operators(("POST", path), headers, body).await
+}
+
+async fn listed_through(gate: &Gate) -> (i32, String, String) {
+    let door = gate.operators;
+    let line = format!("calls --config toolgate.yaml --admin {door} list");
+    runs(&gate.setup, &line).await
+}
+
+#[tokio::test]
+async fn the_door_knows_its_operators() {
+    let body = r#"{"verdict":"abandon","why":"looked"}"#;
     let (_server, gate) = stage(&tokens()).await;
     let id = unknown(&gate.agent(), "k").await;
     let resolve = format!("/api/calls/{id}/resolve");
     let good = format!("Bearer {ANN}");
     let json_body = ("Content-Type", "application/json");
+    let proven = [("Authorization", good.as_str()), json_body];
     for wrong in [
         "",
         "Bearer ",
@@ -269,73 +282,30 @@ async fn the_door_knows_its_operators() {
         ANN,
         "Basic YTpi",
     ] {
-        let answer = gate
-            .asks_operators(
-                ("POST", &resolve),
-                &[("Authorization", wrong), json_body],
-                body,
-            )
-            .await;
+        let answer = resolves(
+            &gate,
+            &resolve,
+            &[("Authorization", wrong), json_body],
+            body,
+        )
+        .await;
         assert_eq!(answer.status, 401, "{wrong}: {answer:?}");
     }
-    let answer = gate
-        .asks_operators(("POST", &resolve), &[("Authorization", &good)], body)
-        .await;
+    let answer = resolves(&gate, &resolve, &proven[..1], body).await;
     assert_eq!(answer.status, 415);
     let page = [
         ("Authorization", good.as_str()),
         json_body,
         ("Origin", "http://127.0.0.1"),
     ];
-    assert_eq!(
-        gate.asks_operators(("POST", &resolve), &page, body)
-            .await
-            .status,
-        403
-    );
-    for wrong in [
-        "",
-        "[]",
-        r#"["abandon","w"]"#,
-        "{}",
-        r#"{"verdict":"abandon"}"#,
-        r#"{"verdict":"abandon","why":" "}"#,
-        r#"{"verdict":"perhaps","why":"w"}"#,
-        r#"{"verdict":"abandon","why":"w","result":{"content":[]}}"#,
-        r#"{"verdict":"applied","why":"w","result":{"text":"no content"}}"#,
-        r#"{"verdict":"applied","why":"w","who":"somebody else"}"#,
-        r#"{"verdict":"abandon","verdict":"applied","why":"w"}"#,
-    ] {
-        let answer = gate
-            .asks_operators(
-                ("POST", &resolve),
-                &[("Authorization", &good), json_body],
-                wrong,
-            )
-            .await;
+    assert_eq!(resolves(&gate, &resolve, &page, body).await.status, 403);
+    for wrong in NO_VERDICTS {
+        let answer = resolves(&gate, &resolve, &proven, wrong).await;
         assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
     }
-    let (code, _, err) = words(
-        &gate
-            .setup
-            .run(&[
-                "calls",
-                "--config",
-                "toolgate.yaml",
-                "--admin",
-                &gate.operators.to_string(),
-                "list",
-            ])
-            .await,
-    );
+    let (code, _, err) = listed_through(&gate).await;
     assert!(code == 1 && err.contains("--as"), "{err}");
-    let answer = gate
-        .asks_operators(
-            ("POST", &resolve),
-            &[("Authorization", &good), json_body],
-            body,
-        )
-        .await;
+    let answer = resolves(&gate, &resolve, &proven, body).await;
     assert_eq!(
         (answer.status, &answer.message()["who"]),
         (200, &json!("ann"))
@@ -426,9 +396,7 @@ async fn an_incident_of_duplicates_is_seen_within_the_minute() {
             let mut message = crate::harness::agent::modern("tools/call", params);
             message["params"]["_meta"]["traceparent"] =
                 json!(format!("00-{trace}-b7ad6b7169203331-01"));
-            let answer = agent
-                .send(&agent.mirrored(&message), message.to_string().as_bytes())
-                .await;
+            let answer = agent.sends(&message).await;
             assert!(answer.is_done(), "{answer:?}");
         }
     }

@@ -194,13 +194,14 @@ fn allowed(evidence: &Evidence) -> Vec<Broken> {
     for row in &evidence.rows {
         match row {
             Row::Held { key, id, digest } => {
+                let (allowed, used) = (false, false);
                 holds.insert(
                     key,
                     Hold {
                         id,
                         digest,
-                        allowed: false,
-                        used: false,
+                        allowed,
+                        used,
                     },
                 );
             }
@@ -214,10 +215,8 @@ fn allowed(evidence: &Evidence) -> Vec<Broken> {
                 hold: Some(key),
                 ..
             } => {
-                match holds
-                    .get_mut(key.as_str())
-                    .filter(|hold| hold.allowed && !hold.used)
-                {
+                let hold = holds.get_mut(key.as_str());
+                match hold.filter(|hold| hold.allowed && !hold.used) {
                     Some(hold) => {
                         hold.used = true;
                         used.insert(action.as_str(), hold.digest);
@@ -242,13 +241,8 @@ fn allowed(evidence: &Evidence) -> Vec<Broken> {
             .and_then(|action| used.get(action))
             .is_none_or(|digest| *digest != one.digest)
     });
-    broken.extend(without.map(|one| {
-        named(
-            &one.key,
-            "one approval of this digest, used up",
-            &format!("{one} has none"),
-        )
-    }));
+    let rule = "one approval of this digest, used up";
+    broken.extend(without.map(|one| named(&one.key, rule, &format!("{one} has none"))));
     broken
 }
 

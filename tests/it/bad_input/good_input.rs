@@ -75,6 +75,21 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
     );
 }
 
+/// Three contracts that name what `path` may be, each in its way, and two that let more in.
+const NAMES_SOME: &str = "contracts:
+  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__by_schema } } }
+  fs__by_schema: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__by_rule: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
+  fs__by_tenant: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
+  fs__set_free:
+    purpose: p
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: fs__undo } }
+    secrets: []
+    arguments: { properties: { path: { enum: [/ok] } }, additionalProperties: true }
+  fs__unconstrained: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [] }
+";
+
 /// What a tool may take for an argument that the contract constrains, and nobody judged, never
 /// comes to it.
 #[tokio::test]
@@ -91,22 +106,9 @@ async fn a3_an_argument_that_nobody_named_is_refused_where_the_contract_names_so
         script.tool_with(tool, &open, Behaviour::Answers)
     });
     let oracle = script.start().await;
-    let policy = "contracts:
-  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__by_schema } } }
-  fs__by_schema: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
-  fs__by_rule: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
-  fs__by_tenant: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
-  fs__set_free:
-    purpose: p
-    actions: [write]
-    side_effect: { writes: test, rollback: { tool: fs__undo } }
-    secrets: []
-    arguments: { properties: { path: { enum: [/ok] } }, additionalProperties: true }
-  fs__unconstrained: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [] }
-";
     let gate = Setup::new()
         .server("fs", &oracle)
-        .policy(policy)
+        .policy(NAMES_SOME)
         .start()
         .await;
     let legacy = gate.agent().declaring(json!({})).await;

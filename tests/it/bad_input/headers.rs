@@ -1,182 +1,22 @@
 //! Headers that lie, are missing, or come twice (threat-model §3B B2, B5–B8), each on an otherwise
 //! good call.
 
+mod both_wires;
+
 use super::{CANARY, Door, governed, json, refused, untouched};
 use crate::harness::agent::{Agent, modern};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script};
+use both_wires::BOTH;
 
 const REQUEST: i64 = -32600;
+
 const MISMATCH: i64 = -32020;
 
 /// `Name` replaces or adds, `-Name` takes away, `+Name` adds one more.
 type Edits = &'static [(&'static str, &'static str)];
-type HeaderCase = (&'static str, Edits, u16, i64, &'static str);
 
-/// What both wires refuse.
-const BOTH: &[HeaderCase] = &[
-    (
-        "B8 foreign Host",
-        &[("Host", "evil.example")],
-        403,
-        REQUEST,
-        "allowed_hosts",
-    ),
-    (
-        "B8 the unspecified address",
-        &[("Host", "0.0.0.0:7777")],
-        403,
-        REQUEST,
-        "allowed_hosts",
-    ),
-    (
-        "B7 Host without port",
-        &[("Host", "127.0.0.1")],
-        403,
-        REQUEST,
-        "allowed_hosts",
-    ),
-    (
-        "B7 Host with a path",
-        &[("Host", "127.0.0.1/?x=")],
-        403,
-        REQUEST,
-        "allowed_hosts",
-    ),
-    (
-        "B7 no Host",
-        &[("-Host", "")],
-        400,
-        REQUEST,
-        "exactly one Host",
-    ),
-    (
-        "B7 two Hosts",
-        &[("+Host", "evil.example")],
-        400,
-        REQUEST,
-        "exactly one Host",
-    ),
-    (
-        "B8 foreign Origin",
-        &[("Origin", "http://evil.example")],
-        403,
-        REQUEST,
-        "allowed_origins",
-    ),
-    (
-        "B8 null Origin",
-        &[("Origin", "null")],
-        403,
-        REQUEST,
-        "allowed_origins",
-    ),
-    (
-        "B8 Origin of a file",
-        &[("Origin", "file://")],
-        403,
-        REQUEST,
-        "allowed_origins",
-    ),
-    (
-        "B8 Origin of another port",
-        &[("Origin", "http://localhost:1")],
-        403,
-        REQUEST,
-        "allowed_origins",
-    ),
-    (
-        "B6 gzip",
-        &[("Content-Encoding", "gzip")],
-        415,
-        REQUEST,
-        "without Content-Encoding",
-    ),
-    (
-        "B6 two codings",
-        &[("Content-Encoding", "identity, gzip")],
-        415,
-        REQUEST,
-        "without Content-Encoding",
-    ),
-    (
-        "B6 text/plain",
-        &[("Content-Type", "text/plain")],
-        415,
-        REQUEST,
-        "application/json",
-    ),
-    (
-        "B6 a form",
-        &[("Content-Type", "application/x-www-form-urlencoded")],
-        415,
-        REQUEST,
-        "application/json",
-    ),
-    (
-        "B6 another charset",
-        &[("Content-Type", "application/json; charset=utf-7")],
-        415,
-        REQUEST,
-        "application/json",
-    ),
-    (
-        "B6 no Content-Type",
-        &[("-Content-Type", "")],
-        415,
-        REQUEST,
-        "application/json",
-    ),
-    (
-        "B6 two Content-Types",
-        &[("+Content-Type", "text/plain")],
-        400,
-        REQUEST,
-        "more than once",
-    ),
-    (
-        "Accept without events",
-        &[("Accept", "application/json")],
-        406,
-        REQUEST,
-        "text/event-stream",
-    ),
-    (
-        "Accept without JSON",
-        &[("Accept", "text/event-stream")],
-        406,
-        REQUEST,
-        "application/json",
-    ),
-    ("no Accept", &[("-Accept", "")], 406, REQUEST, "send Accept"),
-    (
-        "B5 two session ids",
-        &[("Mcp-Session-Id", "a"), ("+Mcp-Session-Id", "b")],
-        400,
-        REQUEST,
-        "more than once",
-    ),
-    (
-        "two tokens",
-        &[
-            ("Authorization", "Bearer a"),
-            ("+Authorization", "Bearer b"),
-        ],
-        400,
-        REQUEST,
-        "more than once",
-    ),
-    (
-        "B2 two revisions",
-        &[
-            ("+MCP-Protocol-Version", "2025-11-25"),
-            ("+MCP-Protocol-Version", "2026-07-28"),
-        ],
-        400,
-        REQUEST,
-        "more than once",
-    ),
-];
+type HeaderCase = (&'static str, Edits, u16, i64, &'static str);
 
 /// What the modern wire refuses besides.
 const MODERN_ONLY: &[HeaderCase] = &[

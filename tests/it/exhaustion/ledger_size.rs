@@ -35,9 +35,7 @@ async fn fill(agent: &Agent, calls: impl Iterator<Item = usize>) {
             "tools/call",
             json!({ "name": "oracle__read", "arguments": { "x": x } }),
         );
-        let answer = agent
-            .send(&agent.mirrored(&call), call.to_string().as_bytes())
-            .await;
+        let answer = agent.sends(&call).await;
         assert!(answer.is_done(), "{answer:?}");
     }
 }
@@ -51,9 +49,7 @@ async fn write(agent: &Agent, numbers: impl Iterator<Item = usize>) {
         // Faster than segments are dropped, it is refused for a moment, and asks again as it is
         // told to.
         until("room for the next", || async {
-            let answer = agent
-                .send(&agent.mirrored(&call), call.to_string().as_bytes())
-                .await;
+            let answer = agent.sends(&call).await;
             assert!(
                 answer.is_done() || answer.refusal() == "store_unavailable",
                 "{answer:?}"

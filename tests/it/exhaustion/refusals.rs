@@ -236,35 +236,19 @@ async fn f14_what_comes_to_nothing_is_summed_up() {
 
 async fn asked_again(attacks: Vec<Again>) {
     for again in attacks {
-        let Again {
-            name,
-            outcome,
-            times,
-            ..
-        } = again;
+        let (name, times) = (again.name, again.times);
         let (_oracle, gate) = remembering().await;
         let greedy = gate.agent().token(GREEDY);
-        let first = greedy.modern("tools/call", again.call.clone()).await;
+        greedy.modern("tools/call", again.call.clone()).await;
         if name == "what was denied" {
-            let hold = gate.entries(1).await[0]["approval"]
-                .as_str()
-                .unwrap_or_else(|| panic!("{first:?}"))
-                .to_owned();
-            let headers = [
-                ("authorization", &*format!("Bearer {OPERATOR}")),
-                ("content-type", "application/json"),
-            ];
-            let said = r#"{ "decision": "deny", "why": "no" }"#;
-            let denied = gate
-                .asks_operators(("POST", &format!("/api/approvals/{hold}")), &headers, said)
-                .await;
-            assert_eq!(denied.status, 200, "{denied:?}");
+            deny(&gate).await;
         }
         let good = Good::beside(&gate);
         good.ask(2).await;
+        let (call, differs) = (again.call.clone(), again.differs);
         let asked = move |number: u64| {
-            let mut call = again.call.clone();
-            if again.differs {
+            let mut call = call.clone();
+            if differs {
                 call["arguments"]["x"] = json!(number);
             }
             call
@@ -272,50 +256,71 @@ async fn asked_again(attacks: Vec<Again>) {
         pipelined(&greedy, times, ("tools/call", &asked)).await;
         let good = good.end().await;
         let (setup, entries) = left(gate).await;
-        let own = entries.iter().filter(|entry| entry["user_id"] == "greedy");
-        let same = own.clone().filter(|entry| {
-            entry["outcome"] == outcome && entry["aborted_reason"].as_str() == again.code
-        });
-        let same: Vec<&Value> = same
-            .filter(|entry| again.of.is_none_or(|of| entry[of].is_string()))
-            .collect();
-        let summed: u64 = same
-            .iter()
-            .map(|entry| entry["count"].as_u64().unwrap_or(1))
-            .sum();
-        let alone = u64::from(matches!(outcome, "failed" | "planned"));
-        assert_eq!(
-            summed,
-            times + alone,
-            "{name}: none is lost, none is counted twice"
-        );
-        assert!(
-            same.len() as u64 <= ENTRIES / 2,
-            "{name}: {} entries",
-            same.len()
-        );
-        let bytes: usize = own.map(|entry| entry.to_string().len()).sum();
-        assert!(bytes as u64 <= BYTES, "{name}: {bytes} bytes");
-        assert!(
-            same.iter().any(|entry| entry["first_time"].is_string()),
-            "{name}"
-        );
-        if let Some(of) = again.of {
-            assert!(
-                same.iter().all(|entry| entry[of] == same[0][of]),
-                "{name}: {same:?}"
-            );
-        }
-        let data = setup.directory().join("data");
-        let verified = setup
-            .run(&["ledger", "verify", "--data", data.to_str().unwrap()])
-            .await;
+        let words = judge_entries(&again, &entries);
+        let verified = setup.run(&["ledger", "verify", "--data", "data"]).await;
         assert!(verified.status.success(), "{name}: {verified:?}");
-        tell(&format!(
-            "{name}: {times} calls, {} entries, {bytes} bytes, {good} good calls",
-            same.len()
-        ));
+        tell(&format!("{words}, {good} good calls"));
     }
+}
+
+/// None is lost, none is counted twice, and what is written has its bound; says how much it is.
+fn judge_entries(again: &Again, entries: &[Value]) -> String {
+    let (name, outcome, times) = (again.name, again.outcome, again.times);
+    let own = entries.iter().filter(|entry| entry["user_id"] == "greedy");
+    let same = own.clone().filter(|entry| {
+        entry["outcome"] == outcome && entry["aborted_reason"].as_str() == again.code
+    });
+    let same: Vec<&Value> = same
+        .filter(|entry| again.of.is_none_or(|of| entry[of].is_string()))
+        .collect();
+    let summed: u64 = same
+        .iter()
+        .map(|entry| entry["count"].as_u64().unwrap_or(1))
+        .sum();
+    let alone = u64::from(matches!(outcome, "failed" | "planned"));
+    assert_eq!(
+        summed,
+        times + alone,
+        "{name}: none is lost, none is counted twice"
+    );
+    assert!(
+        same.len() as u64 <= ENTRIES / 2,
+        "{name}: {} entries",
+        same.len()
+    );
+    let bytes: usize = own.map(|entry| entry.to_string().len()).sum();
+    assert!(bytes as u64 <= BYTES, "{name}: {bytes} bytes");
+    assert!(
+        same.iter().any(|entry| entry["first_time"].is_string()),
+        "{name}"
+    );
+    if let Some(of) = again.of {
+        assert!(
+            same.iter().all(|entry| entry[of] == same[0][of]),
+            "{name}: {same:?}"
+        );
+    }
+    format!(
+        "{name}: {times} calls, {} entries, {bytes} bytes",
+        same.len()
+    )
+}
+
+/// An operator denies the one call that is held.
+async fn deny(gate: &Gate) {
+    let hold = gate.entries(1).await[0]["approval"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no hold"))
+        .to_owned();
+    let headers = [
+        ("authorization", &*format!("Bearer {OPERATOR}")),
+        ("content-type", "application/json"),
+    ];
+    let said = r#"{ "decision": "deny", "why": "no" }"#;
+    let denied = gate
+        .asks_operators(("POST", &format!("/api/approvals/{hold}")), &headers, said)
+        .await;
+    assert_eq!(denied.status, 200, "{denied:?}");
 }
 
 async fn counted(gate: &Gate) -> u64 {

@@ -1,9 +1,8 @@
 //! Calls in flight: one agent's slow calls take none of the room that others are left
 //! (threat-model §3I).
 
-use super::{GOOD, GREEDY, Good, OPERATOR};
-use crate::harness::setup::Setup;
-use crate::harness::tool_server::{Behaviour, Script};
+use super::{GREEDY, Good, prepared_with};
+use crate::harness::tool_server::Behaviour;
 use crate::harness::{may_open, until};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -16,27 +15,8 @@ const SENT: usize = 300;
 #[tokio::test]
 async fn slow_calls_of_one_agent_leave_room() {
     may_open(None);
-    let oracle = Script::new()
-        .tool("read", Behaviour::Answers)
-        .tool("write", Behaviour::Answers)
-        .tool("slow", Behaviour::Held)
-        .start()
-        .await;
-    let gate = Setup::new()
-        .server("oracle", &oracle)
-        .contracts(&[
-            ("oracle__read", "read"),
-            ("oracle__write", "write"),
-            ("oracle__slow", "read"),
-        ])
-        .callers(&format!(
-            "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
-        ))
-        .operators(&format!(
-            "tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"
-        ))
-        .start()
-        .await;
+    let (oracle, setup) = prepared_with(&[("slow", "read", Behaviour::Held)], "").await;
+    let gate = setup.start().await;
     let good = Good::beside(&gate);
     good.ask(2).await;
     let mut calls = JoinSet::new();

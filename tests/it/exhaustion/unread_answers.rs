@@ -2,10 +2,9 @@
 //! memory for a minute).
 
 use super::connections::is_closed;
-use super::{GOOD, GREEDY, Good, OPERATOR, tell};
+use super::{GREEDY, Good, prepared_with, tell};
 use crate::harness::agent::{Agent, modern};
-use crate::harness::setup::Setup;
-use crate::harness::tool_server::{Behaviour, Script};
+use crate::harness::tool_server::Behaviour;
 use crate::harness::{may_open, until};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -67,34 +66,13 @@ async fn listens(agent: &Agent) -> TcpStream {
 async fn m5_answers_that_nobody_reads_have_a_bound() {
     may_open(None);
     let said = json!({ "content": [ { "type": "text", "text": "x".repeat(ANSWER) } ] });
-    let oracle = Script::new()
-        .tool("read", Behaviour::Answers)
-        .tool("write", Behaviour::Answers)
-        .tool("big", Behaviour::Says(said))
-        .start()
-        .await;
-    let gate = Setup::new()
-        .server("oracle", &oracle)
-        .contracts(&[
-            ("oracle__read", "read"),
-            ("oracle__write", "write"),
-            ("oracle__big", "write"),
-        ])
-        .callers(&format!(
-            "  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"
-        ))
-        .operators(&format!(
-            "tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"
-        ))
-        .start()
-        .await;
+    let (oracle, setup) = prepared_with(&[("big", "write", Behaviour::Says(said))], "").await;
+    let gate = setup.start().await;
     let greedy = gate.agent().token(GREEDY);
     let mut silent = listens(&greedy.declaring(json!({})).await).await;
     let good = Good::beside(&gate);
     let call = keyed();
-    let first = greedy
-        .send(&greedy.mirrored(&call), call.to_string().as_bytes())
-        .await;
+    let first = greedy.sends(&call).await;
     assert_eq!(first.status, 200, "{first:?}");
     let began = Instant::now();
     let mut connections = Vec::new();
@@ -124,22 +102,17 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
         !is_closed(&mut silent).await,
         "a stream on which nothing waits stays"
     );
-    let again = greedy
-        .send(&greedy.mirrored(&call), call.to_string().as_bytes())
-        .await;
+    let again = greedy.sends(&call).await;
     assert!(
         again.text().contains("\"replayed\":true"),
         "{}",
         &again.text()[..400]
     );
-    assert_eq!(
-        oracle
-            .executions()
-            .iter()
-            .filter(|execution| execution.tool == "big")
-            .count(),
-        1
-    );
+    let executions = oracle.executions();
+    let big = executions
+        .iter()
+        .filter(|execution| execution.tool == "big");
+    assert_eq!(big.count(), 1);
     let asked = good.end().await;
     assert!(
         gate.log()

@@ -303,8 +303,12 @@ impl Agent {
 
     /// A modern request.
     pub async fn modern(&self, method: &str, params: Value) -> Answer {
-        let message = modern(method, params);
-        self.send(&self.mirrored(&message), message.to_string().as_bytes())
+        self.sends(&modern(method, params)).await
+    }
+
+    /// Posts a modern message.
+    pub async fn sends(&self, message: &Value) -> Answer {
+        self.send(&self.mirrored(message), message.to_string().as_bytes())
             .await
     }
 

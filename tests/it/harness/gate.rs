@@ -250,3 +250,8 @@ pub async fn run(setup: &Setup, args: &[&str]) -> (i32, String, String) {
         text(output.stderr),
     )
 }
+
+/// Runs a verb of toolgate in a directory, written as in a shell without quotes.
+pub async fn runs(setup: &Setup, line: &str) -> (i32, String, String) {
+    run(setup, &line.split(' ').collect::<Vec<_>>()).await
+}

@@ -3,7 +3,8 @@
 //! * `agent`, `answer`, `stdio`: agents, from exact bytes up to calls, over HTTP and as a parent;
 //! * `tool_server`: the oracle, which counts what it executes (threat-model §12); `http2_server`: the
 //!   oracle on HTTP/2; `scripted_server`: answers as the scenario says, bit by bit;
-//! * `hook_server`: a program of the operator's; `folding`: a second reader of every message.
+//! * `hook_server`: a program of the operator's; `folding`: a second reader of every message;
+//! * `table`: cases as text.
 //!
 //! Nothing here sleeps for a time and hopes: a scenario that waits, waits for a condition, with a
 //! deadline.
@@ -17,6 +18,7 @@ pub mod http2_server;
 pub mod scripted_server;
 pub mod setup;
 pub mod stdio;
+pub mod table;
 pub mod tool_server;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

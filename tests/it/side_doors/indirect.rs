@@ -2,8 +2,11 @@
 //! errors and in forms that take much to check, what agents say unasked, and what they bring to a
 //! task later.
 
+mod later;
+mod own_members;
+mod unasked;
+
 use super::*;
-use crate::harness::stdio::Launched;
 use crate::mcp_tasks;
 
 /// What opens a page; the last ones never do.
@@ -229,9 +232,8 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
         for wanted in wanted {
             scripted.forget();
             let mut params = json!({ "notifications": wanted, "uris": [secret] });
-            let stream = agent
-                .post(&agent.request("subscriptions/listen", params.take()))
-                .await;
+            let request = agent.request("subscriptions/listen", params.take());
+            let stream = agent.post(&request).await;
             let seen = scripted
                 .sees("it", |seen| seen.method() == "subscriptions/listen")
                 .await
@@ -251,16 +253,11 @@ layers: { agent: { alice: { resources: { allow: [\"docs__file:///srv/docs/*\"] }
         scripted.forget();
         let only =
             json!({ "notifications": { "resourceSubscriptions": { "0": secret, "length": 1 } } });
-        let mut stream = agent
-            .post(&agent.request("subscriptions/listen", only))
-            .await;
+        let only = agent.request("subscriptions/listen", only);
+        let mut stream = agent.post(&only).await;
         assert_eq!(stream.message().await["params"]["notifications"], json!({}));
-        assert_eq!(
-            scripted.seen().len(),
-            0,
-            "nothing of it is left: {:?}",
-            scripted.seen()
-        );
+        let seen = scripted.seen();
+        assert!(seen.is_empty(), "nothing of it is left: {seen:?}");
     }
 }
 
@@ -350,382 +347,28 @@ async fn a_dear_question_is_asked_or_refused_with_a_word() {
                 .unwrap();
             told
         };
-        let reader = async {
-            let mut stream = agent.post(&call).await;
-            if asked {
-                let question = stream.message().await;
-                assert!(
-                    question["params"]["message"]
-                        .as_str()
-                        .unwrap()
-                        .starts_with("tel x"),
-                    "{}",
-                    question["method"]
-                );
-                let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
-                assert_eq!(agent.post(&answer).await.head.status, 202);
-            }
-            stream.whole().await
-        };
-        let (told, answer) = tokio::join!(server, reader);
+        let (told, answer) = tokio::join!(server, declines(&agent, &call, asked));
         assert_eq!(told.get("result").is_some(), asked, "{told}");
         assert!(answer["result"].is_object(), "{answer}");
     }
 }
 
-/// What a message brings for toolgate alone.
-fn ours() -> Value {
-    json!({ "dev.toolgate/fence": "1", "dev.toolgate/hops": 1, "dev.toolgate/x": {}, "com.acme/kept": 1 })
-}
-
-/// threat-model §3C C9: what agents say to toolgate travels no further, whatever they say it with;
-/// in both modes.
-#[tokio::test]
-async fn what_is_toolgates_own_stays_with_it() {
-    let mut cases = 0;
-    for mode in ["enforce", "observe"] {
-        let scripted = docs().await;
-        let setup = Setup::new()
-            .server_with("docs", &format!("url: \"{}\"", scripted.url()))
-            .callers(CALLERS);
-        let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
-        let setup = if mode == "enforce" {
-            setup.open_sides()
-        } else {
-            setup.mode(mode)
-        };
-        let gate = setup.policy(policy).start().await;
-        let modern = gate.agent().token(ALICE).at("/mcp/docs");
-        for agent in [modern.clone(), modern.initialized().await] {
-            for (method, mut params, legacy) in requests("file:///srv/docs/a.md", "greet") {
-                if legacy && !agent.is_legacy() {
-                    continue;
-                }
-                params["_meta"] = ours();
-                agent.ask(method, params).await;
-                cases += 1;
-            }
-            if !agent.is_legacy() {
-                continue;
-            }
-            let mut standalone = agent.get(None).await;
-            until("the session listens", || async {
-                (scripted.listeners() >= 2).then_some(())
-            })
-            .await;
-            scripted
-                .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list" }))
-                .await;
-            let id = standalone.message().await["id"].clone();
-            let roots = json!({ "roots": [], "_meta": ours() });
-            agent
-                .post(&json!({ "jsonrpc": "2.0", "id": id, "result": roots }))
-                .await;
-            scripted
-                .sees("the answer", |seen| seen.body["id"] == "q")
-                .await;
-            for method in ["roots/list_changed", "tasks/status"] {
-                let params = json!({ "taskId": "t", "status": "working", "_meta": ours() });
-                let method = format!("notifications/{method}");
-                agent
-                    .post(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
-                    .await;
-                scripted
-                    .sees("the notification", |seen| seen.method() == method)
-                    .await;
-            }
-            cases += 3;
-        }
-        let seen = scripted.seen();
-        assert!(seen.len() > 15, "{seen:#?}");
-        for seen in seen {
-            let params = seen.body.get("params").or(seen.body.get("result")).unwrap();
-            assert!(
-                !params.to_string().contains("dev.toolgate/"),
-                "{}",
-                seen.body
-            );
-            assert_eq!(params["_meta"]["com.acme/kept"], 1, "{}", seen.body);
-        }
-    }
-    assert_eq!(cases, 2 * (7 + 10 + 3));
-}
-
-/// threat-model §5: what agents say through a side door unasked is judged, counted and recorded,
-/// too.
-#[tokio::test]
-async fn what_agents_say_unasked_is_recorded() {
-    let scripted = docs().await;
-    let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }
-layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
-    let gate = started(&scripted, policy).await;
-    for (token, outcome) in [(CAROL, "refused"), (ALICE, "passed")] {
-        let agent = gate
-            .agent()
-            .token(token)
-            .at("/mcp/docs")
-            .initialized()
-            .await;
-        scripted.forget();
-        for method in [
-            "notifications/roots/list_changed",
-            "notifications/tasks/status",
-        ] {
-            let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "taskId": "t", "status": "working" } });
-            assert_eq!(agent.post(&note).await.head.status, 202);
-        }
-        scripted
-            .sees("what is no matter of side doors", |seen| {
-                seen.method() == "notifications/tasks/status"
-            })
-            .await;
-        let told = scripted
-            .seen()
-            .iter()
-            .filter(|seen| seen.method() == "notifications/roots/list_changed")
-            .count();
-        assert_eq!(told, usize::from(outcome == "passed"), "{outcome}");
-        let series =
-            format!("toolgate_side_messages_total{{door=\"roots\",outcome=\"{outcome}\"}}");
-        assert_eq!(gate.metric(&series).await.to_string(), "1");
-    }
-    let ledger = gate.entries(2).await;
-    let told = ledger
-        .iter()
-        .filter(|entry| entry["method"] == "notifications/roots/list_changed");
-    let told: Vec<(&Value, &Value)> = told
-        .map(|entry| (&entry["user_id"], &entry["outcome"]))
-        .collect();
-    assert_eq!(
-        told,
-        [
-            (&json!("carol"), &json!("refused")),
-            (&json!("alice"), &json!("passed"))
-        ]
-    );
-}
-
-/// threat-model §3A A2: on standard output nothing is said to what wants no answer; and a server
-/// whose question an agent answers with a look-alike is told, and doesn't wait for ever.
-#[tokio::test]
-async fn a_refused_message_that_wants_no_answer_gets_none() {
-    let scripted = docs().await;
-    let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
-    let setup = Setup::new()
-        .server_with("docs", &format!("url: \"{}\"", scripted.url()))
-        .policy(policy)
-        .open_sides();
-    setup.write();
-    let mut launched = Launched::start(&setup, &["--data", "launched"], true).await;
-    until("toolgate listens", || async {
-        (scripted.listeners() >= 1).then_some(())
-    })
-    .await;
-    scripted
-        .tells(json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
-        .await;
-    let id = loop {
-        let heard = launched.hears().await;
-        if heard["method"] == "roots/list" {
-            break heard["id"].clone();
-        }
-    };
-    let long = "x".repeat(70_000);
-    for evil in [
-        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {}, "ID": 5 }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "_meta": { "x": long } } }),
-        json!({ "jsonrpc": "2.0", "id": "no question", "result": {}, "METHOD": "tools/call" }),
-        json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] }, "METHOD": "tools/call" }),
-    ] {
-        launched.say(&evil).await;
-    }
-    let told = scripted
-        .sees("an error", |seen| seen.body["id"] == "q")
-        .await
-        .body;
-    assert!(
-        told["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("refused by toolgate"),
-        "{told}"
-    );
-    launched
-        .say(&json!({ "jsonrpc": "2.0", "id": "last", "method": "ping" }))
-        .await;
-    let heard = launched.hears().await;
-    assert_eq!(heard["id"], "last", "nothing else was said: {heard}");
-    let seen: Vec<Value> = scripted.seen().into_iter().map(|seen| seen.body).collect();
-    assert_eq!(seen.len(), 1, "{seen:?}");
-}
-
-/// threat-model §5: each question is recorded once: with how a task stands, and where redacting the
-/// answer that asks it is begun anew on the pool.
-#[tokio::test]
-async fn a_question_is_recorded_once() {
-    let (scripted, gate) = mcp_tasks::stage().await;
-    let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
-    mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
-    let asks = |text: &str| {
-        let question =
-            json!({ "q": { "method": "elicitation/create", "params": { "message": text } } });
-        json!({ "resultType": "input_required", "requestState": "s", "inputRequests": question })
-    };
-    for (at, (method, params, length)) in [
-        ("tasks/get", json!({ "taskId": "short" }), 10),
-        ("tasks/get", json!({ "taskId": "short" }), 1_500_000),
-        (
-            "tools/call",
-            json!({ "name": "bank__pay", "arguments": { "n": 1 } }),
-            1_500_000,
-        ),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let result = asks(&"x".repeat(length));
-        scripted.answers(move |_| Reply::Result(result.clone()));
-        let answer = agent
-            .answered(&mcp_tasks::request(&agent, method, params))
-            .await;
+/// An agent that declines what it is asked, if it is asked; what its call is answered with.
+async fn declines(agent: &Agent, call: &Value, asked: bool) -> Value {
+    let mut stream = agent.post(call).await;
+    if asked {
+        let question = stream.message().await;
         assert!(
-            answer["result"]["inputRequests"]["q"].is_object(),
-            "{method}"
+            question["params"]["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("tel x"),
+            "{}",
+            question["method"]
         );
-        let series = "toolgate_side_messages_total{door=\"elicitation\",outcome=\"passed\"}";
-        assert_eq!(
-            gate.metric(series).await.to_string(),
-            (at + 1).to_string(),
-            "{method} {length}"
-        );
+        let answer =
+            json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
+        assert_eq!(agent.post(&answer).await.head.status, 202);
     }
-}
-
-/// threat-model §3E E1: what people have to decide on is not brought to a call's task past them.
-/// Each change of a task is recorded.
-#[tokio::test]
-async fn e1_nothing_is_brought_to_a_held_call_later() {
-    let (scripted, gate) = mcp_tasks::stage().await;
-    let agent = gate.agent().token(mcp_tasks::TOKENS[0]);
-    mcp_tasks::begin(&agent, ("bank__pay", "/mcp"), "short").await;
-    scripted.forget();
-    let answers = json!({ "taskId": "short", "inputResponses": { "q": { "action": "accept" } } });
-    let changes = [
-        ("tasks/update", answers.clone()),
-        ("tasks/update", json!({ "taskId": "short" })),
-        ("tasks/cancel", json!({ "taskId": "short" })),
-    ];
-    for (method, params) in changes.clone() {
-        let answer = agent
-            .answered(&mcp_tasks::request(&agent, method, params))
-            .await;
-        assert!(
-            answer["result"].is_object(),
-            "nobody decides on it: {answer}"
-        );
-    }
-    assert_eq!(scripted.seen().len(), 3);
-    let held =
-        mcp_tasks::POLICY.replace("    results:", "    approval: { hold: 0s }\n    results:");
-    std::fs::write(gate.path("policy.yaml"), held).unwrap();
-    gate.hang_up();
-    let refused = until("the contract has an approval", || async {
-        let answer = agent
-            .answered(&mcp_tasks::request(&agent, "tasks/update", answers.clone()))
-            .await;
-        answer.get("error").cloned()
-    })
-    .await;
-    assert!(
-        refused["message"]
-            .as_str()
-            .unwrap()
-            .contains("held until people decide"),
-        "{refused}"
-    );
-    scripted.forget();
-    for (method, params) in changes {
-        let passes = params.get("inputResponses").is_none();
-        let answer = agent
-            .answered(&mcp_tasks::request(&agent, method, params))
-            .await;
-        assert_eq!(answer.get("result").is_some(), passes, "{answer}");
-    }
-    let odd = json!({ "taskId": "short", "input_responses": { "q": { "action": "accept" } } });
-    assert!(
-        agent
-            .answered(&mcp_tasks::request(&agent, "tasks/update", odd))
-            .await["error"]
-            .is_object()
-    );
-    assert_eq!(scripted.seen().len(), 2, "{:?}", scripted.seen());
-    let entries = until("all entries", || async {
-        let mut entries = gate.ledger().await;
-        entries
-            .retain(|entry| entry["method"] == "tasks/update" || entry["method"] == "tasks/cancel");
-        let count = |outcome: &str| {
-            entries
-                .iter()
-                .filter(|entry| entry["outcome"] == outcome)
-                .count()
-        };
-        (count("answered") >= 5 && count("refused") >= 3).then_some(entries)
-    })
-    .await;
-    let refused = entries
-        .iter()
-        .find(|entry| entry["outcome"] == "refused")
-        .unwrap();
-    assert_eq!(
-        (&refused["decided_by"], &refused["tool"]),
-        (&json!("approval"), &json!("bank__pay")),
-        "{refused}"
-    );
-    assert!(
-        gate.metric("toolgate_side_messages_total{door=\"tasks\",outcome=\"refused\"}")
-            .await
-            >= 3.0
-    );
-}
-
-/// threat-model §8: `_meta` has the bytes that the configuration gives it; in observe mode more
-/// pass, and are counted.
-#[tokio::test]
-async fn what_stands_beside_a_message_has_a_bound() {
-    for (mode, most) in [("enforce", 2_048), ("observe", 2_048), ("enforce", 65_536)] {
-        let scripted = docs().await;
-        let policy = "contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }\n";
-        let setup = Setup::new()
-            .server_with("docs", &format!("url: \"{}\"", scripted.url()))
-            .policy(policy)
-            .mode(mode);
-        let setup = if most == 65_536 {
-            setup
-        } else {
-            setup.more(&format!("meta_max_bytes: {most}"))
-        };
-        let gate = setup.start().await;
-        for agent in [gate.agent().at("/mcp/docs"), gate.legacy("/mcp/docs").await] {
-            for (length, is_long) in [(most - 400, false), (most, true)] {
-                scripted.forget();
-                let mut call =
-                    agent.request("tools/call", json!({ "name": "read", "arguments": {} }));
-                call["params"]["_meta"]["com.acme/x"] = json!("x".repeat(length));
-                let answer = agent.answered(&call).await;
-                let passes = !is_long || mode == "observe";
-                assert_eq!(
-                    scripted.executions(),
-                    usize::from(passes),
-                    "{mode} {most} {length}: {answer}"
-                );
-                let words = answer["error"]["message"].as_str().unwrap_or_default();
-                assert_eq!(words.contains("`meta_max_bytes`"), !passes, "{answer}");
-            }
-        }
-        assert_eq!(
-            gate.metric("toolgate_long_meta_total").await.to_string(),
-            "2",
-            "{mode} {most}"
-        );
-    }
+    stream.whole().await
 }

@@ -111,14 +111,7 @@ async fn each_code_of_a_child(wire: &'static str) {
         .environment("PATH", &std::env::var("PATH").unwrap())
         .start()
         .await;
-    // An answer under each code that the protocol reserves; what never comes costs a second each.
-    let mut cases: Vec<(&str, i64)> = (-32768..=-32000).map(|code| ("matching", code)).collect();
-    cases.extend([-32800, -1, 0, 503].map(|code| ("matching", code)));
-    cases.extend(
-        KINDS[1..]
-            .iter()
-            .flat_map(|kind| [-32700, -32603, -32602, -32050, -32020].map(|code| (*kind, code))),
-    );
+    let cases = cases();
     let mut agents = JoinSet::new();
     for nth in 0..AGENTS {
         let (agent, cases) = (agent(gate, wire).await, cases.clone());
@@ -149,14 +142,7 @@ async fn each_code_of_a_child(wire: &'static str) {
             sent(&agent(gate, wire).await, kind, error).await,
         ));
     }
-    let came = std::fs::read_to_string(gate.path("came")).unwrap();
-    let mut counted: HashMap<String, usize> = HashMap::new();
-    for line in came.lines() {
-        let told: Value = serde_json::from_str(line).unwrap();
-        *counted
-            .entry(told["case"].as_str().unwrap().to_owned())
-            .or_default() += 1;
-    }
+    let counted = counted(gate);
     let wrong = made
         .iter()
         .filter(|(kind, error, (case, told))| counted[case] != 1 || !is_right(kind, *error, told));
@@ -170,6 +156,31 @@ async fn each_code_of_a_child(wire: &'static str) {
         ),
         &found,
     );
+}
+
+/// An answer under each code that the protocol reserves; what never comes costs a second each.
+fn cases() -> Vec<(&'static str, i64)> {
+    let mut cases: Vec<(&str, i64)> = (-32768..=-32000).map(|code| ("matching", code)).collect();
+    cases.extend([-32800, -1, 0, 503].map(|code| ("matching", code)));
+    cases.extend(
+        KINDS[1..]
+            .iter()
+            .flat_map(|kind| [-32700, -32603, -32602, -32050, -32020].map(|code| (*kind, code))),
+    );
+    cases
+}
+
+/// How often each case came to the child.
+fn counted(gate: &Gate) -> HashMap<String, usize> {
+    let came = std::fs::read_to_string(gate.path("came")).unwrap();
+    let mut counted: HashMap<String, usize> = HashMap::new();
+    for line in came.lines() {
+        let told: Value = serde_json::from_str(line).unwrap();
+        *counted
+            .entry(told["case"].as_str().unwrap().to_owned())
+            .or_default() += 1;
+    }
+    counted
 }
 
 /// threat-model §13 F1, guarantees §4: the lane, on a modern child.

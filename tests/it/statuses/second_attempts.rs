@@ -45,9 +45,7 @@ async fn call(gate: &Gate, key: &str) -> Answer {
     );
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "elicitation": {} });
-    agent
-        .send(&agent.mirrored(&message), message.to_string().as_bytes())
-        .await
+    agent.sends(&message).await
 }
 
 /// The server runs the call and breaks; asked again under its own key, it says that it is busy, or

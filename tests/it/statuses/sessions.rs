@@ -99,42 +99,8 @@ async fn an_idle_session_is_pinged_before_a_write() {
 /// come says nothing.
 #[tokio::test]
 async fn what_a_ping_is_answered_with_decides() {
-    let error = |id: &Value, code: i64| {
-        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } })
-            .to_string()
-    };
-    let json = "application/json";
-    let cases: [(&str, bool, SessionReply); 7] = [
-        (
-            "it has no such method",
-            false,
-            Box::new(move |seen| Reply::Said(200, json, error(&seen.body["id"], -32601))),
-        ),
-        (
-            "nor under a status",
-            false,
-            Box::new(move |seen| Reply::Said(400, json, error(&seen.body["id"], -32601))),
-        ),
-        ("it answers", false, Box::new(|_| Reply::Result(json!({})))),
-        ("it says nothing", false, Box::new(|_| Reply::Silence)),
-        (
-            "it names no request",
-            true,
-            Box::new(move |_| Reply::Said(400, json, error(&Value::Null, -32000))),
-        ),
-        (
-            "it has no session",
-            true,
-            Box::new(move |seen| Reply::Said(404, json, error(&seen.body["id"], -32001))),
-        ),
-        (
-            "nor has anything said so",
-            true,
-            Box::new(|_| Reply::Status(404)),
-        ),
-    ];
     let stage = StatusGate::new(", ping_after: 1ms", POLICY).await;
-    for (what, opens, says) in cases {
+    for (what, opens, says) in pings_answered() {
         let agent = stage.gate.agent().initialized().await;
         assert!(
             is_done(&made(&agent, &good(&format!("{what}: first")), "read").await),
@@ -162,6 +128,44 @@ async fn what_a_ping_is_answered_with_decides() {
             "{what}: nobody knows what goes on in it"
         );
     }
+}
+
+/// How a ping is answered, and whether that opens another session.
+fn pings_answered() -> [(&'static str, bool, SessionReply); 7] {
+    let error = |id: &Value, code: i64| {
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } })
+            .to_string()
+    };
+    let json = "application/json";
+    [
+        (
+            "it has no such method",
+            false,
+            Box::new(move |seen| Reply::Said(200, json, error(&seen.body["id"], -32601))),
+        ),
+        (
+            "nor under a status",
+            false,
+            Box::new(move |seen| Reply::Said(400, json, error(&seen.body["id"], -32601))),
+        ),
+        ("it answers", false, Box::new(|_| Reply::Result(json!({})))),
+        ("it says nothing", false, Box::new(|_| Reply::Silence)),
+        (
+            "it names no request",
+            true,
+            Box::new(move |_| Reply::Said(400, json, error(&Value::Null, -32000))),
+        ),
+        (
+            "it has no session",
+            true,
+            Box::new(move |seen| Reply::Said(404, json, error(&seen.body["id"], -32001))),
+        ),
+        (
+            "nor has anything said so",
+            true,
+            Box::new(|_| Reply::Status(404)),
+        ),
+    ]
 }
 
 /// What says nothing of the session, as a rate limiter's word, ends none: a call in flight in it,

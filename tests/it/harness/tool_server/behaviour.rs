@@ -61,12 +61,9 @@ impl Behaviour {
         to: &mut OwnedWriteHalf,
     ) -> Option<()> {
         let right = done(message).to_string();
-        let events = |parts: &[&str]| {
-            let body: Vec<String> = parts
-                .iter()
-                .map(|part| format!("data: {part}\n\n"))
-                .collect();
-            plain("200 OK", "text/event-stream", &body.concat())
+        let says = |result: &Value| {
+            let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+            json_answer(&answer.to_string())
         };
         let bytes = match self {
             Self::Answers => json_answer(&right),
@@ -74,14 +71,10 @@ impl Behaviour {
                 shared.hold().await?;
                 json_answer(&right)
             }
-            Self::Says(result) => json_answer(
-                &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
-            ),
+            Self::Says(result) => says(result),
             Self::SaysOnceReleased(result) => {
                 shared.hold().await?;
-                json_answer(
-                    &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
-                )
+                says(result)
             }
             Self::Never => return std::future::pending().await,
             Self::Garbage => json_answer("this is no JSON {"),
@@ -94,9 +87,8 @@ impl Behaviour {
             Self::HangsUp => return None,
             Self::Error(code) => {
                 let error = json!({ "code": code, "message": "told to" });
-                json_answer(
-                    &json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string(),
-                )
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+                json_answer(&answer.to_string())
             }
             Self::EndsWithoutAnswer => events(&[]),
             Self::Redirects(location) => {
@@ -117,9 +109,8 @@ impl Behaviour {
                 let note = json!({ "jsonrpc": "2.0", "method": "notifications/message",
                     "params": { "level": "info", "data": "working" } });
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-                to.write_all(format!("{head}: one\n\n: two\n\ndata: {note}\n\n").as_bytes())
-                    .await
-                    .ok()?;
+                let begin = format!("{head}: one\n\n: two\n\ndata: {note}\n\n");
+                to.write_all(begin.as_bytes()).await.ok()?;
                 shared.held.acquire().await.ok()?.forget();
                 format!("data: {right}\n\n").into_bytes()
             }
@@ -139,4 +130,12 @@ fn with_header(header: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{header}\r\nContent-Length: {length}\r\n\r\n{body}")
         .into_bytes()
+}
+
+fn events(parts: &[&str]) -> Vec<u8> {
+    let body: Vec<String> = parts
+        .iter()
+        .map(|part| format!("data: {part}\n\n"))
+        .collect();
+    plain("200 OK", "text/event-stream", &body.concat())
 }
