@@ -106,17 +106,13 @@ fn section_by_section(
         owner_only,
         providers_allowed,
     } = contract;
-    let rules = problems.under(rules::Settings::NAME, |problems| {
-        rules.compile_beside(&arguments.0, problems)
-    });
+    let rules = compile_rules(rules, &arguments, problems);
     let (arguments, permission) = (section(arguments, problems), section(permission, problems));
     let (secrets, output) = (section(secrets, problems), section(output, problems));
     let confirms = confirms.map(|written| section(written, problems));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref());
     let judged = judged_paths(&needs, idempotency.as_ref(), &rules, &rewrite);
-    let arguments = arguments
-        .beside(&judged, &named(&audit, &rewrite, &secrets))
-        .stripping(strip_empty_optionals);
+    let arguments = arguments.beside(&judged, &named(&audit, &rewrite, &secrets));
     ToolRules {
         purpose,
         not_for,
@@ -130,7 +126,7 @@ fn section_by_section(
         variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
-        arguments,
+        arguments: arguments.stripping(strip_empty_optionals),
         permission,
         rules,
         rewrite,
@@ -147,6 +143,16 @@ fn section_by_section(
 
 fn section<S: Section>(written: S, problems: &mut Problems) -> S::Rule {
     problems.under(S::NAME, |problems| written.compile(problems))
+}
+
+fn compile_rules(
+    written: rules::Settings,
+    arguments: &arguments::Settings,
+    problems: &mut Problems,
+) -> rules::Rule {
+    problems.under(rules::Settings::NAME, |problems| {
+        written.compile_beside(&arguments.0, problems)
+    })
 }
 
 /// What needs no compiling.
