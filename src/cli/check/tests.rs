@@ -147,18 +147,6 @@ fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
 fn secrets_that_are_written_out_are_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let write = |text: &str| fs::write(directory.path().join("toolgate.yaml"), text).unwrap();
-    let url = "url: \"https://tools.example/mcp\"";
-    let header = |name: &str, value: &str| {
-        format!("servers: {{ s: {{ {url}, headers: {{ {name}: \"{value}\" }} }} }}\n")
-    };
-    let env = |name: &str, value: &str| {
-        format!("servers: {{ s: {{ command: x, env: {{ {name}: \"{value}\" }} }} }}\n")
-    };
-    let caller = |token: &str| {
-        format!(
-            "servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n"
-        )
-    };
     let key = "c2VjcmV0LW9mLXRoZS13ZWJob29rLTAxMjM0NTY3ODk=";
     let mut shown = String::new();
     for (text, warned) in [
@@ -202,6 +190,30 @@ fn secrets_that_are_written_out_are_warned_of() {
         "written_out",
         shown.replace(&format!("{}/", directory.path().display()), "")
     );
+}
+
+/// A configuration with this header for a tool server.
+fn header(name: &str, value: &str) -> String {
+    let url = "url: \"https://tools.example/mcp\"";
+    format!("servers: {{ s: {{ {url}, headers: {{ {name}: \"{value}\" }} }} }}\n")
+}
+
+/// A configuration with this variable for a tool server that is a child process.
+fn env(name: &str, value: &str) -> String {
+    format!("servers: {{ s: {{ command: x, env: {{ {name}: \"{value}\" }} }} }}\n")
+}
+
+/// A configuration with this token of a caller.
+fn caller(token: &str) -> String {
+    format!("servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n")
+}
+
+/// A configuration whose heads of the ledger are sent with this secret.
+fn webhook(secret: &str) -> String {
+    let address = "https://heads.example/";
+    format!(
+        "servers: {{ s: {{ command: x }} }}\nledger: {{ heads: {{ webhook: {{ url: \"{address}\", secret: \"{secret}\" }} }} }}\n"
+    )
 }
 
 /// The first warning of a secret that is written out.

@@ -10,17 +10,14 @@ use crate::gate::Gate;
 use crate::model::clock::hands::TestClock;
 use crate::model::digest::Digest;
 use crate::model::ids::ActionId;
-use crate::store::state::StoreKeys;
 use crate::store::state::claim::ClaimPhase;
-use crate::store::state::event::StoreEvent;
-use crate::store::state::settlement::Evidence;
 use crate::store::tests::TestStore;
 use crate::store::tests::same::SplitMixRng;
 use crate::store::tests::simulated_store::SimulatedDisk;
 use crate::telemetry::tasks::spawn_capture::SpawnCapture;
 use bank::{Fate, Line};
 use futures_util::FutureExt as _;
-use process::{Ground, LIMIT, Process};
+use process::{Ground, Process};
 use schedule::Schedule;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,6 +30,7 @@ use tokio::time::sleep;
 mod actors;
 mod agents;
 mod bank;
+mod invariants;
 mod process;
 mod scenes;
 mod schedule;
@@ -219,117 +217,6 @@ impl SimulatedWorld {
                 return;
             }
             self.some(100).await;
-        }
-    }
-
-    /// threat-model §12, I1 to I9, as far as they are about gate and store.
-    async fn check(&self) {
-        let process = self.process.take().expect("it was started again");
-        let store = &process.gate.effects.store;
-        let book = self.book.take();
-        let mut happened: BTreeMap<u64, Vec<ActionId>> = BTreeMap::new();
-        for action in book.done.keys() {
-            happened
-                .entry(book.actions[action])
-                .or_default()
-                .push(*action);
-        }
-        for (deed, actions) in &happened {
-            assert_eq!(
-                actions.len(),
-                1,
-                "I1: deed {deed} happened more than once: {actions:?}"
-            );
-        }
-        for (deed, receipts) in &book.told {
-            let actions = happened.get(deed).map(Vec::as_slice).unwrap_or_default();
-            assert_eq!(
-                actions.len(),
-                1,
-                "I2: somebody was told that deed {deed} is done: {receipts:?}"
-            );
-            let receipt = &book.done[&actions[0]];
-            assert!(
-                receipts.iter().all(|shown| shown == receipt),
-                "another call's answer: {receipts:?}, {receipt}"
-            );
-        }
-        let both: Vec<_> = book
-            .refused
-            .iter()
-            .filter(|action| book.done.contains_key(action))
-            .collect();
-        assert!(
-            both.is_empty(),
-            "I4: happened although the agent was told that they did not run: {both:?}"
-        );
-        for (number, place) in &book.places {
-            let paid = store
-                .load_view(StoreKeys {
-                    task: Some(*place),
-                    ..StoreKeys::default()
-                })
-                .await
-                .unwrap()
-                .task;
-            let calls = paid.map_or(0, |task| task.calls);
-            let of_task = happened
-                .keys()
-                .filter(|deed| *deed % TASKS == *number)
-                .count() as u64;
-            assert!(
-                of_task <= calls && calls <= LIMIT,
-                "I6: {of_task} happened, {calls} paid, {LIMIT} allowed"
-            );
-        }
-        for action in book.actions.keys() {
-            let Some((_, claim)) = store.find(*action).await.unwrap() else {
-                continue;
-            };
-            assert!(
-                !matches!(claim.phase, ClaimPhase::Dispatching),
-                "nobody cares for {claim:?}"
-            );
-            let is_unknown = matches!(claim.phase, ClaimPhase::Unknown { .. });
-            assert!(
-                !is_unknown || book.faults.contains(action),
-                "I9: nothing went wrong with {claim:?}"
-            );
-        }
-        self.reread(&process, &book);
-    }
-
-    /// What the disk says of all that was, not only of how it ended.
-    fn reread(&self, process: &Process, book: &Book) {
-        let mut tokens = BTreeMap::new();
-        for event in process.paper.iter().flat_map(|paper| paper.reread()) {
-            match event {
-                StoreEvent::Intended(intended) => {
-                    let before = tokens.insert(intended.session, intended.fence);
-                    assert!(
-                        before < Some(intended.fence),
-                        "a token went back: {before:?}, {intended:?}"
-                    );
-                }
-                StoreEvent::Settled(settled) => {
-                    let is_unknown = matches!(settled.phase, ClaimPhase::Unknown { .. });
-                    assert!(
-                        !is_unknown || book.faults.contains(&settled.action),
-                        "I9: {settled:?}"
-                    );
-                    if settled.evidence == Evidence::Late {
-                        self.count("late answers");
-                    }
-                }
-                StoreEvent::Reserved(_)
-                | StoreEvent::Spent(_)
-                | StoreEvent::Entered { .. }
-                | StoreEvent::Fenced { .. }
-                | StoreEvent::Held(_)
-                | StoreEvent::Decided(_)
-                | StoreEvent::Noted(_)
-                | StoreEvent::Carried(_) => {}
-            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
+use tempfile::TempDir;
 
 fn binding(name: &str, source: SecretSource) -> Arc<Binding> {
     Arc::new(Binding {
@@ -31,50 +32,57 @@ async fn fetched(source: SecretSource) -> Result<String, Failed> {
 
 const LONG: Duration = Duration::from_secs(20);
 
+fn whole(value: &str) -> Result<String, Failed> {
+    Ok(value.to_owned())
+}
+
+fn file(directory: &TempDir, contents: &[u8]) -> SecretSource {
+    let path = directory.path().join("value");
+    std::fs::write(&path, contents).unwrap();
+    SecretSource::File(path)
+}
+
 /// threat-model §9 "secret backend down": every way in which a value cannot be had is a failure of
 /// its own, within its bounds.
 #[tokio::test]
-async fn a_value_is_had_whole_or_not_at_all() {
+async fn a_file_is_had_whole_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str, contents: &[u8]| {
-        let path = directory.path().join(name);
-        std::fs::write(&path, contents).unwrap();
-        SecretSource::File(path)
-    };
-    let closed = file("closed", b"closed-value");
+    for (contents, expected) in [
+        (&b"vault-value-1"[..], whole("vault-value-1")),
+        (b"vault-value-2\r\n", whole("vault-value-2")),
+        (
+            b"vault-line-1\nvault-line-2\n",
+            whole("vault-line-1\nvault-line-2"),
+        ),
+        (b"1234567\n", Err(Failed::Length)),
+        (b"", Err(Failed::Length)),
+        (&[b'v'; LONGEST], whole(&"v".repeat(LONGEST))),
+        (&[b'v'; LONGEST + 1], Err(Failed::Length)),
+        (b"\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8", Err(Failed::NoText)),
+        (b"vault\0value", Err(Failed::NoText)),
+    ] {
+        let source = file(&directory, contents);
+        assert_eq!(fetched(source).await, expected, "{contents:?}");
+    }
+}
+
+/// The same of what is not there, and of what may not be read.
+#[tokio::test]
+async fn a_source_without_a_value_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = file(&directory, b"closed-value");
     let SecretSource::File(path) = &closed else {
         unreachable!()
     };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
     let is_root = std::fs::read(path).is_ok();
-    let whole = |value: &str| Ok(value.to_owned());
+    let denied = if is_root {
+        whole("closed-value")
+    } else {
+        Err(Failed::Unreadable(std::io::ErrorKind::PermissionDenied))
+    };
     for (source, expected) in [
-        (file("plain", b"vault-value-1"), whole("vault-value-1")),
-        (file("ended", b"vault-value-2\r\n"), whole("vault-value-2")),
-        (
-            file("lines", b"vault-line-1\nvault-line-2\n"),
-            whole("vault-line-1\nvault-line-2"),
-        ),
-        (file("short", b"1234567\n"), Err(Failed::Length)),
-        (file("empty", b""), Err(Failed::Length)),
-        (
-            file("longest", &[b'v'; LONGEST]),
-            whole(&"v".repeat(LONGEST)),
-        ),
-        (file("long", &[b'v'; LONGEST + 1]), Err(Failed::Length)),
-        (
-            file("binary", b"\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8"),
-            Err(Failed::NoText),
-        ),
-        (file("nul", b"vault\0value"), Err(Failed::NoText)),
-        (
-            closed,
-            if is_root {
-                whole("closed-value")
-            } else {
-                Err(Failed::Unreadable(std::io::ErrorKind::PermissionDenied))
-            },
-        ),
+        (closed, denied),
         (
             SecretSource::File(directory.path().join("none")),
             Err(Failed::Unreadable(std::io::ErrorKind::NotFound)),
@@ -87,6 +95,16 @@ async fn a_value_is_had_whole_or_not_at_all() {
             SecretSource::Variable("TOOLGATE_NO_SUCH_VARIABLE".to_owned()),
             Err(Failed::Unset),
         ),
+    ] {
+        let what = format!("{source:?}");
+        assert_eq!(fetched(source).await, expected, "{what}");
+    }
+}
+
+/// The same of what a program prints.
+#[tokio::test]
+async fn a_program_is_heard_whole_or_not_at_all() {
+    for (source, expected) in [
         (shell("echo vault-value-3", LONG), whole("vault-value-3")),
         (shell("echo vault-value-4; exit 3", LONG), Err(Failed::Exit)),
         (shell("echo vault-value-5 >&2", LONG), Err(Failed::Length)),

@@ -61,6 +61,19 @@ pub(super) enum Told {
     Refused(String),
 }
 
+impl Told {
+    /// Does the gate speak as if the deed's outcome were not known to it?
+    fn is_as_if_forgotten(&self) -> bool {
+        match self {
+            Self::Question | Self::Failed | Self::Error(_) => true,
+            Self::Refused(code) => {
+                matches!(code.as_str(), "outcome_unknown" | "duplicate_in_flight")
+            }
+            Self::Done { .. } => false,
+        }
+    }
+}
+
 impl Asked {
     /// Asks for `deed`, and for nothing special.
     pub(super) const fn of(deed: u64) -> Self {
@@ -124,15 +137,8 @@ impl SimulatedWorld {
             };
             // Answered only after its outcome is on disk: what one agent was told, nobody forgets
             // (guarantees §8).
-            let is_forgotten = match &told {
-                Told::Question | Told::Failed | Told::Error(_) => true,
-                Told::Refused(code) => {
-                    matches!(code.as_str(), "outcome_unknown" | "duplicate_in_flight")
-                }
-                Told::Done { .. } => false,
-            };
             assert!(
-                !was_told || !is_forgotten,
+                !was_told || !told.is_as_if_forgotten(),
                 "deed {deed} was answered, and then: {told:?}"
             );
             match told {
