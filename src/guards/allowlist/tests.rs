@@ -52,94 +52,76 @@ fn decides(rule: &Rule, caller: &Caller, tool: &str) -> String {
     }
 }
 
+const NOTHING_AGAINST_IT: &str = "contract: nothing against it";
+const NOT_ALLOWED: &str = "global: no pattern of `allow` matches";
+
+/// What decides about `tool`, where `fs__read` has a contract and this is the layer of all.
+fn decides_global(global: &Value, tool: &str) -> String {
+    let rule = Rule::new(
+        Mode::Enforce,
+        layers(json!({ "global": global })),
+        contracts(&["fs__read"], false),
+    );
+    decides(&rule, &caller("a", false), tool)
+}
+
 /// 001-15: deny before allow, and both only by what they say.
 #[test]
 fn a_layer_decides_by_its_table() {
-    let cases = [
-        (json!({}), "fs__read", "contract: nothing against it"),
-        (
-            json!({ "allow": [] }),
-            "fs__read",
-            "global: no pattern of `allow` matches",
-        ),
-        (
-            json!({ "allow": ["fs__*"] }),
-            "fs__read",
-            "contract: nothing against it",
-        ),
+    for (global, by) in [
+        (json!({}), NOTHING_AGAINST_IT),
+        (json!({ "allow": [] }), NOT_ALLOWED),
+        (json!({ "allow": ["fs__*"] }), NOTHING_AGAINST_IT),
         (
             json!({ "allow": ["fs__*"], "deny": ["*__read"] }),
-            "fs__read",
             "global: denied by `*__read`",
         ),
         (
             json!({ "allow": ["fs__read"], "deny": ["fs__read"] }),
-            "fs__read",
             "global: denied by `fs__read`",
         ),
-        (
-            json!({ "allow": ["FS__*"] }),
-            "fs__read",
-            "global: no pattern of `allow` matches",
-        ),
+        (json!({ "allow": ["FS__*"] }), NOT_ALLOWED),
         (
             json!({ "allow": ["FS__*"], "ignore_case": true }),
-            "fs__read",
-            "contract: nothing against it",
+            NOTHING_AGAINST_IT,
         ),
         (
             json!({ "deny": ["FS__Read"], "ignore_case": true }),
-            "fs__read",
             "global: denied by `FS__Read`",
         ),
-        (
-            json!({ "allow": ["fs__rea"] }),
-            "fs__read",
-            "global: no pattern of `allow` matches",
-        ),
-        (
-            json!({ "allow": ["s__read"] }),
-            "fs__read",
-            "global: no pattern of `allow` matches",
-        ),
-        (
-            json!({ "allow": ["*"] }),
-            "fs__other",
-            "contract: the tool has no contract",
-        ),
-        // OpenClaw's meaning of an empty list, for those who ask for it.
+        (json!({ "allow": ["fs__rea"] }), NOT_ALLOWED),
+        (json!({ "allow": ["s__read"] }), NOT_ALLOWED),
+    ] {
+        assert_eq!(decides_global(&global, "fs__read"), by, "{global}");
+    }
+    assert_eq!(
+        decides_global(&json!({ "allow": ["*"] }), "fs__other"),
+        "contract: the tool has no contract"
+    );
+}
+
+/// OpenClaw's meaning of an empty list, for those who ask for it.
+#[test]
+fn an_empty_list_allows_all_where_it_is_asked_to() {
+    for (global, by) in [
         (
             json!({ "allow": [], "on_empty_allow": "all" }),
-            "fs__read",
-            "contract: nothing against it",
+            NOTHING_AGAINST_IT,
         ),
         (
             json!({ "allow": [" ", ""], "on_empty_allow": "all" }),
-            "fs__read",
-            "contract: nothing against it",
+            NOTHING_AGAINST_IT,
         ),
         (
             json!({ "allow": [], "on_empty_allow": "all", "deny": ["*"] }),
-            "fs__read",
             "global: denied by `*`",
         ),
         (
             json!({ "allow": ["db__*"], "on_empty_allow": "all" }),
-            "fs__read",
-            "global: no pattern of `allow` matches",
+            NOT_ALLOWED,
         ),
-    ];
-    for (global, tool, by) in cases {
-        let rule = Rule::new(
-            Mode::Enforce,
-            layers(json!({ "global": global.clone() })),
-            contracts(&["fs__read"], false),
-        );
-        assert_eq!(
-            decides(&rule, &caller("a", false), tool),
-            by,
-            "{global} {tool}"
-        );
+    ] {
+        assert_eq!(decides_global(&global, "fs__read"), by, "{global}");
     }
 }
 

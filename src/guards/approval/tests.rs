@@ -22,73 +22,57 @@ fn compiled(
     (rule, errors.map(|problem| problem.path.join(".")).collect())
 }
 
+/// A section as written, actions, whether the contract says irreversible, whether a person is
+/// asked, and the keys of errors.
+type AskCase = (
+    Option<&'static str>,
+    &'static [&'static str],
+    bool,
+    bool,
+    &'static [&'static str],
+);
+
+const NEVER: Option<&str> = Some(r#"{ "ask": "never" }"#);
+const ON_MISS: Option<&str> = Some(r#"{ "ask": "on-miss" }"#);
+const REQUIRES_NONE: Option<&str> = Some(r#"{ "required": 0 }"#);
+const REQUIRES_SIX: Option<&str> = Some(r#"{ "required": 6 }"#);
+const NO_ROLES: Option<&str> = Some(r#"{ "approvers": [] }"#);
+const BLANK_ROLE: Option<&str> = Some(r#"{ "approvers": [" "] }"#);
+const WRONG_TIMES: Option<&str> =
+    Some(r#"{ "approve_by": "0s", "execute_by": "2h", "hold": "5m" }"#);
+
+const ASK_CASES: &[AskCase] = &[
+    (None, &["read"], false, false, &[]),
+    (None, &["write"], false, false, &[]),
+    (None, &["notify"], false, false, &[]),
+    (None, &["delete"], false, true, &[]),
+    (None, &["pay"], false, true, &[]),
+    (None, &["write", "grant"], false, true, &[]),
+    (None, &["write"], true, true, &[]),
+    (NEVER, &["delete"], false, false, &[]),
+    (NEVER, &["write"], true, true, &["ask"]),
+    (ON_MISS, &["write"], true, true, &["ask"]),
+    (ON_MISS, &["delete"], false, true, &[]),
+    (Some("{}"), &["write"], false, true, &[]),
+    (REQUIRES_NONE, &["write"], true, true, &["required"]),
+    (REQUIRES_SIX, &["write"], true, true, &["required"]),
+    (NO_ROLES, &["write"], true, true, &["approvers"]),
+    (BLANK_ROLE, &["write"], true, true, &["approvers"]),
+    (
+        WRONG_TIMES,
+        &["pay"],
+        false,
+        true,
+        &["approve_by", "execute_by", "hold"],
+    ),
+];
+
 /// 001-37, 001-39, 003-47, 003-97: what deletes, pays or grants is asked for unless its contract
 /// says otherwise; 003-98: what is irreversible is asked for each time, and no contract can say
 /// otherwise. At least one person decides.
 #[test]
 fn what_is_dear_is_asked_for() {
-    let never = Some(r#"{ "ask": "never" }"#);
-    for (written, actions, irreversible, asks, errors) in [
-        (None, &["read"][..], false, false, &[][..]),
-        (None, &["write"], false, false, &[]),
-        (None, &["notify"], false, false, &[]),
-        (None, &["delete"], false, true, &[]),
-        (None, &["pay"], false, true, &[]),
-        (None, &["write", "grant"], false, true, &[]),
-        (None, &["write"], true, true, &[]),
-        (never, &["delete"], false, false, &[]),
-        (never, &["write"], true, true, &["ask"]),
-        (
-            Some(r#"{ "ask": "on-miss" }"#),
-            &["write"],
-            true,
-            true,
-            &["ask"],
-        ),
-        (
-            Some(r#"{ "ask": "on-miss" }"#),
-            &["delete"],
-            false,
-            true,
-            &[],
-        ),
-        (Some("{}"), &["write"], false, true, &[]),
-        (
-            Some(r#"{ "required": 0 }"#),
-            &["write"],
-            true,
-            true,
-            &["required"],
-        ),
-        (
-            Some(r#"{ "required": 6 }"#),
-            &["write"],
-            true,
-            true,
-            &["required"],
-        ),
-        (
-            Some(r#"{ "approvers": [] }"#),
-            &["write"],
-            true,
-            true,
-            &["approvers"],
-        ),
-        (
-            Some(r#"{ "approvers": [" "] }"#),
-            &["write"],
-            true,
-            true,
-            &["approvers"],
-        ),
-        (
-            Some(r#"{ "approve_by": "0s", "execute_by": "2h", "hold": "5m" }"#),
-            &["pay"],
-            false,
-            true,
-            &["approve_by", "execute_by", "hold"],
-        ),
-    ] {
+    for &(written, actions, irreversible, asks, errors) in ASK_CASES {
         let (rule, found) = compiled(written, actions, irreversible);
         assert_eq!(
             (rule.is_some(), &found[..]),
@@ -119,68 +103,54 @@ fn what_is_dear_is_asked_for() {
     );
 }
 
-/// guarantees §7, threat-model §3E E1, E3: a decision is about one call and no other; how its JSON
-/// is written says nothing.
+/// A call that a person decides about.
+struct Payment {
+    caller: Caller,
+    tool: ToolName,
+    arguments: Value,
+}
+
+impl Payment {
+    fn new() -> Self {
+        Self {
+            caller: Caller {
+                tenant: Some(TenantId::new("t_1")),
+                ..Caller::named("bot")
+            },
+            tool: ToolName::new("billing__pay"),
+            arguments: json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" } }),
+        }
+    }
+
+    fn subject(&self) -> ApprovalSubject<'_> {
+        ApprovalSubject {
+            caller: &self.caller,
+            session: None,
+            tool: &self.tool,
+            definition: "d1",
+            arguments: &self.arguments,
+            round: None,
+            beside: None,
+            policy: "p1",
+        }
+    }
+
+    fn assert_another(&self, another: &ApprovalSubject<'_>) {
+        assert_ne!(
+            Rule::key(another),
+            Rule::key(&self.subject()),
+            "{another:?}"
+        );
+    }
+}
+
+/// guarantees §7, threat-model §3E E1, E3: a decision is about one call and no other.
 #[test]
 fn a_decision_is_about_one_call() {
-    let caller = Caller {
-        tenant: Some(TenantId::new("t_1")),
-        ..Caller::named("bot")
-    };
-    let (tool, other) = (
-        ToolName::new("billing__pay"),
-        ToolName::new("billing__refund"),
-    );
-    let arguments =
-        json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" } });
-    let bound = ApprovalSubject {
-        caller: &caller,
-        session: None,
-        tool: &tool,
-        definition: "d1",
-        arguments: &arguments,
-        round: None,
-        beside: None,
-        policy: "p1",
-    };
-    let key = Rule::key(&bound);
-    let same: Value =
-        serde_json::from_str(r#"{"to":{"name":"y","iban":"x"},"amount":9007199254740993}"#)
-            .unwrap();
-    assert_eq!(
-        Rule::key(&ApprovalSubject {
-            arguments: &same,
-            ..bound
-        }),
-        key
-    );
-    let tenant = Caller {
-        tenant: Some(TenantId::new("t_2")),
-        ..caller.clone()
-    };
-    let no_tenant = Caller {
-        tenant: None,
-        ..caller.clone()
-    };
-    let agent = Caller {
-        tenant: caller.tenant.clone(),
-        ..Caller::named("bot2")
-    };
-    let near = json!({ "amount": 9_007_199_254_740_992_u64, "to": { "iban": "x", "name": "y" } });
-    let more = json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" }, "note": "" });
+    let payment = Payment::new();
+    let bound = payment.subject();
+    let other = ToolName::new("billing__refund");
     for another in [
-        ApprovalSubject {
-            caller: &tenant,
-            ..bound
-        },
-        ApprovalSubject {
-            caller: &no_tenant,
-            ..bound
-        },
-        ApprovalSubject {
-            caller: &agent,
-            ..bound
-        },
         ApprovalSubject {
             session: Some(""),
             ..bound
@@ -198,6 +168,37 @@ fn a_decision_is_about_one_call() {
             ..bound
         },
         ApprovalSubject {
+            round: Some(Digest::of(b"answer")),
+            ..bound
+        },
+        ApprovalSubject {
+            policy: "p2",
+            ..bound
+        },
+    ] {
+        payment.assert_another(&another);
+    }
+}
+
+/// The same of the arguments; how their JSON is written says nothing.
+#[test]
+fn a_decision_is_about_these_arguments() {
+    let payment = Payment::new();
+    let bound = payment.subject();
+    let same: Value =
+        serde_json::from_str(r#"{"to":{"name":"y","iban":"x"},"amount":9007199254740993}"#)
+            .unwrap();
+    assert_eq!(
+        Rule::key(&ApprovalSubject {
+            arguments: &same,
+            ..bound
+        }),
+        Rule::key(&bound)
+    );
+    let near = json!({ "amount": 9_007_199_254_740_992_u64, "to": { "iban": "x", "name": "y" } });
+    let more = json!({ "amount": 9_007_199_254_740_993_u64, "to": { "iban": "x", "name": "y" }, "note": "" });
+    for another in [
+        ApprovalSubject {
             arguments: &near,
             ..bound
         },
@@ -206,23 +207,40 @@ fn a_decision_is_about_one_call() {
             ..bound
         },
         ApprovalSubject {
-            round: Some(Digest::of(b"answer")),
-            ..bound
-        },
-        ApprovalSubject {
-            beside: Some(&arguments),
+            beside: Some(&payment.arguments),
             ..bound
         },
         ApprovalSubject {
             beside: Some(&more),
             ..bound
         },
-        ApprovalSubject {
-            policy: "p2",
-            ..bound
+    ] {
+        payment.assert_another(&another);
+    }
+}
+
+/// The same of the caller.
+#[test]
+fn a_decision_is_about_this_caller() {
+    let payment = Payment::new();
+    for caller in [
+        Caller {
+            tenant: Some(TenantId::new("t_2")),
+            ..payment.caller.clone()
+        },
+        Caller {
+            tenant: None,
+            ..payment.caller.clone()
+        },
+        Caller {
+            tenant: payment.caller.tenant.clone(),
+            ..Caller::named("bot2")
         },
     ] {
-        assert_ne!(Rule::key(&another), key, "{another:?}");
+        payment.assert_another(&ApprovalSubject {
+            caller: &caller,
+            ..payment.subject()
+        });
     }
 }
 

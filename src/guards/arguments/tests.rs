@@ -82,16 +82,6 @@ fn both_schemas_must_accept_and_the_servers_is_asked_first() {
     );
 }
 
-/// A contract's schema, the paths that its other sections judge, the server's schema, arguments,
-/// and the pointer to what is refused.
-type ArgumentsCase<'a> = (
-    &'a Value,
-    &'a [&'a [&'a str]],
-    &'a Value,
-    Value,
-    Option<&'a str>,
-);
-
 /// What is refused, by pointer; none: accepted. The contract names `kept` for the ledger.
 fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value) -> Option<String> {
     let paths: Vec<Vec<String>> = paths
@@ -106,134 +96,138 @@ fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value)
     Some(refusal.pointer().unwrap_or_default().to_owned())
 }
 
+/// A schema of a server that says what some arguments are, and that others may come.
+fn open_with_some() -> Value {
+    json!({ "properties": { "mode": {}, "to": { "properties": { "city": {} } } }, "additionalProperties": true })
+}
+
 /// threat-model §3A A3: "validated as closed objects even if upstream's schema is open".
 #[test]
 fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
     let open = json!({ "type": "object" });
-    let some = json!({ "properties": { "mode": {}, "to": { "properties": { "city": {} } } }, "additionalProperties": true });
+    let some = open_with_some();
     let path = json!({ "properties": { "path": { "enum": ["/ok"] } } });
-    let nested = json!({ "properties": { "to": { "properties": { "id": {} } },
-        "list": { "items": { "properties": { "id": {} } } } } });
-    let free = json!({ "properties": { "path": {} }, "additionalProperties": true });
     let composed = json!({ "allOf": [{ "$ref": "#/$defs/p" }], "$defs": { "p": { "properties": { "path": {} } } } });
-    let cases: &[ArgumentsCase<'_>] = &[
-        (&path, &[], &open, json!({ "path": "/ok", "kept": 1 }), None),
+    for (overlay, server, arguments, pointer) in [
+        (&path, &open, json!({ "path": "/ok", "kept": 1 }), None),
         (
             &path,
-            &[],
             &open,
             json!({ "path": "/ok", "file": "/etc" }),
             Some("/file"),
         ),
-        (&path, &[], &open, json!({ "file": "/etc" }), Some("/file")),
+        (&path, &open, json!({ "file": "/etc" }), Some("/file")),
         (
             &path,
-            &[],
             &some,
             json!({ "path": "/ok", "mode": "r", "to": { "any": 1 } }),
             None,
         ),
         (
             &path,
-            &[],
             &some,
             json!({ "path": "/ok", "other": 1 }),
             Some("/other"),
         ),
+        (&composed, &open, json!({ "file": "/etc" }), Some("/file")),
+    ] {
+        let found = closed(overlay, &[], server, &arguments);
+        assert_eq!(
+            found.as_deref(),
+            pointer,
+            "{overlay} over {server}: {arguments}"
+        );
+    }
+}
+
+/// The same of objects within objects and lists.
+#[test]
+fn a3_only_named_ones_may_come_below() {
+    let open = json!({ "type": "object" });
+    let some = open_with_some();
+    let nested = json!({ "properties": { "to": { "properties": { "id": {} } },
+        "list": { "items": { "properties": { "id": {} } } } } });
+    for (server, arguments, pointer) in [
         (
-            &composed,
-            &[],
-            &open,
-            json!({ "file": "/etc" }),
-            Some("/file"),
-        ),
-        (
-            &nested,
-            &[],
             &some,
             json!({ "to": { "id": 1, "city": 2 }, "list": [{ "id": 1 }] }),
             None,
         ),
         (
-            &nested,
-            &[],
             &some,
             json!({ "to": { "id": 1, "ident": 2 } }),
             Some("/to/ident"),
         ),
         (
-            &nested,
-            &[],
             &open,
             json!({ "list": [{ "id": 1 }, { "ident": 2 }] }),
             Some("/list/1/ident"),
         ),
-        // Arguments that permission and rules judge.
+    ] {
+        let found = closed(&nested, &[], server, &arguments);
+        assert_eq!(found.as_deref(), pointer, "{server}: {arguments}");
+    }
+}
+
+/// The same of arguments that permission and rules judge, where the contract has no schema.
+#[test]
+fn a3_what_other_sections_judge_is_named() {
+    let open = json!({ "type": "object" });
+    let some = open_with_some();
+    let tenant: &[&[&str]] = &[&["tenant_id"]];
+    for (paths, server, arguments, pointer) in [
         (
-            &json!({}),
-            &[&["tenant_id"], &["to", "id"]],
+            &[&["tenant_id"][..], &["to", "id"]][..],
             &open,
             json!({ "tenant_id": "t", "to": { "id": 1 } }),
             None,
         ),
         (
-            &json!({}),
-            &[&["tenant_id"]],
+            tenant,
             &open,
             json!({ "tenant_id": "t", "tenant": "u" }),
             Some("/tenant"),
         ),
         (
-            &json!({}),
-            &[&["tenant_id"]],
+            tenant,
             &open,
             json!({ "Tenant_id": "t" }),
             Some("/Tenant_id"),
         ),
         (
-            &json!({}),
             &[&["to", "id"]],
             &some,
             json!({ "to": { "id": 1, "ident": 1 } }),
             Some("/to/ident"),
         ),
-        // Nothing is named, or the contract says itself what else may come.
-        (
-            &json!({}),
-            &[],
-            &open,
-            json!({ "anything": { "at": ["all"] } }),
-            None,
-        ),
-        (
-            &json!({ "required": ["a"] }),
-            &[],
-            &open,
-            json!({ "a": 1, "b": 1 }),
-            None,
-        ),
-        (
-            &free,
-            &[&["tenant_id"]],
-            &open,
-            json!({ "path": "/ok", "file": "/etc" }),
-            None,
-        ),
-        (
-            &json!({ "properties": { "a": {} }, "patternProperties": { "^x-": {} } }),
-            &[],
-            &open,
-            json!({ "x-1": 1 }),
-            None,
-        ),
-    ];
-    for (overlay, paths, server, arguments, pointer) in cases {
-        let found = closed(overlay, paths, server, arguments);
+    ] {
+        let found = closed(&json!({}), paths, server, &arguments);
         assert_eq!(
             found.as_deref(),
-            *pointer,
-            "{overlay} {paths:?} over {server}: {arguments}"
+            pointer,
+            "{paths:?} over {server}: {arguments}"
         );
+    }
+}
+
+/// Nothing is named, or the contract says itself what else may come.
+#[test]
+fn a3_a_contract_that_names_nothing_or_all_closes_nothing() {
+    let open = json!({ "type": "object" });
+    let free = json!({ "properties": { "path": {} }, "additionalProperties": true });
+    let by_pattern = json!({ "properties": { "a": {} }, "patternProperties": { "^x-": {} } });
+    for (overlay, paths, arguments) in [
+        (json!({}), &[][..], json!({ "anything": { "at": ["all"] } })),
+        (json!({ "required": ["a"] }), &[], json!({ "a": 1, "b": 1 })),
+        (
+            free,
+            &[&["tenant_id"][..]],
+            json!({ "path": "/ok", "file": "/etc" }),
+        ),
+        (by_pattern, &[], json!({ "x-1": 1 })),
+    ] {
+        let found = closed(&overlay, paths, &open, &arguments);
+        assert_eq!(found, None, "{overlay} {paths:?}: {arguments}");
     }
 }
 

@@ -204,8 +204,8 @@ fn the_result_can_tell_the_cost() {
 }
 
 #[test]
-fn contradictions_are_named() {
-    let contract = [
+fn contradictions_of_a_contract_are_named() {
+    let cases = [
         (
             json!({ "max_calls_per_task": 0 }),
             "max_calls_per_task: no call would ever pass",
@@ -233,14 +233,18 @@ fn contradictions_are_named() {
             "rate.per: is out of bounds",
         ),
     ];
-    for (written, expected) in contract {
+    for (written, expected) in cases {
         assert_eq!(
             compile::<Settings>(written.clone()).1,
             [expected],
             "{written}"
         );
     }
-    let of_tasks = [
+}
+
+#[test]
+fn contradictions_of_tasks_are_named() {
+    let cases = [
         (json!({ "global": {} }), "global: limits nothing"),
         (
             json!({ "agent": { "bot": { "max_steps": 0 } } }),
@@ -259,7 +263,7 @@ fn contradictions_are_named() {
             "global.max_duration: is out of bounds",
         ),
     ];
-    for (written, expected) in of_tasks {
+    for (written, expected) in cases {
         let problems = compile::<TaskSettings>(written.clone()).1;
         assert_eq!(
             problems.first().map(String::as_str),

@@ -178,38 +178,40 @@ fn only_true_makes_an_owner() {
     }
 }
 
-/// 001-13: a child has the parents that the configuration names, and nothing that one of them has
-/// not.
+fn child_of(parent: &str) -> CallerSettings {
+    let mut child = caller("child", Some("0123456789abcdef-child"), None);
+    child.parent = Some(parent.to_owned());
+    child
+}
+
+fn main_agent() -> CallerSettings {
+    caller("main", Some(AGENT_TOKEN), None)
+}
+
+fn compiled(callers: Vec<CallerSettings>) -> (Rule, Vec<String>) {
+    let mut problems = Problems::default();
+    let rule = Settings {
+        callers,
+        front_ends: Vec::new(),
+        groups: BTreeMap::new(),
+    }
+    .compile(&mut problems);
+    let problems = problems.into_found().into_iter();
+    (
+        rule,
+        problems
+            .map(|one| format!("{}: {}", one.path.join("."), one.message))
+            .collect(),
+    )
+}
+
+/// 001-13: a child has the parents that the configuration names.
 #[test]
-fn a_child_has_its_parents_and_no_more_than_they() {
-    type Change<'a> = &'a dyn Fn(&mut CallerSettings);
-    let child = |parent: &str, change: Change<'_>| {
-        let mut settings = caller("child", Some("0123456789abcdef-child"), None);
-        settings.parent = Some(parent.to_owned());
-        change(&mut settings);
-        settings
-    };
-    let compiled = |callers: Vec<CallerSettings>| {
-        let mut problems = Problems::default();
-        let rule = Settings {
-            callers,
-            front_ends: Vec::new(),
-            groups: BTreeMap::new(),
-        }
-        .compile(&mut problems);
-        let problems = problems.into_found().into_iter();
-        (
-            rule,
-            problems
-                .map(|one| format!("{}: {}", one.path.join("."), one.message))
-                .collect::<Vec<_>>(),
-        )
-    };
-    let main = || caller("main", Some(AGENT_TOKEN), None);
+fn a_child_has_its_parents() {
     let mut other = caller("main", Some(GATEWAY_TOKEN), None);
     other.group = Some("support".to_owned());
     let same = caller("main", Some("0123456789abcdef-again"), None);
-    let (rule, problems) = compiled(vec![child("main", &|_| ()), main(), other, same]);
+    let (rule, problems) = compiled(vec![child_of("main"), main_agent(), other, same]);
     assert_eq!(problems, [""; 0]);
     let made = rule.of_agent("child").unwrap();
     let groups: Vec<Option<&str>> = made
@@ -222,35 +224,42 @@ fn a_child_has_its_parents_and_no_more_than_they() {
         [None, Some("support")],
         "every entry of the parent counts, once"
     );
-
-    let exceeding: [(Change<'_>, &str); 4] = [
-        (
-            &|child| child.owner = true,
-            "callers.0.owner: the parent is no owner",
-        ),
-        (
-            &|child| child.tenant = Some("t_002".to_owned()),
-            "callers.0.tenant: the parent acts for another tenant",
-        ),
-        (
-            &|child| child.tenant = None,
-            "callers.0.tenant: the parent acts for another tenant",
-        ),
-        (
-            &|child| child.roles.push("finance".to_owned()),
-            "callers.0.roles: the parent has no role `finance`",
-        ),
-    ];
-    for (change, expected) in exceeding {
-        assert_eq!(compiled(vec![child("main", change), main()]).1, [expected]);
-    }
     assert_eq!(
-        compiled(vec![child("mian", &|_| ()), main()]).1,
+        compiled(vec![child_of("mian"), main_agent()]).1,
         ["callers.0.parent: no caller is the agent `mian`"]
     );
     let circle = "its parents go round in a circle, or over more than 8 generations";
     assert_eq!(
-        compiled(vec![child("child", &|_| ())]).1,
+        compiled(vec![child_of("child")]).1,
         [format!("callers.0.parent: {circle}")]
     );
+}
+
+/// 001-13: a child has nothing that one of its parents has not.
+#[test]
+fn a_child_has_no_more_than_its_parents() {
+    type Change = fn(&mut CallerSettings);
+    let exceeding: [(Change, &str); 4] = [
+        (
+            |child| child.owner = true,
+            "callers.0.owner: the parent is no owner",
+        ),
+        (
+            |child| child.tenant = Some("t_002".to_owned()),
+            "callers.0.tenant: the parent acts for another tenant",
+        ),
+        (
+            |child| child.tenant = None,
+            "callers.0.tenant: the parent acts for another tenant",
+        ),
+        (
+            |child| child.roles.push("finance".to_owned()),
+            "callers.0.roles: the parent has no role `finance`",
+        ),
+    ];
+    for (change, expected) in exceeding {
+        let mut child = child_of("main");
+        change(&mut child);
+        assert_eq!(compiled(vec![child, main_agent()]).1, [expected]);
+    }
 }

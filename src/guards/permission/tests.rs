@@ -33,95 +33,90 @@ fn judged(rule: &Rule, caller: &Caller, arguments: &Value) -> Result<(), String>
         .map_err(|refusal| refusal.code().to_owned())
 }
 
-/// 003-15, 003-22, 003-23, 003-32: role, then tenant, then resource.
-#[test]
-fn role_then_tenant_then_resource() {
+/// What a contract asks of the caller, of its tenant and of a path.
+fn billing() -> Rule {
     let (rule, problems) = compile(
         json!({ "roles": ["billing_admin", "boss"], "tenant": "/tenant_id",
         "resource": { "pointer": "/to/path", "allow": ["{tenant}/*.txt", "shared", "{agent}"] } }),
     );
     assert_eq!(problems, [""; 0]);
-    let fine = json!({ "tenant_id": "t_001", "to": { "path": "t_001/a.txt" } });
-    let admin = caller(Some("t_001"), &["x", "boss"]);
-    assert_eq!(judged(&rule, &admin, &fine), Ok(()));
-    let path = |path: Value| json!({ "tenant_id": "t_001", "to": { "path": path } });
-    for (caller, arguments, code) in [
-        (caller(Some("t_001"), &[]), json!({}), "rbac_denied"),
-        (caller(None, &["Boss"]), fine.clone(), "rbac_denied"),
-        (
-            admin.clone(),
-            json!({ "tenant_id": "t_999", "to": {} }),
-            "tenant_mismatch",
-        ),
-        (
-            admin.clone(),
-            json!({ "to": { "path": "shared" } }),
-            "tenant_mismatch",
-        ),
-        (admin.clone(), json!({ "tenant_id": 1 }), "tenant_mismatch"),
-        (
-            admin.clone(),
-            json!({ "tenant_id": null }),
-            "tenant_mismatch",
-        ),
-        (
-            admin.clone(),
-            json!({ "tenant_id": "T_001" }),
-            "tenant_mismatch",
-        ),
-        (caller(None, &["boss"]), fine.clone(), "tenant_mismatch"),
-        (caller(None, &["boss"]), json!({}), "tenant_mismatch"),
-        (
-            admin.clone(),
-            json!({ "tenant_id": "t_001" }),
-            "resource_denied",
-        ),
-        (admin.clone(), path(json!("t_002/a.txt")), "resource_denied"),
-        (admin.clone(), path(json!("t_001/a.md")), "resource_denied"),
-        (
-            admin.clone(),
-            path(json!("t_001/../t_002/a.txt")),
-            "resource_denied",
-        ),
-        (
-            admin.clone(),
-            path(json!("t_001/%2E%2e/t_002/a.txt")),
-            "resource_denied",
-        ),
-        (
-            admin.clone(),
-            path(json!("t_001\\..\\a.txt")),
-            "resource_denied",
-        ),
-        (
-            admin.clone(),
-            path(json!("t_001/a\u{0}.txt")),
-            "resource_denied",
-        ),
-        (admin.clone(), path(json!(7)), "resource_denied"),
-        (admin.clone(), path(json!([])), "resource_denied"),
-        (
-            admin.clone(),
-            path(json!(["shared", "other"])),
-            "resource_denied",
-        ),
+    rule
+}
+
+fn admin() -> Caller {
+    caller(Some("t_001"), &["x", "boss"])
+}
+
+fn of_path(path: &Value) -> Value {
+    json!({ "tenant_id": "t_001", "to": { "path": path } })
+}
+
+fn assert_refused(caller: &Caller, arguments: &Value, code: &str) {
+    assert_eq!(
+        judged(&billing(), caller, arguments),
+        Err(code.to_owned()),
+        "{arguments}"
+    );
+}
+
+/// 003-15, 003-22: a role comes first.
+#[test]
+fn a_caller_has_one_of_the_roles() {
+    let fine = of_path(&json!("t_001/a.txt"));
+    assert_eq!(judged(&billing(), &admin(), &fine), Ok(()));
+    assert_refused(&caller(Some("t_001"), &[]), &json!({}), "rbac_denied");
+    assert_refused(&caller(None, &["Boss"]), &fine, "rbac_denied");
+}
+
+/// 003-15, 003-23, 003-32: then the tenant.
+#[test]
+fn a_call_is_for_the_callers_own_tenant() {
+    for arguments in [
+        json!({ "tenant_id": "t_999", "to": {} }),
+        json!({ "to": { "path": "shared" } }),
+        json!({ "tenant_id": 1 }),
+        json!({ "tenant_id": null }),
+        json!({ "tenant_id": "T_001" }),
     ] {
-        assert_eq!(
-            judged(&rule, &caller, &arguments),
-            Err(code.to_owned()),
-            "{arguments}"
-        );
+        assert_refused(&admin(), &arguments, "tenant_mismatch");
     }
-    for allowed in [
+    let without = caller(None, &["boss"]);
+    for arguments in [of_path(&json!("t_001/a.txt")), json!({})] {
+        assert_refused(&without, &arguments, "tenant_mismatch");
+    }
+}
+
+/// 003-15: then the resource.
+#[test]
+fn a_call_is_for_an_allowed_resource() {
+    assert_refused(
+        &admin(),
+        &json!({ "tenant_id": "t_001" }),
+        "resource_denied",
+    );
+    for path in [
+        json!("t_002/a.txt"),
+        json!("t_001/a.md"),
+        json!("t_001/../t_002/a.txt"),
+        json!("t_001/%2E%2e/t_002/a.txt"),
+        json!("t_001\\..\\a.txt"),
+        json!("t_001/a\u{0}.txt"),
+        json!(7),
+        json!([]),
+        json!(["shared", "other"]),
+    ] {
+        assert_refused(&admin(), &of_path(&path), "resource_denied");
+    }
+    for path in [
         json!("shared"),
         json!("bot"),
         json!(["shared", "t_001/x/y.txt"]),
         json!("t_001/.txt"),
     ] {
         assert_eq!(
-            judged(&rule, &admin, &path(allowed.clone())),
+            judged(&billing(), &admin(), &of_path(&path)),
             Ok(()),
-            "{allowed}"
+            "{path}"
         );
     }
 }

@@ -42,101 +42,101 @@ fn chain(steps: &Value, arguments: &Value) -> Result<(Value, Vec<String>), Refus
     })
 }
 
-/// 001-27, 001-31: each kind of step, at the top and below it, and what is already as wanted.
+fn before() -> Value {
+    json!({ "limit": 500, "note": "x", "who": { "id": "c_1", "name": "Ann" }, "lines": [{ "n": 1 }, { "n": 9 }] })
+}
+
+/// `step` makes of the arguments what `change` does.
+fn assert_changes(mut step: Value, change: impl FnOnce(&mut Value)) {
+    let mut after = before();
+    change(&mut after);
+    step["name"] = json!("it");
+    assert_eq!(
+        chain(&json!([step]), &before()),
+        Ok((after, vec!["it".to_owned()])),
+        "{step}"
+    );
+}
+
+/// 001-27, 001-31: steps that say what an argument is, or that there is none, at the top and below
+/// it.
 #[test]
 fn steps_change_what_they_name() {
-    let before = json!({ "limit": 500, "note": "x", "who": { "id": "c_1", "name": "Ann" }, "lines": [{ "n": 1 }, { "n": 9 }] });
-    let with = |change: &dyn Fn(&mut Value)| {
-        let mut after = before.clone();
-        change(&mut after);
-        after
-    };
-    for (step, after) in [
-        (
-            json!({ "set": { "/note": "y" } }),
-            with(&|after| after["note"] = json!("y")),
-        ),
-        (
-            json!({ "set": { "/new": { "a": 1 } } }),
-            with(&|after| after["new"] = json!({ "a": 1 })),
-        ),
-        (
-            json!({ "set": { "/who/id": "c_2" } }),
-            with(&|after| after["who"]["id"] = json!("c_2")),
-        ),
-        (
-            json!({ "set": { "/deep/down": true } }),
-            with(&|after| after["deep"] = json!({ "down": true })),
-        ),
-        (
-            json!({ "set": { "/lines/1/n": 2 } }),
-            with(&|after| after["lines"][1]["n"] = json!(2)),
-        ),
-        (
-            json!({ "set": { "/a~1b~0c": 1 } }),
-            with(&|after| after["a/b~c"] = json!(1)),
-        ),
-        (
-            json!({ "default": { "/note": "z", "/page": 1 } }),
-            with(&|after| after["page"] = json!(1)),
-        ),
-        (
-            json!({ "remove": ["/note", "/none"] }),
-            with(&|after| drop(after.as_object_mut().unwrap().remove("note"))),
-        ),
-        (
-            json!({ "remove": ["/who/name"] }),
-            with(&|after| drop(after["who"].as_object_mut().unwrap().remove("name"))),
-        ),
-        (
-            json!({ "clamp": { "/limit": { "max": 100 } } }),
-            with(&|after| after["limit"] = json!(100)),
-        ),
-        (
-            json!({ "clamp": { "/limit": { "min": 1000.5 } } }),
-            with(&|after| after["limit"] = json!(1000.5)),
-        ),
-        (
-            json!({ "clamp": { "/lines/1/n": { "min": 0, "max": 3 } } }),
-            with(&|after| after["lines"][1]["n"] = json!(3)),
-        ),
-        (
-            json!({ "compute": { "/limit": "arguments.limit * 2" } }),
-            with(&|after| after["limit"] = json!(1000)),
-        ),
-        (
-            json!({ "compute": { "/note": "arguments.who.name + ' of ' + caller.tenant" } }),
-            with(&|after| after["note"] = json!("Ann of t_001")),
-        ),
-        (
-            json!({ "compute": { "/ns": "arguments.lines.map(l, l.n)" } }),
-            with(&|after| after["ns"] = json!([1, 9])),
-        ),
-        (
-            json!({ "compute": { "/by": "{'agent': caller.agent}" } }),
-            with(&|after| after["by"] = json!({ "agent": "bot" })),
-        ),
-    ] {
-        let mut step = step;
-        step["name"] = json!("it");
-        assert_eq!(
-            chain(&json!([step]), &before),
-            Ok((after, vec!["it".to_owned()])),
-            "{step}"
-        );
-    }
-    for step in [
+    assert_changes(json!({ "set": { "/note": "y" } }), |after| {
+        after["note"] = json!("y")
+    });
+    assert_changes(json!({ "set": { "/new": { "a": 1 } } }), |after| {
+        after["new"] = json!({ "a": 1 })
+    });
+    assert_changes(json!({ "set": { "/who/id": "c_2" } }), |after| {
+        after["who"]["id"] = json!("c_2")
+    });
+    assert_changes(json!({ "set": { "/deep/down": true } }), |after| {
+        after["deep"] = json!({ "down": true })
+    });
+    assert_changes(json!({ "set": { "/lines/1/n": 2 } }), |after| {
+        after["lines"][1]["n"] = json!(2)
+    });
+    assert_changes(json!({ "set": { "/a~1b~0c": 1 } }), |after| {
+        after["a/b~c"] = json!(1)
+    });
+    assert_changes(
+        json!({ "default": { "/note": "z", "/page": 1 } }),
+        |after| after["page"] = json!(1),
+    );
+    assert_changes(json!({ "remove": ["/note", "/none"] }), |after| {
+        drop(after.as_object_mut().unwrap().remove("note"))
+    });
+    assert_changes(json!({ "remove": ["/who/name"] }), |after| {
+        drop(after["who"].as_object_mut().unwrap().remove("name"))
+    });
+}
+
+/// 001-27, 001-31: steps that make a value of others.
+#[test]
+fn steps_bound_and_compute() {
+    assert_changes(json!({ "clamp": { "/limit": { "max": 100 } } }), |after| {
+        after["limit"] = json!(100)
+    });
+    assert_changes(
+        json!({ "clamp": { "/limit": { "min": 1000.5 } } }),
+        |after| after["limit"] = json!(1000.5),
+    );
+    assert_changes(
+        json!({ "clamp": { "/lines/1/n": { "min": 0, "max": 3 } } }),
+        |after| after["lines"][1]["n"] = json!(3),
+    );
+    assert_changes(
+        json!({ "compute": { "/limit": "arguments.limit * 2" } }),
+        |after| after["limit"] = json!(1000),
+    );
+    assert_changes(
+        json!({ "compute": { "/note": "arguments.who.name + ' of ' + caller.tenant" } }),
+        |after| after["note"] = json!("Ann of t_001"),
+    );
+    assert_changes(
+        json!({ "compute": { "/ns": "arguments.lines.map(l, l.n)" } }),
+        |after| after["ns"] = json!([1, 9]),
+    );
+    assert_changes(
+        json!({ "compute": { "/by": "{'agent': caller.agent}" } }),
+        |after| after["by"] = json!({ "agent": "bot" }),
+    );
+}
+
+#[test]
+fn what_is_as_wanted_already_stays() {
+    for mut step in [
         json!({ "set": { "/note": "x" } }),
         json!({ "default": { "/limit": 1, "/who/id": "" } }),
         json!({ "remove": ["/none", "/none/below"] }),
         json!({ "clamp": { "/limit": { "min": 1, "max": 500 }, "/none": { "max": 1 } } }),
         json!({ "compute": { "/note": "arguments.note" } }),
     ] {
-        let mut step = step;
         step["name"] = json!("it");
         assert_eq!(
-            chain(&json!([step]), &before),
-            Ok((before.clone(), vec![])),
+            chain(&json!([step]), &before()),
+            Ok((before(), vec![])),
             "{step}"
         );
     }
@@ -277,91 +277,76 @@ fn a_block_sticks() {
     }
 }
 
-/// What cannot be meant is an error when the policy is loaded, with its place.
-#[test]
-fn what_cannot_be_meant_is_an_error() {
-    let schema = json!({
+/// A contract's own schema.
+fn contract() -> Value {
+    json!({
         "type": "object", "additionalProperties": false,
         "properties": {
             "limit": { "type": "integer", "minimum": 1, "maximum": 100 },
             "who": { "type": "object", "properties": { "id": { "type": "string" } } },
         },
-    });
-    let step = |change: Value| {
-        let mut step = change;
-        step["name"] = json!("it");
-        json!([step])
-    };
-    let fine = json!({ "name": "it", "set": { "/limit": 1 } });
-    for (steps, expected) in [
-        (step(json!({})), "0: a step does one thing"),
+    })
+}
+
+fn one_step(mut step: Value) -> Value {
+    step["name"] = json!("it");
+    json!([step])
+}
+
+fn assert_error(steps: &Value, expected: &str) {
+    let (_, problems) = compile(steps, &contract());
+    assert!(
+        problems.iter().any(|problem| problem == expected),
+        "{steps}: {expected:?} is not in {problems:?}"
+    );
+}
+
+/// What cannot be meant is an error when the policy is loaded, with its place.
+#[test]
+fn what_cannot_be_meant_is_an_error() {
+    for (step, expected) in [
+        (json!({}), "0: a step does one thing"),
         (
-            step(json!({ "set": { "/limit": 1 }, "remove": ["/limit"] })),
+            json!({ "set": { "/limit": 1 }, "remove": ["/limit"] }),
             "0: a step does one thing",
         ),
-        (step(json!({ "set": {} })), "0: changes no argument"),
+        (json!({ "set": {} }), "0: changes no argument"),
         (
-            step(json!({ "set": { "limit": 1 } })),
+            json!({ "set": { "limit": 1 } }),
             "0.set.limit: not a JSON pointer to an argument",
         ),
         (
-            step(json!({ "set": { "/~2": 1 } })),
+            json!({ "set": { "/~2": 1 } }),
             "0.set./~2: not a JSON pointer to an argument",
         ),
         (
-            step(json!({ "remove": [""] })),
+            json!({ "remove": [""] }),
             "0.remove.0: not a JSON pointer to an argument",
         ),
         (
-            step(json!({ "clamp": { "/limit": {} } })),
+            json!({ "clamp": { "/limit": {} } }),
             "0.clamp./limit: bounds nothing",
         ),
         (
-            step(json!({ "clamp": { "/limit": { "min": 2, "max": 1 } } })),
+            json!({ "clamp": { "/limit": { "min": 2, "max": 1 } } }),
             "0.clamp./limit: `min` is more than `max`",
         ),
         (
-            step(json!({ "compute": { "/limit": "argument.n" } })),
+            json!({ "compute": { "/limit": "argument.n" } }),
             "0.compute./limit: column 1: unknown name `argument`",
         ),
-        (json!([fine, fine]), "1.name: `it` is the name of two steps"),
-        (
-            json!([{ "name": " ", "remove": ["/limit"] }]),
-            "0.name: is no name for a step",
-        ),
-        (
-            step(json!({ "set": { "/limit": 0 } })),
-            "0.set./limit: the contract's own schema refuses this value",
-        ),
-        (
-            step(json!({ "default": { "/who/id": 7 } })),
-            "0.default./who/id: the contract's own schema refuses this value",
-        ),
-        (
-            step(json!({ "clamp": { "/limit": { "max": 500 } } })),
-            "0.clamp./limit: the contract's own schema refuses this value",
-        ),
-        (
-            step(json!({ "set": { "/limits": 1 } })),
-            "0.set./limits: the contract allows no argument `limits`",
-        ),
-        (
-            step(json!({ "remove": ["/none"] })),
-            "0.remove.0: the contract allows no argument `none`",
-        ),
-        (
-            step(json!({ "default": { "/request": "r-1" } })),
-            "0.default./request: this argument holds the call's idempotency key, which only its agent gives",
-        ),
-        (step(json!({ "set": { "/who/other": 1 } })), ""),
     ] {
-        let (_, problems) = compile(&steps, &schema);
-        let found = problems.iter().any(|problem| problem == expected);
-        assert!(
-            found || (expected.is_empty() && problems.is_empty()),
-            "{steps}: {expected:?} is not in {problems:?}"
-        );
+        assert_error(&one_step(step), expected);
     }
+    let fine = json!({ "name": "it", "set": { "/limit": 1 } });
+    assert_error(
+        &json!([fine, fine]),
+        "1.name: `it` is the name of two steps",
+    );
+    assert_error(
+        &json!([{ "name": " ", "remove": ["/limit"] }]),
+        "0.name: is no name for a step",
+    );
     let many: Vec<Value> = (0..33)
         .map(|n| json!({ "name": n.to_string(), "remove": ["/limit"] }))
         .collect();
@@ -369,6 +354,41 @@ fn what_cannot_be_meant_is_an_error() {
         compile(&json!(many), &json!({})).1,
         [": more than 32 steps"]
     );
+}
+
+/// The same of what the contract's own schema, or its key, does not allow.
+#[test]
+fn what_the_contract_does_not_allow_is_an_error() {
+    for (step, expected) in [
+        (
+            json!({ "set": { "/limit": 0 } }),
+            "0.set./limit: the contract's own schema refuses this value",
+        ),
+        (
+            json!({ "default": { "/who/id": 7 } }),
+            "0.default./who/id: the contract's own schema refuses this value",
+        ),
+        (
+            json!({ "clamp": { "/limit": { "max": 500 } } }),
+            "0.clamp./limit: the contract's own schema refuses this value",
+        ),
+        (
+            json!({ "set": { "/limits": 1 } }),
+            "0.set./limits: the contract allows no argument `limits`",
+        ),
+        (
+            json!({ "remove": ["/none"] }),
+            "0.remove.0: the contract allows no argument `none`",
+        ),
+        (
+            json!({ "default": { "/request": "r-1" } }),
+            "0.default./request: this argument holds the call's idempotency key, which only its agent gives",
+        ),
+    ] {
+        assert_error(&one_step(step), expected);
+    }
+    let open = one_step(json!({ "set": { "/who/other": 1 } }));
+    assert_eq!(compile(&open, &contract()).1, [""; 0]);
 }
 
 /// What a chain may bring in counts as named where a contract closes its arguments, and what it

@@ -34,22 +34,27 @@ fn opens(written: Value, caller: &Caller, door: SideDoor) -> bool {
     !rule.side(caller, &wanted(door)).refuses()
 }
 
-/// All ten kinds of layers (six and their models, and what holds of a parent) × what they say × all
-/// doors: 7 × 10 × 5 cases.
-#[test]
-fn every_layer_governs_every_door() {
-    let parent = Caller {
-        profile: Some("p".to_owned()),
-        model: Some("openai/x".to_owned()),
-        ..Caller::named("up")
-    };
-    let caller = Caller {
+/// A caller that every kind of layer holds for.
+fn of_all_layers() -> Caller {
+    Caller {
         profile: Some("p".to_owned()),
         group: Some("g".to_owned()),
         environment: Some("e".to_owned()),
         model: Some("openai/x".to_owned()),
         parents: Vec::new(),
         ..Caller::named("a")
+    }
+}
+
+/// All ten kinds of layers (six and their models, and what holds of a parent) × what they say × all
+/// doors: 7 × 10 × 5 cases.
+#[test]
+fn every_layer_governs_every_door() {
+    let caller = of_all_layers();
+    let parent = Caller {
+        profile: Some("p".to_owned()),
+        model: Some("openai/x".to_owned()),
+        ..Caller::named("up")
     };
     let child = Caller {
         parents: vec![Arc::new(parent)],

@@ -176,6 +176,12 @@ pub(super) fn schemas(dice: &mut HostileRng) -> Vec<(String, Value)> {
     all
 }
 
+/// Each element of a list is judged by the whole schema, twice.
+fn dynamic() -> Value {
+    json!({ "$dynamicAnchor": "node", "properties": { "v": { "$ref": "#/$defs/l" }, "c": { "$dynamicRef": "#node" } },
+        "$defs": { "l": { "items": { "allOf": [{ "$dynamicRef": "#node" }, { "$dynamicRef": "#node" }] } } } })
+}
+
 fn of_one_keyword(dice: &mut HostileRng) -> Vec<(String, Value)> {
     let long = dice.between(300, 900);
     let steps = dice.between(8, 11);
@@ -185,8 +191,6 @@ fn of_one_keyword(dice: &mut HostileRng) -> Vec<(String, Value)> {
     let holds = |next: Value| json!({ "contains": next, "minContains": 2, "items": next });
     let nots = |next: Value| json!({ "not": { "anyOf": [next, { "not": next }] } });
     let leaf = json!({ "type": "integer" });
-    let dynamic = json!({ "$dynamicAnchor": "node", "properties": { "v": { "$ref": "#/$defs/l" }, "c": { "$dynamicRef": "#node" } },
-        "$defs": { "l": { "items": { "allOf": [{ "$dynamicRef": "#node" }, { "$dynamicRef": "#node" }] } } } });
     let keys: Map<String, Value> = (0..60)
         .map(|n| (format!("{n}[01]{{10}}$"), leaf.clone()))
         .collect();
@@ -218,7 +222,7 @@ fn of_one_keyword(dice: &mut HostileRng) -> Vec<(String, Value)> {
             format!("{steps} × not"),
             of_elements(rungs(steps, nots, &leaf), "a0"),
         ),
-        ("$dynamicRef".to_owned(), dynamic),
+        ("$dynamicRef".to_owned(), dynamic()),
         (
             "60 patternProperties".to_owned(),
             json!({ "properties": { "v": { "patternProperties": keys } } }),
