@@ -68,10 +68,18 @@ fn refuses_what_peers_read_differently() {
     ] {
         refused(text, what);
     }
+}
+
+#[test]
+fn refuses_what_is_beyond_the_bounds() {
     refused(&"[".repeat(65), "deeply");
     refused(&format!("[{}1]", "1,".repeat(200_001)), "too many");
     refused(&format!("\"{}\"", "a".repeat((1 << 20) + 1)), "too long");
     refused(&format!("{{\"{}\":1}}", "k".repeat(257)), "too long");
+}
+
+#[test]
+fn finds_a_repeated_key_among_many() {
     let many: Vec<String> = (0..100)
         .map(|n| format!("\"k{n}\":1"))
         .chain(["\"K7\":2".to_owned()])

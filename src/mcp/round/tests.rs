@@ -20,110 +20,147 @@ fn state_of(message: &Message) -> String {
         .into_owned()
 }
 
-/// threat-model §13 F8, §3C C8: opened for the same caller, server and request only, and to the
-/// server's own words; what is another's with each round does not matter.
+/// What the server said.
+const OWN: &str = "opaque/==\u{1f9fe}.\"x\"";
+
+/// Who asked whom for what.
+struct Asker {
+    caller: Caller,
+    server: ServerName,
+}
+
+impl Asker {
+    fn new() -> Self {
+        Self {
+            caller: Caller {
+                tenant: Some(TenantId::new("t1")),
+                ..Caller::named("alice")
+            },
+            server: ServerName::new("oracle"),
+        }
+    }
+
+    fn bound<'a>(&'a self, message: &'a Message) -> RoundBinding<'a> {
+        RoundBinding {
+            caller: &self.caller,
+            server: &self.server,
+            method: &message.method,
+            params: message.body.as_ref(),
+        }
+    }
+
+    /// The state as the agent gets it, of the call that [`back`] repeats.
+    fn given_state(&self, seal: &RoundSeal) -> String {
+        let params = json!({ "name": "pay", "arguments": { "n": 1, "idempotency_key": "k1" }, "_meta": { "a": 1 } });
+        let asked = request("tools/call", &params);
+        let answer = Message::response(
+            None,
+            Text::of(&json!({ "x": 1, "requestState": OWN, "y": 2 })),
+            false,
+        );
+        state_of(&seal.sealed(self.bound(&asked), answer))
+    }
+
+    fn opened(&self, seal: &RoundSeal, message: &Message) -> Result<Option<Message>, Foreign> {
+        seal.opened(self.bound(message), message)
+    }
+}
+
+fn seal() -> RoundSeal {
+    RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap()
+}
+
+/// The call that an agent sends again with `state`, but for a `change`.
+fn back(method: &str, change: impl FnOnce(&mut Value), state: &str) -> Message {
+    let mut params = json!({ "name": "pay", "arguments": { "idempotency_key": "k2", "n": 1 }, "inputResponses": { "a": {} }, "_meta": { "b": 2 } });
+    change(&mut params);
+    params[STATE_MEMBER] = json!(state);
+    request(method, &params)
+}
+
 #[test]
-fn c8_a_state_comes_back_to_where_it_belongs_only() {
-    let (seal, other_key) = (
-        RoundSeal::new(&[7; ROUND_KEY_BYTES]).unwrap(),
-        RoundSeal::new(&[8; ROUND_KEY_BYTES]).unwrap(),
-    );
+fn a_key_has_its_length() {
     assert!(RoundSeal::new(&[7; 31]).is_none() && RoundSeal::new(&[]).is_none());
-    let caller = Caller {
-        tenant: Some(TenantId::new("t1")),
-        ..Caller::named("alice")
-    };
-    let (server, other) = (ServerName::new("oracle"), ServerName::new("other"));
-    let own = "opaque/==\u{1f9fe}.\"x\"";
-    let params = json!({ "name": "pay", "arguments": { "n": 1, "idempotency_key": "k1" }, "_meta": { "a": 1 } });
-    let asked = request("tools/call", &params);
-    let bound = RoundBinding {
-        caller: &caller,
-        server: &server,
-        method: &asked.method,
-        params: asked.body.as_ref(),
-    };
-    let answer = Message::response(
-        None,
-        Text::of(&json!({ "x": 1, "requestState": own, "y": 2 })),
-        false,
-    );
-    let given = state_of(&seal.sealed(bound, answer.clone()));
-    assert!(given.starts_with(SEALED_PREFIX) && given != own);
+}
+
+/// threat-model §13 F8, §3C C8: opened to the server's own words; what is another's with each round
+/// does not matter.
+#[test]
+fn c8_a_state_comes_back_to_where_it_belongs() {
+    let asker = Asker::new();
+    let given = asker.given_state(&seal());
+    assert!(given.starts_with(SEALED_PREFIX) && given != OWN);
     assert_eq!(
-        state_of(&seal.sealed(bound, answer)),
+        asker.given_state(&seal()),
         given,
         "a replay is byte for byte the same"
     );
-
-    let back = |method: &str, change: &dyn Fn(&mut Value), state: &str| {
-        let mut params = json!({ "name": "pay", "arguments": { "idempotency_key": "k2", "n": 1 }, "inputResponses": { "a": {} }, "_meta": { "b": 2 } });
-        change(&mut params);
-        params[STATE_MEMBER] = json!(state);
-        request(method, &params)
-    };
-    let opened = |seal: &RoundSeal, caller: &Caller, server: &ServerName, message: &Message| {
-        seal.opened(
-            RoundBinding {
-                caller,
-                server,
-                method: &message.method,
-                params: message.body.as_ref(),
-            },
-            message,
-        )
-    };
-    let good = back("tools/call", &|_| {}, &given);
+    let good = back("tools/call", |_| {}, &given);
     assert_eq!(
-        state_of(&opened(&seal, &caller, &server, &good).unwrap().unwrap()),
-        own
+        state_of(&asker.opened(&seal(), &good).unwrap().unwrap()),
+        OWN
     );
+}
 
-    let bob = Caller {
-        tenant: caller.tenant.clone(),
-        ..Caller::named("bob")
+/// threat-model §13 F8, §3C C8: opened for the same caller and server only, with the same key.
+#[test]
+fn c8_a_state_is_for_its_caller_and_server_only() {
+    let alice = Asker::new();
+    let good = back("tools/call", |_| {}, &alice.given_state(&seal()));
+    let other_key = RoundSeal::new(&[8; ROUND_KEY_BYTES]).unwrap();
+    assert_eq!(alice.opened(&other_key, &good).err(), Some(Foreign));
+    let of_caller = |caller: Caller| Asker {
+        caller,
+        ..Asker::new()
     };
-    let elsewhere = Caller {
-        tenant: Some(TenantId::new("t2")),
-        ..caller.clone()
-    };
-    let nowhere = Caller {
-        tenant: None,
-        ..caller.clone()
-    };
-    for (caller, server, seal) in [
-        (&bob, &server, &seal),
-        (&elsewhere, &server, &seal),
-        (&nowhere, &server, &seal),
-        (&caller, &other, &seal),
-        (&caller, &server, &other_key),
+    for asker in [
+        of_caller(Caller {
+            tenant: alice.caller.tenant.clone(),
+            ..Caller::named("bob")
+        }),
+        of_caller(Caller {
+            tenant: Some(TenantId::new("t2")),
+            ..alice.caller.clone()
+        }),
+        of_caller(Caller {
+            tenant: None,
+            ..alice.caller.clone()
+        }),
+        Asker {
+            server: ServerName::new("other"),
+            ..Asker::new()
+        },
     ] {
-        assert_eq!(opened(seal, caller, server, &good).err(), Some(Foreign));
+        assert_eq!(asker.opened(&seal(), &good).err(), Some(Foreign));
     }
+}
+
+/// threat-model §13 F8, §3C C8: opened for the same request only.
+#[test]
+fn c8_a_state_is_for_its_request_only() {
+    let asker = Asker::new();
+    let given = asker.given_state(&seal());
     for message in [
         back(
             "tools/call",
-            &|params| params["arguments"]["n"] = json!(2),
+            |params| params["arguments"]["n"] = json!(2),
             &given,
         ),
         back(
             "tools/call",
-            &|params| params["arguments"]["more"] = json!(null),
+            |params| params["arguments"]["more"] = json!(null),
             &given,
         ),
         back(
             "tools/call",
-            &|params| params["name"] = json!("refund"),
+            |params| params["name"] = json!("refund"),
             &given,
         ),
-        back("prompts/get", &|_| {}, &given),
-        back("tools/call", &|_| {}, own),
-        back("tools/call", &|_| {}, ""),
+        back("prompts/get", |_| {}, &given),
+        back("tools/call", |_| {}, OWN),
+        back("tools/call", |_| {}, ""),
     ] {
-        assert_eq!(
-            opened(&seal, &caller, &server, &message).err(),
-            Some(Foreign)
-        );
+        assert_eq!(asker.opened(&seal(), &message).err(), Some(Foreign));
     }
 }
 

@@ -116,6 +116,10 @@ fn what_could_be_read_otherwise_is_refused() {
             "{written}"
         );
     }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
     assert_eq!(
         Uri::read(&format!("x:{}", "a".repeat(MAX_URI_BYTES))),
         Err(Unclear::Length)

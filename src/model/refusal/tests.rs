@@ -3,17 +3,12 @@
 use super::*;
 use std::fmt::Write as _;
 
-/// One of each, with what it can say.
-fn all() -> Vec<Refusal> {
-    let pointer = || "/customer/id".to_owned();
-    let left = || "cost: 3, tool_calls: 7".to_owned();
-    let used = |dimension, reads_remain| Refusal::BudgetExceeded {
-        dimension,
-        left: left(),
-        reads_remain,
-    };
-    let by = || "screening".to_owned();
-    let plan = TaskState::read("plan").unwrap();
+fn pointer() -> String {
+    "/customer/id".to_owned()
+}
+
+/// Of the caller and its arguments.
+fn of_the_contract() -> Vec<Refusal> {
     vec![
         Refusal::ToolNotAllowlisted,
         Refusal::SchemaInvalid {
@@ -33,6 +28,12 @@ fn all() -> Vec<Refusal> {
             code: "amount_out_of_range".into(),
             expected: "an amount of at most 100".to_owned(),
         },
+    ]
+}
+
+fn of_hooks() -> Vec<Refusal> {
+    let by = || "screening".to_owned();
+    vec![
         Refusal::HookBlocked {
             by: by(),
             reason: "Not on Sundays.".to_owned(),
@@ -45,6 +46,13 @@ fn all() -> Vec<Refusal> {
             by: by(),
             why: "it did not answer within 2s".to_owned(),
         },
+    ]
+}
+
+/// Of what was called before.
+fn of_the_order() -> Vec<Refusal> {
+    let plan = TaskState::read("plan").unwrap();
+    vec![
         Refusal::StateOutOfOrder {
             before: None,
             state: plan,
@@ -68,6 +76,11 @@ fn all() -> Vec<Refusal> {
             tool: ToolName::new("billing__draft"),
         },
         Refusal::BudgetCallsExceeded { most: 3 },
+    ]
+}
+
+fn of_approvals() -> Vec<Refusal> {
+    vec![
         Refusal::ApprovalPending {
             roles: vec!["finance".to_owned(), "chief".to_owned()],
             hold: None,
@@ -87,6 +100,16 @@ fn all() -> Vec<Refusal> {
         Refusal::ApproverUnreachable {
             why: "not enough operators are configured who may",
         },
+    ]
+}
+
+fn of_limits() -> Vec<Refusal> {
+    let used = |dimension, reads_remain| Refusal::BudgetExceeded {
+        dimension,
+        left: "cost: 3, tool_calls: 7".to_owned(),
+        reads_remain,
+    };
+    vec![
         used("steps", true),
         used("tool_calls", false),
         used("cost", true),
@@ -95,6 +118,12 @@ fn all() -> Vec<Refusal> {
         used("failures_in_a_row", true),
         Refusal::RateExceeded { after_ms: 60_000 },
         Refusal::CallerRateExceeded { after_ms: 1_500 },
+    ]
+}
+
+/// Of what became of the call, or kept it from being sent.
+fn of_sending() -> Vec<Refusal> {
+    vec![
         Refusal::Fenced,
         Refusal::SessionBusy,
         Refusal::SecretDenied,
@@ -108,6 +137,19 @@ fn all() -> Vec<Refusal> {
         Refusal::StoreUnavailable,
         Refusal::InternalError,
     ]
+}
+
+/// One of each, with what it can say.
+fn all() -> Vec<Refusal> {
+    [
+        of_the_contract(),
+        of_hooks(),
+        of_the_order(),
+        of_approvals(),
+        of_limits(),
+        of_sending(),
+    ]
+    .concat()
 }
 
 /// 004-32, issue 4 "snapshots of every refusal": code, place, dimension, retry and words of each;
