@@ -74,75 +74,72 @@ fn verdict(policy: &Policy, tool: &str, arguments: &Value) -> String {
         .map_or_else(|refusal| refusal.code().to_owned(), |_| "allow".to_owned())
 }
 
-/// 002-33, 002-28: both halves pass, and are refused together, whether the tool is one or two; its
-/// command may hold a secret, and what controls it may not.
+/// The overloaded tool, and the two that it is split into.
+struct Shell {
+    overloaded: Policy,
+    split: Policy,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let [overloaded, split] = [OVERLOADED_TOOL_POLICY, SPLIT_TOOLS_POLICY].map(|text| {
+            let (compiled, said) = compile_files(&[("shell.yaml", text)], Mode::Enforce);
+            assert!(!said.contains("error:"), "{said}");
+            compiled.policy.unwrap()
+        });
+        Self { overloaded, split }
+    }
+
+    /// What the overloaded tool says, the one that runs, and the one that controls.
+    fn verdicts(&self, arguments: &Value) -> [String; 3] {
+        [
+            verdict(&self.overloaded, "fs__bash", arguments),
+            verdict(&self.split, "fs__bash", arguments),
+            verdict(&self.split, "fs__bash_process", arguments),
+        ]
+    }
+}
+
+/// 002-33, 002-28: both halves pass, whether the tool is one or two; its command may hold a secret,
+/// and what controls it may not.
+#[test]
+fn each_half_of_an_overloaded_tool_passes() {
+    let shell = Shell::new();
+    let runs = ["allow", "allow", "schema_invalid"];
+    let controls = ["allow", "schema_invalid", "allow"];
+    for (arguments, expected) in [
+        (
+            json!({ "command": "ls", "timeout": 1000, "run_in_background": true, "description": "Lists." }),
+            runs,
+        ),
+        (json!({ "command": "ls" }), runs),
+        (
+            json!({ "process_id": "p1", "block": false, "timeout": 1000, "stop": true }),
+            controls,
+        ),
+        (json!({ "process_id": "p1" }), controls),
+    ] {
+        assert_eq!(shell.verdicts(&arguments), expected, "{arguments}");
+    }
+}
+
+/// 002-33: the halves are refused together, and so is what is neither.
 #[test]
 fn halves_of_an_overloaded_tool_are_refused_together() {
-    let [overloaded, split] = [OVERLOADED_TOOL_POLICY, SPLIT_TOOLS_POLICY].map(|text| {
-        let (compiled, said) = compile_files(&[("shell.yaml", text)], Mode::Enforce);
-        assert!(!said.contains("error:"), "{said}");
-        compiled.policy.unwrap()
-    });
-    let run = json!({ "command": "ls", "timeout": 1000, "run_in_background": true, "description": "Lists." });
-    let control = json!({ "process_id": "p1", "block": false, "timeout": 1000, "stop": true });
-    for (arguments, one, running, controlling) in [
-        (run.clone(), true, true, false),
-        (json!({ "command": "ls" }), true, true, false),
-        (control.clone(), true, false, true),
-        (json!({ "process_id": "p1" }), true, false, true),
-        (
-            json!({ "command": "ls", "process_id": "p1" }),
-            false,
-            false,
-            false,
-        ),
-        (
-            json!({ "command": "ls", "stop": true }),
-            false,
-            false,
-            false,
-        ),
-        (
-            json!({ "command": "ls", "block": false }),
-            false,
-            false,
-            false,
-        ),
-        (
-            json!({ "process_id": "p1", "run_in_background": true }),
-            false,
-            false,
-            false,
-        ),
-        (
-            json!({ "process_id": "p1", "description": "Stops." }),
-            false,
-            false,
-            false,
-        ),
-        (json!({ "timeout": 1 }), false, false, false),
-        (json!({}), false, false, false),
-        (
-            json!({ "command": "ls", "timeout": 600_001 }),
-            false,
-            false,
-            false,
-        ),
+    let shell = Shell::new();
+    for arguments in [
+        json!({ "command": "ls", "process_id": "p1" }),
+        json!({ "command": "ls", "stop": true }),
+        json!({ "command": "ls", "block": false }),
+        json!({ "process_id": "p1", "run_in_background": true }),
+        json!({ "process_id": "p1", "description": "Stops." }),
+        json!({ "timeout": 1 }),
+        json!({}),
+        json!({ "command": "ls", "timeout": 600_001 }),
     ] {
-        let expected = |fine: bool| if fine { "allow" } else { "schema_invalid" };
         assert_eq!(
-            verdict(&overloaded, "fs__bash", &arguments),
-            expected(one),
-            "{arguments}"
-        );
-        assert_eq!(
-            verdict(&split, "fs__bash", &arguments),
-            expected(running),
-            "{arguments}"
-        );
-        assert_eq!(
-            verdict(&split, "fs__bash_process", &arguments),
-            expected(controlling),
+            shell.verdicts(&arguments),
+            ["schema_invalid"; 3],
             "{arguments}"
         );
     }
