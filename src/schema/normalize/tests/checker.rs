@@ -8,91 +8,9 @@
 
 use crate::model::reads::Profile;
 use serde_json::Value;
+use words::{ASIDE_KEYWORDS, KNOWN_FORMATS, TYPE_NAMES};
 
-/// Keywords of strict modes and of Gemini's two forms.
-const OPENAI_STRICT_KEYWORDS: &[&str] = &[
-    "type",
-    "description",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "anyOf",
-    "multipleOf",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minItems",
-    "maxItems",
-    "format",
-];
-const ANTHROPIC_STRICT_KEYWORDS: &[&str] = &[
-    "type",
-    "description",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "anyOf",
-    "format",
-    "default",
-];
-const GEMINI_KEYWORDS: &[&str] = &[
-    "type",
-    "description",
-    "enum",
-    "properties",
-    "required",
-    "items",
-    "anyOf",
-    "nullable",
-    "default",
-];
-const GEMINI_JSON_KEYWORDS: &[&str] = &[
-    "type",
-    "description",
-    "enum",
-    "properties",
-    "required",
-    "items",
-    "anyOf",
-    "additionalProperties",
-    "format",
-    "prefixItems",
-    "minItems",
-    "maxItems",
-    "minimum",
-    "maximum",
-];
-/// Keywords that a schema without references has as they were written, with schemas in them.
-const ASIDE_KEYWORDS: &[&str] = &[
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "dependentSchemas",
-];
-const KNOWN_FORMATS: &[&str] = &[
-    "date-time",
-    "time",
-    "date",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-];
-const TYPE_NAMES: &[&str] = &[
-    "string", "number", "integer", "boolean", "object", "array", "null",
-];
+mod words;
 
 /// What `profile` would refuse in `schema`.
 pub(super) fn problems(profile: Profile, schema: &Value) -> Vec<String> {
@@ -242,13 +160,7 @@ impl Checker {
     }
 
     fn keywords<'a>(&mut self, keywords: impl Iterator<Item = &'a str>, at: &str) {
-        let only = match self.profile {
-            Profile::OpenaiStrict => Some(OPENAI_STRICT_KEYWORDS),
-            Profile::AnthropicStrict => Some(ANTHROPIC_STRICT_KEYWORDS),
-            Profile::Gemini => Some(GEMINI_KEYWORDS),
-            Profile::GeminiJson => Some(GEMINI_JSON_KEYWORDS),
-            _ => None,
-        };
+        let only = words::keywords_of(self.profile);
         for keyword in keywords {
             let never = ["oneOf", "allOf", "title", "examples"].contains(&keyword)
                 || keyword.starts_with('$')
