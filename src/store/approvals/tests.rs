@@ -16,58 +16,66 @@ fn said(who: &str, allow: bool) -> DecisionRequest {
     }
 }
 
-async fn states(store: &dyn Store, ids: &[ActionId]) -> Vec<String> {
-    let mut states = Vec::new();
-    for id in ids {
-        states.push(show(store, *id).await.unwrap().unwrap().state);
-    }
-    states
+const STATES: [&str; 4] = ["allowed", "denied", "used", "pending"];
+
+/// A call in each of these states, held in their order.
+struct HeldCalls {
+    hands: &'static TestClock,
+    store: MemoryStore,
+    ids: Vec<ActionId>,
 }
 
-/// 001-44: what is shown is what was asked, whole (003-46, 003-47), in the order in which it was
-/// asked; what is over is not listed, and can still be looked at.
-#[tokio::test]
-async fn operators_see_all_of_what_will_run() {
-    let hands = TestClock::new();
-    let store = MemoryStore::new(hands.clock());
-    let mut ids = Vec::new();
-    for key in ["allowed", "denied", "used", "pending"] {
-        let ask = ask(key);
-        store
-            .run(StoreCommand::Hold(Box::new(ask.clone())), None)
-            .await
-            .unwrap()
-            .unwrap();
-        ids.push(ask.id);
-        if key != "pending" {
-            decide(&store, ask.id, said("ann", key != "denied"))
+impl HeldCalls {
+    async fn of_each_state() -> Self {
+        let hands = TestClock::new();
+        let mut held = Self {
+            hands,
+            store: MemoryStore::new(hands.clock()),
+            ids: Vec::new(),
+        };
+        for state in STATES {
+            held.hold(state).await;
+            hands.pass(Duration::from_millis(1));
+        }
+        held
+    }
+
+    async fn hold(&mut self, state: &str) {
+        let ask = ask(state);
+        self.run(StoreCommand::Hold(Box::new(ask.clone()))).await;
+        self.ids.push(ask.id);
+        if state != "pending" {
+            decide(&self.store, ask.id, said("ann", state != "denied"))
                 .await
                 .unwrap();
         }
-        if key == "used" {
+        if state == "used" {
             let call = Intent {
                 hold: Some(ask.key),
-                ..intent("call", store.token())
+                ..intent("call", self.store.token())
             };
-            store
-                .run(StoreCommand::Begin(Box::new(call)), None)
-                .await
-                .unwrap()
-                .unwrap();
+            self.run(StoreCommand::Begin(Box::new(call))).await;
         }
-        hands.pass(Duration::from_millis(1));
     }
-    let open = open_holds(&store).await.unwrap();
-    assert_eq!(
-        open.iter().map(|open| &open.state).collect::<Vec<_>>(),
-        ["allowed", "pending"]
-    );
-    assert_eq!(
-        states(&store, &ids).await,
-        ["allowed", "denied", "used", "pending"]
-    );
-    let shown = show(&store, ids[0]).await.unwrap().unwrap();
-    assert_eq!(shown, open[0]);
+
+    async fn run(&self, command: StoreCommand) {
+        drop(self.store.run(command, None).await.unwrap().unwrap());
+    }
+
+    async fn states(&self) -> Vec<String> {
+        let mut states = Vec::new();
+        for id in &self.ids {
+            states.push(show(&self.store, *id).await.unwrap().unwrap().state);
+        }
+        states
+    }
+}
+
+/// 001-44: what is shown is what was asked, whole (003-46, 003-47), and what was said of it.
+#[tokio::test]
+async fn operators_see_all_of_what_will_run() {
+    let held = HeldCalls::of_each_state().await;
+    let shown = show(&held.store, held.ids[0]).await.unwrap().unwrap();
     assert_eq!(
         shown.arguments,
         Some(serde_json::json!({ "amount": 100, "to": "DE89" }))
@@ -94,38 +102,72 @@ async fn operators_see_all_of_what_will_run() {
     );
     let read: OpenHold = serde_json::from_str(&serde_json::to_string(&shown).unwrap()).unwrap();
     assert_eq!(read, shown);
-
-    hands.pass(Duration::from_mins(1));
-    assert_eq!(
-        states(&store, &ids).await,
-        ["expired", "denied", "used", "pending"]
-    );
-    hands.pass(Duration::from_mins(9));
-    assert_eq!(
-        states(&store, &ids).await,
-        ["expired", "denied", "used", "expired"]
-    );
-    assert_eq!(open_holds(&store).await.unwrap(), []);
-    assert_eq!(show(&store, ActionId::generate()).await.unwrap(), None);
 }
 
-/// Whatever an operator is told is what was counted.
+/// 001-44: what is open is listed in the order in which it was asked; what is over is not, and can
+/// still be looked at.
 #[tokio::test]
-async fn operators_are_told_what_their_words_did() {
-    let hands = TestClock::new();
-    let store = MemoryStore::new(hands.clock());
-    let mut asked = ask("key");
-    asked.needed = 2;
-    let id = asked.id;
+async fn operators_see_what_is_open() {
+    let held = HeldCalls::of_each_state().await;
+    let open = open_holds(&held.store).await.unwrap();
     assert_eq!(
-        decide(&store, id, said("ann", true)).await,
-        Err(DecisionError::Gone(id))
+        open.iter().map(|open| &open.state).collect::<Vec<_>>(),
+        ["allowed", "pending"]
     );
-    store
-        .run(StoreCommand::Hold(Box::new(asked)), None)
-        .await
-        .unwrap()
-        .unwrap();
+    assert_eq!(held.states().await, STATES);
+    let shown = show(&held.store, held.ids[0]).await.unwrap().unwrap();
+    assert_eq!(shown, open[0]);
+
+    held.hands.pass(Duration::from_mins(1));
+    assert_eq!(
+        held.states().await,
+        ["expired", "denied", "used", "pending"]
+    );
+    held.hands.pass(Duration::from_mins(9));
+    assert_eq!(
+        held.states().await,
+        ["expired", "denied", "used", "expired"]
+    );
+    assert_eq!(open_holds(&held.store).await.unwrap(), []);
+    assert_eq!(show(&held.store, ActionId::generate()).await.unwrap(), None);
+}
+
+/// A call for which two operators have to speak.
+struct HeldForTwo {
+    hands: &'static TestClock,
+    store: MemoryStore,
+    id: ActionId,
+}
+
+impl HeldForTwo {
+    async fn new() -> Self {
+        let hands = TestClock::new();
+        let store = MemoryStore::new(hands.clock());
+        let mut asked = ask("key");
+        asked.needed = 2;
+        let id = asked.id;
+        assert_eq!(
+            decide(&store, id, said("ann", true)).await,
+            Err(DecisionError::Gone(id)),
+            "it is not held yet"
+        );
+        store
+            .run(StoreCommand::Hold(Box::new(asked)), None)
+            .await
+            .unwrap()
+            .unwrap();
+        Self { hands, store, id }
+    }
+
+    async fn decide(&self, request: DecisionRequest) -> Result<DecisionOutcome, DecisionError> {
+        decide(&self.store, self.id, request).await
+    }
+}
+
+/// A word without a reason, or with one that cannot be shown, is none.
+#[tokio::test]
+async fn operators_give_reasons() {
+    let held = HeldForTwo::new().await;
     for why in [
         "",
         "  ",
@@ -133,21 +175,21 @@ async fn operators_are_told_what_their_words_did() {
         "\u{7}",
         &"x".repeat(MAX_DECISION_REASON_BYTES + 1),
     ] {
-        let unfit = decide(
-            &store,
-            id,
-            DecisionRequest {
-                why: why.to_owned(),
-                ..said("ann", true)
-            },
-        )
-        .await;
+        let request = DecisionRequest {
+            why: why.to_owned(),
+            ..said("ann", true)
+        };
+        let unfit = held.decide(request).await;
         assert!(matches!(unfit, Err(DecisionError::Unfit(_))), "{why:?}");
     }
-    let roles = vec!["approver".to_owned()];
+}
+
+#[tokio::test]
+async fn operators_decide_what_is_theirs() {
+    let held = HeldForTwo::new().await;
     let not_yours = |is_itself| {
         Err(DecisionError::NotYours {
-            roles: roles.clone(),
+            roles: vec!["approver".to_owned()],
             is_itself,
         })
     };
@@ -155,11 +197,17 @@ async fn operators_are_told_what_their_words_did() {
         roles: vec!["teller".to_owned()],
         ..said("eve", true)
     };
-    assert_eq!(decide(&store, id, teller).await, not_yours(false));
+    assert_eq!(held.decide(teller).await, not_yours(false));
     assert_eq!(
-        decide(&store, id, said("billing-agent", true)).await,
+        held.decide(said("billing-agent", true)).await,
         not_yours(true)
     );
+}
+
+/// Whatever an operator is told is what was counted.
+#[tokio::test]
+async fn operators_are_told_what_their_words_did() {
+    let held = HeldForTwo::new().await;
     let told = |changed, state: &str| {
         let waited = (changed && state == "allowed").then_some(Duration::from_secs(7));
         Ok(DecisionOutcome {
@@ -168,31 +216,22 @@ async fn operators_are_told_what_their_words_did() {
             waited,
         })
     };
-    assert_eq!(
-        decide(&store, id, said("ann", true)).await,
-        told(true, "pending")
-    );
-    assert_eq!(
-        decide(&store, id, said("ann", true)).await,
-        told(false, "pending")
-    );
-    hands.pass(Duration::from_secs(7));
+    assert_eq!(held.decide(said("ann", true)).await, told(true, "pending"));
+    assert_eq!(held.decide(said("ann", true)).await, told(false, "pending"));
+    held.hands.pass(Duration::from_secs(7));
     let longest = DecisionRequest {
         why: "x".repeat(MAX_DECISION_REASON_BYTES),
         ..said("bob", true)
     };
-    assert_eq!(decide(&store, id, longest).await, told(true, "allowed"));
+    assert_eq!(held.decide(longest).await, told(true, "allowed"));
+    assert_eq!(held.decide(said("cyd", true)).await, told(false, "allowed"));
     assert_eq!(
-        decide(&store, id, said("cyd", true)).await,
-        told(false, "allowed")
-    );
-    assert_eq!(
-        decide(&store, id, said("cyd", false)).await,
+        held.decide(said("cyd", false)).await,
         Err(DecisionError::Other { allowed: true })
     );
-    hands.pass(Duration::from_mins(1));
+    held.hands.pass(Duration::from_mins(1));
     assert_eq!(
-        decide(&store, id, said("cyd", true)).await,
-        Err(DecisionError::Gone(id))
+        held.decide(said("cyd", true)).await,
+        Err(DecisionError::Gone(held.id))
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::journal::JournalOptions;
-use crate::store::state::claim::{ClaimPhase, ClaimStatus, claim_status};
+use crate::store::state::claim::{ClaimPhase, ClaimStatus, Stored, claim_status};
 use crate::store::state::command::{HoldRequest, Intent};
 use crate::store::state::tests::{ask, intent, named, settle, unknown, word};
 
@@ -96,6 +96,94 @@ fn size(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
+/// Short calls, enough for old segments to be dropped.
+const SHORT_CALLS: usize = 40;
+
+/// What has happened in a store.
+struct History {
+    /// The answer that has a file of its own.
+    long: Stored,
+    asks: Vec<HoldRequest>,
+    holds: Vec<Option<Hold>>,
+}
+
+impl History {
+    async fn of(store: &EmbeddedStore) -> Self {
+        let long = store
+            .keep(false, Bytes::from(vec![b'7'; MAX_INLINE_RESULT_BYTES + 1]))
+            .await
+            .unwrap();
+        call(store, "long", ClaimPhase::Completed(long.clone())).await;
+        call(store, "lost", unknown()).await;
+        let mut asks = Vec::new();
+        for (key, said) in [
+            ("pending", None),
+            ("allowed", Some(true)),
+            ("denied", Some(false)),
+            ("used", Some(true)),
+        ] {
+            asks.push(held(store, key, said).await);
+        }
+        let begin = Intent {
+            fence: store.token(),
+            hold: Some(asks[3].key),
+            ..intent("used", 1)
+        };
+        let end = settle(&begin, ClaimPhase::NotSent);
+        for command in [
+            StoreCommand::Begin(Box::new(begin)),
+            StoreCommand::Settle(end),
+        ] {
+            store.run(command, None).await.unwrap().unwrap();
+        }
+        let holds = holds(store, &asks).await;
+        for n in 0..SHORT_CALLS {
+            let short = store
+                .keep(false, Bytes::from(format!("answer {n}")))
+                .await
+                .unwrap();
+            call(store, &format!("key {n}"), ClaimPhase::Completed(short)).await;
+        }
+        Self { long, asks, holds }
+    }
+
+    async fn is_carried_on(&self, again: &EmbeddedStore, index_is_lost: bool) {
+        assert_eq!(
+            stands(again, "long").await,
+            ClaimStatus::Ended(self.long.clone())
+        );
+        assert_eq!(
+            again.body(&self.long).await.unwrap().len(),
+            MAX_INLINE_RESULT_BYTES + 1
+        );
+        assert!(
+            matches!(stands(again, "lost").await, ClaimStatus::Unknown(_)),
+            "index lost: {index_is_lost}"
+        );
+        for n in 0..SHORT_CALLS {
+            let ClaimStatus::Ended(stored) = stands(again, &format!("key {n}")).await else {
+                panic!("key {n} is open")
+            };
+            assert_eq!(again.body(&stored).await.unwrap(), format!("answer {n}"));
+        }
+        assert_eq!(
+            holds(again, &self.asks).await,
+            self.holds,
+            "index lost: {index_is_lost}"
+        );
+        assert_eq!(
+            again.holds(9).await.unwrap().len(),
+            2,
+            "one waits, and one may run"
+        );
+        let none = StoreKeys {
+            session: Some(named("none")),
+            ..StoreKeys::default()
+        };
+        assert!(again.load_view(none).await.unwrap().session.is_none());
+    }
+}
+
 /// guarantees §8: old segments are dropped, and neither a restart nor the loss of the index forgets
 /// a claim that is replayed, an outcome that is unknown, a call that is held, what was decided of
 /// it, or the newest token; answers in files stay as long as they can be asked for.
@@ -103,45 +191,7 @@ fn size(directory: &Path) -> usize {
 async fn what_old_segments_said_is_carried_on() {
     let temp = tempfile::tempdir().unwrap();
     let first = store(temp.path());
-    let long = first
-        .keep(false, Bytes::from(vec![b'7'; MAX_INLINE_RESULT_BYTES + 1]))
-        .await
-        .unwrap();
-    call(&first, "long", ClaimPhase::Completed(long.clone())).await;
-    call(&first, "lost", unknown()).await;
-    let mut asks = Vec::new();
-    for (key, said) in [
-        ("pending", None),
-        ("allowed", Some(true)),
-        ("denied", Some(false)),
-        ("used", Some(true)),
-    ] {
-        asks.push(held(&first, key, said).await);
-    }
-    let begin = Intent {
-        fence: first.token(),
-        hold: Some(asks[3].key),
-        ..intent("used", 1)
-    };
-    let end = settle(&begin, ClaimPhase::NotSent);
-    first
-        .run(StoreCommand::Begin(Box::new(begin)), None)
-        .await
-        .unwrap()
-        .unwrap();
-    first
-        .run(StoreCommand::Settle(end), None)
-        .await
-        .unwrap()
-        .unwrap();
-    let kept = holds(&first, &asks).await;
-    for n in 0..40 {
-        let short = first
-            .keep(false, Bytes::from(format!("answer {n}")))
-            .await
-            .unwrap();
-        call(&first, &format!("key {n}"), ClaimPhase::Completed(short)).await;
-    }
+    let history = History::of(&first).await;
     let before = size(&temp.path().join("journal"));
     first.shared.catch_up().unwrap();
     let shared = first.shared.clone();
@@ -158,46 +208,8 @@ async fn what_old_segments_said_is_carried_on() {
             std::fs::remove_dir_all(temp.path().join("index")).unwrap();
         }
         let again = store(temp.path());
-        assert_eq!(
-            stands(&again, "long").await,
-            ClaimStatus::Ended(long.clone())
-        );
-        assert_eq!(
-            again.body(&long).await.unwrap().len(),
-            MAX_INLINE_RESULT_BYTES + 1
-        );
-        assert!(
-            matches!(stands(&again, "lost").await, ClaimStatus::Unknown(_)),
-            "index lost: {index_is_lost}"
-        );
-        for n in 0..40 {
-            let ClaimStatus::Ended(stored) = stands(&again, &format!("key {n}")).await else {
-                panic!("key {n} is open")
-            };
-            assert_eq!(again.body(&stored).await.unwrap(), format!("answer {n}"));
-        }
-        assert_eq!(
-            holds(&again, &asks).await,
-            kept,
-            "index lost: {index_is_lost}"
-        );
-        assert_eq!(
-            again.holds(9).await.unwrap().len(),
-            2,
-            "one waits, and one may run"
-        );
+        history.is_carried_on(&again, index_is_lost).await;
         assert!(again.token() >= token, "tokens only grow");
-        assert!(
-            again
-                .load_view(StoreKeys {
-                    session: Some(named("none")),
-                    ..StoreKeys::default()
-                })
-                .await
-                .unwrap()
-                .session
-                .is_none()
-        );
     }
     let journal = crate::store::journal::verify(temp.path(), None).unwrap();
     assert!(journal.problem.is_none(), "{:?}", journal.problem);

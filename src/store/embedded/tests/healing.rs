@@ -116,6 +116,42 @@ fn mark(data: &Path) -> String {
     std::fs::read_to_string(data.join("index.mark")).unwrap()
 }
 
+/// Nothing is begun, and what cannot be looked up is not guessed.
+async fn nothing_is_guessed(broken: &EmbeddedStore, open: &Intent, how: Break) {
+    assert!(
+        matches!(begin(broken, "later").await, Err(StoreError::Away(_))),
+        "{how:?}"
+    );
+    let known = StoreKeys {
+        call: Some(intent("key 1", 1).key),
+        ..StoreKeys::default()
+    };
+    let looked = broken
+        .load_view(known)
+        .await
+        .map(|view| view.claim.is_some());
+    let price = Price {
+        tool: open.price.tool.clone(),
+        cost: 0,
+    };
+    let reserve = Reserve {
+        task: named("another task"),
+        limits: BudgetLimits::default(),
+        price,
+    };
+    let reserved = broken
+        .run(StoreCommand::Reserve(reserve), None)
+        .await
+        .map(|reserved| reserved.is_ok());
+    match how {
+        Break::Frozen => assert_eq!((looked, reserved), (Ok(true), Ok(true)), "reads go on"),
+        Break::Away => assert!(matches!(
+            (&looked, &reserved),
+            (Err(StoreError::Away(_)), Err(StoreError::Away(_)))
+        )),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_index_heals_while_the_store_is_used() {
     for how in [Break::Frozen, Break::Away] {
@@ -124,39 +160,7 @@ async fn a_broken_index_heals_while_the_store_is_used() {
         std::fs::write(aside(temp.path()), "in the way").unwrap();
         breaks(&broken, how);
         is_noted(&broken, temp.path()).await;
-        // Nothing is begun, and what cannot be looked up is not guessed.
-        assert!(
-            matches!(begin(&broken, "later").await, Err(StoreError::Away(_))),
-            "{how:?}"
-        );
-        let known = StoreKeys {
-            call: Some(intent("key 1", 1).key),
-            ..StoreKeys::default()
-        };
-        let looked = broken
-            .load_view(known)
-            .await
-            .map(|view| view.claim.is_some());
-        let price = Price {
-            tool: open.price.tool.clone(),
-            cost: 0,
-        };
-        let reserve = Reserve {
-            task: named("another task"),
-            limits: BudgetLimits::default(),
-            price,
-        };
-        let reserved = broken
-            .run(StoreCommand::Reserve(reserve), None)
-            .await
-            .map(|reserved| reserved.is_ok());
-        match how {
-            Break::Frozen => assert_eq!((looked, reserved), (Ok(true), Ok(true)), "reads go on"),
-            Break::Away => assert!(matches!(
-                (&looked, &reserved),
-                (Err(StoreError::Away(_)), Err(StoreError::Away(_)))
-            )),
-        }
+        nothing_is_guessed(&broken, &open, how).await;
         // What has begun is settled.
         let end = settle(&open, ClaimPhase::Completed(answer(&broken).await));
         broken
@@ -200,6 +204,20 @@ async fn a_broken_index_heals_while_the_store_is_used() {
     }
 }
 
+/// A call that uses what is held under `key`.
+fn using(store: &EmbeddedStore, key: &str) -> StoreCommand {
+    let call = Intent {
+        fence: store.token(),
+        hold: Some(named(key)),
+        session: named(key),
+        ..intent(key, 1)
+    };
+    StoreCommand::Begin(Box::new(Intent {
+        key: named(&call.action.to_string()),
+        ..call
+    }))
+}
+
 /// What operators are asked meanwhile is answered, nothing new is held, and nothing that was
 /// allowed runs twice.
 #[tokio::test(flavor = "multi_thread")]
@@ -208,18 +226,6 @@ async fn held_calls_outlive_a_broken_index() {
         let temp = tempfile::tempdir().unwrap();
         let (broken, _) = used(temp.path()).await;
         let mut asks = vec![held(&broken, "used", Some(true)).await];
-        let using = |store: &EmbeddedStore, key: &str| {
-            let call = Intent {
-                fence: store.token(),
-                hold: Some(named(key)),
-                session: named(key),
-                ..intent(key, 1)
-            };
-            StoreCommand::Begin(Box::new(Intent {
-                key: named(&call.action.to_string()),
-                ..call
-            }))
-        };
         broken
             .run(using(&broken, "used"), None)
             .await

@@ -1,7 +1,7 @@
 //! threat-model §3G, G6 and G7: what the journal does not need any more is moved, and proves there
 //! what it proved before.
 
-use super::forger::{key, keys};
+use super::forger::keys;
 use super::*;
 use std::collections::BTreeMap;
 
@@ -141,6 +141,18 @@ async fn what_is_archived_still_verifies() {
     }
 }
 
+/// A journal in `data` whose beginning is in `archive`.
+async fn archived(place: &Path, keys: &SealingKeys) {
+    let journal = Journal::open_sealed(&place.join("data"), tiny(), keys.clone()).unwrap();
+    add(&journal, 16).await;
+    journal
+        .compact(now(12, &place.join("archive")), state())
+        .await
+        .unwrap()
+        .unwrap();
+    journal.close().await.unwrap();
+}
+
 // The lane of what is archived: each byte of a segment, and each segment missing, exchanged or
 // another's.
 #[tokio::test]
@@ -151,16 +163,8 @@ async fn what_is_archived_still_verifies() {
 async fn a_forged_archive_is_found() {
     let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let keys = keys("k");
-    for place in [&temp, &other] {
-        let journal =
-            Journal::open_sealed(&place.path().join("data"), tiny(), keys.clone()).unwrap();
-        add(&journal, 16).await;
-        journal
-            .compact(now(12, &place.path().join("archive")), state())
-            .await
-            .unwrap()
-            .unwrap();
-        journal.close().await.unwrap();
+    for place in [temp.path(), other.path()] {
+        archived(place, &keys).await;
     }
     let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
     let (sound, theirs) = (files(&archive), files(&other.path().join("archive")));
@@ -213,6 +217,74 @@ async fn a_forged_archive_is_found() {
     assert!(cases > 2000, "{cases}");
 }
 
+/// What a kill leaves of a journal and of its archive.
+struct LeftFiles {
+    live: FileContents,
+    archived: FileContents,
+}
+
+/// Of the copies in the archive: some, with one that was only begun.
+fn copied_in_part(live: &FileContents, copies: &FileContents) -> Vec<LeftFiles> {
+    let up_to = |count: usize| {
+        let mut archived: FileContents = copies
+            .iter()
+            .take(count)
+            .map(|(path, bytes)| (path.clone(), bytes.clone()))
+            .collect();
+        if let Some((path, bytes)) = copies.iter().nth(count) {
+            archived.insert(
+                path.with_extension("new"),
+                bytes[..bytes.len() / 2].to_vec(),
+            );
+        }
+        LeftFiles {
+            live: live.clone(),
+            archived,
+        }
+    };
+    (0..=copies.len()).map(up_to).collect()
+}
+
+/// The record that vouches was written, the summary has its name or not, and what it stands for is
+/// removed one by one.
+fn removed_in_part(
+    before: &FileContents,
+    after: &FileContents,
+    archived: &FileContents,
+) -> Vec<LeftFiles> {
+    let summary = after
+        .keys()
+        .find(|path| path.extension().is_some_and(|end| end == "summary"))
+        .unwrap();
+    let gone: Vec<_> = before
+        .iter()
+        .filter(|(path, _)| !after.contains_key(*path))
+        .collect();
+    assert!(gone.len() >= 3);
+    let mut left = Vec::new();
+    for removed in 0..=gone.len() {
+        let mut live = after.clone();
+        live.extend(
+            gone.iter()
+                .skip(removed)
+                .map(|(path, bytes)| ((*path).clone(), (*bytes).clone())),
+        );
+        left.push(LeftFiles {
+            live: live.clone(),
+            archived: archived.clone(),
+        });
+        if removed == 0 {
+            let bytes = live.remove(summary).unwrap();
+            live.insert(summary.with_extension("new"), bytes);
+            left.push(LeftFiles {
+                live,
+                archived: archived.clone(),
+            });
+        }
+    }
+    left
+}
+
 // A kill between any two steps: copied in part, copied, summary written, vouched for, named,
 // removed in part. Nothing is lost, and the next time it is done.
 #[tokio::test]
@@ -220,10 +292,7 @@ async fn a_crash_between_two_steps_loses_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
     let dir = data.join("journal");
-    let keys = SealingKeys {
-        current: Some(key("k")),
-        ..SealingKeys::default()
-    };
+    let keys = keys("k");
     let journal = Journal::open_sealed(&data, tiny(), keys.clone()).unwrap();
     add(&journal, 16).await;
     let before = files(&dir);
@@ -236,48 +305,9 @@ async fn a_crash_between_two_steps_loses_nothing() {
     let (after, stored) = (files(&dir), files(&archive));
     let all = events(&data, &archive);
     assert_eq!(all.len(), 16);
-    let mut states: Vec<(FileContents, FileContents)> = Vec::new();
-    // Of the copies: some, with one that was only begun.
-    for count in 0..=stored.len() {
-        let mut some: BTreeMap<_, _> = stored
-            .iter()
-            .take(count)
-            .map(|(path, bytes)| (path.clone(), bytes.clone()))
-            .collect();
-        if let Some((path, bytes)) = stored.iter().nth(count) {
-            some.insert(
-                path.with_extension("new"),
-                bytes[..bytes.len() / 2].to_vec(),
-            );
-        }
-        states.push((before.clone(), some));
-    }
-    // The record that vouches was written, the summary has its name or not, and what it stands for
-    // is removed one by one.
-    let summary = after
-        .keys()
-        .find(|path| path.extension().is_some_and(|end| end == "summary"))
-        .unwrap();
-    let gone: Vec<_> = before
-        .iter()
-        .filter(|(path, _)| !after.contains_key(*path))
-        .collect();
-    assert!(gone.len() >= 3);
-    for left in 0..=gone.len() {
-        let mut some = after.clone();
-        some.extend(
-            gone.iter()
-                .skip(left)
-                .map(|(path, bytes)| ((*path).clone(), (*bytes).clone())),
-        );
-        states.push((some.clone(), stored.clone()));
-        if left == 0 {
-            let bytes = some.remove(summary).unwrap();
-            some.insert(summary.with_extension("new"), bytes);
-            states.push((some, stored.clone()));
-        }
-    }
-    for (nth, (live, archived)) in states.iter().enumerate() {
+    let mut left = copied_in_part(&before, &stored);
+    left.extend(removed_in_part(&before, &after, &stored));
+    for (nth, LeftFiles { live, archived }) in left.iter().enumerate() {
         set(&dir, live);
         set(&archive, archived);
         assert_eq!(events(&data, &archive), all, "state {nth}");
@@ -297,7 +327,7 @@ async fn a_crash_between_two_steps_loses_nothing() {
             "state {nth}: the copies are whole, and nothing else is there"
         );
     }
-    assert!(states.len() >= 8);
+    assert!(left.len() >= 8);
 }
 
 // What is in the archive already is evidence, too: where it is something else, nothing is dropped.

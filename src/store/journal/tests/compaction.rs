@@ -1,8 +1,10 @@
 //! threat-model §3G, G7: the journal does not grow for ever; what is dropped leaves a seal, and the
-//! chain stays whole across it.
+//! chain stays whole across it. How large it may become is tested in `extent`.
 
 use super::*;
 use crate::store::journal::summary::Summary;
+
+mod extent;
 
 /// The state after some record, as events.
 fn state(after: u64) -> impl Iterator<Item = Result<Vec<u8>, JournalError>> {
@@ -21,25 +23,29 @@ fn now(upto: u64) -> Retention<'static> {
     }
 }
 
-/// A journal of 24 events in several segments, compacted up to record 12 or a little before.
-async fn compacted(data: &Path) -> (DroppedSegments, Head) {
-    let journal = Journal::open(
-        data,
-        JournalOptions {
-            segment_bytes: 400,
-            ..small()
-        },
-    )
-    .unwrap();
-    for n in 1..=24 {
-        let event = Item::Event(format!("event {n}").into_bytes());
+/// Options under which a segment holds a few events.
+fn tiny() -> JournalOptions {
+    JournalOptions {
+        segment_bytes: 400,
+        ..small()
+    }
+}
+
+async fn add(journal: &Journal, events: impl Iterator<Item = impl Into<Vec<u8>>>) {
+    for event in events {
         journal
-            .append(vec![event])
+            .append(vec![Item::Event(event.into())])
             .unwrap()
             .durable()
             .await
             .unwrap();
     }
+}
+
+/// A journal of 24 events in several segments, compacted up to record 12 or a little before.
+async fn compacted(data: &Path) -> (DroppedSegments, Head) {
+    let journal = Journal::open(data, tiny()).unwrap();
+    add(&journal, (1..=24).map(|n| format!("event {n}"))).await;
     let dropped = journal.compact(now(12), state(12)).await.unwrap().unwrap();
     (dropped, journal.close().await.unwrap())
 }
@@ -82,16 +88,7 @@ async fn a_journal_that_lacks_a_part_is_not_opened() {
         if is_compacted {
             compacted(temp.path()).await;
         } else {
-            written(
-                temp.path(),
-                JournalOptions {
-                    segment_bytes: 400,
-                    ..small()
-                },
-                12,
-                1,
-            )
-            .await;
+            written(temp.path(), tiny(), 12, 1).await;
         }
         let parts = files(temp.path());
         let is_part = |file: &&PathBuf| {
@@ -152,22 +149,8 @@ async fn a_summary_takes_in_the_one_before() {
     let temp = tempfile::tempdir().unwrap();
     let mut last = 0;
     for round in 1..=4_u64 {
-        let journal = Journal::open(
-            temp.path(),
-            JournalOptions {
-                segment_bytes: 400,
-                ..small()
-            },
-        )
-        .unwrap();
-        for n in 1..=12_u8 {
-            journal
-                .append(vec![Item::Event(vec![n; 40])])
-                .unwrap()
-                .durable()
-                .await
-                .unwrap();
-        }
+        let journal = Journal::open(temp.path(), tiny()).unwrap();
+        add(&journal, (1..=12_u8).map(|n| vec![n; 40])).await;
         let upto = journal.durable_seq();
         let dropped = journal
             .compact(now(upto), state(upto))
@@ -194,22 +177,8 @@ async fn a_summary_takes_in_the_one_before() {
 #[tokio::test]
 async fn what_is_needed_is_kept() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open(
-        temp.path(),
-        JournalOptions {
-            segment_bytes: 400,
-            ..small()
-        },
-    )
-    .unwrap();
-    for n in 1..=12 {
-        journal
-            .append(vec![Item::Event(vec![n; 40])])
-            .unwrap()
-            .durable()
-            .await
-            .unwrap();
-    }
+    let journal = Journal::open(temp.path(), tiny()).unwrap();
+    add(&journal, (1..=12).map(|n| vec![n; 40])).await;
     let young = Retention {
         upto: 12,
         age: Duration::from_hours(1),
@@ -338,6 +307,13 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
     );
 }
 
+fn put_back(file: &Path, data: &Path) {
+    let back = data.join("journal").join(file.file_name().unwrap());
+    if !back.exists() {
+        fs::copy(file, &back).unwrap();
+    }
+}
+
 // A crash in the middle leaves the old state or the new one, and the next start tidies up.
 #[tokio::test]
 async fn a_crash_leaves_the_old_or_the_new() {
@@ -345,22 +321,8 @@ async fn a_crash_leaves_the_old_or_the_new() {
     let data = temp.path();
     let before = tempfile::tempdir().unwrap();
     {
-        let journal = Journal::open(
-            data,
-            JournalOptions {
-                segment_bytes: 400,
-                ..small()
-            },
-        )
-        .unwrap();
-        for n in 1..=12 {
-            journal
-                .append(vec![Item::Event(vec![n; 40])])
-                .unwrap()
-                .durable()
-                .await
-                .unwrap();
-        }
+        let journal = Journal::open(data, tiny()).unwrap();
+        add(&journal, (1..=12).map(|n| vec![n; 40])).await;
         for file in files(data) {
             fs::copy(&file, before.path().join(file.file_name().unwrap())).unwrap();
         }
@@ -378,10 +340,7 @@ async fn a_crash_leaves_the_old_or_the_new() {
         .map(|file| file.unwrap().path())
         .collect();
     for file in &old {
-        let back = data.join("journal").join(file.file_name().unwrap());
-        if !back.exists() {
-            fs::copy(file, &back).unwrap();
-        }
+        put_back(file, data);
         assert_eq!(
             (read(data).unwrap(), verify(data, None).unwrap().problem),
             (new.clone(), None)
@@ -395,10 +354,7 @@ async fn a_crash_leaves_the_old_or_the_new() {
     );
     // It did not have its name yet.
     for file in &old {
-        let back = data.join("journal").join(file.file_name().unwrap());
-        if !back.exists() {
-            fs::copy(file, &back).unwrap();
-        }
+        put_back(file, data);
     }
     fs::rename(&summary, summary.with_extension("new")).unwrap();
     assert_eq!(verify(data, None).unwrap().problem, None);
@@ -409,120 +365,4 @@ async fn a_crash_leaves_the_old_or_the_new() {
         (records[0].seq, verify(data, None).unwrap().problem),
         (1, None)
     );
-}
-
-/// Without a size nothing goes, however large it is, and what makes no promise is summed up from
-/// some size on.
-#[tokio::test]
-async fn without_a_size_nothing_is_too_much() {
-    let temp = tempfile::tempdir().unwrap();
-    let options = JournalOptions {
-        segment_bytes: 400,
-        reserve_bytes: 0,
-        sizes: Sizes {
-            lean: 2_000,
-            ..Sizes::UNLIMITED
-        },
-        ..small()
-    };
-    let journal = Journal::open(temp.path(), options).unwrap();
-    assert_eq!(journal.measure().unwrap(), Extent::Within);
-    for n in 1..=40 {
-        journal
-            .append(vec![Item::Event(vec![n; 80])])
-            .unwrap()
-            .durable()
-            .await
-            .unwrap();
-    }
-    assert_eq!(journal.measure().unwrap(), Extent::Lean);
-    let young = Retention {
-        upto: 40,
-        age: Duration::from_hours(1),
-        archive: None,
-    };
-    assert_eq!(journal.compact(young, none()).await.unwrap(), None);
-}
-
-/// From seven eighths of its size on a journal is lean, beyond it and a quarter beyond it more than
-/// that.
-#[test]
-fn a_journal_is_lean_before_anything_goes() {
-    let sizes = Sizes {
-        lean: 3_500,
-        most: 4_000,
-    };
-    let found = [3_499, 3_500, 4_000, 4_001, 5_000, 5_001].map(|bytes| Extent::of(bytes, sizes));
-    let [before, lean, full, more, most, far] = found;
-    assert_eq!(
-        (before, lean, full),
-        (Extent::Within, Extent::Lean, Extent::Lean)
-    );
-    assert_eq!(
-        (more, most, far),
-        (Extent::Beyond, Extent::Beyond, Extent::FarBeyond)
-    );
-    assert_eq!(
-        Extent::of(
-            u64::MAX - 1,
-            Sizes {
-                lean: 1,
-                ..Sizes::UNLIMITED
-            }
-        ),
-        Extent::Lean
-    );
-}
-
-/// threat-model §3G G7: beyond its size the journal drops its oldest segments, however young, and
-/// no more than it has to; what cannot be dropped is known.
-#[tokio::test]
-async fn what_is_too_much_is_dropped_however_young() {
-    let temp = tempfile::tempdir().unwrap();
-    let most = 4_000;
-    let options = JournalOptions {
-        segment_bytes: 400,
-        reserve_bytes: 0,
-        sizes: Sizes {
-            lean: most - most / 8,
-            most,
-        },
-        ..small()
-    };
-    let journal = Journal::open(temp.path(), options).unwrap();
-    let young = |upto| Retention {
-        upto,
-        age: Duration::from_hours(1),
-        archive: None,
-    };
-    for n in 1..=40 {
-        journal
-            .append(vec![Item::Event(vec![n; 80])])
-            .unwrap()
-            .durable()
-            .await
-            .unwrap();
-    }
-    let before = journal.measure().unwrap();
-    assert_eq!((before, journal.extent()), (Extent::FarBeyond, before));
-    assert_eq!(
-        journal.compact(young(0), none()).await.unwrap(),
-        None,
-        "all of it is needed"
-    );
-    assert_eq!(journal.measure().unwrap(), Extent::FarBeyond);
-    let dropped = journal.compact(young(40), none()).await.unwrap().unwrap();
-    assert!(dropped.last < 39, "{dropped:?}");
-    assert!(
-        dropped.early == dropped.last && journal.health().dropped_early == dropped.early,
-        "{dropped:?}"
-    );
-    assert!(journal.measure().unwrap() <= Extent::Lean);
-    assert_eq!(
-        journal.compact(young(40), none()).await.unwrap(),
-        None,
-        "no more than has to be"
-    );
-    journal.close().await.unwrap();
-    assert_eq!(verify(temp.path(), None).unwrap().problem, None);
 }

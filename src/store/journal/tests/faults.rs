@@ -1,5 +1,5 @@
 //! threat-model §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at
-//! once and ever after.
+//! once and ever after. A process that is killed is tested in `killed`.
 
 use super::*;
 use crate::store::journal::medium::Medium;
@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod killed;
 
 /// A medium with room for so many bytes in each file; a write that goes beyond is done as far as
 /// there is room.
@@ -94,6 +96,26 @@ fn event(n: u64) -> Item {
     Item::Event(format!("event {n}").into_bytes())
 }
 
+/// Appends one item after the other, by their numbers, as long as there is room; gives the last
+/// that was synced, and why the next one was not.
+async fn until_full(journal: &Journal, item: impl Fn(u64) -> Item) -> (u64, JournalError) {
+    let mut synced = 0;
+    loop {
+        match journal
+            .append(vec![item(synced + 1)])
+            .unwrap()
+            .durable()
+            .await
+        {
+            Ok(head) => {
+                assert_eq!(head.seq, synced + 1);
+                synced = head.seq;
+            }
+            Err(error) => return (synced, error),
+        }
+    }
+}
+
 // The disk fills: what was acknowledged is there, what was queued waits in order, nothing more may
 // run, who waits is told; and when there is space, everything goes on without a restart
 // (threat-model §9).
@@ -108,15 +130,9 @@ async fn a_full_disk_recovers_by_itself() {
         },
         4000,
     );
-    let (mut synced, mut queued) = (0, 0);
-    let error = loop {
-        queued += 1;
-        match journal.append(vec![event(queued)]).unwrap().durable().await {
-            Ok(head) => synced = head.seq,
-            Err(error) => break error,
-        }
-    };
-    assert_eq!((synced, journal.is_writing()), (queued - 1, false));
+    let (synced, error) = until_full(&journal, event).await;
+    let mut queued = synced + 1;
+    assert!(!journal.is_writing());
     assert!(matches!(error, JournalError::NoSpace(_)), "{error}");
     assert!(matches!(journal.health().state, JournalState::Full(_)));
     assert_eq!(
@@ -376,18 +392,7 @@ async fn a_full_file_system_is_said_and_survived() {
         ..JournalOptions::default()
     };
     let journal = Journal::open(&data, options).unwrap();
-    let mut synced = 0;
-    let error = loop {
-        match journal
-            .append(vec![entry(synced + 1).into()])
-            .unwrap()
-            .durable()
-            .await
-        {
-            Ok(head) => synced = head.seq,
-            Err(error) => break error,
-        }
-    };
+    let (synced, error) = until_full(&journal, |n| entry(n).into()).await;
     assert!(error.to_string().contains("No space left"), "{error}");
     assert_eq!(read(&data).unwrap().len() as u64, synced);
     assert_eq!(verify(&data, None).unwrap().problem, None);
@@ -407,76 +412,4 @@ async fn a_full_file_system_is_said_and_survived() {
             .unwrap()
             .success()
     );
-}
-
-const CHILD_ENV: &str = "TOOLGATE_TEST_JOURNAL";
-
-/// What the process that is killed does: records and says what is synced.
-#[tokio::test]
-#[ignore = "the child of a_killed_process_loses_nothing_that_was_synced"]
-async fn child_that_is_killed() {
-    use std::io::Write;
-    let data = std::env::var_os(CHILD_ENV).expect("the parent says where the journal is");
-    let options = JournalOptions {
-        segment_bytes: 64 << 10,
-        reserve_bytes: 16 << 10,
-        ..small()
-    };
-    let journal = Journal::open(Path::new(&data), options).unwrap();
-    for n in journal.health().head.seq + 1.. {
-        journal.record(entry(n)).unwrap();
-        if n % 3 == 0 {
-            let head = journal.flush().await.unwrap();
-            // Not through the test's captured output.
-            writeln!(io::stdout().lock(), "synced {}", head.seq).unwrap();
-        }
-    }
-}
-
-// A killed process loses nothing that was synced, another process is refused while it lives, and
-// the next goes on.
-#[test]
-fn a_killed_process_loses_nothing_that_was_synced() {
-    use std::io::BufRead;
-    let temp = tempfile::tempdir().unwrap();
-    let mut before = 0;
-    for round in 0..5 {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "--ignored",
-                "--nocapture",
-                "store::journal::tests::faults::child_that_is_killed",
-            ])
-            .env(CHILD_ENV, temp.path())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = io::BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut heads =
-            lines.filter_map(|line| line.unwrap().rsplit_once("synced ")?.1.parse::<u64>().ok());
-        let synced = heads.by_ref().nth(20 + round * 7).unwrap();
-        let refusal = Journal::open(temp.path(), small())
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(
-            refusal.contains(&format!("in use by process {};", child.id())),
-            "{refusal}"
-        );
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let synced = heads.last().unwrap_or(synced);
-        let report = verify(temp.path(), None).unwrap();
-        assert_eq!(report.problem, None);
-        assert!(
-            synced > before && report.records >= synced,
-            "{synced} synced, {} there",
-            report.records
-        );
-        for record in read(temp.path()).unwrap() {
-            assert_eq!(record.entry().unwrap().unwrap(), entry(record.seq));
-        }
-        before = synced;
-    }
 }

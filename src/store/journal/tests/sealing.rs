@@ -83,92 +83,135 @@ fn seals_are_plain_hmac() {
     );
 }
 
-// Rotation: what an old key sealed is checked with it, the change is in the record, and a key that
-// was replaced seals no more.
-#[tokio::test]
-async fn keys_are_rotated_lost_and_given_up() {
-    let temp = tempfile::tempdir().unwrap();
-    let data = temp.path();
-    let (a, b) = (key("a"), key("b"));
-    written(data, small(), 2, 1).await;
-    let of = |current: Option<&SealingKey>, previous: &[&SealingKey], lost: &[KeyId]| SealingKeys {
-        current: current.cloned(),
-        previous: previous.iter().map(|key| (*key).clone()).collect(),
-        lost: lost.to_vec(),
-    };
-    let run = async |keys: SealingKeys| {
-        let journal = Journal::open_sealed(data, small(), keys)?;
+/// A part of a journal: who sealed it, its first and last record, and whether that was checked.
+type Stretch = (Option<KeyId>, u64, u64, bool);
+
+/// A journal whose keys change.
+struct KeyedJournal {
+    temp: tempfile::TempDir,
+    a: SealingKey,
+    b: SealingKey,
+}
+
+impl KeyedJournal {
+    /// Written without a key at first.
+    async fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        written(temp.path(), small(), 2, 1).await;
+        let [a, b] = ["a", "b"].map(key);
+        Self { temp, a, b }
+    }
+
+    /// Written with `a` then, and twice with `b`.
+    async fn rotated() -> Self {
+        let journal = Self::new().await;
+        journal.run(journal.only_a()).await.unwrap();
+        journal.run(journal.b_after_a()).await.unwrap();
+        journal.run(journal.b_after_a()).await.unwrap();
+        journal
+    }
+
+    fn only_a(&self) -> SealingKeys {
+        with_keys(Some(&self.a), &[], &[])
+    }
+
+    fn b_after_a(&self) -> SealingKeys {
+        with_keys(Some(&self.b), &[&self.a], &[])
+    }
+
+    async fn run(&self, keys: SealingKeys) -> Result<Head, JournalError> {
+        let journal = Journal::open_sealed(self.temp.path(), small(), keys)?;
         journal.record(entry(1)).unwrap();
         journal.close().await
-    };
-    let stretches = |keys: SealingKeys| {
-        let report = check(
-            data,
-            &VerifyOptions {
-                keys,
-                ..VerifyOptions::default()
-            },
-        )
-        .unwrap();
+    }
+
+    /// What is wrong, if anything, and who sealed what.
+    fn checked(&self, keys: SealingKeys) -> (Option<String>, Vec<Stretch>) {
+        let against = VerifyOptions {
+            keys,
+            ..VerifyOptions::default()
+        };
+        let report = check(self.temp.path(), &against).unwrap();
         let named =
             |stretch: &SealedStretch| (stretch.key, stretch.first, stretch.last, stretch.checked);
         (
             report.problem.map(|problem| problem.what),
-            report.stretches.iter().map(named).collect::<Vec<_>>(),
+            report.stretches.iter().map(named).collect(),
         )
-    };
-    // Not with a key that it does not know.
-    let only_a = of(Some(&a), &[], &[]);
+    }
+
+    fn problem(&self, keys: SealingKeys) -> String {
+        self.checked(keys).0.unwrap()
+    }
+
+    /// What [`Self::rotated`] wrote.
+    fn stretches(&self) -> Vec<Stretch> {
+        vec![
+            (None, 1, 2, false),
+            (Some(self.a.id()), 3, 4, true),
+            (Some(self.b.id()), 5, 7, true),
+        ]
+    }
+}
+
+fn with_keys(
+    current: Option<&SealingKey>,
+    previous: &[&SealingKey],
+    lost: &[KeyId],
+) -> SealingKeys {
+    SealingKeys {
+        current: current.cloned(),
+        previous: previous.iter().map(|key| (*key).clone()).collect(),
+        lost: lost.to_vec(),
+    }
+}
+
+// A journal is not gone on with by a key that its own is not known to.
+#[tokio::test]
+async fn a_sealed_journal_asks_for_its_key() {
+    let journal = KeyedJournal::new().await;
     assert!(
-        stretches(only_a.clone())
-            .0
-            .unwrap()
+        journal
+            .problem(journal.only_a())
             .contains("nothing here is sealed"),
         "it has not run with the key"
     );
-    run(only_a.clone()).await.unwrap();
+    journal.run(journal.only_a()).await.unwrap();
     assert_eq!(
-        stretches(only_a.clone()),
-        (None, vec![(None, 1, 2, false), (Some(a.id()), 3, 4, true)])
+        journal.checked(journal.only_a()),
+        (
+            None,
+            vec![(None, 1, 2, false), (Some(journal.a.id()), 3, 4, true)]
+        )
     );
     for wrong in [
         SealingKeys::default(),
-        of(Some(&b), &[], &[]),
-        of(None, &[&b], &[]),
-        of(None, &[], &[a.id()]),
+        with_keys(Some(&journal.b), &[], &[]),
+        with_keys(None, &[&journal.b], &[]),
+        with_keys(None, &[], &[journal.a.id()]),
     ] {
-        let error = run(wrong).await.unwrap_err();
+        let error = journal.run(wrong).await.unwrap_err();
         assert!(
-            matches!(error, JournalError::KeyMissing { key, .. } if key == a.id()),
+            matches!(error, JournalError::KeyMissing { key, .. } if key == journal.a.id()),
             "{error}"
         );
     }
-    let rotated = of(Some(&b), &[&a], &[]);
     assert!(
-        stretches(rotated.clone())
-            .0
-            .unwrap()
+        journal
+            .problem(journal.b_after_a())
             .contains("has not run with that one")
     );
-    run(rotated.clone()).await.unwrap();
-    run(rotated.clone()).await.unwrap();
-    let three = vec![
-        (None, 1, 2, false),
-        (Some(a.id()), 3, 4, true),
-        (Some(b.id()), 5, 7, true),
-    ];
-    assert_eq!(stretches(rotated), (None, three.clone()));
-    // Nobody has the old key any more: what the new one sealed vouches for it all the same.
-    let mut unchecked = three;
-    unchecked[1].3 = false;
-    assert_eq!(stretches(of(Some(&b), &[], &[a.id()])), (None, unchecked));
-    assert!(
-        stretches(of(Some(&b), &[], &[]))
-            .0
-            .unwrap()
-            .contains("which is not given")
+}
+
+// Rotation: what an old key sealed is checked with it, and the change is in the record.
+#[tokio::test]
+async fn keys_are_rotated() {
+    let journal = KeyedJournal::rotated().await;
+    assert_eq!(
+        journal.checked(journal.b_after_a()),
+        (None, journal.stretches())
     );
-    let record = read(data)
+    let record = read(journal.temp.path())
         .unwrap()
         .into_iter()
         .find(|record| record.seq == 5)
@@ -178,16 +221,35 @@ async fn keys_are_rotated_lost_and_given_up() {
         (record.kind, &words["key"], &words["previous"]),
         (
             REKEYED_RECORD,
-            &json!(b.id().to_string()),
-            &json!(a.id().to_string())
+            &json!(journal.b.id().to_string()),
+            &json!(journal.a.id().to_string())
         )
     );
-    // Given up, and that is sealed, too; and then a third one.
-    run(of(None, &[&b, &a], &[])).await.unwrap();
-    run(of(None, &[&b, &a], &[])).await.unwrap();
-    assert_eq!(stretches(of(None, &[&b, &a], &[])).0, None);
-    run(of(Some(&key("c")), &[&b, &a], &[])).await.unwrap();
-    let (problem, found) = stretches(of(Some(&key("c")), &[&b, &a], &[]));
+}
+
+// Nobody has the old key any more: what the new one sealed vouches for it all the same.
+#[tokio::test]
+async fn a_lost_key_is_vouched_for_by_the_next() {
+    let journal = KeyedJournal::rotated().await;
+    let mut unchecked = journal.stretches();
+    unchecked[1].3 = false;
+    let lost = with_keys(Some(&journal.b), &[], &[journal.a.id()]);
+    assert_eq!(journal.checked(lost), (None, unchecked));
+    let silent = with_keys(Some(&journal.b), &[], &[]);
+    assert!(journal.problem(silent).contains("which is not given"));
+}
+
+// Sealing is given up, and that is sealed, too; and then there is a third key.
+#[tokio::test]
+async fn keys_are_given_up() {
+    let journal = KeyedJournal::rotated().await;
+    let none = with_keys(None, &[&journal.b, &journal.a], &[]);
+    journal.run(none.clone()).await.unwrap();
+    journal.run(none.clone()).await.unwrap();
+    assert_eq!(journal.checked(none).0, None);
+    let third = with_keys(Some(&key("c")), &[&journal.b, &journal.a], &[]);
+    journal.run(third.clone()).await.unwrap();
+    let (problem, found) = journal.checked(third);
     assert_eq!(
         (
             problem,
