@@ -1,8 +1,12 @@
-//! guarantees §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93.
+//! guarantees §6: what a task may use. 003-27, 003-40, 003-86 … 003-89, 003-92, 003-93. Rates and
+//! failures in a row have files of their own.
 
 use super::super::budget::{Dimension, MAX_SEEN_CALLS, Rate, SeenCall};
 use super::super::command::{Reserve, Spend};
 use super::*;
+
+mod failures;
+mod rates;
 
 fn price(tool: &str, cost: u64) -> Price {
     Price {
@@ -58,83 +62,52 @@ fn used() -> StoreView {
     view
 }
 
+/// A dimension, how its limit is set, and the least under which one more call fits in [`used`].
+type LimitCase = (Dimension, fn(&mut BudgetLimits, u64), u64);
+
+/// Steps were taken by the released call, too; calls were not.
+const LIMIT_CASES: [LimitCase; 6] = [
+    (
+        Dimension::Steps,
+        |limits, most| limits.steps = Some(most),
+        4,
+    ),
+    (
+        Dimension::ToolCalls,
+        |limits, most| limits.tool_calls = Some(most),
+        3,
+    ),
+    (Dimension::Cost, |limits, most| limits.cost = Some(most), 6),
+    (
+        Dimension::Duration,
+        |limits, most| limits.duration = Some(most),
+        HOUR_MS + 1,
+    ),
+    (
+        Dimension::Failures,
+        |limits, most| limits.failures = Some(most),
+        2,
+    ),
+    (
+        Dimension::CallsPerTool,
+        |limits, most| limits.calls_per_tool = Some(most),
+        3,
+    ),
+];
+
 /// 003-16, 003-27, 003-40, 003-86, 003-87, 003-89, 003-92: calls, cost and time, and whatever else
 /// has a limit.
 #[test]
 fn one_more_passes_up_to_each_limit_and_none_beyond() {
-    let none = BudgetLimits::default();
     let now = START_MS + HOUR_MS;
-    // Steps were taken by the released call, too; calls were not.
-    for (dimension, enough, short) in [
-        (
-            Dimension::Steps,
-            BudgetLimits {
-                steps: Some(4),
-                ..none.clone()
-            },
-            BudgetLimits {
-                steps: Some(3),
-                ..none.clone()
-            },
-        ),
-        (
-            Dimension::ToolCalls,
-            BudgetLimits {
-                tool_calls: Some(3),
-                ..none.clone()
-            },
-            BudgetLimits {
-                tool_calls: Some(2),
-                ..none.clone()
-            },
-        ),
-        (
-            Dimension::Cost,
-            BudgetLimits {
-                cost: Some(6),
-                ..none.clone()
-            },
-            BudgetLimits {
-                cost: Some(5),
-                ..none.clone()
-            },
-        ),
-        (
-            Dimension::Duration,
-            BudgetLimits {
-                duration: Some(HOUR_MS + 1),
-                ..none.clone()
-            },
-            BudgetLimits {
-                duration: Some(HOUR_MS),
-                ..none.clone()
-            },
-        ),
-        (
-            Dimension::Failures,
-            BudgetLimits {
-                failures: Some(2),
-                ..none.clone()
-            },
-            BudgetLimits {
-                failures: Some(1),
-                ..none.clone()
-            },
-        ),
-        (
-            Dimension::CallsPerTool,
-            BudgetLimits {
-                calls_per_tool: Some(3),
-                ..none.clone()
-            },
-            BudgetLimits {
-                calls_per_tool: Some(2),
-                ..none.clone()
-            },
-        ),
-    ] {
-        assert_eq!(exceeded(&enough, &used(), now), None, "{dimension:?}");
-        assert_eq!(exceeded(&short, &used(), now), Some(dimension));
+    for (dimension, set, enough) in LIMIT_CASES {
+        let found = |most| {
+            let mut limits = BudgetLimits::default();
+            set(&mut limits, most);
+            exceeded(&limits, &used(), now)
+        };
+        assert_eq!(found(enough), None, "{dimension:?}");
+        assert_eq!(found(enough - 1), Some(dimension));
     }
 }
 
@@ -178,108 +151,6 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
     );
 }
 
-/// 003-92: failures in a row are counted anew after a success, and after nothing else.
-#[test]
-fn a_success_ends_a_row_of_failures() {
-    let limits = BudgetLimits {
-        failures_in_a_row: Some(2),
-        ..BudgetLimits::default()
-    };
-    let refused = SeenCall {
-        call: 1,
-        outcome: 1,
-        refused: true,
-    };
-    let spent = |failed, seen| {
-        let (task, tool, charge) = (
-            named("task"),
-            ToolName::new("bank__see"),
-            Some((0, Charge::Settle(0))),
-        );
-        StoreCommand::Spend(Spend {
-            task,
-            tool,
-            charge,
-            failed,
-            seen,
-        })
-    };
-    let done = || ClaimPhase::Completed(result("paid"));
-    let settled = |phase: ClaimPhase, failed, evidence| {
-        let call = intent("a", 1);
-        let settle = Settle {
-            evidence,
-            failed,
-            ..settle(&call, phase)
-        };
-        (call, settle)
-    };
-    for (what, then, expected) in [
-        ("a read that was answered", Ok(spent(false, None)), None),
-        (
-            "a read that was refused on the way",
-            Ok(spent(false, Some(refused))),
-            Some(Dimension::FailuresInARow),
-        ),
-        (
-            "a read that failed",
-            Ok(spent(true, None)),
-            Some(Dimension::FailuresInARow),
-        ),
-        (
-            "a call that was answered",
-            Err(settled(done(), false, Evidence::Exchange)),
-            None,
-        ),
-        (
-            "an isError",
-            Err(settled(done(), true, Evidence::Exchange)),
-            Some(Dimension::FailuresInARow),
-        ),
-        (
-            "not sent",
-            Err(settled(ClaimPhase::NotSent, true, Evidence::Exchange)),
-            Some(Dimension::FailuresInARow),
-        ),
-        (
-            "unknown",
-            Err(settled(unknown(), true, Evidence::Exchange)),
-            Some(Dimension::FailuresInARow),
-        ),
-    ] {
-        let mut view = StoreView::default();
-        run(&mut view, &spent(true, None), START_MS).unwrap();
-        assert_eq!(exceeded(&limits, &view, START_MS), None);
-        run(&mut view, &spent(true, None), START_MS).unwrap();
-        assert_eq!(
-            exceeded(&limits, &view, START_MS),
-            Some(Dimension::FailuresInARow)
-        );
-        match then {
-            Ok(spent) => drop(run(&mut view, &spent, START_MS).unwrap()),
-            Err((call, settle)) => {
-                begin(&mut view, &call, START_MS).unwrap();
-                run(&mut view, &StoreCommand::Settle(settle), START_MS).unwrap();
-            }
-        }
-        assert_eq!(exceeded(&limits, &view, START_MS), expected, "{what}");
-    }
-    // A late answer to what was unknown says nothing of now.
-    let call = intent("a", 1);
-    let mut view = after(&call, Some(unknown()));
-    run(&mut view, &spent(true, None), START_MS).unwrap();
-    let late = Settle {
-        evidence: Evidence::Late,
-        failed: true,
-        ..settle(&call, done())
-    };
-    run(&mut view, &StoreCommand::Settle(late), START_MS).unwrap();
-    assert_eq!(
-        exceeded(&limits, &view, START_MS),
-        Some(Dimension::FailuresInARow)
-    );
-}
-
 /// 003-88: what is left in all dimensions stands in the refusal.
 #[test]
 fn a_refusal_says_what_is_left() {
@@ -309,54 +180,6 @@ fn a_refusal_says_what_is_left() {
             exceeded.after
         ),
         (None, None, None, None)
-    );
-}
-
-#[test]
-fn a_rate_lets_a_burst_through_and_then_one_after_another() {
-    // Not a divisor of a minute: rounding never lets more through than it says.
-    let limits = BudgetLimits {
-        rate: Some(Rate {
-            calls: 7,
-            per: 60_000,
-        }),
-        ..BudgetLimits::default()
-    };
-    let mut view = StoreView::default();
-    let passed =
-        |view: &mut StoreView, now| run(view, &reserve(&limits, "bank__pay", 0), now).is_ok();
-    assert_eq!(
-        (0..20).filter(|_| passed(&mut view, START_MS)).count(),
-        7,
-        "the burst"
-    );
-    let Err(CommandRefusal::Budget(exceeded)) =
-        decide(&reserve(&limits, "bank__pay", 0), &view, START_MS + 1)
-    else {
-        panic!("it passed")
-    };
-    let wait = exceeded.after.unwrap();
-    assert_eq!((exceeded.dimension, wait), (Dimension::Rate, 8572 - 1));
-    assert!(!passed(&mut view, START_MS + wait), "a millisecond early");
-    assert!(passed(&mut view, START_MS + 1 + wait), "as it said");
-    let minute = (1..=60_000)
-        .filter(|ms| passed(&mut view, START_MS + 8572 + ms))
-        .count();
-    assert!(minute <= 7, "{minute} in a minute that follows a burst");
-    // Another tool has its own rate, and a pause gives the burst back, no more.
-    assert!(
-        run(
-            &mut view,
-            &reserve(&limits, "bank__see", 0),
-            START_MS + 8572
-        )
-        .is_ok()
-    );
-    assert_eq!(
-        (0..20)
-            .filter(|_| passed(&mut view, START_MS + 24 * HOUR_MS))
-            .count(),
-        7
     );
 }
 
@@ -473,36 +296,4 @@ fn a_task_remembers_its_last_calls() {
         (task.began, task.last, task.steps, task.calls),
         (START_MS, START_MS + 99, 0, 0)
     );
-}
-
-/// Where nothing is enforced, calls are counted at their pace and always fit.
-#[test]
-fn what_is_only_counted_keeps_its_pace() {
-    let rate = BudgetLimits {
-        rate: Some(Rate {
-            calls: 2,
-            per: 60_000,
-        }),
-        ..BudgetLimits::default()
-    };
-    let limits = BudgetLimits {
-        steps: Some(1),
-        ..rate.clone()
-    };
-    let mut view = StoreView::default();
-    for _ in 0..5 {
-        run(
-            &mut view,
-            &reserve(&limits.only_counted(), "bank__pay", 2),
-            START_MS,
-        )
-        .unwrap();
-    }
-    assert_eq!(exceeded(&limits, &view, START_MS), Some(Dimension::Steps));
-    // Five calls at half a minute each, two of them at once.
-    assert_eq!(
-        exceeded(&rate, &view, START_MS + 119_999),
-        Some(Dimension::Rate)
-    );
-    assert_eq!(exceeded(&rate, &view, START_MS + 120_000), None);
 }

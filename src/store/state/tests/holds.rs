@@ -4,8 +4,9 @@ use super::super::command::{Decide, HoldRequest};
 use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};
 use super::*;
 use crate::store::state::event::Carried;
-use proptest::prelude::*;
-use std::collections::BTreeSet;
+
+mod decisions;
+mod random;
 
 /// For how long scenarios let operators decide, and the call run after that.
 const APPROVE_MS: u64 = 600_000;
@@ -170,177 +171,19 @@ fn only_so_many_wait() {
     }
 }
 
-/// 001-A3: only the roles that the rule asks for, never the agent itself; any denial ends it; the
-/// first decision stands.
-#[test]
-fn operators_decide_within_their_roles() {
-    use Undecided::{Gone, NotYours, Other, Same};
-    let one = ask("key");
-    let own = HoldRequest {
-        self_approval: true,
-        ..one.clone()
-    };
-    let two = HoldRequest {
-        needed: 2,
-        ..one.clone()
-    };
-    let nobody = HoldRequest {
-        roles: Vec::new(),
-        ..one.clone()
-    };
-    let (ann, bob, itself) = ("ann", "bob", "billing-agent");
-    let stranger = |ask: &HoldRequest| Decide {
-        roles: vec!["teller".to_owned()],
-        ..word(ask, "eve", true)
-    };
-    let roleless = Decide {
-        roles: Vec::new(),
-        ..word(&one, "eve", false)
-    };
-    for (ask, before, said, after) in [
-        (&one, vec![], word(&one, ann, true), Ok(Held::Allowed)),
-        (&one, vec![], word(&one, ann, false), Ok(Held::Denied)),
-        (&one, vec![], stranger(&one), Err(NotYours)),
-        (&one, vec![(ann, true)], stranger(&one), Err(NotYours)),
-        (&one, vec![], roleless, Err(NotYours)),
-        (
-            &one,
-            vec![],
-            word(&one, "Billing-Agent", true),
-            Err(NotYours),
-        ),
-        (&two, vec![(ann, true)], word(&two, "Ann", true), Err(Same)),
-        (&nobody, vec![], word(&nobody, ann, true), Err(NotYours)),
-        (&one, vec![], word(&one, itself, true), Err(NotYours)),
-        (&one, vec![], word(&one, itself, false), Err(NotYours)),
-        (&own, vec![], word(&own, itself, true), Ok(Held::Allowed)),
-        (&two, vec![], word(&two, ann, true), Ok(Held::Pending)),
-        (&two, vec![(ann, true)], word(&two, ann, true), Err(Same)),
-        (
-            &two,
-            vec![(ann, true)],
-            word(&two, bob, true),
-            Ok(Held::Allowed),
-        ),
-        (
-            &two,
-            vec![(ann, true)],
-            word(&two, bob, false),
-            Ok(Held::Denied),
-        ),
-        (
-            &two,
-            vec![(ann, true)],
-            word(&two, ann, false),
-            Ok(Held::Denied),
-        ),
-        (&one, vec![(ann, true)], word(&one, bob, true), Err(Same)),
-        (
-            &one,
-            vec![(ann, true)],
-            word(&one, bob, false),
-            Err(Other { allowed: true }),
-        ),
-        (
-            &one,
-            vec![(ann, true)],
-            word(&one, ann, false),
-            Err(Other { allowed: true }),
-        ),
-        (&one, vec![(ann, false)], word(&one, bob, false), Err(Same)),
-        (
-            &one,
-            vec![(ann, false)],
-            word(&one, bob, true),
-            Err(Other { allowed: false }),
-        ),
-        (
-            &one,
-            vec![],
-            Decide {
-                id: ActionId::generate(),
-                ..word(&one, ann, true)
-            },
-            Err(Gone),
-        ),
-    ] {
-        let mut view = held(ask, &before);
-        let was = view.clone();
-        let told = say(&mut view, said.clone(), START_MS + 1);
-        match after {
-            Ok(phase) => {
-                told.unwrap();
-                let hold = view.hold.unwrap();
-                assert_eq!(
-                    (hold.phase, hold.decisions.len()),
-                    (phase, before.len() + 1),
-                    "{before:?}, {said:?}"
-                );
-            }
-            Err(why) => {
-                assert_eq!(
-                    (told, &view),
-                    (undecided(why), &was),
-                    "{before:?}, {said:?}"
-                );
-            }
-        }
+/// A call under `key` that uses what is held.
+fn using_hold(key: &str, fence: u64) -> Intent {
+    Intent {
+        hold: Some(named("key")),
+        ..intent(key, fence)
     }
-    assert_eq!(
-        say(&mut StoreView::default(), word(&one, ann, true), START_MS),
-        undecided(Gone)
-    );
 }
 
-/// Decided too late is not decided, whichever operator says it; what was used cannot be taken back.
-#[test]
-fn nobody_decides_after_the_deadline() {
-    let ask = ask("key");
-    for (said, at) in [
-        (vec![], APPROVE_MS),
-        (vec![("ann", true)], EXECUTE_MS),
-        (vec![("ann", false)], APPROVE_MS),
-    ] {
-        for allow in [true, false] {
-            let mut view = held(&ask, &said);
-            let told = say(&mut view, word(&ask, "bob", allow), START_MS + at);
-            assert_eq!(told, undecided(Undecided::Gone), "{said:?}");
-        }
-    }
-    let mut view = held(&ask, &[]);
-    say(
-        &mut view,
-        word(&ask, "ann", true),
-        START_MS + APPROVE_MS - 1,
-    )
-    .unwrap();
-    assert_eq!(
-        stands(&view, START_MS + APPROVE_MS + EXECUTE_MS - 2),
-        HoldStatus::Allowed,
-        "counted from the decision"
-    );
-    begin(
-        &mut view,
-        &Intent {
-            hold: Some(ask.key),
-            ..intent("call", 1)
-        },
-        START_MS + APPROVE_MS,
-    )
-    .unwrap();
-    let told = say(&mut view, word(&ask, "bob", false), START_MS + APPROVE_MS);
-    assert_eq!(told, undecided(Undecided::Gone));
-}
-
-/// guarantees §2, step 12: it is used up with the intent, and refused behind the budget and before
+/// guarantees §2, step 12: a call that nobody has allowed is refused behind the budget and before
 /// the fence.
 #[test]
-fn what_was_allowed_is_used_up_by_one_intent() {
+fn what_was_not_allowed_is_refused_in_its_turn() {
     let ask = ask("key");
-    let call = |key: &str, fence| Intent {
-        hold: Some(ask.key),
-        ..intent(key, fence)
-    };
     for (view, stands) in [
         (StoreView::default(), HoldStatus::Absent),
         (held(&ask, &[]), HoldStatus::Pending),
@@ -354,7 +197,7 @@ fn what_was_allowed_is_used_up_by_one_intent() {
             ..view
         };
         let was = view.clone();
-        let refused = begin(&mut view, &call("call", 5), START_MS);
+        let refused = begin(&mut view, &using_hold("call", 5), START_MS);
         assert_eq!(
             (refused, &view),
             (Err(CommandRefusal::Held(stands)), &was),
@@ -365,7 +208,7 @@ fn what_was_allowed_is_used_up_by_one_intent() {
                 steps: Some(0),
                 ..BudgetLimits::default()
             },
-            ..call("call", 5)
+            ..using_hold("call", 5)
         };
         assert!(
             matches!(
@@ -375,12 +218,22 @@ fn what_was_allowed_is_used_up_by_one_intent() {
             "the budget comes first"
         );
     }
+}
+
+/// guarantees §1: once, in time.
+#[test]
+fn what_was_allowed_is_used_up_by_one_intent() {
+    let ask = ask("key");
     let mut view = held(&ask, &[("ann", true)]);
     assert_eq!(
-        begin(&mut view.clone(), &call("late", 1), START_MS + EXECUTE_MS),
+        begin(
+            &mut view.clone(),
+            &using_hold("late", 1),
+            START_MS + EXECUTE_MS
+        ),
         Err(CommandRefusal::Held(HoldStatus::Absent))
     );
-    let first = call("call", 1);
+    let first = using_hold("call", 1);
     begin(&mut view, &first, START_MS + 1).unwrap();
     assert_eq!(
         view.hold.as_ref().unwrap().phase,
@@ -391,7 +244,7 @@ fn what_was_allowed_is_used_up_by_one_intent() {
     );
     view.claim = None;
     assert_eq!(
-        begin(&mut view, &call("other", 2), START_MS + 1),
+        begin(&mut view, &using_hold("other", 2), START_MS + 1),
         Err(CommandRefusal::Held(HoldStatus::Absent))
     );
     // A call that needs nobody uses nothing.
@@ -447,91 +300,4 @@ fn the_largest_hold_has_room() {
     assert!(carried.len() <= 32 << 10, "{} bytes", carried.len());
     let head = carried.split(|byte| *byte == b'\n').next().unwrap();
     assert!(head.len() < 16 << 10, "who reads events reads no arguments");
-}
-
-/// Something that happens to a held call. Names are numbers, so that they meet.
-#[derive(Debug, Clone)]
-enum HoldStep {
-    Ask(u32),
-    Say {
-        who: usize,
-        allow: bool,
-        teller: bool,
-    },
-    Begin {
-        key: u8,
-    },
-    Wait(u64),
-}
-
-fn step() -> impl Strategy<Value = HoldStep> {
-    prop_oneof![
-        2 => (1..4_u32).prop_map(HoldStep::Ask),
-        4 => (0..4_usize, 0..6_u8, 0..6_u8).prop_map(|(who, allow, teller)| HoldStep::Say {
-            who, allow: allow > 0, teller: teller == 0,
-        }),
-        3 => any::<u8>().prop_map(|key| HoldStep::Begin { key }),
-        2 => prop_oneof![0..100_u64, Just(EXECUTE_MS - 1), Just(EXECUTE_MS), Just(APPROVE_MS), Just(EXPIRED_HOLD_GRACE_MS), Just(HOUR_MS)]
-            .prop_map(HoldStep::Wait),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-    /// guarantees §1: whatever happens, a call begins only after as many different operators of the
-    /// role have allowed it as it needs, nobody has denied it, all in time, and once. The events
-    /// alone say so, and give the same state again.
-    #[test]
-    fn what_was_not_allowed_never_begins(steps in prop::collection::vec(step(), 1..80)) {
-        let (mut view, mut now, mut events, mut fence) = (StoreView::default(), START_MS, Vec::new(), 0);
-        let (mut asked, mut id): (Option<(u32, Millis)>, _) = (None, ActionId::generate());
-        let (mut allowed, mut last) = (BTreeSet::new(), START_MS);
-        for step in steps {
-            match step {
-                HoldStep::Wait(time) => now += time,
-                HoldStep::Ask(needed) => {
-                    let asks = HoldRequest { id: ActionId::generate(), needed, ..ask("key") };
-                    if let Ok(event) = hold(&mut view, &asks, now) {
-                        events.push(event);
-                        (asked, id, last) = (Some((needed, now)), asks.id, now);
-                        allowed.clear();
-                    }
-                }
-                HoldStep::Say { who, allow, teller } => {
-                    let who = ["ann", "bob", "cyd", "billing-agent"][who];
-                    let roles = vec![if teller { "teller" } else { "approver" }.to_owned()];
-                    let said = Decide { id, roles, ..word(&ask("key"), who, allow) };
-                    if let Ok(event) = say(&mut view, said, now) {
-                        events.push(event);
-                        let (_, since) = asked.unwrap();
-                        prop_assert!(!teller && who != "billing-agent" && now < since + APPROVE_MS);
-                        if allow {
-                            prop_assert!(allowed.insert(who), "the same operator counted twice");
-                            last = now;
-                        } else {
-                            asked = None;
-                        }
-                    }
-                }
-                HoldStep::Begin { key } => {
-                    fence += 1;
-                    let call = Intent { hold: Some(named("key")), ..intent(&key.to_string(), fence) };
-                    view.claim = None;
-                    let begun = begin(&mut view, &call, now);
-                    let is_allowed = asked.is_some_and(|(needed, _)| allowed.len() == needed as usize);
-                    prop_assert_eq!(begun.is_ok(), is_allowed && now < last + EXECUTE_MS, "{:?}", begun);
-                    if let Ok(event) = begun {
-                        events.push(event);
-                        asked = None;
-                    }
-                }
-            }
-        }
-        let mut again = StoreView::default();
-        for event in &events {
-            again.claim = None;
-            apply(&StoreEvent::decode(&Bytes::from(event.encode().unwrap())).unwrap(), &mut again);
-        }
-        prop_assert_eq!(again.hold, view.hold);
-    }
 }

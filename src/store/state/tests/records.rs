@@ -74,8 +74,8 @@ fn holding() -> impl Strategy<Value = StoreEvent> {
     })
 }
 
-fn event() -> impl Strategy<Value = StoreEvent> {
-    let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
+fn settled() -> impl Strategy<Value = StoreEvent> {
+    (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(
         |(phase, charge, who, why, numbers)| {
             StoreEvent::Settled(Settled {
                 key: named("key"),
@@ -94,33 +94,38 @@ fn event() -> impl Strategy<Value = StoreEvent> {
                 }),
             })
         },
-    );
-    let intended =
-        (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
-            StoreEvent::Intended(Box::new(Intended {
-                key: named("key"),
-                fingerprint: named(&tool),
-                action: ActionId::generate(),
-                attempt: 3,
-                round: 0,
-                brought: brings.then(|| named("input")),
-                at: n[0],
-                ttl: n[1],
-                keep: n[2],
-                task: named("task"),
-                session: named("session"),
-                fence: n[3],
-                hold: (n[3] % 2 == 0).then(|| named("hold")),
-                cost: n[4],
-                rate: n[5],
-                counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
-                entry: Entry {
-                    user_id: agent,
-                    ..entry(&tool)
-                },
-            }))
-        });
-    let spent = (
+    )
+}
+
+fn intended() -> impl Strategy<Value = StoreEvent> {
+    (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
+        StoreEvent::Intended(Box::new(Intended {
+            key: named("key"),
+            fingerprint: named(&tool),
+            action: ActionId::generate(),
+            attempt: 3,
+            round: 0,
+            brought: brings.then(|| named("input")),
+            at: n[0],
+            ttl: n[1],
+            keep: n[2],
+            task: named("task"),
+            session: named("session"),
+            fence: n[3],
+            hold: (n[3] % 2 == 0).then(|| named("hold")),
+            cost: n[4],
+            rate: n[5],
+            counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
+            entry: Entry {
+                user_id: agent,
+                ..entry(&tool)
+            },
+        }))
+    })
+}
+
+fn spent() -> impl Strategy<Value = StoreEvent> {
+    (
         ".*",
         prop::option::of((any::<u64>(), charge())),
         any::<u64>(),
@@ -135,11 +140,14 @@ fn event() -> impl Strategy<Value = StoreEvent> {
                 seen: None,
                 at,
             })
-        });
+        })
+}
+
+fn event() -> impl Strategy<Value = StoreEvent> {
     prop_oneof![
-        settled,
-        intended,
-        spent,
+        settled(),
+        intended(),
+        spent(),
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
             StoreEvent::Reserved(BudgetReserved {
                 task: named("task"),

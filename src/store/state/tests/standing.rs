@@ -1,8 +1,10 @@
 //! guarantees §4 as far as the state machine decides it: how a key stands for the call that names
-//! it. 004-18, 004-24, 004-30, 004-35, 004-37, 004-43, 004-45.
+//! it. 004-18, 004-24, 004-30, 004-35, 004-37, 004-43, 004-45. Rounds of input are in `rounds`.
 
 use super::super::claim::claim_status;
 use super::*;
+
+mod rounds;
 
 /// How the key stands, in a word with the numbers that matter.
 fn word(standing: ClaimStatus) -> String {
@@ -26,19 +28,16 @@ fn stands(view: &StoreView, fingerprint: &str, now: Millis) -> String {
     ))
 }
 
-/// 004-18, 004-24, 004-30, 004-35, 004-37: an answer is told again for its time to live, a definite
-/// failure frees the key, and an unknown outcome keeps it.
-#[test]
-fn a_key_stands_as_its_call_ended_and_as_long_ago() {
+/// How a call ended, and how its key stands: at once; at once with other arguments; at the last
+/// moment of its life; as a tombstone; forgotten.
+fn ends() -> Vec<(Option<ClaimPhase>, [&'static str; 5])> {
     let failed = |answer, again| Some(ClaimPhase::Failed { answer, again });
     let asked = Some(ClaimPhase::AwaitingInput {
         round: 1,
         asked: result("which?"),
     });
     let done = Some(ClaimPhase::Completed(result("paid")));
-    // Phase; at once; at once with other arguments; the last moment of its life; a tombstone;
-    // forgotten.
-    for (phase, expected) in [
+    vec![
         (
             None,
             [
@@ -85,7 +84,14 @@ fn a_key_stands_as_its_call_ended_and_as_long_ago() {
             Some(ClaimPhase::Abandoned),
             ["unknown", "conflict", "unknown", "unknown", "unknown"],
         ),
-    ] {
+    ]
+}
+
+/// 004-18, 004-24, 004-30, 004-35, 004-37: an answer is told again for its time to live, a definite
+/// failure frees the key, and an unknown outcome keeps it.
+#[test]
+fn a_key_stands_as_its_call_ended_and_as_long_ago() {
+    for (phase, expected) in ends() {
         let explicit = Intent {
             keep: 10 * HOUR_MS,
             ..intent("key", 1)
@@ -186,185 +192,6 @@ fn an_attempt_follows_a_proof_that_nothing_ran() {
         .unwrap();
     }
     assert_eq!(view.task.unwrap().calls, 0);
-}
-
-/// guarantees §4, `input_required`: each round is sent once, base arguments match, and one
-/// reservation pays for all.
-#[test]
-fn each_round_of_input_is_sent_once() {
-    let first = Intent {
-        price: Price {
-            tool: ToolName::new("bank__pay"),
-            cost: 7,
-        },
-        ..intent("key", 1)
-    };
-    let asks = |round, text| ClaimPhase::AwaitingInput {
-        round,
-        asked: result(text),
-    };
-    let mut view = after(&first, Some(asks(1, "which account?")));
-    let round = |brought: &str, fence| Intent {
-        round: Some(named(brought)),
-        fence,
-        ..intent("key", fence)
-    };
-    let stands = |view: &StoreView, brought: Option<&str>| {
-        let brought = brought.map(named);
-        word(claim_status(
-            view.claim.as_ref(),
-            &named("fingerprint"),
-            brought.as_ref(),
-            START_MS,
-        ))
-    };
-    assert_eq!(stands(&view, None), "asked which account?");
-    assert_eq!(stands(&view, Some("savings")), "open 1.1");
-    let changed = Intent {
-        fingerprint: named("other"),
-        ..round("savings", 2)
-    };
-    assert_eq!(
-        begin(&mut view, &changed, START_MS),
-        Err(CommandRefusal::Taken(ClaimStatus::Conflict))
-    );
-
-    // The round comes from another task; the first one goes on paying.
-    let elsewhere = named("elsewhere");
-    let second = Intent {
-        task: elsewhere,
-        limits: BudgetLimits {
-            steps: Some(0),
-            ..BudgetLimits::default()
-        },
-        ..round("savings", 2)
-    };
-    let paying = view.task.take();
-    begin(&mut view, &second, START_MS).unwrap();
-    assert_eq!(view.task, None, "nothing is paid twice");
-    view.task = paying;
-    assert_eq!(
-        (
-            view.claim.as_ref().unwrap().task,
-            view.claim.as_ref().unwrap().reserved
-        ),
-        (named("task"), 7)
-    );
-    assert_eq!(stands(&view, Some("savings")), "in flight");
-    assert_eq!(
-        run(
-            &mut view,
-            &StoreCommand::Settle(settle(&first, ClaimPhase::NotSent)),
-            START_MS
-        ),
-        Err(CommandRefusal::Settled)
-    );
-    run(
-        &mut view,
-        &StoreCommand::Settle(settle(&second, asks(2, "sure?"))),
-        START_MS,
-    )
-    .unwrap();
-
-    // The same answers again get the question they got; new ones are a new round.
-    assert_eq!(stands(&view, Some("savings")), "asked sure?");
-    assert_eq!(stands(&view, Some("yes")), "open 1.2");
-    // A retry of an earlier round that comes late gets the question, too: its answers were taken.
-    let third = round("yes", 3);
-    begin(&mut view, &third, START_MS).unwrap();
-    run(
-        &mut view,
-        &StoreCommand::Settle(settle(&third, asks(3, "really?"))),
-        START_MS,
-    )
-    .unwrap();
-    for brought in [None, Some("savings"), Some("yes")] {
-        assert_eq!(stands(&view, brought), "asked really?", "{brought:?}");
-    }
-    // A round that did not run says nothing of those before it.
-    let fourth = round("no", 4);
-    begin(&mut view, &fourth, START_MS).unwrap();
-    run(
-        &mut view,
-        &StoreCommand::Settle(settle(&fourth, ClaimPhase::NotSent)),
-        START_MS,
-    )
-    .unwrap();
-    for brought in [None, Some("savings"), Some("yes")] {
-        assert_eq!(stands(&view, brought), "unknown", "{brought:?}");
-    }
-    assert_eq!(stands(&view, Some("no")), "open 2.0");
-    let other = Intent {
-        fingerprint: named("other"),
-        ..round("no", 5)
-    };
-    assert_eq!(
-        begin(&mut view, &other, START_MS),
-        Err(CommandRefusal::Taken(ClaimStatus::Conflict))
-    );
-
-    let last = round("maybe", 6);
-    begin(&mut view, &last, START_MS).unwrap();
-    run(
-        &mut view,
-        &StoreCommand::Settle(settle(&last, ClaimPhase::Completed(result("paid")))),
-        START_MS,
-    )
-    .unwrap();
-    for brought in [None, Some("savings"), Some("yes"), Some("maybe")] {
-        assert_eq!(stands(&view, brought), "ended paid", "{brought:?}");
-    }
-    let task = view.task.unwrap();
-    assert_eq!(
-        (task.steps, task.calls),
-        (2, 1),
-        "a round that did not run was a step, too"
-    );
-}
-
-/// An operator speaks of the call: once it did not run, none of its rounds did. A server that says
-/// so speaks of the round.
-#[test]
-fn an_operator_frees_all_rounds() {
-    for (evidence, expected) in [(operator(), "open 2.0"), (Evidence::UpstreamKey, "unknown")] {
-        let first = intent("key", 1);
-        let mut view = after(
-            &first,
-            Some(ClaimPhase::AwaitingInput {
-                round: 1,
-                asked: result("which account?"),
-            }),
-        );
-        let second = Intent {
-            round: Some(named("savings")),
-            ..intent("key", 2)
-        };
-        begin(&mut view, &second, START_MS).unwrap();
-        run(
-            &mut view,
-            &StoreCommand::Settle(settle(&second, unknown())),
-            START_MS,
-        )
-        .unwrap();
-        run(
-            &mut view,
-            &StoreCommand::Settle(Settle {
-                evidence,
-                ..settle(&second, ClaimPhase::NotSent)
-            }),
-            START_MS,
-        )
-        .unwrap();
-        assert_eq!(
-            word(claim_status(
-                view.claim.as_ref(),
-                &named("fingerprint"),
-                None,
-                START_MS
-            )),
-            expected
-        );
-    }
 }
 
 /// guarantees §2: for two simultaneous faults the earlier step's code is returned, always.

@@ -1,0 +1,92 @@
+//! Whatever happens to a held call, in any order and at any time.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Something that happens to a held call. Names are numbers, so that they meet.
+#[derive(Debug, Clone)]
+enum HoldStep {
+    Ask(u32),
+    Say {
+        who: usize,
+        allow: bool,
+        teller: bool,
+    },
+    Begin {
+        key: u8,
+    },
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = HoldStep> {
+    prop_oneof![
+        2 => (1..4_u32).prop_map(HoldStep::Ask),
+        4 => (0..4_usize, 0..6_u8, 0..6_u8).prop_map(|(who, allow, teller)| HoldStep::Say {
+            who, allow: allow > 0, teller: teller == 0,
+        }),
+        3 => any::<u8>().prop_map(|key| HoldStep::Begin { key }),
+        2 => prop_oneof![0..100_u64, Just(EXECUTE_MS - 1), Just(EXECUTE_MS), Just(APPROVE_MS), Just(EXPIRED_HOLD_GRACE_MS), Just(HOUR_MS)]
+            .prop_map(HoldStep::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    /// guarantees §1: whatever happens, a call begins only after as many different operators of the
+    /// role have allowed it as it needs, nobody has denied it, all in time, and once. The events
+    /// alone say so, and give the same state again.
+    #[test]
+    fn what_was_not_allowed_never_begins(steps in prop::collection::vec(step(), 1..80)) {
+        let (mut view, mut now, mut events, mut fence) = (StoreView::default(), START_MS, Vec::new(), 0);
+        let (mut asked, mut id): (Option<(u32, Millis)>, _) = (None, ActionId::generate());
+        let (mut allowed, mut last) = (BTreeSet::new(), START_MS);
+        for step in steps {
+            match step {
+                HoldStep::Wait(time) => now += time,
+                HoldStep::Ask(needed) => {
+                    let asks = HoldRequest { id: ActionId::generate(), needed, ..ask("key") };
+                    if let Ok(event) = hold(&mut view, &asks, now) {
+                        events.push(event);
+                        (asked, id, last) = (Some((needed, now)), asks.id, now);
+                        allowed.clear();
+                    }
+                }
+                HoldStep::Say { who, allow, teller } => {
+                    let who = ["ann", "bob", "cyd", "billing-agent"][who];
+                    let roles = vec![if teller { "teller" } else { "approver" }.to_owned()];
+                    let said = Decide { id, roles, ..word(&ask("key"), who, allow) };
+                    if let Ok(event) = say(&mut view, said, now) {
+                        events.push(event);
+                        let (_, since) = asked.unwrap();
+                        prop_assert!(!teller && who != "billing-agent" && now < since + APPROVE_MS);
+                        if allow {
+                            prop_assert!(allowed.insert(who), "the same operator counted twice");
+                            last = now;
+                        } else {
+                            asked = None;
+                        }
+                    }
+                }
+                HoldStep::Begin { key } => {
+                    fence += 1;
+                    let call = Intent { hold: Some(named("key")), ..intent(&key.to_string(), fence) };
+                    view.claim = None;
+                    let begun = begin(&mut view, &call, now);
+                    let is_allowed = asked.is_some_and(|(needed, _)| allowed.len() == needed as usize);
+                    prop_assert_eq!(begun.is_ok(), is_allowed && now < last + EXECUTE_MS, "{:?}", begun);
+                    if let Ok(event) = begun {
+                        events.push(event);
+                        asked = None;
+                    }
+                }
+            }
+        }
+        let mut again = StoreView::default();
+        for event in &events {
+            again.claim = None;
+            apply(&StoreEvent::decode(&Bytes::from(event.encode().unwrap())).unwrap(), &mut again);
+        }
+        prop_assert_eq!(again.hold, view.hold);
+    }
+}
