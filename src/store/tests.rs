@@ -14,8 +14,10 @@ mod clocks;
 mod durable;
 mod holds;
 mod promises;
+mod restarts;
 pub(crate) mod same;
 pub(crate) mod simulated_store;
+mod unsettled;
 pub(crate) mod waited;
 
 /// A kind of store, and where scenarios put it.

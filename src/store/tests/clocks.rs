@@ -3,7 +3,6 @@
 
 use super::TestStore;
 use crate::model::clock::hands::TestClock;
-use crate::model::ids::ActionId;
 use crate::store::claims::Store;
 use crate::store::state::claim::{ClaimPhase, ClaimStatus, claim_status};
 use crate::store::state::command::{HoldRequest, Intent, Settle, StoreCommand};
@@ -80,6 +79,10 @@ fn turned(
     store
 }
 
+async fn run(store: &dyn Store, command: StoreCommand) {
+    store.run(command, None).await.unwrap().unwrap();
+}
+
 async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
     let call = Intent {
         ttl,
@@ -87,19 +90,12 @@ async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
         session: named(key),
         ..intent(key, store.token())
     };
-    store
-        .run(StoreCommand::Begin(Box::new(call.clone())), None)
-        .await
-        .unwrap()
-        .unwrap();
-    store
-        .run(
-            StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid")))),
-            None,
-        )
-        .await
-        .unwrap()
-        .unwrap();
+    run(store, StoreCommand::Begin(Box::new(call.clone()))).await;
+    run(
+        store,
+        StoreCommand::Settle(settle(&call, ClaimPhase::Completed(result("paid")))),
+    )
+    .await;
 }
 
 async fn found(store: &dyn Store, key: &str) -> &'static str {
@@ -129,16 +125,8 @@ async fn lives_as_long_as_it_should(stand: &TestStore, hands: &TestClock, turns:
     complete(&*store, "explicit", (CLAIM_TTL_MS, KEY_RETENTION_MS)).await;
     complete(&*store, "derived", (CLAIM_TTL_MS, 0)).await;
     let lost = intent("lost", store.token());
-    store
-        .run(StoreCommand::Begin(Box::new(lost.clone())), None)
-        .await
-        .unwrap()
-        .unwrap();
-    store
-        .run(StoreCommand::Settle(settle(&lost, unknown())), None)
-        .await
-        .unwrap()
-        .unwrap();
+    run(&*store, StoreCommand::Begin(Box::new(lost.clone()))).await;
+    run(&*store, StoreCommand::Settle(settle(&lost, unknown()))).await;
 
     let mut left = turns.iter();
     for passed in [10_000, 40_000, 9_999, 1_001, 28_998, 1_001]
@@ -183,11 +171,7 @@ async fn lives_as_long_as_it_should(stand: &TestStore, hands: &TestClock, turns:
         evidence: Evidence::Late,
         ..settle(&lost, ClaimPhase::Completed(result("paid")))
     };
-    store
-        .run(StoreCommand::Settle(late), None)
-        .await
-        .unwrap()
-        .unwrap();
+    run(&*store, StoreCommand::Settle(late)).await;
     assert_eq!(found(&*store, "lost").await, "ended");
 }
 
@@ -229,16 +213,8 @@ async fn is_the_same_within_the_retry_horizon(stand: &TestStore, hands: &TestClo
     let mut store = stand.open();
     complete(&*store, "done", (HOUR_MS, 0)).await;
     let lost = hourly("lost", &*store);
-    store
-        .run(StoreCommand::Begin(Box::new(lost.clone())), None)
-        .await
-        .unwrap()
-        .unwrap();
-    store
-        .run(StoreCommand::Settle(settle(&lost, unknown())), None)
-        .await
-        .unwrap()
-        .unwrap();
+    run(&*store, StoreCommand::Begin(Box::new(lost.clone()))).await;
+    run(&*store, StoreCommand::Settle(settle(&lost, unknown()))).await;
     let mut passed = 0;
     for after in [31, 60, 89] {
         hands.pass(Duration::from_secs(after - passed));
@@ -270,56 +246,49 @@ async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     is_the_same_within_the_retry_horizon(&TestStore::embedded(hands.clock()), hands).await;
 }
 
-/// guarantees §7: both clocks of a held call are steady time's; a moment before its deadline it can
-/// be decided and can run, at its deadline it cannot.
-async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
-    let mut store = stand.open();
-    let minute = HoldRequest {
-        approve_for: 60_000,
-        execute_for: 30_000,
-        ..ask("late")
-    };
-    let asks = ["late", "decided", "allowed"].map(|key| HoldRequest {
-        key: named(key),
-        id: ActionId::generate(),
-        ..minute.clone()
-    });
-    for ask in &asks {
-        store
-            .run(StoreCommand::Hold(Box::new(ask.clone())), None)
-            .await
-            .unwrap()
-            .unwrap();
+/// Held calls that are decided too late, at the last moment, and early.
+struct TimedHolds {
+    late: HoldRequest,
+    decided: HoldRequest,
+    allowed: HoldRequest,
+}
+
+impl TimedHolds {
+    async fn held(store: &dyn Store) -> Self {
+        let [late, decided, allowed] = ["late", "decided", "allowed"].map(|key| HoldRequest {
+            approve_for: 60_000,
+            execute_for: 30_000,
+            ..ask(key)
+        });
+        for ask in [&late, &decided, &allowed] {
+            run(store, StoreCommand::Hold(Box::new(ask.clone()))).await;
+        }
+        Self {
+            late,
+            decided,
+            allowed,
+        }
     }
-    let [late, decided, allowed] = &asks;
-    let mut left = turns.iter();
-    for (step, sum) in [
-        (29_999, 29_999),
-        (1, 30_000),
-        (29_999, 59_999),
-        (1, 60_000),
-        (EXPIRED_HOLD_GRACE_MS, 60_000 + EXPIRED_HOLD_GRACE_MS),
-    ] {
-        if let Some(turn) = left.next() {
-            store = turned(stand, hands, *turn, store);
-        }
-        hands.pass(Duration::from_millis(step));
-        let said = match sum {
-            30_000 => Some((allowed, true)),
-            59_999 => Some((decided, true)),
-            60_000 => Some((late, false)),
-            _ => None,
+
+    /// Says what operators say at that time, and whether that counts.
+    async fn are_decided(&self, store: &dyn Store, sum: Millis, turns: &[ClockTurn]) {
+        let (ask, is_in_time) = match sum {
+            30_000 => (&self.allowed, true),
+            59_999 => (&self.decided, true),
+            60_000 => (&self.late, false),
+            _ => return,
         };
-        if let Some((ask, is_in_time)) = said {
-            let told = store
-                .run(StoreCommand::Decide(word(ask, "ann", true)), None)
-                .await
-                .unwrap();
-            assert_eq!(told.is_ok(), is_in_time, "{sum} ms, {turns:?}");
-            assert!(is_in_time || told == Err(CommandRefusal::Undecided(Undecided::Gone)));
-        }
+        let told = store
+            .run(StoreCommand::Decide(word(ask, "ann", true)), None)
+            .await
+            .unwrap();
+        assert_eq!(told.is_ok(), is_in_time, "{sum} ms, {turns:?}");
+        assert!(is_in_time || told == Err(CommandRefusal::Undecided(Undecided::Gone)));
+    }
+
+    async fn stand(&self, store: &dyn Store) -> Vec<String> {
         let mut words = Vec::new();
-        for ask in &asks {
+        for ask in [&self.late, &self.decided, &self.allowed] {
             let view = store
                 .load_view(StoreKeys {
                     hold: Some(ask.key),
@@ -332,6 +301,28 @@ async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns
                 hold::hold_status(view.hold.as_ref(), store.now())
             ));
         }
+        words
+    }
+}
+
+/// guarantees §7: both clocks of a held call are steady time's; a moment before its deadline it can
+/// be decided and can run, at its deadline it cannot.
+async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns: &[ClockTurn]) {
+    let mut store = stand.open();
+    let holds = TimedHolds::held(&*store).await;
+    let mut left = turns.iter();
+    for (step, sum) in [
+        (29_999, 29_999),
+        (1, 30_000),
+        (29_999, 59_999),
+        (1, 60_000),
+        (EXPIRED_HOLD_GRACE_MS, 60_000 + EXPIRED_HOLD_GRACE_MS),
+    ] {
+        if let Some(turn) = left.next() {
+            store = turned(stand, hands, *turn, store);
+        }
+        hands.pass(Duration::from_millis(step));
+        holds.are_decided(&*store, sum, turns).await;
         let expected = match sum {
             29_999 => ["Pending", "Pending", "Pending"],
             30_000 => ["Pending", "Pending", "Allowed"],
@@ -339,27 +330,19 @@ async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns
             60_000 => ["TimedOut", "Allowed", "Absent"],
             _ => ["Absent", "Allowed", "Absent"],
         };
-        assert_eq!(words, expected, "{sum} ms, {turns:?}");
-        let runs = |key: &str| Intent {
-            hold: Some(named(key)),
-            ..hourly(key, &*store)
+        assert_eq!(holds.stand(&*store).await, expected, "{sum} ms, {turns:?}");
+        let using = |key: &str| {
+            StoreCommand::Begin(Box::new(Intent {
+                hold: Some(named(key)),
+                ..hourly(key, &*store)
+            }))
         };
         if sum == 60_000 {
-            assert!(
-                store
-                    .run(StoreCommand::Begin(Box::new(runs("allowed"))), None)
-                    .await
-                    .unwrap()
-                    .is_err(),
-                "{turns:?}"
-            );
+            let begun = store.run(using("allowed"), None).await.unwrap();
+            assert!(begun.is_err(), "{turns:?}");
         }
         if sum > 60_000 {
-            store
-                .run(StoreCommand::Begin(Box::new(runs("decided"))), None)
-                .await
-                .unwrap()
-                .unwrap();
+            run(&*store, using("decided")).await;
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::store::state::event::StoreEvent;
 use crate::store::state::hold::{self, Hold, HoldPhase, Undecided};
 use crate::store::state::tests::{ask, intent, named, result, settle, word};
 use crate::store::state::{CommandRefusal, StoreKeys};
+use std::sync::Arc;
 
 /// Runs scenarios on stores of a kind.
 macro_rules! promised_by {
@@ -32,6 +33,7 @@ macro_rules! promised_by {
 promised_by!(memory:
     what_was_allowed_runs_once,
     so_many_wait_and_no_more,
+    what_is_decided_makes_room,
     the_first_decision_stands,
     who_waits_for_operators_is_woken,
 );
@@ -39,6 +41,7 @@ promised_by!(memory:
 promised_by!(embedded:
     what_was_allowed_runs_once,
     so_many_wait_and_no_more,
+    what_is_decided_makes_room,
     the_first_decision_stands,
     who_waits_for_operators_is_woken,
     what_was_decided_is_there_again,
@@ -125,15 +128,16 @@ async fn what_was_allowed_runs_once(stand: &TestStore) {
     assert_eq!(store.holds(10).await.unwrap(), []);
 }
 
-/// 001-P4, threat-model §8: asked by many at once, exactly as many wait as may; each of them is
-/// listed; what is decided makes room.
-async fn so_many_wait_and_no_more(stand: &TestStore) {
-    let store = stand.open();
+/// How many may wait in all, and of one agent.
+const BOUNDS: (usize, usize) = (50, 20);
+
+/// Those that were held, of many calls of four agents in two tenants at once.
+async fn held_at_once(store: &Arc<dyn Store>) -> Vec<HoldRequest> {
     let asks = (0..120).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
             let mut ask = HoldRequest {
-                bounds: (50, 20),
+                bounds: BOUNDS,
                 ..ask(&format!("key {n}"))
             };
             ask.question.agent = format!("agent {}", n % 4);
@@ -150,6 +154,14 @@ async fn so_many_wait_and_no_more(stand: &TestStore) {
             (_, Err(refused)) => assert_eq!(refused, CommandRefusal::TooManyHolds),
         }
     }
+    waiting
+}
+
+/// 001-P4, threat-model §8: asked by many at once, exactly as many wait as may; each of them is
+/// listed.
+async fn so_many_wait_and_no_more(stand: &TestStore) {
+    let store = stand.open();
+    let waiting = held_at_once(&store).await;
     assert_eq!(waiting.len(), 50);
     let listed = store.holds(1000).await.unwrap();
     assert_eq!(listed.len(), 50);
@@ -164,9 +176,14 @@ async fn so_many_wait_and_no_more(stand: &TestStore) {
         assert_eq!((key, hold.question), (ask.key, ask.question.clone()));
     }
     assert_eq!(store.find_hold(ActionId::generate()).await.unwrap(), None);
+}
 
+/// 001-P4: what is decided makes room, for as many as it was.
+async fn what_is_decided_makes_room(stand: &TestStore) {
+    let store = stand.open();
+    let waiting = held_at_once(&store).await;
     let more = |n: usize| HoldRequest {
-        bounds: (50, 20),
+        bounds: BOUNDS,
         ..ask(&format!("more {n}"))
     };
     assert_eq!(
@@ -264,15 +281,8 @@ async fn phases(store: &dyn Store) -> Vec<String> {
     phases
 }
 
-/// 001-41, 001-48, 001-P1, guarantees §7, restart: what waits still waits, what was decided is
-/// decided, what was used is used; also after a crash right after each of them, and however often
-/// it is opened.
-async fn what_was_decided_is_there_again(stand: &TestStore) {
-    let mut store = stand.open();
-    let used = HoldRequest {
-        execute_for: 600_000,
-        ..ask("used")
-    };
+/// Calls that are held, and decided or not: a crash right after each word takes nothing back.
+async fn what_was_told_outlives_a_crash(stand: &TestStore, store: &dyn Store) {
     for (key, said) in [
         ("pending", vec![]),
         ("half", vec!["ann"]),
@@ -284,17 +294,17 @@ async fn what_was_decided_is_there_again(stand: &TestStore) {
             execute_for: 600_000,
             ..ask(key)
         };
-        hold(&*store, &ask).await.unwrap();
+        hold(store, &ask).await.unwrap();
         assert_eq!(
             phase(&*stand.killed().open(), key).await,
             HoldPhase::Pending,
             "it was told to its agent: {key}"
         );
         for who in said {
-            say(&*store, word(&ask, who, true)).await.unwrap();
+            say(store, word(&ask, who, true)).await.unwrap();
         }
         if key == "denied" {
-            say(&*store, word(&ask, "ann", false)).await.unwrap();
+            say(store, word(&ask, "ann", false)).await.unwrap();
         }
         let is_decided = ["allowed", "denied"].contains(&key);
         let crashed = phase(&*stand.killed().open(), key).await;
@@ -304,10 +314,18 @@ async fn what_was_decided_is_there_again(stand: &TestStore) {
             "it was told to its operator: {key}, {crashed:?}"
         );
     }
-    hold(&*store, &used).await.unwrap();
-    say(&*store, word(&used, "ann", true)).await.unwrap();
-    let begun = call(&*store, "used");
-    begin(&*store, begun.clone()).await.unwrap();
+}
+
+/// A held call that was used, also where a crash kept it from being sent.
+async fn what_was_used_is_used_after_a_crash(stand: &TestStore, store: &dyn Store) -> HoldRequest {
+    let used = HoldRequest {
+        execute_for: 600_000,
+        ..ask("used")
+    };
+    hold(store, &used).await.unwrap();
+    say(store, word(&used, "ann", true)).await.unwrap();
+    let begun = call(store, "used");
+    begin(store, begun.clone()).await.unwrap();
     let crashed = stand.killed().open();
     assert!(
         matches!(phase(&*crashed, "used").await, HoldPhase::Used { action, .. } if action == begun.action)
@@ -331,7 +349,16 @@ async fn what_was_decided_is_there_again(stand: &TestStore) {
         .await
         .unwrap()
         .unwrap();
+    used
+}
 
+/// 001-41, 001-48, 001-P1, guarantees §7, restart: what waits still waits, what was decided is
+/// decided, what was used is used; also after a crash right after each of them, and however often
+/// it is opened.
+async fn what_was_decided_is_there_again(stand: &TestStore) {
+    let mut store = stand.open();
+    what_was_told_outlives_a_crash(stand, &*store).await;
+    let used = what_was_used_is_used_after_a_crash(stand, &*store).await;
     let (before, listed) = (phases(&*store).await, store.holds(10).await.unwrap());
     assert_eq!(listed.len(), 3);
     for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! One suite for all stores: memory, embedded, and whatever comes.
+//! One suite for all stores: memory, embedded, and whatever comes. Calls that have not ended are in
+//! `unsettled`, what is there after a restart in `restarts`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,12 +12,12 @@ use crate::model::digest::Digest;
 use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::{MAX_INLINE_RESULT_BYTES, Store};
 use crate::store::state::budget::{BudgetLimits, Price};
-use crate::store::state::claim::{Claim, ClaimPhase, ClaimStatus, Stored, claim_status};
-use crate::store::state::command::{Intent, Reserve, Settle, Spend, StoreCommand};
+use crate::store::state::claim::{Claim, ClaimPhase, ClaimStatus, claim_status};
+use crate::store::state::command::{Intent, Reserve, Settle, StoreCommand};
 use crate::store::state::event::StoreEvent;
-use crate::store::state::settlement::{Charge, Evidence};
-use crate::store::state::tests::{intent, named, operator, result, settle, unknown};
-use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
+use crate::store::state::settlement::Evidence;
+use crate::store::state::tests::{intent, named, result, settle, unknown};
+use crate::store::state::{CommandRefusal, StoreKeys};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +40,6 @@ promised_by!(memory:
     a_stale_holder_begins_nothing,
     an_answer_is_given_again_byte_for_byte,
     other_arguments_are_a_conflict,
-    what_has_not_ended_is_found,
 );
 
 promised_by!(embedded:
@@ -48,14 +48,11 @@ promised_by!(embedded:
     a_stale_holder_begins_nothing,
     an_answer_is_given_again_byte_for_byte,
     other_arguments_are_a_conflict,
-    what_has_not_ended_is_found,
-    nothing_acknowledged_is_lost,
-    a_killed_process_leaves_what_it_was_told,
 );
 
-type PromiseResult = Result<StoreEvent, CommandRefusal>;
+pub(super) type PromiseResult = Result<StoreEvent, CommandRefusal>;
 
-async fn begin(store: &dyn Store, intent: &Intent) -> PromiseResult {
+pub(super) async fn begin(store: &dyn Store, intent: &Intent) -> PromiseResult {
     let entry = intent.entry.clone();
     store
         .run(StoreCommand::Begin(Box::new(intent.clone())), Some(entry))
@@ -63,12 +60,12 @@ async fn begin(store: &dyn Store, intent: &Intent) -> PromiseResult {
         .unwrap()
 }
 
-async fn end(store: &dyn Store, settle: Settle) -> PromiseResult {
+pub(super) async fn end(store: &dyn Store, settle: Settle) -> PromiseResult {
     store.run(StoreCommand::Settle(settle), None).await.unwrap()
 }
 
 /// A call of its own session, so that fences do not order calls.
-fn call(store: &dyn Store, key: &str) -> Intent {
+pub(super) fn call(store: &dyn Store, key: &str) -> Intent {
     let action = ActionId::generate();
     Intent {
         action,
@@ -77,7 +74,7 @@ fn call(store: &dyn Store, key: &str) -> Intent {
     }
 }
 
-async fn claim(store: &dyn Store, key: &str) -> Option<Claim> {
+pub(super) async fn claim(store: &dyn Store, key: &str) -> Option<Claim> {
     store
         .load_view(StoreKeys {
             call: Some(named(key)),
@@ -88,7 +85,7 @@ async fn claim(store: &dyn Store, key: &str) -> Option<Claim> {
         .claim
 }
 
-async fn stands(store: &dyn Store, key: &str) -> ClaimStatus {
+pub(super) async fn stands(store: &dyn Store, key: &str) -> ClaimStatus {
     claim_status(
         claim(store, key).await.as_ref(),
         &named("fingerprint"),
@@ -357,230 +354,6 @@ async fn other_arguments_are_a_conflict(stand: &TestStore) {
         assert_eq!(
             begin(&*store, &other).await,
             Err(CommandRefusal::Taken(ClaimStatus::Conflict))
-        );
-    }
-}
-
-/// guarantees §4: what has not ended stays until evidence or an operator ends it; both find it.
-async fn what_has_not_ended_is_found(stand: &TestStore) {
-    let store = stand.open();
-    let mut calls = Vec::new();
-    for n in 0..8 {
-        let call = call(&*store, &format!("key {n}"));
-        begin(&*store, &call).await.unwrap();
-        calls.push(call);
-    }
-    let asked = ClaimPhase::AwaitingInput {
-        round: 1,
-        asked: result("which?"),
-    };
-    let phases = [
-        unknown(),
-        ClaimPhase::NotSent,
-        ClaimPhase::Completed(result("paid")),
-        asked,
-    ];
-    for (call, phase) in calls.iter().zip(phases) {
-        end(&*store, settle(call, phase)).await.unwrap();
-    }
-    let keys = |mut found: Vec<(Digest, Claim)>| {
-        found.sort_by_key(|(_, claim)| claim.action);
-        found.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
-    };
-    let mut open = vec![calls[0].clone()];
-    open.extend_from_slice(&calls[3..]);
-    open.sort_by_key(|call| call.action);
-    let expected: Vec<_> = open.iter().map(|call| call.key).collect();
-    assert_eq!(keys(store.unsettled(100).await.unwrap()), expected);
-    assert_eq!(store.unsettled(2).await.unwrap().len(), 2);
-    for call in &calls {
-        let (key, claim) = store.find(call.action).await.unwrap().unwrap();
-        assert_eq!(
-            (key, claim.action, claim.agent.as_str()),
-            (call.key, call.action, "billing-agent")
-        );
-    }
-    assert_eq!(store.find(ActionId::generate()).await.unwrap(), None);
-
-    // 003-81: an operator ends it; then it is not found among the open ones, and says what he said.
-    let decided = Settle {
-        evidence: operator(),
-        ..settle(
-            &calls[0],
-            ClaimPhase::Completed(result("paid, says the bank")),
-        )
-    };
-    end(&*store, decided.clone()).await.unwrap();
-    assert_eq!(
-        end(&*store, decided).await,
-        Err(CommandRefusal::Settled),
-        "once"
-    );
-    let hasty = Settle {
-        evidence: operator(),
-        ..settle(&calls[4], ClaimPhase::NotSent)
-    };
-    assert_eq!(
-        end(&*store, hasty).await,
-        Err(CommandRefusal::Settled),
-        "it still runs"
-    );
-    assert_eq!(store.unsettled(100).await.unwrap().len(), 5);
-    // Claimed again: the older call is not found under the new one's key.
-    let again = call(&*store, "key 1");
-    begin(&*store, &again).await.unwrap();
-    assert_eq!(
-        store.find(again.action).await.unwrap().unwrap().0,
-        again.key
-    );
-    assert_eq!(store.find(calls[1].action).await.unwrap(), None);
-}
-
-/// Everything that can be known, in many states.
-async fn lived(store: &dyn Store) -> Vec<Intent> {
-    let mut calls = Vec::new();
-    let asked = ClaimPhase::AwaitingInput {
-        round: 1,
-        asked: result("which?"),
-    };
-    let failed = |again| ClaimPhase::Failed {
-        answer: Some(result("no")),
-        again,
-    };
-    let ends = [
-        unknown(),
-        ClaimPhase::NotSent,
-        ClaimPhase::Completed(result("paid")),
-        asked,
-        failed(true),
-        failed(false),
-    ];
-    for (n, phase) in ends.into_iter().enumerate() {
-        let price = Price {
-            tool: ToolName::new("bank__pay"),
-            cost: 3,
-        };
-        let call = Intent {
-            keep: 1000,
-            price,
-            ..call(store, &format!("key {n}"))
-        };
-        begin(store, &call).await.unwrap();
-        store.sent(call.action).unwrap();
-        end(store, settle(&call, phase)).await.unwrap();
-        calls.push(call);
-    }
-    let (task, tool) = (named("reader"), ToolName::new("bank__see"));
-    let price = Price {
-        tool: tool.clone(),
-        cost: 2,
-    };
-    let reserve = Reserve {
-        task,
-        limits: BudgetLimits::default(),
-        price,
-    };
-    store
-        .run(StoreCommand::Reserve(reserve), None)
-        .await
-        .unwrap()
-        .unwrap();
-    let spend = Spend {
-        task,
-        tool,
-        charge: Some((2, Charge::Settle(1))),
-        failed: true,
-        seen: None,
-    };
-    store
-        .run(StoreCommand::Spend(spend), None)
-        .await
-        .unwrap()
-        .unwrap();
-    // Written behind: what is durable after them is durable with them.
-    let fence = StoreCommand::Fence {
-        session: named("legacy"),
-        token: store.token(),
-    };
-    store.run(fence, None).await.unwrap().unwrap();
-    calls
-}
-
-async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<StoreView> {
-    let mut views = Vec::new();
-    for call in calls {
-        let (key, task, session) = (Some(call.key), Some(call.task), Some(call.session));
-        let place = StoreKeys {
-            call: key,
-            task,
-            session,
-            hold: call.hold,
-        };
-        views.push(store.load_view(place).await.unwrap());
-    }
-    let rest = StoreKeys {
-        task: Some(named("reader")),
-        session: Some(named("legacy")),
-        ..StoreKeys::default()
-    };
-    views.push(store.load_view(rest).await.unwrap());
-    views
-}
-
-/// guarantees §8: everything acknowledged is there again, and in the same state.
-async fn nothing_acknowledged_is_lost(stand: &TestStore) {
-    let mut store = stand.open();
-    let calls = lived(&*store).await;
-    let before = all(&*store, &calls).await;
-    assert!(
-        before
-            .iter()
-            .take(calls.len())
-            .all(|view| view.claim.is_some() && view.session.is_some())
-    );
-    let reader = before.last().unwrap().task.as_ref().unwrap();
-    assert_eq!((reader.calls, reader.cost, reader.failures), (1, 1, 1));
-    for _ in 0..3 {
-        let time = store.now();
-        drop(store);
-        store = stand.open();
-        assert!(store.now() >= time, "time went back");
-        assert_eq!(all(&*store, &calls).await, before);
-    }
-    let stored: Option<&Stored> = before[2].claim.as_ref().unwrap().phase.stored();
-    assert_eq!(&store.body(stored.unwrap()).await.unwrap()[..], b"paid");
-}
-
-/// 004-44; guarantees §4, crash while dispatching: not marked, not sent; marked, unknown.
-async fn a_killed_process_leaves_what_it_was_told(stand: &TestStore) {
-    let store = stand.open();
-    let calls = lived(&*store).await;
-    let (unmarked, marked) = (call(&*store, "unmarked"), call(&*store, "marked"));
-    begin(&*store, &unmarked).await.unwrap();
-    begin(&*store, &marked).await.unwrap();
-    store.sent(marked.action).unwrap();
-    let before = all(&*store, &calls).await;
-    let killed = stand.killed();
-    drop(store);
-    for _ in 0..2 {
-        let again = killed.open();
-        let mut after = all(&*again, &calls).await;
-        // One task pays for all: the two calls that were in flight changed it.
-        let task = after[0].task.clone().unwrap();
-        assert_eq!(
-            (task.calls, task.failures),
-            (before[0].task.as_ref().unwrap().calls - 1, 5)
-        );
-        for (after, before) in after.iter_mut().zip(&before).take(calls.len()) {
-            after.task.clone_from(&before.task);
-        }
-        assert_eq!(after, before);
-        assert!(matches!(
-            stands(&*again, "unmarked").await,
-            ClaimStatus::Open { attempt: 2, .. }
-        ));
-        assert!(
-            matches!(stands(&*again, "marked").await, ClaimStatus::Unknown(action) if action == marked.action)
         );
     }
 }

@@ -108,49 +108,8 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             limits: limits(dice),
             price,
         }),
-        (2, _) => {
-            let charge = [
-                None,
-                Some((1, Charge::Release)),
-                Some((2, Charge::Settle(1))),
-            ][usize::try_from(key % 3).unwrap()];
-            let tool = ToolName::new(tool);
-            StoreCommand::Spend(Spend {
-                task: of(b't', dice.roll(2)),
-                tool,
-                charge,
-                failed: dice.once_in(2),
-                seen: None,
-            })
-        }
-        (3..7, Some(intent)) => {
-            let asked = ClaimPhase::AwaitingInput {
-                round: 1,
-                asked: result("which?"),
-            };
-            let failed = ClaimPhase::Failed {
-                answer: Some(result("no")),
-                again: dice.once_in(2),
-            };
-            let phases = [
-                unknown(),
-                ClaimPhase::Completed(result("paid")),
-                ClaimPhase::NotSent,
-                asked,
-                failed,
-                ClaimPhase::Abandoned,
-            ];
-            let phase = phases[usize::try_from(dice.roll(6)).unwrap()].clone();
-            let evidence = if dice.once_in(4) {
-                operator()
-            } else {
-                Evidence::Late
-            };
-            StoreCommand::Settle(Settle {
-                evidence,
-                ..settle(&intent, phase)
-            })
-        }
+        (2, _) => spent(dice, key, tool),
+        (3..7, Some(intent)) => settled(dice, &intent),
         _ => {
             let intent = Intent {
                 key: of(b'k', key),
@@ -167,6 +126,51 @@ fn command(dice: &mut SplitMixRng, last: &mut BTreeMap<u64, Intent>, token: u64)
             StoreCommand::Begin(Box::new(intent))
         }
     }
+}
+
+fn spent(dice: &mut SplitMixRng, key: u64, tool: &str) -> StoreCommand {
+    let charge = [
+        None,
+        Some((1, Charge::Release)),
+        Some((2, Charge::Settle(1))),
+    ][usize::try_from(key % 3).unwrap()];
+    let tool = ToolName::new(tool);
+    StoreCommand::Spend(Spend {
+        task: of(b't', dice.roll(2)),
+        tool,
+        charge,
+        failed: dice.once_in(2),
+        seen: None,
+    })
+}
+
+fn settled(dice: &mut SplitMixRng, intent: &Intent) -> StoreCommand {
+    let asked = ClaimPhase::AwaitingInput {
+        round: 1,
+        asked: result("which?"),
+    };
+    let failed = ClaimPhase::Failed {
+        answer: Some(result("no")),
+        again: dice.once_in(2),
+    };
+    let phases = [
+        unknown(),
+        ClaimPhase::Completed(result("paid")),
+        ClaimPhase::NotSent,
+        asked,
+        failed,
+        ClaimPhase::Abandoned,
+    ];
+    let phase = phases[usize::try_from(dice.roll(6)).unwrap()].clone();
+    let evidence = if dice.once_in(4) {
+        operator()
+    } else {
+        Evidence::Late
+    };
+    StoreCommand::Settle(Settle {
+        evidence,
+        ..settle(intent, phase)
+    })
 }
 
 /// What both stores know of everything.
