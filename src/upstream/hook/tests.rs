@@ -48,11 +48,12 @@ fn requests_are_signed_as_standard_webhooks_are() {
     assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 }
 
-/// 001-24, 001-31: what a hook may say, and that everything else is none.
-#[tokio::test]
-async fn only_an_answer_is_an_answer() {
+const USUAL: Duration = Duration::from_secs(30);
+
+/// Hooks that answer each in its way.
+fn hooks() -> Router {
     let said = |text: &'static str| post(async move || text);
-    let router = Router::new()
+    Router::new()
         .route("/nothing", post(async || StatusCode::NO_CONTENT))
         .route("/empty", said(""))
         .route("/pass", said("{}"))
@@ -76,14 +77,19 @@ async fn only_an_answer_is_an_answer() {
         .route(
             "/never",
             post(async || std::future::pending::<StatusCode>().await),
-        );
-    let (address, connections) = (serve(router).await, connections().unwrap());
-    let ask = async |path: &str, timeout| {
-        hook(address, path, timeout)
-            .ask(&connections, "id", Bytes::new())
-            .await
-    };
-    let usual = Duration::from_secs(30);
+        )
+}
+
+/// What the hook at `path` of [`hooks`] is taken to say.
+async fn answer(path: &str, timeout: Duration) -> Result<HookAnswer, HookError> {
+    hook(serve(hooks()).await, path, timeout)
+        .ask(&connections().unwrap(), "id", Bytes::new())
+        .await
+}
+
+/// 001-24, 001-31: what a hook may say.
+#[tokio::test]
+async fn a_hook_passes_changes_or_blocks() {
     let arguments = json!({ "a": 1 }).as_object().cloned();
     for (path, expected) in [
         ("/nothing", HookAnswer::default()),
@@ -104,28 +110,37 @@ async fn only_an_answer_is_an_answer() {
             },
         ),
     ] {
-        assert_eq!(ask(path, usual).await.unwrap(), expected, "{path}");
+        assert_eq!(answer(path, USUAL).await.unwrap(), expected, "{path}");
     }
+}
+
+/// 001-24, 001-31: everything else is no answer.
+#[tokio::test]
+async fn only_an_answer_is_an_answer() {
     for path in [
         "/empty", "/other", "/list", "/garbage", "/twice", "/number", "/text", "/long",
     ] {
-        let failed = ask(path, usual).await.unwrap_err();
+        let failed = answer(path, USUAL).await.unwrap_err();
         assert!(
             matches!(failed, HookError::Unreadable(_)),
             "{path}: {failed}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_hook_that_does_not_answer_says_why() {
     assert_eq!(
-        ask("/broken", usual).await.unwrap_err(),
+        answer("/broken", USUAL).await.unwrap_err(),
         HookError::Status(500)
     );
     assert_eq!(
-        ask("/elsewhere", usual).await.unwrap_err(),
+        answer("/elsewhere", USUAL).await.unwrap_err(),
         HookError::Status(307)
     );
     let short = Duration::from_millis(50);
     assert_eq!(
-        ask("/never", short).await.unwrap_err(),
+        answer("/never", short).await.unwrap_err(),
         HookError::Late(short)
     );
     let nowhere = TcpListener::bind("127.0.0.1:0")
@@ -133,8 +148,8 @@ async fn only_an_answer_is_an_answer() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let failed = hook(nowhere, "/", usual)
-        .ask(&connections, "id", Bytes::new())
+    let failed = hook(nowhere, "/", USUAL)
+        .ask(&connections().unwrap(), "id", Bytes::new())
         .await
         .unwrap_err();
     assert!(matches!(failed, HookError::Unreachable(_)), "{failed}");
