@@ -32,10 +32,6 @@ async fn fetched(source: SecretSource) -> Result<String, Failed> {
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn whole(value: &str) -> Result<String, Failed> {
-    Ok(value.to_owned())
-}
-
 fn file(directory: &TempDir, contents: &[u8]) -> SecretSource {
     let path = directory.path().join("value");
     std::fs::write(&path, contents).unwrap();
@@ -46,6 +42,7 @@ fn file(directory: &TempDir, contents: &[u8]) -> SecretSource {
 /// its own, within its bounds.
 #[tokio::test]
 async fn a_file_is_had_whole_or_not_at_all() {
+    let whole = |value: &str| Ok(value.to_owned());
     let directory = tempfile::tempdir().unwrap();
     for (contents, expected) in [
         (&b"vault-value-1"[..], whole("vault-value-1")),
@@ -77,7 +74,7 @@ async fn a_source_without_a_value_says_why() {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
     let is_root = std::fs::read(path).is_ok();
     let denied = if is_root {
-        whole("closed-value")
+        Ok("closed-value".to_owned())
     } else {
         Err(Failed::Unreadable(std::io::ErrorKind::PermissionDenied))
     };
@@ -104,6 +101,7 @@ async fn a_source_without_a_value_says_why() {
 /// The same of what a program prints.
 #[tokio::test]
 async fn a_program_is_heard_whole_or_not_at_all() {
+    let whole = |value: &str| Ok(value.to_owned());
     for (source, expected) in [
         (shell("echo vault-value-3", LONG), whole("vault-value-3")),
         (shell("echo vault-value-4; exit 3", LONG), Err(Failed::Exit)),

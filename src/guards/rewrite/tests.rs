@@ -63,32 +63,32 @@ fn assert_changes(mut step: Value, change: impl FnOnce(&mut Value)) {
 #[test]
 fn steps_change_what_they_name() {
     assert_changes(json!({ "set": { "/note": "y" } }), |after| {
-        after["note"] = json!("y")
+        after["note"] = json!("y");
     });
     assert_changes(json!({ "set": { "/new": { "a": 1 } } }), |after| {
-        after["new"] = json!({ "a": 1 })
+        after["new"] = json!({ "a": 1 });
     });
     assert_changes(json!({ "set": { "/who/id": "c_2" } }), |after| {
-        after["who"]["id"] = json!("c_2")
+        after["who"]["id"] = json!("c_2");
     });
     assert_changes(json!({ "set": { "/deep/down": true } }), |after| {
-        after["deep"] = json!({ "down": true })
+        after["deep"] = json!({ "down": true });
     });
     assert_changes(json!({ "set": { "/lines/1/n": 2 } }), |after| {
-        after["lines"][1]["n"] = json!(2)
+        after["lines"][1]["n"] = json!(2);
     });
     assert_changes(json!({ "set": { "/a~1b~0c": 1 } }), |after| {
-        after["a/b~c"] = json!(1)
+        after["a/b~c"] = json!(1);
     });
     assert_changes(
         json!({ "default": { "/note": "z", "/page": 1 } }),
         |after| after["page"] = json!(1),
     );
     assert_changes(json!({ "remove": ["/note", "/none"] }), |after| {
-        drop(after.as_object_mut().unwrap().remove("note"))
+        drop(after.as_object_mut().unwrap().remove("note"));
     });
     assert_changes(json!({ "remove": ["/who/name"] }), |after| {
-        drop(after["who"].as_object_mut().unwrap().remove("name"))
+        drop(after["who"].as_object_mut().unwrap().remove("name"));
     });
 }
 
@@ -96,7 +96,7 @@ fn steps_change_what_they_name() {
 #[test]
 fn steps_bound_and_compute() {
     assert_changes(json!({ "clamp": { "/limit": { "max": 100 } } }), |after| {
-        after["limit"] = json!(100)
+        after["limit"] = json!(100);
     });
     assert_changes(
         json!({ "clamp": { "/limit": { "min": 1000.5 } } }),

@@ -46,10 +46,11 @@ fn the_argument_is_taken_off_unless_it_is_the_tools_own() {
 }
 
 fn assert_only_problem(written: Value, expected: &str) {
-    let (_, problems) = compiled(written.clone());
+    let what = written.to_string();
+    let (_, problems) = compiled(written);
     assert!(
         problems.len() == 1 && problems[0].starts_with(expected),
-        "{written}: {problems:?}"
+        "{what}: {problems:?}"
     );
 }
 

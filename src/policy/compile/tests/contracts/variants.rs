@@ -173,11 +173,11 @@ fn judged(roles: &[&str], arguments: &Value) -> String {
         .admit(&caller, &ToolName::new("fs__file"))
         .unwrap()
         .on(arguments);
-    let rules = admitted.rules();
+    let chosen = admitted.rules();
     let judge = || {
-        let checked = rules.arguments.check(&schema, arguments)?;
-        let permit = rules.permission.allow(&caller, arguments, &checked)?;
-        rules.rules.apply(&caller, arguments, &permit).map(drop)
+        let checked = chosen.arguments.check(&schema, arguments)?;
+        let permit = chosen.permission.allow(&caller, arguments, &checked)?;
+        chosen.rules.apply(&caller, arguments, &permit).map(drop)
     };
     judge().map_or_else(|refusal| refusal.code().to_owned(), |()| "allow".to_owned())
 }
