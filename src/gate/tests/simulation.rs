@@ -2,7 +2,8 @@
 //! up and cancel, a store that loses what was not synced, a tool server that does what it hears,
 //! kills at any point where anybody waits, power cuts, full disks, lost connections, wall clocks
 //! that jump, and operators. Who goes on next and what goes wrong is decided by a seed, and so is
-//! nothing else: tasks that the gate starts are the schedule's, too.
+//! nothing else: tasks that the gate starts are the schedule's, too. What has to hold after a run
+//! is in `invariants`.
 //!
 //! `TOOLGATE_SEED=n` runs one seed, `TOOLGATE_SEEDS=n` the first n.
 

@@ -1,4 +1,4 @@
-//! Keys: whose, from where, and for how long.
+//! Keys: whose, from where, and for how long. What a contract may write of them is in `written`.
 
 use super::*;
 use crate::guards::Mode;

@@ -1,4 +1,4 @@
-//! Scenarios of a contract's rules.
+//! Scenarios of a contract's rules; those of the documents' example are in `example`.
 
 use super::*;
 use crate::guards::evidence::Checked;

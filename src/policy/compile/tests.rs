@@ -1,4 +1,5 @@
-//! Policy files, well and badly written.
+//! Policy files, well and badly written. Contracts are tried field by field in `contracts`, sections
+//! against each other in `contradictions`.
 
 use super::*;
 use crate::model::caller::Caller;

@@ -1,5 +1,5 @@
 //! Schemas as profiles show them: golden ones, what every profile must take, and what must come
-//! back.
+//! back, which is in `back`.
 
 use super::loss::Lost;
 use super::*;

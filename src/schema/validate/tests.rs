@@ -1,4 +1,4 @@
-//! Scenarios of schemas and what they accept.
+//! Scenarios of schemas and what they accept; how long that may take is in `bounds`.
 
 use super::*;
 use serde_json::json;

@@ -1,5 +1,5 @@
 //! What each provider takes, written down a second time from policy §8: shares nothing with the
-//! normalizer or its data.
+//! normalizer or its data. The words that providers know are in `words`.
 
 #![expect(
     clippy::wildcard_enum_match_arm,

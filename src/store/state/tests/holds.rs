@@ -1,4 +1,5 @@
-//! Held calls: who may decide, for how long, and that what was allowed runs once (guarantees §7).
+//! Held calls: for how long, and that what was allowed runs once (guarantees §7). Who may decide is
+//! in `decisions`, whatever may happen to them in `random`.
 
 use super::super::command::{Decide, HoldRequest};
 use super::super::hold::{EXPIRED_HOLD_GRACE_MS, HoldPhase as Held, hold_status};

@@ -1,5 +1,5 @@
 //! What a lane promises: one request at a time on a connection, each sent once, and nothing is said
-//! of it that is not proven (guarantees §4; threat-model §3B, §8).
+//! of it that is not proven (guarantees §4; threat-model §3B, §8). The server's side is in `peer`.
 
 use super::super::payload::payload;
 use super::*;
