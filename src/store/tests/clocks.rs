@@ -352,8 +352,10 @@ async fn is_decided_and_runs_in_time(stand: &TestStore, hands: &TestClock, turns
 async fn held_calls_live_by_steady_time() {
     for turns in CLOCK_TURNS {
         let hands = TestClock::new();
-        is_decided_and_runs_in_time(&TestStore::memory(hands.clock()), hands, turns).await;
+        let stand = TestStore::memory(hands.clock());
+        Box::pin(is_decided_and_runs_in_time(&stand, hands, turns)).await;
         let hands = TestClock::new();
-        is_decided_and_runs_in_time(&TestStore::embedded(hands.clock()), hands, turns).await;
+        let stand = TestStore::embedded(hands.clock());
+        Box::pin(is_decided_and_runs_in_time(&stand, hands, turns)).await;
     }
 }

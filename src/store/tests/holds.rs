@@ -358,7 +358,7 @@ async fn what_was_used_is_used_after_a_crash(stand: &TestStore, store: &dyn Stor
 async fn what_was_decided_is_there_again(stand: &TestStore) {
     let mut store = stand.open();
     what_was_told_outlives_a_crash(stand, &*store).await;
-    let used = what_was_used_is_used_after_a_crash(stand, &*store).await;
+    let used = Box::pin(what_was_used_is_used_after_a_crash(stand, &*store)).await;
     let (before, listed) = (phases(&*store).await, store.holds(10).await.unwrap());
     assert_eq!(listed.len(), 3);
     for _ in 0..3 {
