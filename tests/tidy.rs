@@ -36,8 +36,8 @@ const FLOORS: &[&[&str]] = &[
     &["config", "app", "cli"],
 ];
 const LINES_AT_MOST: usize = 400;
-const LINES_MEDIAN: usize = 150;
-const LINES_NINE_OF_TEN: usize = 330;
+const LINES_MEDIAN: usize = 140;
+const LINES_NINE_OF_TEN: usize = 300;
 /// Words that say nothing, or another word for what the glossary names (design §4).
 const BANNED: &[&str] = &[
     "manager",
@@ -250,7 +250,7 @@ fn the_world_knows_of_telemetry_only_how_to_start_a_task() {
 
 #[test]
 fn every_module_of_the_library_has_a_floor() {
-    let declared: BTreeSet<String> = Regex::new(r"(?m)^pub mod ([a-z_]+);")
+    let declared: BTreeSet<String> = Regex::new(r"(?m)^(?:pub )?mod ([a-z_]+);")
         .unwrap()
         .captures_iter(&read("src/lib.rs"))
         .map(|found| found[1].to_owned())

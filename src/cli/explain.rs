@@ -257,7 +257,6 @@ impl Screen<'_> {
             rules,
             keyed,
             secrets,
-            ..
         } = judge(self.policy, question, self)?;
         for hook in self.policy.hooks.of(HookPhase::Before, question.tool) {
             let _ = writeln!(

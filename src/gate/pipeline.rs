@@ -233,8 +233,8 @@ pub fn judged<J: Judge>(judge: &mut J, case: J::Visible) -> Result<J::Ruled, J::
 
 /// The whole order. What leaves early has ended there; nothing after it has run.
 pub async fn run<W: World>(world: &mut W, case: W::Case) -> Result<W::Answer, W::Stop> {
-    let paced = world.at(Stage::Rate).pace(case)?;
-    let visible = world.at(Stage::Visible).visible(paced)?;
+    let in_time = world.at(Stage::Rate).pace(case)?;
+    let visible = world.at(Stage::Visible).visible(in_time)?;
     let ruled = world.judge(visible).await?;
     let settled = world.at(Stage::Rewrite).rewrite(ruled).await?;
     let placed = world.at(Stage::Repetition).place(settled).await?;

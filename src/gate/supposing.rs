@@ -149,8 +149,8 @@ pub(crate) fn made<'p>(
 }
 
 /// Nothing that is supposed waits for anything.
-fn supposed<'p, 'a, N: Notes + Send>(
-    world: &mut Supposing<'_, 'p, 'a, N>,
+fn supposed<'p, N: Notes + Send>(
+    world: &mut Supposing<'_, 'p, '_, N>,
 ) -> Result<Passed<'p>, SupposedStop<'p>> {
     run(world, ())
         .now_or_never()

@@ -175,7 +175,7 @@ impl Section for Settings {
             .map(|front_end| front_end.name.as_str())
             .collect();
         problems.under(Self::NAME, |problems| {
-            rule.callers = family::callers(&callers, limits, problems);
+            rule.callers = family::callers(&callers, &limits, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
                     settings.judge(&names, problems);
@@ -197,18 +197,10 @@ impl Section for Settings {
             }
         });
         problems.under("front_ends", |problems| {
-            for (index, FrontEndSettings { name, token, header }) in front_ends.into_iter().enumerate() {
+            for (index, front_end) in front_ends.into_iter().enumerate() {
                 problems.under(index.to_string(), |problems| {
-                    let Some(agents) = spoken.remove(&name) else {
-                        let hint = "give one agent `front_end` with this name, and each name to one front end";
-                        return problems.error("speaks for no agent", hint);
-                    };
-                    if header.is_empty() || !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-                        let hint = "use letters, digits and `-`, such as x-agent-id";
-                        problems.under("header", |problems| problems.error("is no name of a header", hint));
-                    }
-                    let header = header.to_ascii_lowercase();
-                    rule.tokens.push((digest(&token, &mut seen, problems), TokenHolder::FrontEnd { header, agents }));
+                    let holder = front_end.compile(&mut spoken, &mut seen, problems);
+                    rule.tokens.extend(holder);
                 });
             }
         });
@@ -266,6 +258,40 @@ impl CallerSettings {
                 problems.error(format!("the role `{role}` is blank"), "take it away");
             });
         }
+    }
+}
+
+impl FrontEndSettings {
+    /// Its token, and the agents that it speaks for, which are taken out of `spoken`.
+    fn compile(
+        self,
+        spoken: &mut HashMap<String, HashMap<AgentId, Arc<Caller>>>,
+        seen: &mut HashSet<[u8; 32]>,
+        problems: &mut Problems,
+    ) -> Option<([u8; 32], TokenHolder)> {
+        let Self {
+            name,
+            token,
+            header,
+        } = self;
+        let Some(agents) = spoken.remove(&name) else {
+            let hint = "give one agent `front_end` with this name, and each name to one front end";
+            problems.error("speaks for no agent", hint);
+            return None;
+        };
+        if header.is_empty()
+            || !header
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        {
+            let hint = "use letters, digits and `-`, such as x-agent-id";
+            problems.under("header", |problems| {
+                problems.error("is no name of a header", hint);
+            });
+        }
+        let header = header.to_ascii_lowercase();
+        let digest = digest(&token, seen, problems);
+        Some((digest, TokenHolder::FrontEnd { header, agents }))
     }
 }
 

@@ -255,7 +255,7 @@ impl Rule {
     }
 
     /// What stands for an answer that cannot be shaped in time.
-    pub fn too_costly(&self, said: Message) -> Message {
+    pub fn too_costly(said: Message) -> Message {
         let body = said.body.as_ref().map(|body| {
             if said.is_error {
                 withheld_error(body, WithheldReason::TooCostly)

@@ -3,7 +3,7 @@
 use crate::harness::answer::{DECISION, code};
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{ScriptedServer, tool};
-use crate::harness::setup::{Settings, contract};
+use crate::harness::setup::{Settings, contract, undo};
 use crate::harness::until;
 use serde_json::{Value, json};
 
@@ -19,15 +19,15 @@ const GROUPS: &str = "groups: { team: { limits: { calls: 7, per: 1h } } }\n";
 
 async fn stage(observe: bool) -> (ScriptedServer, Gate) {
     let scripted = ScriptedServer::with(["read", "pay"].map(tool).to_vec()).await;
-    let policy = ["read", "pay"].map(|name| match name {
-        "read" => contract("oracle__read", "read", ""),
-        _ => contract("oracle__pay", "write", ""),
+    let policy = [("read", "read"), ("pay", "write")].map(|(name, action)| {
+        let tool = format!("oracle__{name}");
+        format!("  {tool}: {}\n", contract(&tool, action, ""))
     });
     let settings = Settings {
         servers: vec![("oracle", scripted.url())],
         callers: CALLERS,
         more: GROUPS,
-        policy: format!("contracts:\n{}", policy.concat()),
+        policy: format!("contracts:\n{}\n{}", undo("oracle__pay"), policy.concat()),
         observe,
     };
     (scripted, Gate::start(settings).await)
@@ -62,7 +62,11 @@ async fn callers_and_groups_call_as_often_as_they_may() {
         2,
         "of ann's five, two are kid's"
     );
-    assert_eq!(passes(&gate, "token-of-agent-ann", 3).await, 1, "both tokens");
+    assert_eq!(
+        passes(&gate, "token-of-agent-ann", 3).await,
+        1,
+        "both tokens"
+    );
     // The second entry of ann is of no group: kid's two calls and ann's one are the group's.
     assert_eq!(passes(&gate, "token-of-a-guest", 6).await, 4, "the group's");
     assert_eq!(passes(&gate, "token-of-who-is-free", 20).await, 20);
@@ -76,7 +80,11 @@ async fn callers_and_groups_call_as_often_as_they_may() {
     let after_ms: u64 = retry.strip_prefix("after_ms:").unwrap().parse().unwrap();
     let hour_ms = 3_600_000;
     assert!((1..=hour_ms / 7 + 1).contains(&after_ms), "{refused}");
-    assert_eq!(decision["retry_after"], after_ms.div_ceil(1000), "{refused}");
+    assert_eq!(
+        decision["retry_after"],
+        after_ms.div_ceil(1000),
+        "{refused}"
+    );
 }
 
 /// The earliest step: of several faults the rate's code is the answer, and a call that comes again
@@ -87,10 +95,17 @@ async fn what_comes_too_fast_is_looked_at_no_further() {
     let agent = gate.agent().token("token-of-agent-kid");
     let paid = agent.call("oracle__pay", json!({ "n": 1 })).await;
     assert_eq!(code(&paid), None, "{paid}");
-    assert_eq!(code(&agent.call("oracle__none", json!({})).await).unwrap(), "tool_not_allowlisted");
+    assert_eq!(
+        code(&agent.call("oracle__none", json!({})).await).unwrap(),
+        "tool_not_allowlisted"
+    );
     for name in ["oracle__pay", "oracle__none", "oracle__read"] {
         let refused = agent.call(name, json!({ "n": 1 })).await;
-        assert_eq!(code(&refused).as_deref(), Some("rate_exceeded"), "{name}: {refused}");
+        assert_eq!(
+            code(&refused).as_deref(),
+            Some("rate_exceeded"),
+            "{name}: {refused}"
+        );
     }
     assert_eq!(scripted.executions(), 1);
     let entries = gate.entries(5).await;
@@ -114,9 +129,10 @@ async fn a_reload_gives_nothing_back() {
         std::fs::write(&file, text).unwrap();
         gate.hang_up();
     };
-    reloaded("limits: { calls: 2, per: 1h }, owner: true");
-    until("the reload is logged", || async {
-        gate.log().contains("reloaded").then_some(())
+    reloaded("limits: { calls: 2, per: 1h }, model: openai/gpt-5");
+    let swapped = "toolgate_reloads_total{outcome=\"swapped\"}";
+    until("the other files are in force", || async {
+        (gate.metric(swapped).await > 0.5).then_some(())
     })
     .await;
     assert_eq!(passes(&gate, "token-of-agent-kid", 2).await, 0);
@@ -138,5 +154,8 @@ async fn observe_mode_records_what_came_too_fast() {
     assert_eq!(scripted.executions(), 3);
     let entries = gate.entries(3).await;
     let foreseen: Vec<&Value> = entries.iter().map(|entry| &entry["would_refuse"]).collect();
-    assert_eq!(foreseen, [&Value::Null, &Value::Null, &json!("rate_exceeded")]);
+    assert_eq!(
+        foreseen,
+        [&Value::Null, &Value::Null, &json!("rate_exceeded")]
+    );
 }

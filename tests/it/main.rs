@@ -24,6 +24,8 @@ mod arguments;
 mod before_hooks;
 // Budgets under load.
 mod budgets;
+// How often a caller, or a group, may call.
+mod caller_limits;
 // What a contract says beyond who may call: variants, drafts, errors.
 mod contracts;
 // The example contract of the documents, code by code.

@@ -225,10 +225,3 @@ fn warning_of_a_secret(directory: &Path) -> Option<String> {
         .or(said.find("warning: a token is written out"))?;
     said[begin..].split("\n\n").next().map(str::to_owned)
 }
-
-fn webhook(secret: &str) -> String {
-    let address = "https://heads.example/";
-    format!(
-        "servers: {{ s: {{ command: x }} }}\nledger: {{ heads: {{ webhook: {{ url: \"{address}\", secret: \"{secret}\" }} }} }}\n"
-    )
-}

@@ -2,7 +2,7 @@
 //! answer, and later, when the answer was the handle of a task.
 
 use crate::gate::catalogue::tool::Tool;
-use crate::guards::{Mode, ToolRules};
+use crate::guards::{Mode, ToolRules, results};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Revision;
@@ -105,7 +105,7 @@ impl Shaping for Shaper {
 
     fn too_costly(&self, said: Message) -> Message {
         tracing::warn!(tool = %self.tool.name, "what the tool said is withheld: checking and redacting it takes too much");
-        self.rules.results.too_costly(said)
+        results::Rule::too_costly(said)
     }
 
     fn is_held(&self) -> bool {

@@ -20,7 +20,7 @@ const MAX_GENERATIONS: usize = 8;
 /// The callers of `settings`, in their order.
 pub(super) fn callers(
     settings: &[CallerSettings],
-    limits: Vec<Vec<Arc<CallLimit>>>,
+    limits: &[Vec<Arc<CallLimit>>],
     problems: &mut Problems,
 ) -> Vec<Arc<Caller>> {
     let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();

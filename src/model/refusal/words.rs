@@ -58,11 +58,17 @@ impl Refusal {
             | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
-            | Self::RateExceeded { .. }
-            | Self::CallerRateExceeded { .. }
             | Self::Fenced
             | Self::SessionBusy
             | Self::ExecutedButNotRecorded => return self.of_the_task(),
+            Self::RateExceeded { after_ms } => (
+                again_in("the tool", *after_ms),
+                "Send the same call again then.",
+            ),
+            Self::CallerRateExceeded { after_ms } => (
+                again_in("tools", *after_ms),
+                "Send the same call again then, and fewer calls from now on.",
+            ),
             Self::ApprovalPending { .. }
             | Self::ApprovalDenied { .. }
             | Self::ApprovalTimeout { .. }
@@ -82,9 +88,7 @@ impl Refusal {
             Self::UpstreamUnavailable
             | Self::UpstreamRefused
             | Self::OutcomeUnknown
-            | Self::UpstreamFailed => {
-                return self.of_the_server();
-            }
+            | Self::UpstreamFailed => return self.of_the_server(),
             Self::Cancelled => (
                 "the call was cancelled".into(),
                 "Call again if the answer is still wanted.",
@@ -261,14 +265,6 @@ impl Refusal {
                     "Stop, and report what was done and what is missing."
                 },
             ),
-            Self::RateExceeded { after_ms } => (
-                format!("the tool may be called again in {} seconds", after_ms.div_ceil(1000)),
-                "Send the same call again then.",
-            ),
-            Self::CallerRateExceeded { after_ms } => (
-                format!("tools may be called again in {} seconds", after_ms.div_ceil(1000)),
-                "Send the same call again then, and fewer calls from now on.",
-            ),
             Self::Fenced => {
                 ("another holder of this session has gone on since".into(), "Stop: another one works on this session.")
             }
@@ -282,6 +278,13 @@ impl Refusal {
         };
         (what, next.to_owned())
     }
+}
+
+fn again_in(what: &str, after_ms: u64) -> String {
+    format!(
+        "{what} may be called again in {} seconds",
+        after_ms.div_ceil(1000)
+    )
 }
 
 /// A hook's reason is for the model to read, and nothing it has to obey.

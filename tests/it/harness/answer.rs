@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 /// The key of our verdict in `_meta`.
-const DECISION: &str = "dev.toolgate/decision";
+pub const DECISION: &str = "dev.toolgate/decision";
 
 /// An answer, whole.
 #[derive(Clone)]

@@ -1,0 +1,142 @@
+//! What a call says: its parameters, a closed list of fields, and what its agent says beside them.
+
+use super::Arrived;
+use crate::gate::call::ArgumentOrigin;
+use crate::gate::steps::hops;
+use crate::guards::{idempotency, task};
+use crate::mcp::error_codes::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::model::call::CallMeta;
+use crate::model::caller::Caller;
+use crate::model::reads::Profile;
+use crate::telemetry::traces::Trace;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// Fields of a call's `params`, in any revision (threat-model §3A A2).
+const CALL_FIELDS: &[&str] = &[
+    "name",
+    "arguments",
+    "_meta",
+    "task",
+    "inputResponses",
+    "requestState",
+];
+
+/// What a call says that concerns the gate.
+pub(super) struct CallParams {
+    pub(super) name: String,
+    pub(super) arguments: Value,
+    pub(super) reading: ArgumentOrigin,
+}
+
+impl CallParams {
+    pub(super) fn read(arrived: &Arrived) -> Result<Self, Message> {
+        let message = &arrived.message;
+        let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
+        if !message.unknown.is_empty() {
+            return refuse(
+                INVALID_REQUEST,
+                "a tools/call has the members jsonrpc, id, method and params, and no others",
+            );
+        }
+        let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
+            return refuse(INVALID_PARAMS, "a tools/call needs `params`");
+        };
+        if params
+            .members()
+            .into_iter()
+            .flatten()
+            .any(|(key, _)| !CALL_FIELDS.contains(&&*key))
+        {
+            return refuse(
+                INVALID_PARAMS,
+                &format!(
+                    "`params` of a tools/call has only the members {}",
+                    CALL_FIELDS.join(", ")
+                ),
+            );
+        }
+        let name = params.get("name");
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
+            return refuse(INVALID_PARAMS, "`params.name` must be a string");
+        };
+        let Some((arguments, reading)) = arguments(params, &arrived.known.caller) else {
+            return refuse(INVALID_PARAMS, "`params.arguments` must be an object");
+        };
+        if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
+            return refuse(INVALID_PARAMS, "`params._meta` must be an object");
+        }
+        Ok(Self {
+            name: name.into_owned(),
+            arguments,
+            reading,
+        })
+    }
+}
+
+/// The call's arguments, if there are none or they are an object. Of a model that has nothing to
+/// say null is written: where a profile reads its calls back, that is an object without members
+/// (policy §3, step 9), and the tool's schema judges it.
+fn arguments(params: &Text, caller: &Caller) -> Option<(Value, ArgumentOrigin)> {
+    let nothing = || Value::Object(Map::new());
+    match params.get("arguments") {
+        None => Some((nothing(), ArgumentOrigin::AsWritten)),
+        Some(written) if written.is_object() => Some((written.value(), ArgumentOrigin::AsWritten)),
+        Some(written) if written.is_null() && caller.reads.profile != Profile::None => {
+            Some((nothing(), ArgumentOrigin::Back))
+        }
+        Some(_) => None,
+    }
+}
+
+/// What the agent says about the call, beside it.
+pub(super) fn call_meta(arrived: &Arrived, trace: &Trace) -> CallMeta {
+    let meta = |key| arrived.message.meta(key).map(|value| value.value());
+    CallMeta {
+        key: meta(idempotency::KEY_META_NAME),
+        key_header: arrived.heads.key.clone(),
+        task: meta(task::TASK_META),
+        state: meta(task::TASK_STATE_META),
+        session: meta(task::SESSION_META),
+        session_header: arrived.heads.session.clone(),
+        hops: hops(arrived),
+        trace: parent(arrived)
+            .as_deref()
+            .and_then(Trace::parse)
+            .map(|_| trace.trace_id()),
+    }
+}
+
+/// How many toolgates it has come through. One that does not say it in a number is no toolgate that
+/// could be trusted to.
+fn hops(arrived: &Arrived) -> u64 {
+    let of_header = arrived
+        .heads
+        .hops
+        .as_deref()
+        .map(|text| text.parse().unwrap_or(u64::MAX));
+    let of_meta = arrived
+        .message
+        .meta(hops::META)
+        .map(|value| value.value().as_u64().unwrap_or(u64::MAX));
+    of_header.into_iter().chain(of_meta).max().unwrap_or(0)
+}
+
+fn parent(arrived: &Arrived) -> Option<String> {
+    let of_meta = arrived
+        .message
+        .meta("traceparent")
+        .and_then(|value| value.as_str().map(Cow::into_owned));
+    of_meta.or_else(|| arrived.heads.traceparent.clone())
+}
+
+/// The agent's trace: in `_meta`, else in the header (SEP-414).
+pub(super) fn trace(arrived: &Arrived) -> Trace {
+    let state = arrived
+        .message
+        .meta("tracestate")
+        .and_then(|value| value.as_str().map(Cow::into_owned));
+    Trace::of(parent(arrived).as_deref(), state.as_deref())
+}
