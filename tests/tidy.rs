@@ -37,7 +37,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 const LINES_AT_MOST: usize = 400;
 const LINES_MEDIAN: usize = 140;
-const LINES_NINE_OF_TEN: usize = 300;
+const LINES_NINE_OF_TEN: usize = 320;
 /// Words that say nothing, or another word for what the glossary names (design §4).
 const BANNED: &[&str] = &[
     "manager",
