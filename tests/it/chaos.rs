@@ -1,6 +1,7 @@
 //! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again
 //! runs once (004-01, 004-46, 004-60; threat-model §12, chaos proxy).
 
+use crate::harness::journal::rows;
 use crate::harness::setup::programs;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -86,7 +87,7 @@ async fn calls_run_once_on_a_network_that_breaks() {
     let endings = load(&agents, calls, &dice.fork(4)).await;
     eprintln!("what agents were told at last: {:#?}", kinds(&endings));
     upstream.breaks_now(0);
-    let mut evidence = stand.evidence(&agents).await.unwrap();
+    let mut evidence = stand.evidence(&agents, rows).await.unwrap();
     evidence.faults.extend(upstream.breaks());
     let found = check(&evidence);
     let words: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();

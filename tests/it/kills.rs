@@ -2,6 +2,7 @@
 //! twice, nothing acknowledged is lost (004-14, 004-44; threat-model §12, fail points).
 
 use crate::approvals::{ask, held, says, setup, shown};
+use crate::harness::journal::rows;
 use crate::harness::setup::{beside, programs};
 use crate::harness::until;
 use serde_json::json;
@@ -79,7 +80,7 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
     })
     .await;
     load.stop().await;
-    let found = check(&stand.evidence(&agents).await.unwrap());
+    let found = check(&stand.evidence(&agents, rows).await.unwrap());
     let words: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();
     assert!(
         found.is_empty(),

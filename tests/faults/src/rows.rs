@@ -2,9 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::Value;
-use std::path::Path;
-use toolgate::gate::record::hashes::params_hash;
-use toolgate::store::journal::JournalReader;
+use sha2::{Digest as _, Sha256};
 
 /// A record that matters to the invariants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,25 +47,27 @@ pub enum Row {
     },
 }
 
-/// Reads the rows of a data directory, oldest first.
+/// What a record of the journal says; none of what the invariants have no need of.
 ///
 /// # Errors
-/// When the journal cannot be read: it is damaged, or there is none.
-pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for record in JournalReader::open(data)? {
-        let record = record?;
-        // Whatever else stands in a record stands behind the first line.
-        let mut parts = record.bytes.splitn(2, |byte| *byte == b'\n');
-        let (head, body) = (
-            parts.next().unwrap_or_default(),
-            parts.next().unwrap_or_default(),
-        );
-        let head: Value = serde_json::from_str(std::str::from_utf8(head)?)
-            .with_context(|| format!("record {}", record.seq))?;
-        rows.extend(read(record.seq, &head, body));
-    }
-    Ok(rows)
+/// When it is no record of a journal.
+pub fn row(seq: u64, bytes: &[u8]) -> anyhow::Result<Option<Row>> {
+    // Whatever else stands in a record stands behind the first line.
+    let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+    let (head, body) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let head: Value = serde_json::from_str(std::str::from_utf8(head)?)
+        .with_context(|| format!("record {seq}"))?;
+    Ok(read(seq, &head, body))
+}
+
+/// SHA-256 of the RFC 8785 form, made by other code than toolgate's.
+fn digest_of(arguments: &Value) -> Option<String> {
+    let form = serde_json_canonicalizer::to_vec(arguments).ok()?;
+    let digest = Sha256::digest(form);
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// An event as the journal keeps it (`src/store/state/event.rs`); none for every other record.
@@ -89,7 +89,7 @@ pub fn read(seq: u64, head: &Value, body: &[u8]) -> Option<Row> {
         return Some(Row::Held {
             key,
             id,
-            digest: params_hash(&arguments),
+            digest: digest_of(&arguments)?,
         });
     }
     if let Some(decided) = head.get("decided") {

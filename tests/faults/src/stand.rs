@@ -4,7 +4,7 @@ use crate::agent::{Agents, boot_time};
 use crate::invariants::Evidence;
 use crate::operators::TOKEN;
 use crate::oracle::{Oracle, executions};
-use crate::rows::rows;
+use crate::rows::Row;
 use crate::wire::{HOST, status};
 use anyhow::{Context as _, bail};
 use std::net::SocketAddr;
@@ -329,11 +329,16 @@ impl Stand {
         Ok(())
     }
 
-    /// All there is to judge by. Ends toolgate in good order first.
+    /// All there is to judge by; `rows` reads the journal of a data directory. Ends toolgate in good order
+    /// first.
     ///
     /// # Errors
     /// When something cannot be read.
-    pub async fn evidence(&mut self, agents: &Agents) -> anyhow::Result<Evidence> {
+    pub async fn evidence(
+        &mut self,
+        agents: &Agents,
+        rows: impl Fn(&Path) -> anyhow::Result<Vec<Row>>,
+    ) -> anyhow::Result<Evidence> {
         self.stop().await?;
         let data = self.path("data");
         let mut verify = Command::new(self.programs.join(self.settings.program));

@@ -15,6 +15,7 @@ pub mod folding;
 pub mod gate;
 pub mod hook_server;
 pub mod http2_server;
+pub mod journal;
 pub mod scripted_server;
 pub mod setup;
 pub mod stdio;

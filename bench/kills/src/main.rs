@@ -1,4 +1,4 @@
-//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments
+//! `toolgate-kills [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments
 //! until N kills have hit calls in flight, and checks I1 to I9. Exit code 1 when one is violated,
 //! or when what was to happen besides never did.
 
@@ -6,13 +6,15 @@
 
 use anyhow::{Context as _, bail};
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use toolgate::store::journal::JournalReader;
 use toolgate_faults::agent::Agents;
 use toolgate_faults::dice::{Dice, any_seed};
 use toolgate_faults::invariants::{Violation, check};
 use toolgate_faults::kills::{Load, Mix};
 use toolgate_faults::operators::Operators;
+use toolgate_faults::rows::{Row, row};
 use toolgate_faults::stand::{Settings, Stand};
 
 /// Kills on one data directory; what happened on it is judged, then the next is begun.
@@ -28,6 +30,15 @@ const MIX: Mix = Mix {
     statuses: 15,
 };
 const SLOWEST: u64 = 15;
+
+/// The rows of a data directory, oldest first.
+fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
+    let records = JournalReader::open(data)?.map(|record| {
+        let record = record?;
+        row(record.seq, &record.bytes)
+    });
+    records.filter_map(Result::transpose).collect()
+}
 
 struct Asked {
     kills: u64,
@@ -55,7 +66,7 @@ fn asked() -> anyhow::Result<Asked> {
             "--seed" => asked.seed = value.parse()?,
             "--programs" => asked.programs = value.into(),
             _ => bail!(
-                "unknown option {word}; usage: toolgate-faults [--kills N] [--seed S] [--programs DIR]"
+                "unknown option {word}; usage: toolgate-kills [--kills N] [--seed S] [--programs DIR]"
             ),
         }
     }
@@ -118,7 +129,7 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
     sum.calls += load.stop().await;
     let (allowed, denied) = operators.decided();
     drop(operators);
-    let evidence = stand.evidence(&agents).await?;
+    let evidence = stand.evidence(&agents, rows).await?;
     sum.statuses += evidence.excused.len();
     (sum.allowed, sum.denied) = (sum.allowed + allowed, sum.denied + denied);
     sum.held += evidence
