@@ -2,7 +2,7 @@
 
 mod reading;
 
-use crate::harness::agent::anew;
+use crate::harness::agent::{Agent, anew};
 use crate::harness::gate::Gate;
 use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::Settings;
@@ -60,15 +60,15 @@ fn sha256(text: &str) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// The tool, arguments, how the server answers, and the entry's outcome, code and step.
-type LedgerCase = (
-    &'static str,
-    Value,
-    fn() -> Reply,
-    &'static str,
-    Option<&'static str>,
-    &'static str,
-);
+/// A call, how the server answers it, and what the entry says became of it.
+struct LedgerCase {
+    tool: &'static str,
+    arguments: Value,
+    reply: fn() -> Reply,
+    outcome: &'static str,
+    code: Option<&'static str>,
+    stage: &'static str,
+}
 
 /// Tool, argument and value, what the tool server does, the outcome, the code, and its stage.
 const CASES: &str = "
@@ -96,8 +96,14 @@ fn cases() -> Vec<LedgerCase> {
             "pay" => pay(argument, value),
             _ => json!({ argument: value }),
         };
-        let code = Some(code).filter(|code| *code != "-");
-        (tool, arguments, replies(server), outcome, code, stage)
+        LedgerCase {
+            tool,
+            arguments,
+            reply: replies(server),
+            outcome,
+            code: Some(code).filter(|code| *code != "-"),
+            stage,
+        }
     };
     rows(CASES).into_iter().map(case).collect()
 }
@@ -129,107 +135,121 @@ async fn every_judged_call_leaves_one_entry() {
     let policy = gate.readiness().await["policy"]["version"].clone();
     let mut count = 0;
     for agent in [&modern, &legacy] {
-        for (name, arguments, answer, outcome, code, step) in cases() {
-            scripted.answers(move |_| answer());
-            let mut params = anew(&format!("oracle__{name}"), arguments);
-            // The wire's session, or none.
-            params["_meta"]
-                .as_object_mut()
-                .unwrap()
-                .remove("dev.toolgate/session");
-            params["_meta"]["traceparent"] = json!(format!("00-{TRACE}-b7ad6b7169203331-01"));
-            let mut message = agent.request("tools/call", params);
-            message["id"] = json!(format!("r-{count}"));
-            let answered = agent.answered(&message).await;
+        for case in cases() {
+            let reply = case.reply;
+            scripted.answers(move |_| reply());
+            let answered = called(agent, &case, &format!("r-{count}")).await;
             count += 1;
             let entries = gate.entries(count).await;
             assert_eq!(entries.len(), count, "one entry per call");
             let entry = entries.last().unwrap();
-            let decision = answered["result"]["_meta"].get("dev.toolgate/decision");
-            let decision = decision.or(answered["error"]["data"].get("dev.toolgate/decision"));
-            if let Some(decision) = decision {
-                assert_eq!(decision["action_id"], entry["action_id"], "003-65");
-            }
-            let outcomes = (
-                entry["outcome"].as_str().unwrap(),
-                entry["aborted_reason"].as_str(),
-                entry["stage"].as_str().unwrap(),
-            );
-            assert_eq!(outcomes, (outcome, code, step), "003-71, 003-83: {entry}");
             assert_eq!(
                 entry["request_id"],
                 json!(format!("\"r-{}\"", count - 1)),
                 "003-66"
             );
             assert_eq!(
-                (&entry["user_id"], &entry["tenant_id"]),
-                (&json!("clerk"), &json!("t_001")),
-                "003-67, 003-68"
-            );
-            assert_eq!(entry["roles"], json!(["payer", "viewer"]));
-            assert_eq!(
                 (&entry["tool"], &entry["policy"]),
-                (&json!(format!("oracle__{name}")), &policy),
+                (&json!(format!("oracle__{}", case.tool)), &policy),
                 "003-69"
             );
-            assert_eq!(
-                entry["schema_hash"].is_string(),
-                name != "no_such",
-                "003-69: {entry}"
-            );
-            assert_eq!(entry["trace_id"], TRACE, "003-80");
-            assert_eq!(
-                entry["state"],
-                if name == "read" { "collect" } else { "execute" },
-                "003-81"
-            );
-            assert_eq!(
-                entry["event"],
-                if outcome == "answered" {
-                    "exit"
-                } else {
-                    "fail"
-                },
-                "003-82"
-            );
-            assert_eq!(
-                entry["revision"],
-                if agent.is_legacy() {
-                    "2025-11-25"
-                } else {
-                    "2026-07-28"
-                }
-            );
-            assert_eq!(entry["session"].is_string(), agent.is_legacy());
-            let numbers =
-                ["latency_ms", "gate_ms", "upstream_ms"].map(|key| entry[key].as_f64().unwrap());
-            assert!(
-                numbers[0] + 0.01 >= numbers[1] + numbers[2],
-                "003-72: {entry}"
-            );
-            assert_eq!(numbers[2] > 0.0, step == "dispatch", "003-72: {entry}");
-            assert_eq!(
-                entry["is_error"].as_bool(),
-                (outcome == "answered").then(|| answered["result"]["isError"] == true || answered["error"].is_object())
-            );
-            assert_eq!(
-                entry["result_hash"].is_string(),
-                outcome == "answered",
-                "003-71"
-            );
-            assert_eq!(
-                entry["audit"].as_object().map(serde_json::Map::len),
-                (name == "pay").then_some(1),
-                "{entry}"
-            );
+            judge_caller(entry, agent);
+            judge_end(entry, &case, &answered);
+            judge_times(entry, case.stage);
         }
     }
     assert!(gate.metric("toolgate_ledger_entries_dropped_total").await < 1.0);
-    for entry in std::fs::read_dir(gate.path("data")).unwrap().chain(
-        std::fs::read_dir(gate.path("data/journal"))
-            .into_iter()
-            .flatten(),
-    ) {
+    judge_values(&gate);
+}
+
+/// Makes the call of `case` under this id.
+async fn called(agent: &Agent, case: &LedgerCase, id: &str) -> Value {
+    let mut params = anew(&format!("oracle__{}", case.tool), case.arguments.clone());
+    // The wire's session, or none.
+    params["_meta"]
+        .as_object_mut()
+        .unwrap()
+        .remove("dev.toolgate/session");
+    params["_meta"]["traceparent"] = json!(format!("00-{TRACE}-b7ad6b7169203331-01"));
+    let mut message = agent.request("tools/call", params);
+    message["id"] = json!(id);
+    agent.answered(&message).await
+}
+
+/// Who called, and how.
+fn judge_caller(entry: &Value, agent: &Agent) {
+    assert_eq!(
+        (&entry["user_id"], &entry["tenant_id"]),
+        (&json!("clerk"), &json!("t_001")),
+        "003-67, 003-68"
+    );
+    assert_eq!(entry["roles"], json!(["payer", "viewer"]));
+    assert_eq!(entry["trace_id"], TRACE, "003-80");
+    assert_eq!(
+        entry["revision"],
+        if agent.is_legacy() {
+            "2025-11-25"
+        } else {
+            "2026-07-28"
+        }
+    );
+    assert_eq!(entry["session"].is_string(), agent.is_legacy());
+}
+
+/// What became of the call, and which of it the agent was told.
+fn judge_end(entry: &Value, case: &LedgerCase, answered: &Value) {
+    let decision = answered["result"]["_meta"].get("dev.toolgate/decision");
+    let decision = decision.or(answered["error"]["data"].get("dev.toolgate/decision"));
+    if let Some(decision) = decision {
+        assert_eq!(decision["action_id"], entry["action_id"], "003-65");
+    }
+    let outcomes = (
+        entry["outcome"].as_str().unwrap(),
+        entry["aborted_reason"].as_str(),
+        entry["stage"].as_str().unwrap(),
+    );
+    assert_eq!(
+        outcomes,
+        (case.outcome, case.code, case.stage),
+        "003-71, 003-83: {entry}"
+    );
+    assert_eq!(
+        entry["schema_hash"].is_string(),
+        case.tool != "no_such",
+        "003-69: {entry}"
+    );
+    let (reads, is_answered) = (case.tool == "read", case.outcome == "answered");
+    let state = if reads { "collect" } else { "execute" };
+    assert_eq!(entry["state"], state, "003-81");
+    let event = if is_answered { "exit" } else { "fail" };
+    assert_eq!(entry["event"], event, "003-82");
+    let is_error = answered["result"]["isError"] == true || answered["error"].is_object();
+    assert_eq!(entry["is_error"].as_bool(), is_answered.then_some(is_error));
+    assert_eq!(entry["result_hash"].is_string(), is_answered, "003-71");
+    assert_eq!(
+        entry["audit"].as_object().map(serde_json::Map::len),
+        (case.tool == "pay").then_some(1),
+        "{entry}"
+    );
+}
+
+/// What the call took, and of it what its server took.
+fn judge_times(entry: &Value, stage: &str) {
+    let numbers = ["latency_ms", "gate_ms", "upstream_ms"].map(|key| entry[key].as_f64().unwrap());
+    assert!(
+        numbers[0] + 0.01 >= numbers[1] + numbers[2],
+        "003-72: {entry}"
+    );
+    assert_eq!(numbers[2] > 0.0, stage == "dispatch", "003-72: {entry}");
+}
+
+/// No file of the data directory holds a value of a call, nor does the log.
+fn judge_values(gate: &Gate) {
+    let journal = std::fs::read_dir(gate.path("data/journal"));
+    for entry in std::fs::read_dir(gate.path("data"))
+        .unwrap()
+        .chain(journal.into_iter().flatten())
+    {
         let path = entry.unwrap().path();
         if path.is_file() {
             let bytes = std::fs::read(&path).unwrap();

@@ -7,6 +7,10 @@
     reason = "a scenario is no part of toolgate's process"
 )]
 #![expect(
+    clippy::large_futures,
+    reason = "the future of a scenario is on no call's way"
+)]
+#![expect(
     unreachable_pub,
     reason = "one program; `pub` says what the harness offers to scenarios"
 )]

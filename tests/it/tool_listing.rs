@@ -2,7 +2,7 @@
 //! judged or reached is not there, and leaves the rest alone.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::Gate;
+use crate::harness::gate::{Gate, run};
 use crate::harness::scripted_server::{Offers, ScriptedServer, tool};
 use crate::harness::setup::Settings;
 use crate::harness::until;
@@ -180,74 +180,75 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
     }
 }
 
+/// A tool with this schema.
+fn with_schema(name: &str, schema: &Value) -> Value {
+    json!({ "name": name, "inputSchema": schema })
+}
+
+/// A tool with one argument, of this schema.
+fn of_one(name: &str, argument: &Value) -> Value {
+    with_schema(
+        name,
+        &json!({ "type": "object", "properties": { "a": argument } }),
+    )
+}
+
+/// Tools that would hang, bloat or fetch from `fetched`.
+fn hostile_tools(fetched: &str) -> Vec<Value> {
+    let pattern = json!({ "type": "string", "pattern": "^\\p{L}{1,100}k$" });
+    let patterns = (0..50).map(|at| (format!("p{at}"), pattern.clone()));
+    let patterns: serde_json::Map<String, Value> = patterns.collect();
+    let mut ladder = json!({ "d0": { "type": "string" } });
+    for at in 1..30 {
+        let below = json!({ "$ref": format!("#/$defs/d{}", at - 1) });
+        ladder[format!("d{at}")] = json!({ "allOf": [below.clone(), below] });
+    }
+    let ladder = json!({ "type": "object", "$defs": ladder, "properties": { "a": { "$ref": "#/$defs/d29" } } });
+    let mut deep = json!({ "type": "string" });
+    for _ in 0..60 {
+        deep = json!({ "type": "object", "properties": { "a": deep } });
+    }
+    let objects: Vec<Value> = (0..500).map(|number| json!({ "n": number })).collect();
+    let file = json!({ "type": "object", "$defs": { "unused": { "$ref": "file:///etc/passwd" } } });
+    let dialect = json!({ "$schema": format!("{fetched}#"), "type": "object" });
+    vec![
+        of_one("remote", &json!({ "$ref": fetched })),
+        with_schema("file", &file),
+        with_schema("dialect", &dialect),
+        with_schema(
+            "patterns",
+            &json!({ "type": "object", "properties": patterns }),
+        ),
+        with_schema("ladder", &ladder),
+        with_schema("deep", &deep),
+        of_one("enum", &json!({ "enum": objects })),
+        with_schema("list", &json!([])),
+        json!({ "name": "none" }),
+        with_schema("twin", &json!({ "type": "object" })),
+        with_schema("Twin", &json!({ "type": "object" })),
+    ]
+}
+
 /// threat-model §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest
 /// is served, and operators read why.
 #[tokio::test]
 async fn tools_that_cannot_be_judged_are_quarantined() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let fetched = format!("http://{}/schema.json", listener.local_addr().unwrap());
-    let schema = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });
-    let patterns: serde_json::Map<String, Value> = (0..50)
-        .map(|at| {
-            (
-                format!("p{at}"),
-                json!({ "type": "string", "pattern": "^\\p{L}{1,100}k$" }),
-            )
-        })
-        .collect();
-    let mut ladder = json!({ "d0": { "type": "string" } });
-    for at in 1..30 {
-        let below = json!({ "$ref": format!("#/$defs/d{}", at - 1) });
-        ladder[format!("d{at}")] = json!({ "allOf": [below.clone(), below] });
-    }
-    let mut deep = json!({ "type": "string" });
-    for _ in 0..60 {
-        deep = json!({ "type": "object", "properties": { "a": deep } });
-    }
-    let objects: Vec<Value> = (0..500).map(|number| json!({ "n": number })).collect();
-    let remote = json!({ "type": "object", "properties": { "a": { "$ref": fetched } } });
-    let mut tools = vec![
-        tool("before"),
-        schema("remote", remote),
-        schema(
-            "file",
-            json!({ "type": "object", "$defs": { "unused": { "$ref": "file:///etc/passwd" } } }),
-        ),
-        schema(
-            "dialect",
-            json!({ "$schema": format!("{fetched}#"), "type": "object" }),
-        ),
-        schema(
-            "patterns",
-            json!({ "type": "object", "properties": patterns }),
-        ),
-        schema(
-            "lookaround",
-            json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "(?=a)(.*)*b" } } }),
-        ),
-        schema(
-            "ladder",
-            json!({ "type": "object", "$defs": ladder, "properties": { "a": { "$ref": "#/$defs/d29" } } }),
-        ),
-        schema("deep", deep),
-        schema(
-            "enum",
-            json!({ "type": "object", "properties": { "a": { "enum": objects } } }),
-        ),
-        schema("list", json!([])),
-        json!({ "name": "none" }),
-        schema("twin", json!({ "type": "object" })),
-        schema("Twin", json!({ "type": "object" })),
-    ];
-    let count = tools.len() - 2;
+    let address = listener.local_addr().unwrap();
+    let mut tools = hostile_tools(&format!("http://{address}/schema.json"));
+    let count = tools.len();
+    let lookaround = json!({ "type": "string", "pattern": "(?=a)(.*)*b" });
+    tools.insert(0, tool("before"));
+    // In the middle of them.
+    tools.insert(5, of_one("lookaround", &lookaround));
     tools.push(tool("after"));
     let scripted = ScriptedServer::with(tools).await;
     let gate = Gate::start(Settings::observed(scripted.url())).await;
     let agent = gate.agent().at("/mcp/oracle");
     assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
-    let hostile = "a".repeat(100_000);
-    let judged = agent.call("lookaround", json!({ "a": hostile })).await;
+    let long = "a".repeat(100_000);
+    let judged = agent.call("lookaround", json!({ "a": long })).await;
     assert!(
         judged["result"].is_object(),
         "judged in time, although one engine would take a minute: {judged}"
@@ -260,6 +261,11 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         std::io::ErrorKind::WouldBlock,
         "nothing was fetched"
     );
+    judge_reasons(gate, count).await;
+}
+
+/// Operators read in metrics, and from doctor, why so many tools are quarantined.
+async fn judge_reasons(gate: Gate, count: usize) {
     let mut metric = 0.0;
     for reason in [
         "remote_reference",
@@ -283,10 +289,8 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         (metric - f64::from(u32::try_from(count).unwrap())).abs() < 0.5,
         "{metric} of {count}"
     );
-    let (code, said, _) = {
-        let setup = gate.stop().await;
-        crate::harness::gate::run(&setup, &["doctor", "--config", "toolgate.yaml"]).await
-    };
+    let setup = gate.stop().await;
+    let (code, said, _) = run(&setup, &["doctor", "--config", "toolgate.yaml"]).await;
     assert_eq!(code, 1, "{said}");
     assert_eq!(said.matches("is quarantined").count(), count, "{said}");
     for words in [
