@@ -1,10 +1,12 @@
-//! Documents: every link and every citation leads to something, and the book has every chapter.
+//! Documents: every link leads to something, the book has every chapter, and what they say of the
+//! code is so.
 
 use super::{read, report, root};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use toolgate::model::refusal::REFUSAL_CODES;
 
 /// Documents beside the book's chapters.
 const BESIDE: &[&str] = &[
@@ -161,4 +163,65 @@ fn the_book_has_every_chapter() {
     let mut expected = chapters();
     expected.retain(|chapter| chapter != "docs/SUMMARY.md");
     assert_eq!(sorted, expected, "docs/SUMMARY.md lists each chapter once");
+}
+
+#[test]
+fn refusals_lists_the_codes() {
+    let chapter = read("docs/refusals.md");
+    let (_, table) = chapter
+        .split_once("| code | meaning | what an agent can do |\n|---|---|---|\n")
+        .unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let cells = |row: &str| {
+        row.trim_matches('|')
+            .split(" | ")
+            .map(|cell| cell.trim().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let listed: Vec<Vec<String>> = rows.map(cells).collect();
+    let expected: Vec<Vec<String>> = REFUSAL_CODES
+        .iter()
+        .map(|(code, meaning, remedy)| {
+            vec![format!("`{code}`"), (*meaning).into(), (*remedy).into()]
+        })
+        .collect();
+    assert_eq!(
+        listed, expected,
+        "the table of docs/refusals.md and model::refusal::CODES say the same"
+    );
+    let explained: BTreeSet<&str> = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
+        .collect();
+    let codes: BTreeSet<&str> = REFUSAL_CODES.iter().map(|(code, ..)| *code).collect();
+    assert_eq!(
+        explained, codes,
+        "docs/refusals.md explains each code under a heading"
+    );
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let path =
+        Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|fuzz|\.config|\.ci)/[A-Za-z0-9_./-]*)")
+            .unwrap();
+    let mut broken = Vec::new();
+    for document in documents().into_iter().chain(["CHANGELOG.md".to_owned()]) {
+        let text = read(&document);
+        let beside = root().join(&document).with_file_name("");
+        let missing = path
+            .captures_iter(&text)
+            .filter(|found| !root().join(&found[1]).exists() && !beside.join(&found[1]).exists());
+        broken.extend(missing.map(|found| format!("{document}: {}", &found[1])));
+    }
+    report("a document names a file that is not there", broken);
+}
+
+#[test]
+fn architecture_fits_on_three_pages() {
+    let words = read("ARCHITECTURE.md").split_whitespace().count();
+    assert!(
+        words <= 2100,
+        "ARCHITECTURE.md has {words} words; three pages are 2100"
+    );
 }
