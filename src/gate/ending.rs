@@ -46,7 +46,7 @@ impl Gate {
     /// recorded.
     ///
     /// What the future keeps while it waits counts for every call in flight, so it begins with the
-    /// call prepared, and keeps each thing once (design §6).
+    /// call prepared, and keeps each thing once; clippy and the simulation bound it.
     pub fn call_tool(self: Arc<Self>, call: Call) -> impl Future<Output = ()> + Send {
         let policy = call.origin.policy.clone();
         let asked = call.message.body.clone();

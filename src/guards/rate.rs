@@ -94,31 +94,39 @@ fn of_agents<'a>(
     callers: &[LimitedCaller<'a>],
     problems: &mut Problems,
 ) -> HashMap<&'a str, Arc<CallLimit>> {
-    let mut limits: HashMap<&str, Arc<CallLimit>> = HashMap::new();
-    for (index, caller) in callers.iter().enumerate() {
-        let Some(written) = caller.limits.cloned() else {
-            continue;
-        };
-        problems.under(format!("callers[{index}].limits"), |problems| {
-            let Some(rate) = written.compile(problems) else {
-                return;
-            };
-            let known = limits
-                .entry(caller.agent)
-                .or_insert_with(|| limit("agent", caller.agent, rate));
-            if known.meter.rate() != rate {
-                let message = format!(
-                    "another entry gives the agent `{}` other limits",
-                    caller.agent.escape_debug()
-                );
-                problems.error(
-                    message,
-                    "write them in one entry: all tokens of an agent share them",
-                );
-            }
-        });
-    }
+    let mut limits = HashMap::new();
+    problems.under("callers", |problems| {
+        for (index, caller) in callers.iter().enumerate() {
+            problems.under(index.to_string(), |problems| {
+                problems.under("limits", |problems| of_entry(&mut limits, caller, problems));
+            });
+        }
+    });
     limits
+}
+
+fn of_entry<'a>(
+    limits: &mut HashMap<&'a str, Arc<CallLimit>>,
+    caller: &LimitedCaller<'a>,
+    problems: &mut Problems,
+) {
+    let written = caller.limits.cloned();
+    let Some(rate) = written.and_then(|written| written.compile(problems)) else {
+        return;
+    };
+    let known = limits
+        .entry(caller.agent)
+        .or_insert_with(|| limit("agent", caller.agent, rate));
+    if known.meter.rate() != rate {
+        let message = format!(
+            "another entry gives the agent `{}` other limits",
+            caller.agent.escape_debug()
+        );
+        problems.error(
+            message,
+            "write them in one entry: all tokens of an agent share them",
+        );
+    }
 }
 
 fn of_groups<'g>(
@@ -127,28 +135,23 @@ fn of_groups<'g>(
     problems: &mut Problems,
 ) -> HashMap<&'g str, Arc<CallLimit>> {
     let mut limits = HashMap::new();
-    for (name, group) in groups {
-        problems.under(format!("groups.{name}"), |problems| {
-            if callers
-                .iter()
-                .all(|caller| caller.group != Some(name.as_str()))
-            {
-                problems.error(
-                    format!("no caller is of the group `{}`", name.escape_debug()),
-                    "name a `group` of `callers`",
-                );
-            }
-            let rate = problems.under("limits", |problems| {
-                group
-                    .limits
-                    .clone()
-                    .and_then(|written| written.compile(problems))
+    problems.under("groups", |problems| {
+        for (name, group) in groups {
+            problems.under(name, |problems| {
+                if callers.iter().all(|caller| caller.group != Some(name)) {
+                    problems.error(
+                        format!("no caller is of the group `{}`", name.escape_debug()),
+                        "name a `group` of `callers`",
+                    );
+                }
+                problems.under("limits", |problems| {
+                    let written = group.limits.clone();
+                    let rate = written.and_then(|written| written.compile(problems));
+                    limits.extend(rate.map(|rate| (&**name, limit("group", name, rate))));
+                });
             });
-            if let Some(rate) = rate {
-                limits.insert(name.as_str(), limit("group", name, rate));
-            }
-        });
-    }
+        }
+    });
     limits
 }
 

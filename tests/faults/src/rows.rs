@@ -67,7 +67,11 @@ pub fn row(seq: u64, bytes: &[u8]) -> anyhow::Result<Option<Row>> {
 fn digest_of(arguments: &Value) -> Option<String> {
     let form = serde_json_canonicalizer::to_vec(arguments).ok()?;
     let digest = Sha256::digest(form);
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(
+        digest
+            .iter()
+            .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+    )
 }
 
 /// An event as the journal keeps it (`src/store/state/event.rs`); none for every other record.
