@@ -25,6 +25,7 @@ use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::{Links, WaitingRequest};
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Instrument;
@@ -160,7 +161,10 @@ impl Door {
         });
         match read {
             Ok((span, call)) => {
-                let work = self.gate.clone().call_tool(call).instrument(span);
+                let gate = self.gate.clone();
+                // What breaks here breaks this call only, as in the work that follows.
+                let begun = AssertUnwindSafe(|| span.in_scope(|| gate.call_tool(call)));
+                let work = catch_unwind(begun).ok()?.instrument(span);
                 Some(DetachOnDrop::new("call", self.running.track_future(work)))
             }
             Err(answer) => {

@@ -174,7 +174,12 @@ async fn last_word(gate: &Gate, policy: &Policy, call: &Arc<Call>, ending: Endin
         Some(circle) => Err(circle),
         None => ending,
     };
-    if is_planned(call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
+    // A call that comes too fast leaves everything as it is, the plan that was made before it, too.
+    let leaves_plan = matches!(
+        ending,
+        Err(Refusal::Planned | Refusal::CallerRateExceeded { .. })
+    );
+    if is_planned(call) == Ok(true) && !leaves_plan {
         Box::pin(gate.effects.give_up_plan(call)).await;
     }
     ending

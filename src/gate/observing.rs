@@ -20,6 +20,7 @@ use crate::gate::live::Live;
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::Turn;
 use crate::gate::pipeline::World;
+use crate::gate::record::findings::ForeseenRefusal;
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::judging;
 use crate::gate::steps::task_state::is_planned;
@@ -90,7 +91,12 @@ impl<'p> World for Observing<'_, 'p> {
         let paced = match (self.0.paced(&case), Paced::observed(mode)) {
             (Ok(paced), _) => paced,
             (Err(refusal), Some(unproven)) => {
-                self.noted::<()>(Err(refusal));
+                // Whatever else is wrong with the call is still looked for.
+                let foreseen = ForeseenRefusal {
+                    refusal,
+                    stage: Stage::Rate,
+                };
+                self.0.found.observed.too_fast = Some(Box::new(foreseen));
                 unproven
             }
             (Err(refusal), None) => return Err(refusal.into()),

@@ -5,6 +5,7 @@
 
 use super::{Section, rate};
 use crate::model::caller::Caller;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
 use crate::model::rate::{CallLimit, Meter, RateSettings};
@@ -399,12 +400,10 @@ impl Rule {
             all.map(|limit| (limit.of.clone(), limit.clone())).collect()
         };
         let had = limits(before);
+        let now = Clock.steady();
         for (of, limit) in limits(self) {
-            if let Some(had) = had
-                .get(&of)
-                .filter(|had| had.meter.rate() == limit.meter.rate())
-            {
-                limit.meter.go_on(&had.meter);
+            if let Some(had) = had.get(&of) {
+                limit.meter.take_over(&had.meter, now);
             }
         }
         let had = paces(before);

@@ -1,7 +1,7 @@
 //! Refuses a call of a caller that calls faster than it may.
 //!
-//! First of all steps, so that a flood costs nothing more. Every call counts when it comes, also one
-//! that is refused for something else, or that comes again. What an agent starts (`parent`) counts
+//! First of all steps: nothing else of the call is judged. A call counts when it comes, also one that
+//! is refused for something else, or that comes again. What an agent starts (`parent`) counts
 //! as its own, and as its group's.
 
 use super::Mode;

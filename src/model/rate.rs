@@ -96,6 +96,20 @@ impl Meter {
             .fetch_max(before.due.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Goes on where `before` is at `now`, whatever that one's rate was: as many are used of this as
+    /// were of that, none of them twice.
+    pub fn take_over(&self, before: &Self, now: Duration) {
+        let ahead = before
+            .due
+            .load(Ordering::Relaxed)
+            .saturating_sub(nanos(now));
+        let used = ahead.div_ceil(before.step());
+        let due = nanos(now).saturating_add(used.saturating_mul(self.step()));
+        if used > 0 {
+            self.due.fetch_max(due, Ordering::Relaxed);
+        }
+    }
+
     /// Uses one at `now`, on the steady clock; else says how long it takes until one fits.
     pub fn take(&self, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);

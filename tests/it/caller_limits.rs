@@ -1,7 +1,7 @@
 //! How many tools an agent, those it starts, and a group may call in a span of time.
 
 use crate::harness::answer::{DECISION, code};
-use crate::harness::gate::Gate;
+use crate::harness::gate::{Gate, runs};
 use crate::harness::scripted_server::{ScriptedServer, tool};
 use crate::harness::setup::{Settings, contract, undo};
 use crate::harness::until;
@@ -14,14 +14,21 @@ const CALLERS: &str = "
   - { agent: kid, token: token-of-agent-kid, parent: ann, limits: { calls: 2, per: 1h } }
   - { agent: guest, token: token-of-a-guest, group: team }
   - { agent: free, token: token-of-who-is-free }
+  - { agent: planner, token: token-of-the-planner, limits: { calls: 3, per: 3s } }
 ";
 const GROUPS: &str = "groups: { team: { limits: { calls: 7, per: 1h } } }\n";
 
 async fn stage(observe: bool) -> (ScriptedServer, Gate) {
-    let scripted = ScriptedServer::with(["read", "pay"].map(tool).to_vec()).await;
-    let policy = [("read", "read"), ("pay", "write")].map(|(name, action)| {
+    let scripted = ScriptedServer::with(["read", "pay", "hid"].map(tool).to_vec()).await;
+    let roles = ", permission: { roles: [boss] }";
+    let policy = [
+        ("read", "read", ""),
+        ("pay", "write", ""),
+        ("hid", "read", roles),
+    ]
+    .map(|(name, action, more)| {
         let tool = format!("oracle__{name}");
-        format!("  {tool}: {}\n", contract(&tool, action, ""))
+        format!("  {tool}: {}\n", contract(&tool, action, more))
     });
     let settings = Settings {
         servers: vec![("oracle", scripted.url())],
@@ -136,6 +143,13 @@ async fn a_reload_gives_nothing_back() {
     })
     .await;
     assert_eq!(passes(&gate, "token-of-agent-kid", 2).await, 0);
+    // A limit that becomes narrower counts what was called before.
+    reloaded("limits: { calls: 1, per: 24h }");
+    until("the limit is narrower", || async {
+        (gate.metric(swapped).await > 1.5).then_some(())
+    })
+    .await;
+    assert_eq!(passes(&gate, "token-of-agent-kid", 2).await, 0);
     reloaded("");
     until("kid is as free as ann", || async {
         (passes(&gate, "token-of-agent-kid", 1).await == 1).then_some(())
@@ -143,19 +157,94 @@ async fn a_reload_gives_nothing_back() {
     .await;
 }
 
+/// What the planner says beside a call of its task.
+async fn step(gate: &Gate, name: &str, state: &str) -> Option<String> {
+    let meta = json!({ "dev.toolgate/task": "t", "dev.toolgate/state": state, "dev.toolgate/idempotencyKey": "key of the payment" });
+    let params = json!({ "name": format!("oracle__{name}"), "arguments": {}, "_meta": meta });
+    let agent = gate.agent().token("token-of-the-planner");
+    code(&agent.ask("tools/call", params).await)
+}
+
+/// A call that comes too fast leaves the plan that was made before it: what was planned runs later.
+#[tokio::test]
+async fn a_call_that_comes_too_fast_leaves_the_plan() {
+    let (scripted, gate) = stage(false).await;
+    assert_eq!(step(&gate, "read", "collect").await, None);
+    until("the plan comes too fast", || async {
+        match step(&gate, "pay", "plan").await.as_deref() {
+            Some("planned") => None,
+            refused => {
+                assert_eq!(refused, Some("rate_exceeded"));
+                Some(())
+            }
+        }
+    })
+    .await;
+    until("what was planned may come", || async {
+        match step(&gate, "pay", "execute").await.as_deref() {
+            Some("rate_exceeded") => None,
+            refused => {
+                assert_eq!(refused, None);
+                Some(())
+            }
+        }
+    })
+    .await;
+    assert_eq!(scripted.executions(), 2);
+}
+
+/// Nobody has judged a call that came too fast: a replay says so, and a sample is not made of it.
+#[tokio::test]
+async fn what_came_too_fast_is_not_replayed() {
+    let (_scripted, gate) = stage(false).await;
+    assert_eq!(passes(&gate, "token-of-agent-kid", 2).await, 2);
+    let refused = gate
+        .agent()
+        .token("token-of-agent-kid")
+        .call("oracle__hid", json!({}))
+        .await;
+    let action = refused["result"]["_meta"][DECISION]["action_id"].clone();
+    let action = action.as_str().unwrap().to_owned();
+    gate.entries(3).await;
+    let setup = gate.stop().await;
+    for (line, expected) in [
+        (format!("ledger replay {action}"), "undecided"),
+        (
+            "test --replay ledger".to_owned(),
+            "nothing of the call was judged",
+        ),
+        (
+            format!("test add {action} --arguments {{}}"),
+            "give with --expect",
+        ),
+    ] {
+        let (status, out, err) = runs(&setup, &format!("{line} --config toolgate.yaml")).await;
+        let said = out + &err;
+        assert!(said.contains(expected), "{line}: {status}\n{said}");
+        assert!(!said.contains("another verdict"), "{line}: {said}");
+    }
+}
+
 /// Observe mode refuses nothing, and records what enforce mode would have refused.
 #[tokio::test]
 async fn observe_mode_records_what_came_too_fast() {
     let (scripted, gate) = stage(true).await;
-    for _ in 0..3 {
-        let answer = read(&gate, "token-of-agent-kid").await;
-        assert_eq!(code(&answer), None, "{answer}");
+    let agent = gate.agent().token("token-of-agent-kid");
+    for name in ["read", "read", "read", "hid"] {
+        let answer = agent.call(&format!("oracle__{name}"), json!({})).await;
+        assert_eq!(code(&answer), None, "{name}: {answer}");
     }
-    assert_eq!(scripted.executions(), 3);
-    let entries = gate.entries(3).await;
+    assert_eq!(scripted.executions(), 4);
+    let entries = gate.entries(4).await;
     let foreseen: Vec<&Value> = entries.iter().map(|entry| &entry["would_refuse"]).collect();
+    // What is wrong with the call itself says more than that it came too fast.
     assert_eq!(
         foreseen,
-        [&Value::Null, &Value::Null, &json!("rate_exceeded")]
+        [
+            &Value::Null,
+            &Value::Null,
+            &json!("rate_exceeded"),
+            &json!("rbac_denied")
+        ]
     );
 }

@@ -5,6 +5,7 @@ use super::call_filter::begins;
 use super::calls::{LedgerCall, LedgerCalls};
 use super::text::plain;
 use crate::cli::explain;
+use crate::gate::pipeline::Stage;
 use crate::gate::prepare::STRIPPED;
 use crate::gate::record::hashes::params_hash;
 use crate::guards::ToolRules;
@@ -64,7 +65,7 @@ pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     let refused = entry
         .aborted_reason
         .as_deref()
-        .filter(|_| POLICY_STEPS.contains(&entry.stage.as_str()));
+        .filter(|_| is_unjudged(entry) || POLICY_STEPS.contains(&entry.stage.as_str()));
     let is_asked =
         entry.approval.is_some() || reasons(entry).any(|code| APPROVAL_CODES.contains(&code));
     observed.or(refused).unwrap_or(if is_asked {
@@ -73,6 +74,16 @@ pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
         PASSED_VERDICT
     })
 }
+
+/// Was the call refused because its caller called too fast? Then nobody knows what the policy would
+/// have said.
+pub(in crate::cli) fn is_unjudged(entry: &Entry) -> bool {
+    entry.stage == Stage::Rate.as_str() && entry.aborted_reason.is_some()
+}
+
+/// Why nothing is said of a call that is [`is_unjudged`].
+pub(in crate::cli) const UNJUDGED_NOTE: &str =
+    "its caller called too fast, and nothing of the call was judged";
 
 fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
     entry

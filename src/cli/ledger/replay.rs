@@ -103,6 +103,9 @@ impl ReplayArgs {
 
     fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<ReplayVerdict> {
         let policy = screen.policy;
+        if recorded::is_unjudged(entry) {
+            return Ok(ReplayVerdict::Undecided(recorded::UNJUDGED_NOTE));
+        }
         let Some(caller) = recorded::caller(policy, entry) else {
             return Ok(ReplayVerdict::Undecided(
                 "the configuration has no such agent any more",

@@ -5,7 +5,9 @@ use super::find;
 use super::suite::Suites;
 use super::words::verdict;
 use crate::cli::configured;
-use crate::cli::ledger::recorded::{APPROVAL_CODES, arguments, audited, find as recorded_call};
+use crate::cli::ledger::recorded::{
+    APPROVAL_CODES, UNJUDGED_NOTE, arguments, audited, find as recorded_call, is_unjudged,
+};
 use crate::cli::ledger::text::{json as plain_json, plain};
 use crate::gate::supposing::CODES;
 use crate::guards::ToolRules;
@@ -90,8 +92,12 @@ impl Add {
         Ok(0)
     }
 
-    /// Packs ask no hooks, so that what one has refused would never be as expected.
+    /// What was refused for its caller's rate was not judged. Packs ask no hooks, so that what one has
+    /// refused would never be as expected.
     fn judge(&self, entry: &Entry, policy: &Policy) -> anyhow::Result<()> {
+        if self.expect.is_none() && is_unjudged(entry) {
+            bail!("{UNJUDGED_NOTE}: give with --expect what the policy is to say of it");
+        }
         let refused = entry
             .decided_by
             .as_deref()
@@ -186,11 +192,16 @@ fn without_key(whole: &Value) -> Value {
 }
 
 /// What the policy said then, as far as a sample can expect it.
+/// The code of a caller that calls too fast.
+const RATE_CODE: &str = "rate_exceeded";
+
 fn recorded_verdict(entry: &Entry) -> String {
     let code = entry
         .would_refuse
         .as_ref()
         .or(entry.aborted_reason.as_ref());
+    // How fast its caller called is nothing that the call has of itself.
+    let code = code.filter(|code| *code != RATE_CODE);
     let of_rules = entry.stage == "rules" || entry.would_refuse.is_some();
     // A person's word is nothing that the policy says: it says that one is asked.
     let asked = code

@@ -4,7 +4,9 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::LedgerCalls;
-use crate::cli::ledger::recorded::{audited, caller as recorded_by, passed, recorded, sent_hash};
+use crate::cli::ledger::recorded::{
+    UNJUDGED_NOTE, audited, caller as recorded_by, is_unjudged, passed, recorded, sent_hash,
+};
 use crate::cli::ledger::text::plain;
 use crate::cli::table::{Column, Table};
 use crate::cli::{configured, explain};
@@ -192,6 +194,9 @@ impl ReplayJudge {
     /// What the policy says of the call now, as far as it can be known.
     pub(super) fn again(&self, entry: &Entry) -> PresentVerdict {
         let policy = &self.policy;
+        if is_unjudged(entry) {
+            return PresentVerdict::Undecided(UNJUDGED_NOTE);
+        }
         if policy.version == entry.policy {
             return PresentVerdict::Verdict(recorded(entry).to_owned());
         }

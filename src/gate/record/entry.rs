@@ -130,8 +130,9 @@ impl FoundFields {
                     cost: _,
                 },
             observed:
-                Observed {
-                    would_refuse,
+                observed @ Observed {
+                    would_refuse: _,
+                    too_fast: _,
                     unasked,
                 },
         } = found;
@@ -141,8 +142,8 @@ impl FoundFields {
             confirms: draft.map(|draft| draft.to_string()),
             approved_by: approved_by.unwrap_or_default(),
             state_before: before.map(|state| state.word().to_owned()),
-            would_refuse: would_refuse
-                .as_ref()
+            would_refuse: observed
+                .foreseen()
                 .map(|foreseen| foreseen.refusal.code().to_owned()),
             unasked: unasked.clone(),
             fault: fault.as_ref().map(|fault| fault.what.clone()),
@@ -206,7 +207,7 @@ impl EndFields {
         let reply = ending.and_then(|ending| ending.as_ref().ok());
         let answered = reply.and_then(|reply| reply.body.as_ref());
         let refusal = ending.and_then(|ending| ending.as_ref().err());
-        let would_refuse = found.observed.would_refuse.as_ref();
+        let would_refuse = found.observed.foreseen();
         let decided = refusal.or(would_refuse.map(|foreseen| &foreseen.refusal));
         let outcome = ending.map(|ending| outcome_of(ending, found).word());
         Self {

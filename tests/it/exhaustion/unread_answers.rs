@@ -19,7 +19,7 @@ const ENOUGH: usize = 64 << 20;
 /// Bytes of an answer that the kernels on both sides may have.
 const IN_KERNEL: usize = 512 << 10;
 /// Answers of which more waits than may.
-const MANY: usize = 250;
+const MANY: usize = 200;
 
 /// A call that ran before, so that its answer is there at once.
 fn keyed() -> Value {
