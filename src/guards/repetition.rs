@@ -43,7 +43,7 @@ pub struct Rule {
     except: Vec<ToolName>,
 }
 
-/// All at most [`HISTORY`].
+/// All at most [`MAX_SEEN_CALLS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Thresholds {
     warn: usize,

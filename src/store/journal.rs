@@ -2,7 +2,7 @@
 //! before by SHA-256 (guarantees §8, threat-model §3G). The ledger is what stands in it.
 //!
 //! [`Journal`] writes, from one thread of its own. [`JournalReader`] reads what is written, also while it
-//! is being written. [`verify`] says whether all of it is as it was written.
+//! is being written. [`verify()`] says whether all of it is as it was written.
 
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -258,7 +258,7 @@ impl Journal {
     }
 
     /// Waits until everything queued so far is written and synced. The head is the journal's at
-    /// that moment; kept elsewhere, it lets [`verify`] find a removed tail.
+    /// that moment; kept elsewhere, it lets [`verify()`] find a removed tail.
     pub async fn flush(&self) -> Result<Head, JournalError> {
         let last = self.0.queue.press(false)?;
         self.wait_durable(last).await

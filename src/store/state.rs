@@ -1,5 +1,5 @@
 //! The state machine of a call with side effects (guarantees §3–§6), pure: [`decide`] says what a
-//! command does to what is known, as an event or a refusal; [`apply`] is what the event does. No
+//! command does to what is known, as an event or a refusal; [`apply()`] is what the event does. No
 //! I/O, no clock, nothing asynchronous. Stores are shells around it: they load the [`StoreView`] a
 //! command names, decide, make the event durable and keep what was applied.
 

@@ -59,8 +59,8 @@ impl DropRetry {
     }
 }
 
-/// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for
-/// it; until then what has begun is settled from memory, and nothing is begun.
+/// Runs until [`super::pace::IndexerPace::stop`]. When the index breaks, it is made anew as soon as
+/// there is room for it; until then what has begun is settled from memory, and nothing is begun.
 pub(super) fn run(shared: &EmbeddedInner) {
     let now = shared.time.now();
     let (mut done, mut tries) = (

@@ -91,7 +91,7 @@ impl KeyFilter {
         }
     }
 
-    /// Notes `keys`, which the index holds from [`Known::next`] on; with the `last` of them, all
+    /// Notes `keys`, which the index holds from [`KeyFilter::next`] on; with the `last` of them, all
     /// are known.
     pub(super) fn learn(&mut self, keys: &[Digest], last: bool) {
         for key in keys {

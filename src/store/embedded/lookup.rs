@@ -31,7 +31,7 @@ impl Lookup {
         self.whole.load(Ordering::Acquire)
     }
 
-    /// Asks it. [`Error::Away`] when it cannot say; one wrong answer, and it is not asked again.
+    /// Asks it. [`StoreError::Away`] when it cannot say; one wrong answer, and it is not asked again.
     pub(super) fn ask<T>(
         &self,
         question: impl FnOnce(&Index) -> Result<T, StoreError>,

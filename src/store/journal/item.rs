@@ -51,7 +51,7 @@ pub(super) struct RecordGroup {
 }
 
 impl RecordGroup {
-    /// Encodes `items`; [`Error::TooLarge`] when one or all of them are beyond their bounds.
+    /// Encodes `items`; [`JournalError::TooLarge`] when one or all of them are beyond their bounds.
     pub(super) fn new(items: &mut [Item]) -> Result<Self, JournalError> {
         let mut group = Self::with_room(items.iter().map(Item::expected).sum());
         for item in items {

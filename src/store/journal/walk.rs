@@ -171,7 +171,7 @@ impl JournalWalk {
         }
     }
 
-    /// Goes on by a batch, or into the next segment. [`Error::Damaged`] stays at the same place.
+    /// Goes on by a batch, or into the next segment. [`JournalError::Damaged`] stays at the same place.
     pub(super) fn step(&mut self) -> Result<WalkStep, JournalError> {
         let mut looks = 1;
         loop {
