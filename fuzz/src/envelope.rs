@@ -1,4 +1,4 @@
-//! A message that is read and sent on says the same to everybody (threat-model §3A A2, A8–A11, §13
+//! A message that is read and sent on says the same to all peers (threat-model §3A A2, A8–A11, §13
 //! F2): one line, and a reader that ignores case finds the same method and id in it, and no other
 //! member of an envelope.
 

@@ -265,7 +265,7 @@ impl AgentSessions {
         .await;
     }
 
-    /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs
+    /// Ends the sessions of agents that are none of `callers` any more, whatever streams of theirs
     /// are open.
     pub(crate) async fn keep(&self, callers: &[Arc<Caller>]) {
         let is_known =

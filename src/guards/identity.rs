@@ -325,7 +325,7 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 // === impl Rule ===
 
 impl Rule {
-    /// Takes everybody for the agent [`ANONYMOUS_AGENT`], without tenant or roles.
+    /// Takes every caller for the agent [`ANONYMOUS_AGENT`], without tenant or roles.
     pub fn anonymous() -> Self {
         let pace = Some(Arc::new(Meter::new(family::DEFAULT_MESSAGE_RATE)));
         let caller = Arc::new(Caller {
@@ -340,7 +340,7 @@ impl Rule {
     }
 
     /// Knows `callers` and takes nobody for one of them: for policies that are only tested. Without
-    /// any, everybody is [`ANONYMOUS_AGENT`].
+    /// any, every caller is [`ANONYMOUS_AGENT`].
     pub fn of(callers: Vec<Arc<Caller>>) -> Self {
         if callers.is_empty() {
             return Self::anonymous();

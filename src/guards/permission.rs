@@ -46,7 +46,7 @@ pub(crate) struct Resource {
     pub allow: Vec<String>,
 }
 
-/// As run: all of it must hold. The default allows everybody.
+/// As run: all of it must hold. The default allows every caller.
 #[derive(Debug, Default)]
 pub struct Rule {
     /// Of each list the caller needs one.

@@ -38,7 +38,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody who waits for what happened.
+    /// Wakes every caller that waits for what happened.
     pub(super) fn wake_for(&self, event: &StoreEvent) {
         match event {
             StoreEvent::Settled(settled) => self.wake(&settled.key),
@@ -54,7 +54,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody who waits for `key`.
+    /// Wakes every caller that waits for `key`.
     pub(super) fn wake(&self, key: &Digest) {
         if let Some(notify) = self.0.lock().get(key) {
             notify.notify_waiters();

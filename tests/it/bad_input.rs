@@ -24,7 +24,7 @@ mod servers;
 /// In every bad message; never in an answer or the log.
 const CANARY: &str = "c4n4ry-v4lue";
 
-/// A gate before an oracle with a read and a write tool, both allowed to everybody.
+/// A gate before an oracle with a read and a write tool, both allowed to every caller.
 async fn governed() -> (ToolServer, Gate) {
     let oracle = Script::new()
         .tool("read", Behaviour::Answers)

@@ -304,7 +304,7 @@ async fn a_program_that_others_could_exchange_is_warned_of() {
 }
 
 /// threat-model §10: what Kubernetes mounts (links to a directory of root's below one in which
-/// everybody may write, with the sticky bit or read-only), and another account that keeps its own
+/// every account may write, with the sticky bit or read-only), and another account that keeps its own
 /// files.
 #[tokio::test]
 async fn what_is_well_kept_elsewhere_is_taken() {

@@ -130,7 +130,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             });
         }
         let (schema, caller, tool) = (self.asked.schema, self.asked.caller, self.question()?.tool);
-        // What cannot be held to its contract is withheld from everybody.
+        // What cannot be held to its contract is withheld from every caller.
         let contract = self.policy.allowlist.contract_of(tool);
         let offered = match contract.and_then(|rules| rules.lacks(schema)) {
             Some(_) => Err(Refusal::ToolNotAllowlisted),

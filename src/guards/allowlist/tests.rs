@@ -189,7 +189,7 @@ fn a_tool_for_some_providers_is_hidden_from_the_models_of_others() {
     }
 }
 
-/// 003-41: what an operator takes away is gone for everybody, owners and observe mode included, and
+/// 003-41: what an operator takes away is gone for callers, owners and observe mode included, and
 /// says by whom.
 #[test]
 fn what_is_disabled_is_gone_for_everybody() {

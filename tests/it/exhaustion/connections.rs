@@ -1,5 +1,5 @@
 //! Connections that ask for nothing, or for nothing that they may have (threat-model §13 F10: 1,030
-//! silent ones, no token, denied everybody for 16 s).
+//! silent ones, no token, denied every caller for 16 s).
 
 use super::{GOOD, GREEDY, Good, OPERATOR, guarded, listing, tell};
 use crate::harness::gate::Gate;
