@@ -297,6 +297,26 @@ mod tests {
         }
     }
 
+    /// What a later limit refuses uses nothing of the earlier ones.
+    #[test]
+    fn a_refused_call_uses_nothing() {
+        let (five, one) = (settings(5), settings(1));
+        let of_group = |agent, limits| LimitedCaller {
+            group: Some("g"),
+            ..entry(agent, limits)
+        };
+        let group = GroupSettings { limits: Some(one) };
+        let groups = BTreeMap::from([("g".to_owned(), group)]);
+        let callers = [of_group("a", Some(&five)), of_group("b", None)];
+        let made = compile(&callers, &groups, &mut Problems::default());
+        let _ = Rule::of(&caller(&made[1])).take(START).unwrap();
+        for _ in 0..3 {
+            after(Rule::of(&caller(&made[0])).take(START));
+        }
+        assert_eq!(made[0][0].of, "agent a");
+        assert!(made[0][0].meter.is_unused(START));
+    }
+
     /// A circle of parents, which is an error elsewhere, ends here.
     #[test]
     fn what_is_written_wrong_is_named() {
