@@ -54,7 +54,8 @@ impl Backoff {
         tokio::time::sleep(self.next()).await;
     }
 
-    fn next(&mut self) -> Duration {
+    /// The next wait.
+    pub(super) fn next(&mut self) -> Duration {
         let wait = self.wait;
         self.wait = (wait * 2).min(MAX_RETRY_DELAY);
         jittered(wait)

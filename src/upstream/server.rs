@@ -5,7 +5,7 @@ use super::backoff::Backoff;
 use super::catalog::{Catalog, own_params};
 use super::link::Link;
 use super::probe::{self, ServerEras};
-use super::server_settings::{Surroundings, UpstreamServerSettings};
+use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use relist::Relist;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +52,12 @@ pub struct UpstreamServer {
     verdict: Mutex<Option<Arc<ServerEras>>>,
     stale: Notify,
     lost: Notify,
+    wanted: Notify,
 }
+
+/// A server over HTTP that agents want while it is down is tried again this long after it was tried
+/// last: asking costs it one request.
+const WANTED_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl UpstreamServer {
     /// A server that nobody has connected to yet.
@@ -64,6 +70,7 @@ impl UpstreamServer {
             verdict: Mutex::new(None),
             stale: Notify::new(),
             lost: Notify::new(),
+            wanted: Notify::new(),
         }
     }
 
@@ -80,12 +87,19 @@ impl UpstreamServer {
         }
     }
 
+    /// What is known of it, for an agent that asks it something now. One that is down is tried again
+    /// the sooner for it.
+    pub fn wanted(&self) -> Result<Arc<Up>, Fault> {
+        self.up().ok_or_else(|| {
+            self.wanted.notify_one();
+            Fault::unsent(format!("tool server `{}` is down", self.settings.name))
+        })
+    }
+
     /// The modern link all callers share.
     pub fn shared(&self) -> Result<Arc<Link>, Fault> {
-        let up = self.up().ok_or_else(|| {
-            Fault::unsent(format!("tool server `{}` is down", self.settings.name))
-        })?;
-        up.shared
+        self.wanted()?
+            .shared
             .clone()
             .ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
     }
@@ -165,9 +179,23 @@ impl UpstreamServer {
                 }
             }
             tokio::select! {
-                () = backoff.pause() => {}
+                () = self.pause(&mut backoff) => {}
                 () = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// Waits before the server is tried again: as long as `backoff` says, or until an agent wants
+    /// it. A child is not started again sooner (threat-model §3I I4).
+    async fn pause(&self, backoff: &mut Backoff) {
+        let asking_is_cheap = matches!(self.settings.transport, ServerTransport::Http { .. });
+        let wanted = async {
+            tokio::time::sleep(WANTED_RETRY_DELAY).await;
+            self.wanted.notified().await;
+        };
+        tokio::select! {
+            () = backoff.pause() => {}
+            () = wanted, if asking_is_cheap => {}
         }
     }
 
@@ -316,3 +344,6 @@ pub(crate) fn shared_revisions(servers: &[Arc<UpstreamServer>]) -> Vec<Revision>
         .filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,16 +3,13 @@
 
 use super::*;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
-use crate::model::ids::ServerName;
 use crate::upstream::lines::Lines;
-use crate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
+use crate::upstream::server::tests::{REFRESH_INTERVAL, over_http, server_over};
 use crate::upstream::stdio::Conversation;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
-
-const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The server's side.
 struct Played {
@@ -60,32 +57,8 @@ impl Played {
 
 /// A connected server that announces changes or not, and whose tools count for `ttl`.
 fn connected(announces: bool, ttl: Option<Duration>) -> (UpstreamServer, Arc<Link>, Played) {
-    let transport = ServerTransport::Http {
-        uri: "http://127.0.0.1:9/mcp".parse().unwrap(),
-        headers: http::HeaderMap::new(),
-    };
-    let name = ServerName::new("billing");
-    let timeout = Duration::from_secs(20);
-    let (start_timeout, ping_after, not_executed) = (timeout, timeout, Arc::default());
-    let (own, refresh) = (name.clone(), REFRESH_INTERVAL);
-    let settings = UpstreamServerSettings {
-        name: own,
-        transport,
-        timeout,
-        start_timeout,
-        refresh,
-        ping_after,
-        not_executed,
-    };
-    let connections = crate::upstream::http::connections().unwrap();
-    let server = UpstreamServer::new(
-        settings,
-        Surroundings {
-            connections,
-            guard: "toolgate".into(),
-            leftovers: Arc::default(),
-        },
-    );
+    let server = server_over(over_http());
+    let name = server.settings.name.clone();
     let ((output, heard), (says, input)) = (duplex(1 << 16), duplex(1 << 16));
     let (conversation, _) = Conversation::start(&name, input, output, std::future::pending());
     let link = Arc::new(Link::over(Arc::new(conversation)));
