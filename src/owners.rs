@@ -12,14 +12,16 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, umask,
 };
 use std::ffi::OsString;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Links that are followed on one way, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
+/// The mode of a file that its owner alone may read and write.
+pub(crate) const PRIVATE_FILE_MODE: u32 = 0o600;
 /// The bits of a mode that let others than the owner write.
 const OTHERS_WRITE_BITS: u32 = 0o022;
 /// The bit of a directory's mode that keeps what is in it from others than its owner.
@@ -238,9 +240,28 @@ pub(crate) fn fresh(path: &Path) -> io::Result<File> {
         .read(true)
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(PRIVATE_FILE_MODE)
         .custom_flags(flags)
         .open(path)
+}
+
+/// Gives the file at `path` these bytes and this mode, whole and synced or not at all, by way of
+/// `beside` in the same directory: what was there under that name is removed first. The new name is
+/// durable once the directory is synced.
+pub(crate) fn replace(path: &Path, beside: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let write = |mut file: File| {
+        // Also what the umask takes away.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    let replaced = fresh(beside)
+        .and_then(write)
+        .and_then(|()| std::fs::rename(beside, path));
+    if replaced.is_err() {
+        drop(std::fs::remove_file(beside));
+    }
+    replaced
 }
 
 /// The umask that this process was started with, once [`keep_private`] has changed it.

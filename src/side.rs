@@ -244,12 +244,20 @@ impl ServerMessagePolicy for Sides {
             return if passes {
                 Ok(())
             } else {
-                Err((METHOD_NOT_FOUND, "servers do not send this request"))
+                Err(Unheard {
+                    code: METHOD_NOT_FOUND,
+                    words: "servers do not send this request",
+                })
             };
         };
         let unheard = judged.is_refused().then(|| words(judged.way));
         self.tell(&judged, MessageOutcome::Passed);
-        unheard.map_or(Ok(()), |words| Err((METHOD_NOT_FOUND, words)))
+        unheard.map_or(Ok(()), |words| {
+            Err(Unheard {
+                code: METHOD_NOT_FOUND,
+                words,
+            })
+        })
     }
 
     fn introduce(&self, caller: &Caller, server: &ServerName, params: &Text) -> Text {

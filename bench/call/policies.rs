@@ -7,6 +7,7 @@ use std::hint::black_box;
 use tempfile::TempDir;
 use toolgate::config;
 use toolgate::gate::Gate;
+use toolgate::gate::catalogue::view::ListAsked;
 use toolgate::mcp::revision::Era;
 use toolgate::model::ids::ToolName;
 use toolgate::model::scope::Scope;
@@ -107,7 +108,10 @@ pub(crate) fn listing(criterion: &mut Criterion<ThreadTime>) {
     let list = |gate: &Gate| {
         gate.list_tools(
             &gate.policy.current(),
-            (&stand.caller, &Scope::All),
+            ListAsked {
+                caller: &stand.caller,
+                scope: &Scope::All,
+            },
             Era::Modern,
             None,
         )

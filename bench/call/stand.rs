@@ -16,7 +16,6 @@ use toolgate::gate::catalogue::toolbox::Toolbox;
 use toolgate::gate::catalogue::variants::Variants;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::effects::slots::Slots;
-use toolgate::gate::record::hashes::hash;
 use toolgate::gate::record::hook_events::Hooks;
 use toolgate::mcp::json::Text;
 use toolgate::mcp::message::Message;
@@ -27,6 +26,7 @@ use toolgate::model::approvers::Approvers;
 use toolgate::model::call::{CallMeta, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
+use toolgate::model::digest::sha256;
 use toolgate::model::ids::{ActionId, ServerName, ToolName};
 use toolgate::policy::live::LivePolicy;
 use toolgate::schema::validate::Schema;
@@ -240,7 +240,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let server = servers.all()[0].clone();
     let (name, hash) = (
         ToolName::of(&server.settings.name, &definition.name),
-        hash(definition.text.as_bytes()),
+        sha256(definition.text.as_bytes()),
     );
     let (output, variants) = (std::sync::OnceLock::new(), Variants::default());
     Arc::new(Tool {

@@ -2,10 +2,11 @@
 //! the new.
 
 use crate::model::ids::unguessable;
+use crate::owners;
 use anyhow::Context as _;
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that
@@ -21,11 +22,8 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
     };
     let directory = directory_of(path);
     let beside = directory.join(format!(".toolgate-{}", unguessable()));
-    let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        drop(fs::remove_file(&beside));
-    }
-    written.with_context(|| format!("{} cannot be written", path.display()))?;
+    owners::replace(path, &beside, text, mode)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
     // The name is durable once the directory is; where a directory cannot be synced, the file is
     // whole all the same.
     drop(File::open(directory).and_then(|directory| directory.sync_all()));
@@ -47,18 +45,6 @@ fn directory_of(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
-}
-
-fn write(path: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path)?;
-    // What the umask took away of a known file's rights is given back.
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(text)?;
-    file.sync_all()
 }
 
 fn target(path: &Path) -> anyhow::Result<PathBuf> {

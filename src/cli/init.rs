@@ -22,6 +22,7 @@ use crate::mcp::pretty::plain;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::ids::{ServerName, unguessable};
+use crate::owners::PRIVATE_FILE_MODE;
 use crate::policy::live::LivePolicy;
 use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
@@ -33,7 +34,6 @@ use std::path::{Path, PathBuf};
 
 /// Rights of the directories and files.
 const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
-const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// Where to begin.
 #[derive(Debug, clap::Args)]

@@ -10,22 +10,23 @@ use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use crate::store::journal::{KeyId, MIN_KEY_BYTES, Sizes};
 use crate::upstream::hook::{Hook, key_of};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long closed segments are kept: usual, least, most.
 const SEGMENT_RETENTION: Duration = Duration::from_hours(24 * 90);
-const SEGMENT_RETENTION_RANGE: (Duration, Duration) =
-    (Duration::from_hours(1), Duration::from_hours(24 * 36_500));
+const SEGMENT_RETENTION_RANGE: RangeInclusive<Duration> =
+    Duration::from_hours(1)..=Duration::from_hours(24 * 36_500);
 /// How often heads leave: usual, least, most.
 const HEAD_INTERVAL: Duration = Duration::from_mins(10);
-const HEAD_INTERVAL_RANGE: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(24));
+const HEAD_INTERVAL_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24);
 /// How long a program that is told of heads may take: usual, least, most.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
-const WEBHOOK_TIMEOUT_RANGE: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_secs(30));
+const WEBHOOK_TIMEOUT_RANGE: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(30);
 /// Keys that sealed before, at most.
 const MAX_PREVIOUS_KEYS: usize = 64;
 /// What a key's program prints is read once.

@@ -11,6 +11,7 @@ use crate::model::pointer::is_pointer;
 use crate::model::times::between;
 use crate::policy::shape::suggest;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use std::time::Duration;
 const MAX_SECRETS: usize = 64;
 const MAX_SECRET_PLACES: usize = 64;
 /// For how long what a program printed is good.
-const TTL_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const TTL_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 /// How long a program may take.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(5);
-const PROGRAM_TIMEOUT_RANGE: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_secs(30));
+const PROGRAM_TIMEOUT_RANGE: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(30);
 
 pub(super) fn compile(
     written: BTreeMap<String, SecretSettings>,
@@ -94,7 +95,7 @@ pub(super) fn source(
         (None, None, false) => Some(SecretSource::Command {
             cwd: judge_program(&command[0], directory, problems),
             run: command,
-            ttl: ttl.unwrap_or(TTL_RANGE.0),
+            ttl: ttl.unwrap_or(*TTL_RANGE.start()),
             timeout,
         }),
         (None, None, true) => {

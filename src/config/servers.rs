@@ -148,7 +148,7 @@ fn one(
         sandbox: Sandbox::default(),
     };
     let mut time = |key, written: &Option<String>, least, most| {
-        between(key, written.as_deref(), (least, most), problems)
+        between(key, written.as_deref(), least..=most, problems)
     };
     let timeout = time("timeout", &settings.timeout, MIN_DURATION, MAX_CALL_TIMEOUT);
     let start_timeout = time(

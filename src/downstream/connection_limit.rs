@@ -62,8 +62,10 @@ struct AdmittedConnections {
     /// By number, so the oldest first.
     strangers: BTreeMap<u64, Arc<Seat>>,
     known: BTreeMap<u64, (String, Arc<Seat>)>,
-    /// Strangers, and others, that were told to leave and have not yet.
-    leaving: (usize, usize),
+    /// Strangers that were told to leave and have not yet.
+    leaving_strangers: usize,
+    /// The same of others.
+    leaving_known: usize,
     /// When each of these was said last.
     told: HashMap<&'static str, Duration>,
 }
@@ -178,8 +180,8 @@ impl ConnectionLimitInner {
     fn seat(self: &Arc<Self>, peer: IpAddr, stop: &CancellationToken) -> Result<Guest, Duration> {
         let now = self.clock.steady();
         let mut inside = self.inside.lock();
-        if inside.strangers.len() + inside.leaving.0 >= self.strangers {
-            if inside.leaving.0 == 0 {
+        if inside.strangers.len() + inside.leaving_strangers >= self.strangers {
+            if inside.leaving_strangers == 0 {
                 let number = longest(&inside.strangers, |seat| seat.peer, |_| Some(0));
                 let Some((number, seat)) =
                     number.and_then(|number| inside.strangers.get_key_value(&number))
@@ -193,7 +195,7 @@ impl ConnectionLimitInner {
                 seat.leave.cancel();
                 let number = *number;
                 inside.strangers.remove(&number);
-                inside.leaving.0 += 1;
+                inside.leaving_strangers += 1;
                 let words = "more connections than there are places for send nothing; the oldest of them are closed";
                 self.tell(&mut inside, self.strangers, words);
             }
@@ -241,7 +243,7 @@ impl ConnectionLimitInner {
                 (idle != BUSY_MARK && (!of_one || other == holder)).then_some(idle)
             };
             let gone = longest(&inside.known, |(other, _)| other.clone(), rest)
-                .filter(|_| inside.leaving.1 < MAX_CLOSING_CONNECTIONS);
+                .filter(|_| inside.leaving_known < MAX_CLOSING_CONNECTIONS);
             let Some((_, gone)) = gone.and_then(|number| inside.known.remove(&number)) else {
                 let places = if of_one { self.of_one } else { self.known };
                 self.tell(
@@ -252,7 +254,7 @@ impl ConnectionLimitInner {
                 return Err(Crowded { places, of_one });
             };
             gone.leave.cancel();
-            inside.leaving.1 += 1;
+            inside.leaving_known += 1;
         }
         if let Some(seat) = inside.strangers.remove(&number) {
             seat.is_known.store(true, Ordering::Relaxed);
@@ -362,11 +364,10 @@ impl Drop for Guest {
         let was_there = inside.strangers.remove(&self.number).is_some()
             || inside.known.remove(&self.number).is_some();
         if !was_there {
-            let leaving = &mut inside.leaving;
             let leaving = if self.is_known() {
-                &mut leaving.1
+                &mut inside.leaving_known
             } else {
-                &mut leaving.0
+                &mut inside.leaving_strangers
             };
             *leaving = leaving.saturating_sub(1);
         }

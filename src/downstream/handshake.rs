@@ -133,8 +133,8 @@ impl Door {
             .ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let (_, answer) = links.open(server).await?;
         if answer.is_error {
-            let from = (caller, name, Revision::NEWEST_LEGACY.as_str());
-            let words = asks_too_much(&*self.gate.sides, from, &answer);
+            let revision = Revision::NEWEST_LEGACY.as_str();
+            let words = asks_too_much(&*self.gate.sides, caller, name, revision, &answer);
             return Ok(words.map_or(answer.clone(), |words| withheld(&answer, words)));
         }
         let policy = self.policy.current();

@@ -5,6 +5,7 @@ mod call_params;
 use super::{Authenticated, Door};
 use crate::failpoint;
 use crate::gate::call::{Call, CallOrigin};
+use crate::gate::catalogue::view::ListAsked;
 use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{HOPS_HEADER, IDEMPOTENCY_KEY_HEADER};
 use crate::mcp::json::Text;
@@ -211,12 +212,14 @@ impl Door {
             .and_then(|params| params.get("cursor"))
             .filter(|cursor| !cursor.is_null());
         let (id, Authenticated { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
-        match self.gate.list_tools(
-            policy,
-            (caller, &arrived.scope),
-            arrived.revision.era(),
-            cursor.as_ref(),
-        ) {
+        let asked = ListAsked {
+            caller,
+            scope: &arrived.scope,
+        };
+        match self
+            .gate
+            .list_tools(policy, asked, arrived.revision.era(), cursor.as_ref())
+        {
             Ok(result) => Message::response(id, result, false),
             Err(no_such_page) => {
                 Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None)

@@ -9,4 +9,4 @@ pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;
 pub mod variants;
-pub(crate) mod view;
+pub mod view;

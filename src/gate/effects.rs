@@ -24,6 +24,7 @@ use crate::model::digest::Digest;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
+use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
 use crate::store::session_locks::{Lease, SessionLocks};
@@ -106,7 +107,8 @@ impl Effects {
         let asked = rules.budget.ask(
             &policy.tasks,
             &call.origin.caller,
-            (&call.judged.tool, rules.side_effect),
+            &call.judged.tool,
+            rules.side_effect,
         );
         let before = if asked.limits.is_limited() || policy.repetition.is_watching() {
             self.look(of_task(task)).await?.task
@@ -340,8 +342,8 @@ impl Effects {
             fingerprint: keyed.fingerprint(),
             action,
             round: call.round(),
-            ttl: milliseconds(keyed.ttl()),
-            keep: milliseconds(keyed.keep()),
+            ttl: millis(keyed.ttl()),
+            keep: millis(keyed.keep()),
             task: bill.task,
             session,
             fence,
@@ -395,10 +397,6 @@ pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
 fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal {
     *left = Some(shown(&exceeded.remaining));
     bill.asked.refuse(exceeded)
-}
-
-pub(in crate::gate) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.

@@ -155,7 +155,7 @@ pub async fn get(source: &SecretSource) -> Result<Arc<Secret>, Failed> {
             cwd,
             timeout,
             ttl: _,
-        } => command((run, cwd), *timeout).await?,
+        } => command(run, cwd, *timeout).await?,
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| Failed::NoText)?;
     // Editors and `echo` end a file with a line end.
@@ -186,7 +186,8 @@ async fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failed> {
 
 /// What a program prints. Its standard error is not read: it may hold anything.
 async fn command(
-    (run, cwd): (&[String], &Path),
+    run: &[String],
+    cwd: &Path,
     timeout: Duration,
 ) -> Result<Zeroizing<Vec<u8>>, Failed> {
     let (program, arguments) = run

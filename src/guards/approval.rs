@@ -34,11 +34,11 @@ const DEFAULT_APPROVE_TIMEOUT: Duration = Duration::from_mins(10);
 const DEFAULT_EXECUTE_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a call waits for its decision before its agent is told to come again.
 const DEFAULT_HOLD_TIMEOUT: Duration = Duration::from_secs(45);
-const APPROVE_TIMEOUT_BOUNDS: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(24));
-const EXECUTE_TIMEOUT_BOUNDS: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(1));
-const HOLD_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(4));
+const APPROVE_TIMEOUT_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24);
+const EXECUTE_TIMEOUT_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(1);
+const HOLD_TIMEOUT_BOUNDS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(4);
 /// People who have to agree.
 const APPROVALS_NEEDED_BOUNDS: RangeInclusive<u32> = 1..=5;
 /// Roles of which one is needed.
@@ -270,7 +270,8 @@ impl Rule {
         &self,
         approvers: &Approvers,
         caller: &Caller,
-        (arguments, more): (&Value, &[Option<Value>]),
+        arguments: &Value,
+        more: &[Option<Value>],
     ) -> Result<(), Refusal> {
         let agent = caller.agent.as_str();
         let most = approvers.reach(&self.roles, |name| {
@@ -300,7 +301,8 @@ impl Rule {
         &self,
         key: Digest,
         stand: &HoldStatus,
-        (id, until): (ActionId, &str),
+        id: ActionId,
+        until: &str,
     ) -> Result<Option<Approved>, Refusal> {
         match stand {
             HoldStatus::Absent => Ok(None),

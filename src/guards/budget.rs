@@ -191,7 +191,8 @@ impl Rule {
         &self,
         tasks: &TaskLimits,
         caller: &Caller,
-        (tool, changes): (&ToolName, bool),
+        tool: &ToolName,
+        changes: bool,
     ) -> BudgetDemand {
         let own = |limits: BudgetLimits| BudgetLimits {
             calls_per_tool: self.calls_per_task,

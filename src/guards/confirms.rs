@@ -74,11 +74,7 @@ impl Rule {
 
     /// Confirms `draft`, a call of the rule's tool with its structured result, if that is what
     /// `arguments` name.
-    pub fn confirm(
-        &self,
-        arguments: &Value,
-        (draft, result): (ActionId, &Value),
-    ) -> Option<Confirmed> {
+    pub fn confirm(&self, arguments: &Value, draft: ActionId, result: &Value) -> Option<Confirmed> {
         let named = arguments
             .pointer(&self.draft)
             .filter(|named| named.is_string() || named.is_i64() || named.is_u64())?;
@@ -131,13 +127,14 @@ mod tests {
         ] {
             let confirmed = rule.confirm(
                 &json!({ "order": { "id": named } }),
-                (action, &json!({ "id": made })),
+                action,
+                &json!({ "id": made }),
             );
             assert_eq!(confirmed.is_some(), fits, "{named} {made}");
             assert!(confirmed.is_none_or(|confirmed| confirmed.draft() == Some(action)));
         }
         assert!(
-            rule.confirm(&json!({}), (action, &json!({}))).is_none(),
+            rule.confirm(&json!({}), action, &json!({})).is_none(),
             "nothing is no name"
         );
         assert!(Rule::unneeded(Some(&rule)).is_none());

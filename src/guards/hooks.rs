@@ -156,7 +156,7 @@ impl HookSettings {
         let timeout = between(
             "timeout",
             timeout.as_deref(),
-            (MIN_HOOK_TIMEOUT, MAX_HOOK_TIMEOUT),
+            MIN_HOOK_TIMEOUT..=MAX_HOOK_TIMEOUT,
             problems,
         )
         .unwrap_or(DEFAULT_HOOK_TIMEOUT);

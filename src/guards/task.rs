@@ -81,8 +81,8 @@ impl Belonging {
             None => session.clone(),
         };
         Ok(Self {
-            task: named(caller, &task),
-            session: named(caller, &session),
+            task: named(caller, task.0, &task.1),
+            session: named(caller, session.0, &session.1),
         })
     }
 }
@@ -137,7 +137,7 @@ fn usable<'a>(name: &'a str, place: &str) -> Result<Cow<'a, str>, Refusal> {
     Ok(Cow::Borrowed(name))
 }
 
-fn named(caller: &Caller, (source, name): &(TaskSource, Cow<'_, str>)) -> TaskOrSession {
+fn named(caller: &Caller, source: TaskSource, name: &str) -> TaskOrSession {
     let kind: &[u8] = match source {
         TaskSource::Task => b"task",
         TaskSource::Wire => b"wire",
@@ -158,7 +158,7 @@ fn named(caller: &Caller, (source, name): &(TaskSource, Cow<'_, str>)) -> TaskOr
     ];
     TaskOrSession {
         key: Digest::of_parts("toolgate task", &parts),
-        source: *source,
+        source,
     }
 }
 

@@ -50,6 +50,11 @@ impl Digest {
     }
 }
 
+/// The SHA-256 of `bytes`, in hex digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Digest::of(bytes).to_string()
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(&self.0))

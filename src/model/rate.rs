@@ -5,11 +5,13 @@ use super::diagnostic::Problems;
 use super::times::{between, millis};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Lengths of time in which a policy may count.
-const RATE_PERIOD_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const RATE_PERIOD_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24);
 
 /// So many calls in so much time.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

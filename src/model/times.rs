@@ -2,6 +2,7 @@
 
 use super::diagnostic::Problems;
 use jiff::SignedDuration;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -11,22 +12,30 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`,
-/// is noted.
+/// `time` in milliseconds, with three places.
+pub(crate) fn precise_millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Reads the length of time under `key`; what cannot be read, or is not within `bounds`, is noted.
 pub(crate) fn between(
     key: &str,
     text: Option<&str>,
-    (least, most): (Duration, Duration),
+    bounds: RangeInclusive<Duration>,
     problems: &mut Problems,
 ) -> Option<Duration> {
     let text = text?;
     let read = days(text).or_else(|| text.parse::<SignedDuration>().ok()?.try_into().ok());
     problems.under(key, |problems| match read {
-        Some(time) if time >= least && time <= most => Some(time),
+        Some(time) if bounds.contains(&time) => Some(time),
         Some(_) => {
             problems.error(
                 "is out of bounds",
-                format!("between {} and {}", written(least), written(most)),
+                format!(
+                    "between {} and {}",
+                    written(*bounds.start()),
+                    written(*bounds.end())
+                ),
             );
             None
         }

@@ -105,7 +105,8 @@ impl Exemptions {
         &self,
         index: usize,
         key: Option<&str>,
-        (message, hint): (&str, &str),
+        message: &str,
+        hint: &str,
     ) -> Diagnostic {
         let steps = ["exemptions", &index.to_string()]
             .map(str::to_owned)

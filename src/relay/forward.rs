@@ -116,16 +116,23 @@ impl Relay {
             message
         };
         let answer = self.exchanged(request, server, message, task).await?;
-        let from = (&*request.caller, server, request.revision);
-        Ok(match asks_too_much(&*self.sides, from, &answer) {
-            Some(words) => withheld(&answer, words),
-            None if is_list => Message {
-                body: answer.body.as_ref().map(readable_words),
-                ..answer
+        Ok(
+            match asks_too_much(
+                &*self.sides,
+                &request.caller,
+                server,
+                request.revision,
+                &answer,
+            ) {
+                Some(words) => withheld(&answer, words),
+                None if is_list => Message {
+                    body: answer.body.as_ref().map(readable_words),
+                    ..answer
+                },
+                None if asks => self.seal.sealed(bound, answer),
+                None => answer,
             },
-            None if asks => self.seal.sealed(bound, answer),
-            None => answer,
-        })
+        )
     }
 
     /// The answer of the server, as it is.
@@ -203,7 +210,7 @@ impl Relay {
         params: Option<&Text>,
     ) -> Option<Text> {
         let meta = params?.get("_meta")?;
-        let told = capabilities::meta(&self.sides.policy(), (&request.caller, server), &meta)?;
+        let told = capabilities::meta(&self.sides.policy(), &request.caller, server, &meta)?;
         let mut params = params?.object()?;
         params.set("_meta", told);
         Some(params.text())

@@ -164,7 +164,9 @@ impl Relay {
             let said = Message::response(None, task, false);
             if asks_too_much(
                 &*self.sides,
-                (&request.caller, &owned.server, request.revision),
+                &request.caller,
+                &owned.server,
+                request.revision,
                 &said,
             )
             .is_none()

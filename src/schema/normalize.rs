@@ -31,9 +31,30 @@ use crate::model::work::{self, WorkExceeded};
 use read::{ExpansionTooLarge, SchemaNodeReader};
 use serde_json::Value;
 
-/// How often one definition may be within itself, and how many subschemas may come of it, each 32
-/// bytes of text being one more; the next is tried when that is too much.
-const EXPANSION_ATTEMPTS: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
+/// How far references are written out.
+#[derive(Debug, Clone, Copy)]
+struct ExpansionAttempt {
+    /// How often one definition may be within itself.
+    recursion: usize,
+    /// How many subschemas may come of it, each 32 bytes of text being one more.
+    subschemas: usize,
+}
+
+/// The next is tried when one is too much.
+const EXPANSION_ATTEMPTS: [ExpansionAttempt; 3] = [
+    ExpansionAttempt {
+        recursion: 3,
+        subschemas: 8_000,
+    },
+    ExpansionAttempt {
+        recursion: 2,
+        subschemas: 8_000,
+    },
+    ExpansionAttempt {
+        recursion: 1,
+        subschemas: 16_000,
+    },
+];
 
 /// What one subschema takes, in units of work, and a name in `required`; and all of them: about 40
 /// ms.
@@ -119,7 +140,7 @@ pub(crate) fn normalize(
     let mut unfit = NormalizeError::NotAnObject;
     let tried = work::within(NORMALIZE_WORK_UNITS_MAX, || {
         for tried in EXPANSION_ATTEMPTS {
-            match once(&survey, profile, *tried) {
+            match once(&survey, profile, tried) {
                 Err(too_large @ NormalizeError::TooLarge { .. }) => unfit = too_large,
                 ended => return Some(ended),
             }
@@ -144,8 +165,12 @@ pub(crate) fn normalize(
 fn once(
     survey: &Survey<'_>,
     profile: Profile,
-    (recursion, most): (usize, usize),
+    attempt: ExpansionAttempt,
 ) -> Result<NormalizedSchema, NormalizeError> {
+    let ExpansionAttempt {
+        recursion,
+        subschemas: most,
+    } = attempt;
     let limits: &ProfileLimits = limits::of(profile);
     let mut reader = SchemaNodeReader::new(survey, recursion, most);
     let node = reader

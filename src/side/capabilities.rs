@@ -57,7 +57,8 @@ pub(crate) fn initialize(
 /// `_meta` of an agent's request as the server reads it; none if it is as the agent wrote it.
 pub(crate) fn meta(
     policy: &Policy,
-    (caller, server): (&Caller, &ServerName),
+    caller: &Caller,
+    server: &ServerName,
     meta: &Text,
 ) -> Option<Text> {
     if policy.mode == Mode::Observe {

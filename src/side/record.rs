@@ -6,15 +6,15 @@ use crate::guards::Mode;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
+use crate::model::digest::sha256;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, AgentId, ServerName};
 use crate::model::reply::Fault;
+use crate::model::times::precise_millis;
 use crate::telemetry::metrics::CallOutcome;
 use crate::telemetry::tasks::heavy;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// With what code the ledger says that a message was refused.
@@ -192,8 +192,8 @@ impl Sides {
             is_error: became.answer().map(|answer| answer.is_error),
             result_bytes: result.map(|result| result.as_bytes().len() as u64),
             result_hash: result.map(|result| sha256(result.as_bytes())),
-            latency_ms: milliseconds(took),
-            upstream_ms: if sent > 0 { milliseconds(took) } else { 0.0 },
+            latency_ms: precise_millis(took),
+            upstream_ms: if sent > 0 { precise_millis(took) } else { 0.0 },
             policy: policy.version.clone(),
             attempts: sent,
             ..Entry::default()
@@ -210,17 +210,4 @@ fn hash(params: Option<&Text>) -> String {
         return sha256(b"{}");
     };
     canonical::form(&params.value()).map_or_else(|| sha256(params.as_bytes()), |form| sha256(&form))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -3,12 +3,13 @@
 
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
+use crate::owners::{self, PRIVATE_FILE_MODE};
 use bytes::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -53,12 +54,8 @@ impl Results {
         if self.find_again(&digest, &path)? {
             return Ok(digest);
         }
-        let new = path.with_extension(crate::model::ids::unguessable());
-        let written = write(&new, body).and_then(|()| std::fs::rename(&new, &path));
-        if let Err(error) = written {
-            let _ = std::fs::remove_file(&new);
-            return Err(error);
-        }
+        let beside = path.with_extension(crate::model::ids::unguessable());
+        owners::replace(&path, &beside, body, PRIVATE_FILE_MODE)?;
         if let Err(error) = File::open(dir).and_then(|dir| dir.sync_all()) {
             // Found again it would pass for durable.
             let _ = std::fs::remove_file(&path);
@@ -145,16 +142,6 @@ impl Results {
         let name = digest.to_string();
         self.dir.join(&name[..2]).join(name)
     }
-}
-
-fn write(path: &Path, body: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(body)?;
-    file.sync_all()
 }
 
 /// Opens a file to read; never follows a link.

@@ -119,7 +119,7 @@ fn options() -> OpenOptions {
     options
         .read(true)
         .write(true)
-        .mode(0o600)
+        .mode(crate::owners::PRIVATE_FILE_MODE)
         .custom_flags(no_links);
     options
 }

@@ -153,19 +153,18 @@ impl Hook {
         self.waiting.clone().try_acquire_owned().ok()
     }
 
-    /// Tells of a call that has ended, in a task of its own, which holds `place` meanwhile; `told`
-    /// hears what came of it.
-    pub fn tell<P: Send + 'static>(
+    /// Tells of a call that has ended, in a task of its own; `told` hears what came of it, and
+    /// holds meanwhile the [`Self::place`] that the call has.
+    pub fn tell(
         self: &Arc<Self>,
         connections: Connections,
-        (id, body): (String, Bytes),
-        place: P,
+        id: String,
+        body: Bytes,
         told: impl FnOnce(Result<(), HookError>) + Send + 'static,
     ) {
         let hook = self.clone();
         tasks::spawn("after-hook", async move {
             told(hook.say(&connections, &id, body).await);
-            drop(place);
         });
     }
 

@@ -25,7 +25,13 @@ pub struct ServerMessage<'a> {
 }
 
 /// Why something goes nowhere: the JSON-RPC error that its server reads, if it asked.
-pub(crate) type Unheard = (i64, &'static str);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unheard {
+    /// The error's code.
+    pub code: i64,
+    /// The error's message.
+    pub words: &'static str,
+}
 
 /// Stands between servers and agents for everything but answers.
 pub trait ServerMessagePolicy: Send + Sync {
@@ -59,8 +65,9 @@ pub(crate) fn hears(
     } = *spoken;
     keeper.lets_through(spoken)?;
     let said = Some(message).filter(|message| message.kind == MessageKind::Notification);
-    let asks = said.and_then(|said| asks_too_much(keeper, (caller, server, revision), said));
-    asks.map_or(Ok(()), |words| Err((INTERNAL_ERROR, words)))
+    let asks = said.and_then(|said| asks_too_much(keeper, caller, server, revision, said));
+    let code = INTERNAL_ERROR;
+    asks.map_or(Ok(()), |words| Err(Unheard { code, words }))
 }
 
 /// What a server's answer, or what it says of a task, asks that the agent may not hear, as words;
@@ -69,7 +76,9 @@ pub(crate) fn hears(
 /// message.
 pub(crate) fn asks_too_much(
     keeper: &dyn ServerMessagePolicy,
-    (caller, server, revision): (&Caller, &ServerName, &'static str),
+    caller: &Caller,
+    server: &ServerName,
+    revision: &'static str,
     said: &Message,
 ) -> Option<&'static str> {
     let body = said.body.as_ref()?;
@@ -148,7 +157,7 @@ impl QuestionCheck<'_> {
                 message,
             })
             .err()
-            .map(|(_, words)| words)
+            .map(|unheard| unheard.words)
     }
 }
 

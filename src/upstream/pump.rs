@@ -3,7 +3,7 @@
 
 use super::Inbound;
 use super::departure::Departure;
-use super::keeper::{ServerMessage, hears};
+use super::keeper::{ServerMessage, Unheard, hears};
 use super::link::{Link, UpstreamExchange};
 use super::links::{Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
@@ -301,10 +301,10 @@ impl ExchangeContext<'_> {
                 refuse(
                     link,
                     &message,
-                    (
-                        INTERNAL_ERROR,
-                        "what it asks takes too much to check and to redact",
-                    ),
+                    Unheard {
+                        code: INTERNAL_ERROR,
+                        words: "what it asks takes too much to check and to redact",
+                    },
                 )
                 .await;
             }

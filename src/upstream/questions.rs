@@ -61,20 +61,23 @@ impl Questions {
 
     fn note(&self, link: &Arc<Link>, message: &Message, original: Text) -> Result<u64, Unheard> {
         if !is_server_request(&message.method) {
-            return Err((METHOD_NOT_FOUND, "servers do not send this request"));
+            return Err(Unheard {
+                code: METHOD_NOT_FOUND,
+                words: "servers do not send this request",
+            });
         }
         if !self.is_declared(&message.method) {
-            return Err((
-                METHOD_NOT_FOUND,
-                "the agent has not declared that it can do this with tasks",
-            ));
+            return Err(Unheard {
+                code: METHOD_NOT_FOUND,
+                words: "the agent has not declared that it can do this with tasks",
+            });
         }
         let mut open = self.open.lock();
         if open.by_id.len() >= MAX_OPEN_REQUESTS {
-            return Err((
-                INTERNAL_ERROR,
-                "too many requests wait for the agent's answer; try again later",
-            ));
+            return Err(Unheard {
+                code: INTERNAL_ERROR,
+                words: "too many requests wait for the agent's answer; try again later",
+            });
         }
         open.last += 1;
         let id = open.last;
@@ -172,7 +175,8 @@ pub(crate) fn refused_answer(id: Text) -> Message {
 }
 
 /// Tells a server that its request goes nowhere.
-pub(crate) async fn refuse(link: &Link, message: &Message, (code, words): Unheard) {
+pub(crate) async fn refuse(link: &Link, message: &Message, unheard: Unheard) {
+    let Unheard { code, words } = unheard;
     tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
     let refused = Message::error(message.id.clone(), code, words, None);
     if let Err(fault) = link.notify(refused).await {

@@ -47,6 +47,28 @@ fn comments_have_subjects() {
     report("a comment names its subject", broken);
 }
 
+/// What belongs together has a type with named fields, or is two parameters. Closures take what
+/// iterators give.
+#[test]
+fn no_parameter_is_a_tuple() {
+    let tuple = Regex::new(
+        r"^\s+\([a-z_]+(?:, [a-z_]+)+\): &?(?:mut )?\(|\bfn [a-z_]+.*\([a-z_]+(?:, [a-z_]+)+\): ",
+    )
+    .unwrap();
+    let mut broken = Vec::new();
+    for source in every(["src"]) {
+        if source.path.contains("/tests") {
+            continue;
+        }
+        for (number, line) in (1..).zip(source.text.lines()) {
+            if !line.contains('|') && tuple.is_match(line) {
+                broken.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    report("a parameter has a name of its own", broken);
+}
+
 #[test]
 fn names_are_of_the_glossary() {
     let kind = Regex::new(r"\b(?:struct|enum|trait|type|union)\s+([A-Z][A-Za-z0-9]*)").unwrap();

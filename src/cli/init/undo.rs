@@ -3,11 +3,11 @@
 
 use crate::cli::files;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
+use crate::model::digest::sha256;
+use crate::owners::PRIVATE_FILE_MODE;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 pub(super) const RECORD_FILE: &str = ".toolgate-init.json";
 /// What stands behind the name of a file as it was before.
 const BACKUP_SUFFIX: &str = ".before-toolgate";
-/// Rights of what only its owner needs to read.
-const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// One file that was written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -179,13 +177,4 @@ fn take_back(directory: &Path, written: &WrittenFile) -> anyhow::Result<String> 
     files::replace(path, &before, PRIVATE_FILE_MODE)?;
     fs::remove_file(&backup).with_context(|| format!("{} cannot be removed", backup.display()))?;
     Ok(format!("restored {shown}"))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
 }

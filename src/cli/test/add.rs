@@ -281,7 +281,7 @@ fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
     let rules: &ToolRules = admitted.rules();
     let limits = rules
         .budget
-        .ask(&policy.tasks, &caller, (&tool, rules.side_effect))
+        .ask(&policy.tasks, &caller, &tool, rules.side_effect)
         .limits;
     let left = |name: &str| entry.budget_remaining.as_ref()?.get(name)?.as_u64();
     let numbers = [

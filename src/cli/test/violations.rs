@@ -125,26 +125,22 @@ fn read(path: &Path) -> anyhow::Result<Exemptions> {
 /// Says which exemptions explain nothing, and why.
 fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
     for (index, exemption) in exemptions.all.iter().enumerate() {
-        let (key, words) = if exemption.has_expired(today) {
+        let (key, message, hint) = if exemption.has_expired(today) {
             (
                 Some("until"),
-                (
-                    "has expired: it explains nothing",
-                    "say until when somebody answers for it, or take it away",
-                ),
+                "has expired: it explains nothing",
+                "say until when somebody answers for it, or take it away",
             )
         } else if of.get(index) == Some(&0) {
             (
                 None,
-                (
-                    "explains none of the calls",
-                    "take it away, or look at more calls",
-                ),
+                "explains none of the calls",
+                "take it away, or look at more calls",
             )
         } else {
             continue;
         };
-        configured::say(&exemptions.about(index, key, words).to_string());
+        configured::say(&exemptions.about(index, key, message, hint).to_string());
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::gate::Gate;
 use crate::gate::catalogue::list::is_visible;
+use crate::gate::catalogue::view::ListAsked;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::reads::Profile;
@@ -38,12 +39,15 @@ impl Gate {
             .iter()
             .filter(|caller| !caller.reads.is_all())
         {
+            let asked = ListAsked {
+                caller,
+                scope: &Scope::All,
+            };
             let visible = tools
                 .all
                 .iter()
                 .filter(|tool| is_visible(&policy, caller, tool));
-            let (_, hidden) =
-                self.fitting(&policy, &tools, (caller, &Scope::All), visible.collect());
+            let (_, hidden) = self.fitting(&policy, &tools, asked, visible.collect());
             for (tool, reason) in hidden {
                 let (server, profile) = (tool.server.settings.name.clone(), caller.reads.profile);
                 let one = Hidden {

@@ -6,8 +6,8 @@ use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;
-use crate::gate::catalogue::view::Listed;
 use crate::gate::catalogue::view::Names;
+use crate::gate::catalogue::view::{ListAsked, Listed};
 use crate::guards::allowlist::CallerClass;
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
@@ -65,10 +65,11 @@ impl Gate {
     pub fn list_tools(
         &self,
         policy: &Policy,
-        (caller, scope): (&Caller, &Scope),
+        asked: ListAsked<'_>,
         era: Era,
         cursor: Option<&Text>,
     ) -> Result<Text, NoSuchPage> {
+        let ListAsked { caller, scope } = asked;
         let tools = self.tools.current().clone();
         let offset = match cursor {
             None => 0,
@@ -86,9 +87,15 @@ impl Gate {
         if let Some(made) = self.listings.made.lock().get(&key) {
             return Ok(made.clone());
         }
-        let page = self
-            .page((policy, &tools), caller, (scope, era, offset))
-            .ok_or(NoSuchPage)?;
+        let mut result = self.page(policy, &tools, asked, offset).ok_or(NoSuchPage)?;
+        if era == Era::Modern {
+            result.set("resultType", Text::string("complete"));
+            // The policy may be reloaded at any moment, and the list depends on who asks
+            // (protocol §1.9).
+            result.set("ttlMs", Text::of(&0.into()));
+            result.set("cacheScope", Text::string("private"));
+        }
+        let page = result.text();
         let mut made = self.listings.made.lock();
         made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
         let bytes: usize = made.values().map(|page| page.as_bytes().len()).sum();
@@ -122,15 +129,17 @@ pub(in crate::gate) fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool)
 impl Gate {
     fn page(
         &self,
-        (policy, tools): (&Policy, &Tools),
-        caller: &Caller,
-        (scope, era, offset): (&Scope, Era, usize),
-    ) -> Option<Text> {
+        policy: &Policy,
+        tools: &Tools,
+        asked: ListAsked<'_>,
+        offset: usize,
+    ) -> Option<Object> {
+        let ListAsked { caller, scope } = asked;
         let holds = |tool: &&Arc<Tool>| {
             scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool)
         };
         let visible = tools.all.iter().filter(holds).collect();
-        let (visible, _) = self.fitting(policy, tools, (caller, scope), visible);
+        let (visible, _) = self.fitting(policy, tools, asked, visible);
         if offset > 0 && offset >= visible.len() {
             return None;
         }
@@ -157,14 +166,7 @@ impl Gate {
                 Text::string(&cursor(policy, tools, offset + PAGE)),
             );
         }
-        if era == Era::Modern {
-            result.set("resultType", Text::string("complete"));
-            // The policy may be reloaded at any moment, and the list depends on who asks
-            // (protocol §1.9).
-            result.set("ttlMs", Text::of(&0.into()));
-            result.set("cacheScope", Text::string("private"));
-        }
-        Some(result.text())
+        Some(result)
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Tool {
 
 impl Tool {
     /// Its answer as the agent may read it (step 16).
-    pub fn shaped(&self, (rules, mode): (&ToolRules, Mode), answer: Message) -> Message {
+    pub fn shaped(&self, rules: &ToolRules, mode: Mode, answer: Message) -> Message {
         rules.results.shape(answer, mode, self.output())
     }
 

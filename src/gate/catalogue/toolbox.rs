@@ -89,7 +89,7 @@ impl Toolbox {
             let (old, from) = (self.current.load_full(), servers.clone());
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
-                count(&tools, &servers, (&policy.current(), &mut told), &metrics);
+                count(&tools, &servers, &policy.current(), &mut told, &metrics);
                 self.current.store(Arc::new(tools));
                 self.gathered.send_modify(|version| *version += 1);
                 // A server that says so has changed tools, even if none of their definitions
@@ -105,7 +105,8 @@ impl Toolbox {
                 count(
                     &self.current.load(),
                     &servers,
-                    (&policy.current(), &mut told),
+                    &policy.current(),
+                    &mut told,
                     &metrics,
                 );
             }
@@ -143,7 +144,8 @@ struct Seen {
 fn count(
     tools: &Tools,
     servers: &Servers,
-    (policy, told): (&Policy, &mut ToldWithheld),
+    policy: &Policy,
+    told: &mut ToldWithheld,
     metrics: &Metrics,
 ) {
     let withheld = pinned::withheld(policy, tools, servers);

@@ -135,6 +135,15 @@ pub(in crate::gate) struct Listed {
     pub(in crate::gate) definition: Text,
 }
 
+/// Who asks for the list, and where.
+#[derive(Clone, Copy)]
+pub struct ListAsked<'a> {
+    /// The agent.
+    pub caller: &'a Caller,
+    /// The servers behind the address that it asks.
+    pub scope: &'a Scope,
+}
+
 impl Gate {
     /// The tool as this caller is shown it, or why it is not.
     pub(in crate::gate) fn variant(
@@ -159,9 +168,10 @@ impl Gate {
         &self,
         policy: &Policy,
         tools: &Tools,
-        (caller, scope): (&Caller, &Scope),
+        asked: ListAsked<'_>,
         visible: Vec<&Arc<Tool>>,
     ) -> (Vec<Listed>, Vec<(Arc<Tool>, NormalizeError)>) {
+        let ListAsked { caller, scope } = asked;
         let reads = caller.reads;
         let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
         let most = limits::of(reads.profile)

@@ -142,8 +142,14 @@ impl HeldClaim {
             late,
             cost,
         } = self;
-        let (key, action, round) = (claimed.key, claimed.action, claimed.round);
-        let phase = phase(effects, (proof, round), answer, &entry).await;
+        let (key, action) = (claimed.key, claimed.action);
+        let round = EndedRound {
+            key,
+            action,
+            round: claimed.round,
+            proof,
+        };
+        let phase = phase(effects, round, answer, &entry).await;
         let (phase, unkept) = match phase {
             Ok(phase) => (phase, None),
             Err(error) => (
@@ -177,19 +183,31 @@ impl HeldClaim {
         drop(claimed);
         let Some(error) = unkept else { return settled };
         if error.ends_by_itself() {
-            keep_later(effects, (key, action), (proof, round), answer);
+            keep_later(effects, round, answer);
         }
         Err(error)
     }
 }
 
+/// The round of a claimed call that an exchange has ended.
+#[derive(Clone, Copy)]
+struct EndedRound {
+    key: Digest,
+    action: ActionId,
+    /// Its number, from 0.
+    round: u32,
+    /// What the exchange proves.
+    proof: Proof,
+}
+
 /// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
-fn keep_later(
-    effects: &Effects,
-    (key, action): (Digest, ActionId),
-    (proof, round): (Proof, u32),
-    answer: Option<&Message>,
-) {
+fn keep_later(effects: &Effects, ended: EndedRound, answer: Option<&Message>) {
+    let EndedRound {
+        key,
+        action,
+        round,
+        proof,
+    } = ended;
     let (is_error, body) = given(answer);
     let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let Ok(room) = effects.unkept.clone().try_acquire_many_owned(bytes) else {
@@ -234,10 +252,11 @@ async fn written(effects: &Effects, key: Digest) -> Result<(), StoreError> {
 /// What the claim becomes.
 async fn phase(
     effects: &Effects,
-    (proof, round): (Proof, u32),
+    ended: EndedRound,
     answer: Option<&Message>,
     entry: &Entry,
 ) -> Result<ClaimPhase, StoreError> {
+    let EndedRound { proof, round, .. } = ended;
     Ok(match proof {
         Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
             let (is_error, body) = given(answer);

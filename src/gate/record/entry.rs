@@ -10,7 +10,7 @@ use crate::gate::record::findings::Findings;
 use crate::gate::record::findings::KeyFound;
 use crate::gate::record::findings::Observed;
 use crate::gate::record::findings::StateFound;
-use crate::gate::record::hashes::{hash, params_hash};
+use crate::gate::record::hashes::params_hash;
 use crate::gate::record::timing::{Spent, StageTimer};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
@@ -18,12 +18,13 @@ use crate::guards::budget::units;
 use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
 use crate::model::call::ToolCall;
+use crate::model::digest::sha256;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::task::TaskState;
+use crate::model::times::precise_millis;
 use serde_json::{Map, Value};
-use std::time::Duration;
 
 /// The entry of a call that is about to be sent.
 pub fn intent(recorded: &RecordedCall<'_>) -> Entry {
@@ -219,7 +220,7 @@ impl EndFields {
             is_error: answered
                 .map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
             result_bytes: answered.map(|result| result.as_bytes().len() as u64),
-            result_hash: answered.map(|result| hash(result.as_bytes())),
+            result_hash: answered.map(|result| sha256(result.as_bytes())),
         }
     }
 }
@@ -240,10 +241,10 @@ impl TimeFields {
             upstream,
         } = timer.spent();
         Self {
-            latency: milliseconds(timer.now().saturating_sub(judged.arrived)),
-            gate: milliseconds(judging),
-            hold: (!held.is_zero()).then(|| milliseconds(held)),
-            upstream: milliseconds(upstream),
+            latency: precise_millis(timer.now().saturating_sub(judged.arrived)),
+            gate: precise_millis(judging),
+            hold: (!held.is_zero()).then(|| precise_millis(held)),
+            upstream: precise_millis(upstream),
         }
     }
 }
@@ -323,8 +324,4 @@ fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {
         .iter()
         .filter_map(|name| Some((name.clone(), arguments.get(name)?.clone())))
         .collect()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
 }

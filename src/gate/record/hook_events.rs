@@ -127,13 +127,14 @@ impl Gate {
         let held = (place, self.hooks.telling.token());
         hook.tell(
             self.hooks.connections.clone(),
-            (id, body.bytes()),
-            held,
+            id,
+            body.bytes(),
             move |ended| {
                 if let Err(failed) = &ended {
                     tracing::debug!(hook = name, %failed, "an after-hook failed");
                 }
                 metrics.after_hook(if ended.is_ok() { "delivered" } else { "failed" });
+                drop(held);
             },
         );
     }

@@ -6,7 +6,6 @@ use crate::gate::Gate;
 use crate::gate::case::Subject;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::Effects;
-use crate::gate::effects::milliseconds;
 use crate::gate::effects::unavailable;
 use crate::gate::record;
 use crate::gate::record::findings::ApprovalFound;
@@ -15,6 +14,7 @@ use crate::guards::approval::{ApprovalSubject, Rule};
 use crate::guards::evidence::Approved;
 use crate::model::digest::Digest;
 use crate::model::refusal::Refusal;
+use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::operator::time;
 use crate::store::state::command::{HoldRequest, StoreCommand};
@@ -80,7 +80,8 @@ impl ApprovalAsking<'_> {
         rule.reach(
             &gate.approvers,
             &call.origin.caller,
-            (&call.judged.arguments, &more),
+            &call.judged.arguments,
+            &more,
         )?;
         let key = self.key(beside.as_ref());
         let hold = effects
@@ -95,7 +96,7 @@ impl ApprovalAsking<'_> {
         let (id, until) = hold
             .as_ref()
             .map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
-        match rule.judge(key, &stands, (id, &time(until))) {
+        match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {
                 is_still_so(gate, policy, tool)
                     .map_err(|why| Refusal::ApprovalTimeout { id, why })?;
@@ -141,8 +142,8 @@ impl ApprovalAsking<'_> {
         let ask = HoldRequest {
             key,
             id: self.subject.call.judged.action,
-            approve_for: milliseconds(rule.approve_for),
-            execute_for: milliseconds(rule.execute_for),
+            approve_for: millis(rule.approve_for),
+            execute_for: millis(rule.execute_for),
             needed: rule.needed,
             roles: rule.roles.clone(),
             self_approval: rule.self_approval,

@@ -46,7 +46,7 @@ impl Effects {
             let Some(result) = self.made(rule, action).await? else {
                 continue;
             };
-            if let Some(confirmed) = rule.confirm(arguments, (action, &result)) {
+            if let Some(confirmed) = rule.confirm(arguments, action, &result) {
                 return Ok(confirmed);
             }
         }

@@ -236,7 +236,8 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
         let told = capabilities::meta(
             &call.origin.policy,
-            (&call.origin.caller, &tool.server.settings.name),
+            &call.origin.caller,
+            &tool.server.settings.name,
             &meta,
         );
         params.set("_meta", told.unwrap_or(meta));

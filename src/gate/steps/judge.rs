@@ -39,6 +39,12 @@ pub(in crate::gate) fn ruled(
     pipeline::judged(&mut Judging { admitted, notes }, arguments)
 }
 
+/// The arguments, and what the step before proved of them.
+struct Proven<'a, E> {
+    case: Arguments<'a>,
+    evidence: E,
+}
+
 struct Judging<'a, 'p, N> {
     admitted: &'a Admitted<'p>,
     notes: &'a mut N,
@@ -46,26 +52,30 @@ struct Judging<'a, 'p, N> {
 
 impl<'a, N: Notes> pipeline::Judge for Judging<'a, '_, N> {
     type Visible = Arguments<'a>;
-    type Checked = (Arguments<'a>, Checked);
-    type Permitted = (Arguments<'a>, Permit);
+    type Checked = Proven<'a, Checked>;
+    type Permitted = Proven<'a, Permit>;
     type Ruled = Ruled;
     type Refusal = Refusal;
 
     fn arguments(&mut self, case: Arguments<'a>) -> Result<Self::Checked, Refusal> {
         let rules = self.admitted.rules();
         let checked = rules.arguments.check(case.schema, case.values);
-        Ok((case, self.notes.note(Stage::Arguments, checked)?))
+        let evidence = self.notes.note(Stage::Arguments, checked)?;
+        Ok(Proven { case, evidence })
     }
 
-    fn permission(&mut self, (case, checked): Self::Checked) -> Result<Self::Permitted, Refusal> {
+    fn permission(&mut self, checked: Self::Checked) -> Result<Self::Permitted, Refusal> {
         let rule = &self.admitted.rules().permission;
-        let permit = rule.allow(case.caller, case.values, &checked);
-        Ok((case, self.notes.note(Stage::Permission, permit)?))
+        let Proven { case, evidence } = checked;
+        let permit = rule.allow(case.caller, case.values, &evidence);
+        let evidence = self.notes.note(Stage::Permission, permit)?;
+        Ok(Proven { case, evidence })
     }
 
-    fn rules(&mut self, (case, permit): Self::Permitted) -> Result<Ruled, Refusal> {
+    fn rules(&mut self, permitted: Self::Permitted) -> Result<Ruled, Refusal> {
         let rule = &self.admitted.rules().rules;
-        let ruled = rule.apply(case.caller, case.values, &permit);
+        let Proven { case, evidence } = permitted;
+        let ruled = rule.apply(case.caller, case.values, &evidence);
         self.notes.note(Stage::Rules, ruled)
     }
 }

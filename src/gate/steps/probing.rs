@@ -140,7 +140,8 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         let meta = without_ours(&meta);
         let told = capabilities::meta(
             &call.origin.policy,
-            (&call.origin.caller, &tool.server.settings.name),
+            &call.origin.caller,
+            &tool.server.settings.name,
             &meta,
         );
         params.set("_meta", told.unwrap_or(meta));

@@ -73,7 +73,7 @@ impl Shaper {
             return None;
         }
         let server = &self.tool.server.settings.name;
-        asks_too_much(&*self.keeper, (&self.caller, server, self.revision), said)
+        asks_too_much(&*self.keeper, &self.caller, server, self.revision, said)
     }
 }
 
@@ -88,7 +88,7 @@ impl Shaping for Shaper {
             tracing::warn!(tool = %self.tool.name, "a tool server answered with a task that the call did not ask for");
             return unasked(&answer, self.revision == Revision::NEWEST_MODERN.as_str());
         }
-        self.tool.shaped((&self.rules, self.mode), answer)
+        self.tool.shaped(&self.rules, self.mode, answer)
     }
 
     fn standing(&self, said: Message) -> Message {

@@ -295,8 +295,10 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
             before,
             ..
         } = *self.question()?;
-        let kind = (tool, case.rules.side_effect);
-        let asked = case.rules.budget.ask(&self.policy.tasks, caller, kind);
+        let asked = case
+            .rules
+            .budget
+            .ask(&self.policy.tasks, caller, tool, case.rules.side_effect);
         let step = asked.limits.rate.map_or(0, Rate::step);
         let task = usage(before, &asked.price.tool, step);
         let fits = asked

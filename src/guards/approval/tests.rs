@@ -267,7 +267,7 @@ fn nobody_to_ask_means_no() {
         (&["ann", "bob"], true),
     ] {
         let approvers = Approvers(names.iter().map(|name| one(name)).collect());
-        let answer = rule.reach(&approvers, &caller, (&small, &[]));
+        let answer = rule.reach(&approvers, &caller, &small, &[]);
         assert_eq!(answer.is_ok(), reached, "{names:?}");
         assert!(
             answer.is_ok() || answer.is_err_and(|refusal| refusal.code() == "approver_unreachable")
@@ -275,7 +275,7 @@ fn nobody_to_ask_means_no() {
     }
     let both = Approvers(vec![one("ann"), one("bob")]);
     let fits = json!({ "note": "x".repeat(MAX_HELD_ARGUMENTS_BYTES - 11) });
-    assert_eq!(rule.reach(&both, &caller, (&fits, &[None])), Ok(()));
+    assert_eq!(rule.reach(&both, &caller, &fits, &[None]), Ok(()));
     let long = json!({ "note": "x".repeat(MAX_HELD_ARGUMENTS_BYTES - 10) });
     for too_long in [
         (&long, vec![]),
@@ -283,7 +283,7 @@ fn nobody_to_ask_means_no() {
         (&fits, vec![None, Some(small.clone())]),
     ] {
         assert_eq!(
-            rule.reach(&both, &caller, (too_long.0, &too_long.1))
+            rule.reach(&both, &caller, too_long.0, &too_long.1)
                 .unwrap_err()
                 .code(),
             "approver_unreachable"
@@ -296,7 +296,7 @@ fn nobody_to_ask_means_no() {
 fn only_what_is_allowed_passes() {
     let rule = compiled(None, &["pay"], false).0.unwrap();
     let (key, id) = (Digest::of(b"hold"), ActionId::generate());
-    let judge = |stand: &HoldStatus| rule.judge(key, stand, (id, "soon"));
+    let judge = |stand: &HoldStatus| rule.judge(key, stand, id, "soon");
     assert!(judge(&HoldStatus::Absent).is_ok_and(|approved| approved.is_none()));
     assert!(
         judge(&HoldStatus::Allowed).is_ok_and(|approved| approved.unwrap().hold() == Some(key))

@@ -10,10 +10,11 @@ use crate::store::state::budget::{BudgetLimits, Dimension};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-const TASK_DURATION_BOUNDS: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(24 * 30));
+const TASK_DURATION_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24 * 30);
 
 /// The budgets of one policy file.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]

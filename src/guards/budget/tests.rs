@@ -42,7 +42,7 @@ fn tool() -> ToolName {
 fn the_second_call_of_one_is_refused() {
     let rule = rule(json!({ "max_calls_per_task": 1, "timeout_ms": 3000, "cost": 1 }));
     assert_eq!(rule.timeout(), Some(Duration::from_secs(3)));
-    let asked = rule.ask(&TaskLimits::default(), &bot(), (&tool(), true));
+    let asked = rule.ask(&TaskLimits::default(), &bot(), &tool(), true);
     assert_eq!(asked.price.cost, 1_000_000);
     let mut task = TaskUsage::new(0);
     assert!(asked.limits.admit(Some(&task), &asked.price, 0).is_ok());
@@ -104,8 +104,8 @@ fn degrading_leaves_reads() {
     }));
     let rule = rule(json!({ "cost": 1 }));
     let (writes, reads) = (
-        rule.ask(&tasks, &bot(), (&tool(), true)),
-        rule.ask(&tasks, &bot(), (&tool(), false)),
+        rule.ask(&tasks, &bot(), &tool(), true),
+        rule.ask(&tasks, &bot(), &tool(), false),
     );
     assert_eq!(
         (writes.limits.cost, reads.limits.cost),
@@ -138,7 +138,7 @@ fn degrading_leaves_reads() {
 fn a_used_up_task_is_told_what_is_left() {
     let tasks =
         tasks(json!({ "global": { "max_steps": 3, "max_cost": 1.5, "max_duration": "10s" } }));
-    let asked = Rule::default().ask(&tasks, &bot(), (&tool(), true));
+    let asked = Rule::default().ask(&tasks, &bot(), &tool(), true);
     let mut task = TaskUsage::new(1000);
     (task.steps, task.cost) = (3, 250_000);
     let exceeded = asked
@@ -168,7 +168,8 @@ fn a_rate_says_when_to_come_back() {
     let asked = rule(json!({ "rate": { "calls": 1, "per": "1m" } })).ask(
         &TaskLimits::default(),
         &bot(),
-        (&tool(), true),
+        &tool(),
+        true,
     );
     let mut task = TaskUsage::new(0);
     task.tools.entry(tool()).or_default().due = 60_000;

@@ -7,11 +7,13 @@ use crate::model::times::between;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How long a call that was sent may still be on its way.
 const DEFAULT_ABSENT_AFTER: Duration = Duration::from_secs(30);
-const ABSENT_AFTER_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
+const ABSENT_AFTER_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(1);
 /// Stands for the key as the tool server knows it.
 const KEY_PLACEHOLDER: &str = "key#";
 /// Stands for a part of the call's arguments.

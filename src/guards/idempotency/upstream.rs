@@ -4,12 +4,13 @@ use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How long most services remember a key.
 const DEFAULT_REMEMBERED_WINDOW: Duration = Duration::from_hours(24);
-const REMEMBERED_WINDOW_BOUNDS: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(24 * 365));
+const REMEMBERED_WINDOW_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24 * 365);
 const WINDOW_MARGIN: Duration = Duration::from_mins(5);
 /// What begins with it is ours.
 const OWN_META_PREFIX: &str = "dev.toolgate/";
@@ -89,7 +90,7 @@ impl UpstreamKeySettings {
         let margin = between(
             "margin",
             margin.as_deref(),
-            (Duration::ZERO, REMEMBERED_WINDOW_BOUNDS.1),
+            Duration::ZERO..=*REMEMBERED_WINDOW_BOUNDS.end(),
             problems,
         );
         let margin = margin.unwrap_or(WINDOW_MARGIN.min(window / 2));

@@ -156,7 +156,7 @@ fn the_whole_format_that_is_enforced_compiles() {
     let asked = admitted
         .rules()
         .budget
-        .ask(&policy.tasks, &bot(), (&ToolName::new("x"), true));
+        .ask(&policy.tasks, &bot(), &ToolName::new("x"), true);
     assert_eq!(
         (
             asked.limits.calls_per_tool,

@@ -17,12 +17,13 @@ use crate::store::state::budget::MAX_SEEN_CALLS;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-const ELAPSED_BOUNDS: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_hours(24 * 365));
+const ELAPSED_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_hours(24 * 365);
 /// Calls, steps and failures of a task at most; far beyond every budget, and far from where
 /// counting ends.
 const MAX_TASK_COUNT: u64 = 1 << 40;

@@ -63,21 +63,9 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
             }
             _ => match value {
                 Value::Number(number) => range(keyword, wanted, number.as_f64()?),
-                Value::String(text) => length(
-                    keyword,
-                    wanted,
-                    text.chars().count(),
-                    ("Length", "character", "characters"),
-                ),
-                Value::Array(elements) => {
-                    length(keyword, wanted, elements.len(), ("Items", "item", "items"))
-                }
-                Value::Object(object) => length(
-                    keyword,
-                    wanted,
-                    object.len(),
-                    ("Properties", "property", "properties"),
-                ),
+                Value::String(text) => length(keyword, wanted, text.chars().count(), CHARACTERS),
+                Value::Array(elements) => length(keyword, wanted, elements.len(), ITEMS),
+                Value::Object(object) => length(keyword, wanted, object.len(), PROPERTIES),
                 Value::Null | Value::Bool(_) => None,
             },
         })
@@ -161,14 +149,33 @@ fn range(keyword: &str, wanted: &Value, number: f64) -> Option<String> {
     broken.then(|| format!("{words} {wanted}"))
 }
 
-fn length(
-    keyword: &str,
-    wanted: &Value,
-    length: usize,
-    unit: (&str, &str, &str),
-) -> Option<String> {
+/// What a length is counted in.
+struct LengthUnit {
+    /// What follows `min` and `max` in the keyword.
+    keyword: &'static str,
+    one: &'static str,
+    many: &'static str,
+}
+
+const CHARACTERS: &LengthUnit = &LengthUnit {
+    keyword: "Length",
+    one: "character",
+    many: "characters",
+};
+const ITEMS: &LengthUnit = &LengthUnit {
+    keyword: "Items",
+    one: "item",
+    many: "items",
+};
+const PROPERTIES: &LengthUnit = &LengthUnit {
+    keyword: "Properties",
+    one: "property",
+    many: "properties",
+};
+
+fn length(keyword: &str, wanted: &Value, length: usize, unit: &LengthUnit) -> Option<String> {
     let (edge, what) = keyword.split_at_checked(3)?;
-    let limit = wanted.as_f64().filter(|_| what == unit.0)?;
+    let limit = wanted.as_f64().filter(|_| what == unit.keyword)?;
     #[expect(
         clippy::cast_precision_loss,
         reason = "a length is bounded by the message's"
@@ -182,9 +189,9 @@ fn length(
     Some(format!(
         "{words} {wanted} {}",
         if wanted.as_u64() == Some(1) {
-            unit.1
+            unit.one
         } else {
-            unit.2
+            unit.many
         }
     ))
 }

@@ -4,9 +4,8 @@
 use super::error::JournalError;
 use super::{data_dir, files, segment};
 use crate::owners::fresh;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The first records of all segments in the archive `dir`, in order; none where there is no
@@ -52,16 +51,7 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         there => return same(&from, &there?),
     }
     let new = target.with_extension("new");
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = fresh(&new)?;
     io::copy(&mut from, &mut file)?;
     file.sync_all()?;
     same(&files::open(source, false)?, &files::open(&new, false)?)?;

@@ -2,7 +2,7 @@
 
 use super::error::JournalError;
 use super::private;
-use crate::owners::fresh;
+use crate::owners::{self, PRIVATE_FILE_MODE};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -94,11 +94,8 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
 
 /// Replaces the file at `path`, in `dir`, by one that holds `text`, durably.
 pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = fresh(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    let beside = path.with_extension("new");
+    owners::replace(path, &beside, text.as_bytes(), PRIVATE_FILE_MODE)?;
     sync_dir(dir)
 }
 
@@ -110,7 +107,7 @@ fn lock(data: &Path) -> Result<File, JournalError> {
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(0o600)
+        .mode(PRIVATE_FILE_MODE)
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(&path)
         .map_err(failed)?;

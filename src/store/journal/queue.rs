@@ -132,7 +132,8 @@ impl WriteQueue {
     pub(super) fn push(&self, group: &RecordGroup, urgent: bool) -> Result<u64, JournalError> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
-        inside.admit(group, self.limits(urgent))?;
+        let (records, bytes) = self.limits(urgent);
+        inside.admit(group, records, bytes)?;
         let before = inside.gathered;
         inside.gather(group);
         let last = inside.last;
@@ -149,7 +150,8 @@ impl WriteQueue {
     pub(super) fn push_behind(&self, group: &RecordGroup) -> Result<(), JournalError> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
-        inside.admit(group, self.limits(false))?;
+        let (records, bytes) = self.limits(false);
+        inside.admit(group, records, bytes)?;
         if inside.space != Space::Ample {
             inside.hold(group);
             return Ok(());
@@ -410,7 +412,8 @@ impl QueueInner {
     fn admit(
         &mut self,
         group: &RecordGroup,
-        (records, bytes): (usize, usize),
+        records: usize,
+        bytes: usize,
     ) -> Result<(), JournalError> {
         if let Some(error) = &self.ended {
             return Err(error.clone());

@@ -235,9 +235,12 @@ async fn those_who_wait_are_bounded() {
         let told = told.clone();
         hook.tell(
             connections.clone(),
-            (waiting.to_string(), Bytes::new()),
-            place,
-            move |ended| drop(told.send(ended)),
+            waiting.to_string(),
+            Bytes::new(),
+            move |ended| {
+                drop(told.send(ended));
+                drop(place);
+            },
         );
         waiting += 1;
     }

@@ -11,7 +11,6 @@ use crate::gate::catalogue::variants::Variants;
 use crate::gate::effects::Effects;
 use crate::gate::effects::refusal_streaks::Rows;
 use crate::gate::effects::slots::Slots;
-use crate::gate::record::hashes::hash;
 use crate::gate::record::hook_events::Hooks;
 use crate::gate::vault::Vault;
 use crate::mcp::json::Text;
@@ -19,6 +18,7 @@ use crate::mcp::round::{ROUND_KEY_BYTES, RoundSeal};
 use crate::mcp::tools::Definition;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
+use crate::model::digest::sha256;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::LivePolicy;
 use crate::schema::validate::Schema;
@@ -156,7 +156,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } });
     let definition = Definition::read(&Text::of(&definition)).unwrap();
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
-    let hash = hash(definition.text.as_bytes());
+    let hash = sha256(definition.text.as_bytes());
     let name = ToolName::of(&bank(), name);
     Arc::new(Tool {
         name,

@@ -52,7 +52,7 @@ impl Chosen {
         let rules = admitted.rules();
         let asked = rules
             .budget
-            .ask(&policy.tasks, &bot(), (&tool, rules.side_effect));
+            .ask(&policy.tasks, &bot(), &tool, rules.side_effect);
         Self {
             rules: rules.clone(),
             counted: asked.price.tool.to_string(),
