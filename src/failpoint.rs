@@ -1,10 +1,11 @@
-//! Floor 1: named points at which a test ends toolgate as `kill -9` does (threat-model §12). Only a
-//! build with the feature `failpoints` has them; in every other build nothing is left of a call to
+//! Floor 1: named points at which a test ends toolgate as `kill -9` does, or lets it panic
+//! (threat-model §12). Only a build with the feature `failpoints` has them; in every other build nothing is left of a call to
 //! [`reached`].
 
 /// The points, in the order in which a call passes them; `reload` and `rotate` belong to no call.
 pub const POINTS: &[&str] = &[
     "after-parse",
+    "preparing",
     "after-policy",
     "approval-pending",
     "approval-approved",
@@ -26,7 +27,7 @@ pub const POINTS: &[&str] = &[
 pub use armed::{half, reached, segment_bytes};
 
 /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the
-/// nth time (from 1).
+/// nth time (from 1). Panics here, if `TOOLGATE_PANIC` names it so.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn reached(_point: &'static str) {}
@@ -60,33 +61,61 @@ mod armed {
         "mid-response",
     ];
 
-    static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
-    static PASSED: AtomicU64 = AtomicU64::new(0);
+    static KILLS: ArmedPoint = ArmedPoint::new("TOOLGATE_FAILPOINT");
+    static PANICS: ArmedPoint = ArmedPoint::new("TOOLGATE_PANIC");
     static CALLING: AtomicBool = AtomicBool::new(false);
 
+    /// A point that a variable names, as `point[:nth]`.
+    struct ArmedPoint {
+        variable: &'static str,
+        named: OnceLock<Option<(String, u64)>>,
+        passed: AtomicU64,
+    }
+
+    impl ArmedPoint {
+        const fn new(variable: &'static str) -> Self {
+            Self {
+                variable,
+                named: OnceLock::new(),
+                passed: AtomicU64::new(0),
+            }
+        }
+
+        fn read(&self) -> Option<(String, u64)> {
+            let text = std::env::var(self.variable).ok()?;
+            match text.split_once(':') {
+                Some((point, nth)) => Some((point.to_owned(), nth.parse().ok()?)),
+                None => Some((text, 1)),
+            }
+        }
+
+        /// Whether this is the point, passed for the nth time.
+        fn is(&self, point: &str) -> bool {
+            let named = self.named.get_or_init(|| self.read());
+            named.as_ref().is_some_and(|(armed, nth)| {
+                armed == point && self.passed.fetch_add(1, Ordering::SeqCst) + 1 == *nth
+            })
+        }
+    }
+
     /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed
-    /// the nth time (from 1).
+    /// the nth time (from 1). Panics here, if `TOOLGATE_PANIC` names it so.
+    ///
+    /// # Panics
+    /// When it is told to.
     pub fn reached(point: &'static str) {
         if point == "before-send" {
             CALLING.store(true, Ordering::SeqCst);
         }
-        let Some((armed, nth)) = ARMED.get_or_init(named) else {
+        if OF_A_SENT_CALL.contains(&point) && !CALLING.load(Ordering::SeqCst) {
             return;
-        };
-        let counts = !OF_A_SENT_CALL.contains(&point) || CALLING.load(Ordering::SeqCst);
-        if armed == point && counts && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
+        }
+        assert!(!PANICS.is(point), "a panic at {point} was asked for");
+        if KILLS.is(point) {
             let own = rustix::process::getpid();
             // A signal to oneself that cannot be caught has been delivered when this returns; it
             // does not return.
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-        }
-    }
-
-    fn named() -> Option<(String, u64)> {
-        let text = std::env::var("TOOLGATE_FAILPOINT").ok()?;
-        match text.split_once(':') {
-            Some((point, nth)) => Some((point.to_owned(), nth.parse().ok()?)),
-            None => Some((text, 1)),
         }
     }
 

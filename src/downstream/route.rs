@@ -19,14 +19,13 @@ use crate::model::work;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
 use crate::relay;
-use crate::telemetry::tasks::DetachOnDrop;
 use crate::telemetry::tasks::heavy::{self, HeavyWorkError};
+use crate::telemetry::tasks::{self, DetachOnDrop};
 use crate::telemetry::traces::{CallStart, call_span};
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::links::{Links, WaitingRequest};
 use call_params::{CallParams, call_meta, trace};
 use http::HeaderMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Instrument;
@@ -157,15 +156,23 @@ impl Door {
         outlet: &Outlet,
         waiting: WaitingRequest,
     ) -> Option<DetachOnDrop> {
+        let id = arrived.message.id.clone();
         let read = heavy::aside(length(&arrived.message), || {
             self.call(arrived, outlet.clone(), waiting)
         });
         match read {
             Ok((span, call)) => {
                 let gate = self.gate.clone();
-                // What breaks here breaks this call only, as in the work that follows.
-                let begun = AssertUnwindSafe(|| span.in_scope(|| gate.call_tool(call)));
-                let work = catch_unwind(begun).ok()?.instrument(span);
+                // What breaks here breaks this call only, as in the work that follows; there is no
+                // call yet that could be recorded.
+                let Some(work) = tasks::begun("call", || span.in_scope(|| gate.call_tool(call)))
+                else {
+                    let words = "toolgate itself broke before anything was sent";
+                    let answer = Message::error(id, INTERNAL_ERROR, words, None);
+                    drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                    return None;
+                };
+                let work = work.instrument(span);
                 Some(DetachOnDrop::new("call", self.running.track_future(work)))
             }
             Err(answer) => {

@@ -1,6 +1,7 @@
 //! What is made of a call before the first step looks at it: its arguments as the tool's own schema
 //! means them, its server's own state, and nothing that no guard and no tool server is to see.
 
+use crate::failpoint;
 use crate::gate::Gate;
 use crate::gate::call::ArgumentOrigin;
 use crate::gate::call::Call;
@@ -21,6 +22,7 @@ pub(crate) const STRIPPED: &str = "strip_empty_optionals";
 
 /// The call as the first step gets it.
 pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
+    failpoint::reached("preparing");
     let tool = gate.tools.current().find(&call.judged.tool).cloned();
     let (tool, call) = read_back(gate, policy, tool, call);
     let call = match &tool {

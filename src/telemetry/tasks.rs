@@ -115,13 +115,7 @@ impl Future for DetachOnDrop {
         let Some(mut work) = self.work.take() else {
             return Poll::Ready(());
         };
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let bomb = PanicReporter(self.name);
-            let polled = work.as_mut().poll(task);
-            std::mem::forget(bomb);
-            polled
-        }));
-        let polled = polled.unwrap_or(Poll::Ready(()));
+        let polled = begun(self.name, || work.as_mut().poll(task)).unwrap_or(Poll::Ready(()));
         if polled.is_pending() {
             self.work = Some(work);
         }
@@ -137,6 +131,17 @@ impl Drop for DetachOnDrop {
             drop(spawn(self.name, work));
         }
     }
+}
+
+/// What `begin` makes of work; none, and the log says so, when it panics.
+pub fn begun<T>(name: &'static str, begin: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(|| {
+        let bomb = PanicReporter(name);
+        let made = begin();
+        std::mem::forget(bomb);
+        made
+    }))
+    .ok()
 }
 
 /// Dropped only by a panic or an abort.

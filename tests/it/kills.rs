@@ -111,6 +111,7 @@ macro_rules! points {
 
 points! {
     after_parse: "after-parse",
+    preparing: "preparing",
     after_policy: "after-policy",
     intent_before_fsync: "intent-before-fsync",
     intent_after_fsync: "intent-after-fsync",

@@ -77,6 +77,8 @@ mod full_disk;
 mod incident_004;
 // Toolgate is killed at every point of a call, and started again.
 mod kills;
+// A panic of toolgate's ends one call.
+mod panics;
 // What becomes of a call with a side effect, event by event.
 mod settle;
 // A status code is no proof of what ran.
