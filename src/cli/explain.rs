@@ -14,9 +14,7 @@ use crate::guards::pins::Unapproved;
 use crate::guards::rewrite::ChangedArguments;
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::model::caller::Caller;
-use crate::model::counted::counted;
 use crate::model::ids::ToolName;
-use crate::model::rate::Rate;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::TaskBefore;
@@ -93,13 +91,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let _ = writeln!(screen.out, "  budgets     limited  {line}");
     }
     for limit in &caller.limits {
-        let Rate { calls, per } = limit.meter.rate();
-        let (calls, of) = (counted(calls, "call"), &limit.of);
-        let _ = writeln!(
-            screen.out,
-            "  rate        limited  {calls} in {} s, of {of}",
-            per / 1000
-        );
+        let (rate, of) = (limit.meter.rate().words("call"), &limit.of);
+        let _ = writeln!(screen.out, "  rate        limited  {rate}, of {of}");
     }
     // The task of a call that is only explained has no calls yet.
     let (caller, before) = (&*caller, &TaskBefore::default());

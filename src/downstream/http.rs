@@ -14,7 +14,6 @@ use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
 use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::counted::counted;
 use crate::model::rate::Rate;
 use crate::model::scope::Scope;
 use crate::telemetry::tasks::heavy;
@@ -286,11 +285,9 @@ fn length(body: &Incoming) -> usize {
 
 /// What a caller reads that sends more than its rate.
 pub(super) fn too_fast(rate: Rate) -> String {
-    let Rate { calls, per } = rate;
     format!(
-        "overloaded: this caller may send {} in {} s; nothing was read; send fewer, or ask for more at `callers[].rate`",
-        counted(calls, "message"),
-        per / 1000
+        "overloaded: this caller may send {}; nothing was read; send fewer, or ask for more at `callers[].rate`",
+        rate.words("message")
     )
 }
 

@@ -258,8 +258,7 @@ impl Rule {
             self.cost_from
                 .as_ref()
                 .map(|pointer| format!("cost from {pointer}")),
-            self.rate
-                .map(|rate| format!("{} in {} s", counted(rate.calls, "call"), rate.per / 1000)),
+            self.rate.map(|rate| rate.words("call")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

@@ -1,6 +1,7 @@
 //! How fast something may follow itself: so many in so much time, evenly spread, with all of them
 //! at once at most.
 
+use super::counted::counted;
 use super::diagnostic::Problems;
 use super::times::{between, millis};
 use schemars::JsonSchema;
@@ -50,6 +51,16 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// Such as `5 calls in 60 s`, `what` being one of what is counted.
+    pub(crate) fn words(self, what: &str) -> String {
+        let calls = counted(self.calls, what);
+        if self.per.is_multiple_of(1000) {
+            format!("{calls} in {} s", self.per / 1000)
+        } else {
+            format!("{calls} in {} ms", self.per)
+        }
+    }
+
     /// The milliseconds that one call takes up.
     pub fn step(self) -> u64 {
         self.per.div_ceil(self.calls.max(1)).max(1)
