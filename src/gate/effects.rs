@@ -28,10 +28,11 @@ use crate::model::times::millis;
 use crate::policy::Policy;
 use crate::store::claims::{Store, StoreError};
 use crate::store::session_locks::{Lease, SessionLocks};
-use crate::store::state::budget::{Exceeded, TaskUsage};
+use crate::store::state::budget::{BudgetLimits, Exceeded, TaskUsage};
 use crate::store::state::claim::{ClaimStatus, Stored, claim_status};
 use crate::store::state::command::{Intent, Reserve, StoreCommand};
 use crate::store::state::event::StoreEvent;
+use crate::store::state::settlement::Charge;
 use crate::store::state::{CommandRefusal, StoreKeys, StoreView};
 use serde_json::Value;
 use std::sync::Arc;
@@ -242,13 +243,7 @@ impl Effects {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return Ok(None);
         }
-        let (task, price) = (bill.task, bill.asked.price.clone());
-        let (tool, cost) = (price.tool.clone(), price.cost);
-        let reserve = Reserve {
-            task,
-            limits: bill.asked.limits.clone(),
-            price,
-        };
+        let (reserve, reserved) = reservation(bill, bill.asked.limits.clone());
         match self
             .store
             .run(StoreCommand::Reserve(reserve), None)
@@ -257,7 +252,7 @@ impl Effects {
         {
             Ok(_) => {
                 self.taken(bill, left).await;
-                Ok(Some(Reserved { task, tool, cost }))
+                Ok(Some(reserved))
             }
             Err(CommandRefusal::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(_) => Err(Refusal::InternalError),
@@ -270,15 +265,9 @@ impl Effects {
         if !bill.asked.limits.is_limited() && !bill.watched {
             return None;
         }
-        let (task, price) = (bill.task, bill.asked.price.clone());
-        let (tool, cost) = (price.tool.clone(), price.cost);
-        let reserve = Reserve {
-            task,
-            limits: bill.asked.limits.only_counted(),
-            price,
-        };
+        let (reserve, reserved) = reservation(bill, bill.asked.limits.only_counted());
         let counted = self.store.run(StoreCommand::Reserve(reserve), None).await;
-        matches!(counted, Ok(Ok(_))).then_some(Reserved { task, tool, cost })
+        matches!(counted, Ok(Ok(_))).then_some(reserved)
     }
 
     /// The call has its part: `left` is what there is now, others' parts taken off too, so that
@@ -391,6 +380,23 @@ pub(in crate::gate) fn of_task(task: Digest) -> StoreKeys {
         task: Some(task),
         ..StoreKeys::default()
     }
+}
+
+/// What a call asks of its task within `limits`, and what it then holds.
+fn reservation(bill: &Bill, limits: BudgetLimits) -> (Reserve, Reserved) {
+    let (task, price) = (bill.task, bill.asked.price.clone());
+    let reserved = Reserved {
+        task,
+        tool: price.tool.clone(),
+        cost: price.cost,
+        charge: Charge::Release,
+    };
+    let reserve = Reserve {
+        task,
+        limits,
+        price,
+    };
+    (reserve, reserved)
 }
 
 /// The refusal of what does not fit, and what there is.

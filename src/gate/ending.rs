@@ -101,6 +101,9 @@ impl<'a> EndedCall<'a> {
     async fn settle(live: &'a mut Live<'_>, tool: Option<&'a Tool>, ending: Ending) -> Self {
         let (gate, policy) = (live.gate, live.policy);
         let ending = last_word(gate, policy, &live.call, ending).await;
+        if live.found.dispatch.attempts == 0 {
+            live.timer.stopped();
+        }
         let entry = Box::new(entry(&live.recorded(tool), Some(&ending)));
         let is_executed = live.found.dispatch.attempts > 0 && changes(policy, &live.call);
         let taken = std::mem::take(&mut live.taken);

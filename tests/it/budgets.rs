@@ -2,11 +2,12 @@
 //! (003-105).
 
 use crate::harness::agent::Agent;
-use crate::harness::answer::Answer;
+use crate::harness::answer::{Answer, code};
 use crate::harness::gate::Gate;
+use crate::harness::scripted_server::{Reply, ScriptedServer, tool};
 use crate::harness::setup::Setup;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
-use crate::harness::until_or;
+use crate::harness::{until, until_or};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -256,4 +257,73 @@ async fn judge_ledger(gate: &Gate, (tried, allowed): (usize, usize)) {
         };
         assert_eq!(entry["aborted_reason"], expected, "{entry}");
     }
+}
+
+/// A server whose tool says what it cost, behind a toolgate that lets a task spend 10 on two calls.
+async fn bank() -> (ScriptedServer, Gate) {
+    let bank = ScriptedServer::with(vec![tool("rate")]).await;
+    bank.answers(|seen| match seen.method() {
+        "tools/call" => Reply::Result(json!({ "content": [], "structuredContent": { "cost": 1 } })),
+        _ => Reply::Result(json!({})),
+    });
+    let gate = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", bank.url()))
+        .policy(
+            "contracts:\n  bank__rate: { purpose: a test, actions: [read], secrets: [], budget: { max_calls_per_task: 3, cost: 8, cost_from: /cost } }\n\
+             budgets: { global: { max_cost: 10 } }\n",
+        )
+        .start()
+        .await;
+    (bank, gate)
+}
+
+/// 003-105; policy §4.9: 8 are set aside for a call, and it costs what its result says, also where
+/// it changes nothing.
+#[tokio::test]
+async fn a_read_costs_what_its_result_says() {
+    let (bank, gate) = bank().await;
+    let agent = gate.agent();
+    for n in 0..3 {
+        let answer = agent.call("bank__rate", json!({ "n": n })).await;
+        assert_eq!(code(&answer), None, "{n}: {answer}");
+    }
+    let answer = agent.call("bank__rate", json!({ "n": 3 })).await;
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("budget_calls_exceeded"),
+        "{answer}"
+    );
+    let costs: Vec<Value> = gate
+        .entries(4)
+        .await
+        .iter()
+        .map(|entry| entry["cost"].clone())
+        .collect();
+    assert_eq!(costs, [json!(1.0), json!(1.0), json!(1.0), Value::Null]);
+    assert_eq!(bank.executions(), 3);
+}
+
+/// guarantees §4: what never left takes nothing of a budget, and is no attempt.
+#[tokio::test]
+async fn a_call_that_never_left_is_given_back() {
+    let (bank, gate) = bank().await;
+    let agent = gate.agent();
+    bank.down();
+    for n in 0..4 {
+        let answer = agent.call("bank__rate", json!({ "n": n })).await;
+        assert_eq!(
+            code(&answer).as_deref(),
+            Some("upstream_unavailable"),
+            "{n}: {answer}"
+        );
+    }
+    for entry in gate.entries(4).await {
+        assert_eq!(entry["attempts"].as_u64().unwrap_or(0), 0, "{entry}");
+    }
+    bank.up().await;
+    until("a call is answered again", || async {
+        let answer = agent.call("bank__rate", json!({ "n": 9 })).await;
+        code(&answer).is_none().then_some(())
+    })
+    .await;
 }

@@ -7,6 +7,7 @@ use crate::guards::budget::BudgetDemand;
 use crate::model::digest::Digest;
 use crate::model::ids::ToolName;
 use crate::store::state::budget::{SeenCall, TaskUsage};
+use crate::store::state::settlement::Charge;
 
 /// What steps 7 to 12 need to know of a call's surroundings.
 pub(in crate::gate) struct Bill {
@@ -45,4 +46,7 @@ pub(in crate::gate) struct Reserved {
     pub(in crate::gate) task: Digest,
     pub(in crate::gate) tool: ToolName,
     pub(in crate::gate) cost: u64,
+    /// What becomes of it if the call ends now: given back until something of the call may have
+    /// left.
+    pub(in crate::gate) charge: Charge,
 }

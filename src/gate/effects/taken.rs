@@ -22,7 +22,7 @@ use crate::store::state::StoreKeys;
 use crate::store::state::budget::SeenCall;
 use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, Spend, StoreCommand};
-use crate::store::state::settlement::{Charge, Evidence};
+use crate::store::state::settlement::Evidence;
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;
@@ -110,8 +110,14 @@ impl Taken {
                 .map(|()| None),
             None => Ok(Some(entry)),
         };
-        if let Some(Reserved { task, tool, cost }) = reserved {
-            let charge = Some((cost, Charge::Settle(cost)));
+        if let Some(Reserved {
+            task,
+            tool,
+            cost,
+            charge,
+        }) = reserved
+        {
+            let charge = Some((cost, charge));
             let spend = Spend {
                 task,
                 tool,

@@ -87,6 +87,11 @@ impl StageTimer {
         self.upstream += spent;
     }
 
+    /// The call ends in the stage under way, with nothing sent.
+    pub fn stopped(&mut self) {
+        self.lap();
+    }
+
     /// The outcome is durable, or cannot be made so: then the call is known by that.
     pub fn settled(&mut self, is_recorded: bool) {
         let reached = std::mem::replace(&mut self.stage, Stage::Outcome);

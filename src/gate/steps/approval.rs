@@ -113,8 +113,9 @@ impl ApprovalAsking<'_> {
                     return Err(pending);
                 }
                 let left = Duration::from_millis(until.saturating_sub(now));
-                self.wait(key, patience.min(left)).await?;
+                let waited = self.wait(key, patience.min(left)).await;
                 timer.held();
+                waited?;
                 Ok(None)
             }
             Err(refusal) => Err(refusal),

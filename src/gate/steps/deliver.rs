@@ -28,6 +28,7 @@ use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::model::reply::Sent;
+use crate::store::state::settlement::Charge;
 use std::time::Duration;
 
 /// How long to wait before a call is sent again; doubled each time.
@@ -90,7 +91,6 @@ async fn delivered(
     let began = sending.timer.now();
     let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
-        sending.found.attempts += 1;
         if let Some(held) = &mut sending.taken.claim {
             // The proof that nothing left ends here, for us and for the process that finds our
             // journal.
@@ -100,9 +100,15 @@ async fn delivered(
                 .map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
+        if let Some(reserved) = &mut sending.taken.reserved {
+            reserved.charge = Charge::Settle(reserved.cost);
+        }
+        sending.found.attempts += 1;
         let (ended, late) = once(delivery, terms).await;
+        sending.found.attempts -= u32::from(proof::has_left_nothing(&ended));
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
+            sending.charged(rules, &ended);
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
         };
@@ -154,12 +160,7 @@ impl SendingLog<'_> {
         rules: &ToolRules,
         ended: Result<Message, Broken>,
     ) -> Result<Message, Refusal> {
-        let structured = ended
-            .as_ref()
-            .ok()
-            .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
-        let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
-        self.found.cost = cost;
+        let cost = self.charged(rules, &ended);
         let ending = self.answered(true, ended);
         let proof = self.taken.claim.as_mut().map(|held| {
             held.cost = cost;
@@ -173,6 +174,25 @@ impl SendingLog<'_> {
             }
             _ => ending,
         }
+    }
+
+    /// Notes what the call cost, in millionths, when its answer says so; what it holds of a budget
+    /// without a claim becomes that, or is given back when nothing left.
+    fn charged(&mut self, rules: &ToolRules, ended: &Result<Message, Broken>) -> Option<u64> {
+        let structured = ended
+            .as_ref()
+            .ok()
+            .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
+        let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+        self.found.cost = cost;
+        if let Some(reserved) = &mut self.taken.reserved {
+            reserved.charge = if proof::has_left_nothing(ended) {
+                Charge::Release
+            } else {
+                Charge::Settle(cost.unwrap_or(reserved.cost))
+            };
+        }
+        cost
     }
 
     /// Notes the end of the exchange; a fault becomes the refusal that the agent reads.

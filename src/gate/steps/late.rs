@@ -166,7 +166,7 @@ pub(in crate::gate) async fn settle(
     action: ActionId,
     phase: ClaimPhase,
 ) {
-    tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
+    let became = phase.word();
     let settle = Settle {
         key,
         action,
@@ -189,8 +189,9 @@ pub(in crate::gate) async fn settle(
             "the store was away for too long".to_owned(),
         ))
     }) {
-        // Without room it is queued.
-        Ok(Ok(_)) | Err(StoreError::Full(_)) => {}
+        Ok(Ok(_)) => tracing::info!(%action, became, "an unknown outcome has ended"),
+        // It is queued.
+        Err(StoreError::Full(_)) => {}
         // An operator or a probe has said meanwhile what became of it, and may have been wrong.
         Ok(Err(_)) => {
             tracing::error!(%action, "a late answer came to a call that was settled without it");

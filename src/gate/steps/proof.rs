@@ -128,6 +128,17 @@ impl Named<'_> {
     }
 }
 
+/// Whether it is proven that nothing of this sending left.
+pub(in crate::gate) fn has_left_nothing(ended: &Result<Message, Broken>) -> bool {
+    matches!(
+        ended,
+        Err(Broken::Fault(Fault {
+            sent: Sent::Nothing,
+            ..
+        }) | Broken::Cancelled(Sent::Nothing))
+    )
+}
+
 /// What `ended` proves.
 pub(in crate::gate) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> Proof {
     match meaning(ended, &named.rules.output) {
@@ -151,13 +162,7 @@ pub(in crate::gate) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> 
         }
         Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
         Ok(_) => Proof::Answered,
-        Err(
-            Broken::Fault(Fault {
-                sent: Sent::Nothing,
-                ..
-            })
-            | Broken::Cancelled(Sent::Nothing),
-        ) => Proof::NotSent,
+        Err(_) if has_left_nothing(ended) => Proof::NotSent,
         // A result, whatever its status, of which nobody can say that it is a good one.
         Err(
             Broken::Fault(Fault {
@@ -170,7 +175,7 @@ pub(in crate::gate) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> 
             Proof::NotRun { again: true }
         }
         // Nobody gives up a call with side effects that was sent.
-        Err(Broken::Fault(_) | Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
+        Err(Broken::Fault(_) | Broken::Cancelled(_)) => Proof::Unknown,
     }
 }
 

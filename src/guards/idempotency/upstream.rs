@@ -1,5 +1,6 @@
 //! Where a tool server takes a key of its own, and for how long it remembers one.
 
+use crate::mcp::headers::HOPS_HEADER;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
 use schemars::JsonSchema;
@@ -26,6 +27,7 @@ const RESERVED_HEADERS: &[&str] = &[
     "keep-alive",
     "origin",
     "te",
+    HOPS_HEADER,
     "traceparent",
     "tracestate",
     "trailer",
