@@ -7,21 +7,20 @@
 //! next on the way has to be a trusted account's own. On a file system that is mounted read-only
 //! rights to write are none: so Kubernetes mounts its volumes of configuration.
 
-use rustix::fs::{OFlags, StatVfsMountFlags, statvfs};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, umask,
 };
 use std::ffi::OsString;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
+pub(crate) mod private;
+
 /// Links that are followed on one way, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
-/// The mode of a file that its owner alone may read and write.
-pub(crate) const PRIVATE_FILE_MODE: u32 = 0o600;
 /// The bits of a mode that let others than the owner write.
 const OTHERS_WRITE_BITS: u32 = 0o022;
 /// The bit of a directory's mode that keeps what is in it from others than its owner.
@@ -226,42 +225,6 @@ fn is_root_unknown() -> bool {
         .iter()
         .any(|(inside, _, count)| (*inside..inside + count).contains(&OVERFLOW_UID.into()));
     !ranges.is_empty() && !knows(0) && !is_given
-}
-
-/// Makes the file at `path`, empty and for us alone. What was there under that name is removed
-/// first, so that no link is followed and no file of another's is written.
-pub(crate) fn fresh(path: &Path) -> io::Result<File> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(PRIVATE_FILE_MODE)
-        .custom_flags(flags)
-        .open(path)
-}
-
-/// Gives the file at `path` these bytes and this mode, whole and synced or not at all, by way of
-/// `beside` in the same directory: what was there under that name is removed first. The new name is
-/// durable once the directory is synced.
-pub(crate) fn replace(path: &Path, beside: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let write = |mut file: File| {
-        // Also what the umask takes away.
-        file.set_permissions(Permissions::from_mode(mode))?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    let replaced = fresh(beside)
-        .and_then(write)
-        .and_then(|()| std::fs::rename(beside, path));
-    if replaced.is_err() {
-        drop(std::fs::remove_file(beside));
-    }
-    replaced
 }
 
 /// The umask that this process was started with, once [`keep_private`] has changed it.

@@ -141,7 +141,7 @@ async fn add(file: &Path, witness: &Witness) -> io::Result<()> {
         .read(true)
         .append(true)
         .create(true)
-        .mode(crate::owners::PRIVATE_FILE_MODE)
+        .mode(crate::owners::private::PRIVATE_FILE_MODE)
         .custom_flags(flags.bits().cast_signed());
     let mut kept = match options.open(file).await {
         // One that may only be added to.

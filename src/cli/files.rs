@@ -2,7 +2,7 @@
 //! the new.
 
 use crate::model::ids::unguessable;
-use crate::owners;
+use crate::owners::private::replace_file;
 use anyhow::Context as _;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
     };
     let directory = directory_of(path);
     let beside = directory.join(format!(".toolgate-{}", unguessable()));
-    owners::replace(path, &beside, text, mode)
+    replace_file(path, &beside, text, mode)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     // The name is durable once the directory is; where a directory cannot be synced, the file is
     // whole all the same.

@@ -22,7 +22,7 @@ use crate::mcp::pretty::plain;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::ids::{ServerName, unguessable};
-use crate::owners::PRIVATE_FILE_MODE;
+use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE};
 use crate::policy::live::LivePolicy;
 use crate::policy::pins::{Pins, written};
 use anyhow::{Context as _, bail};
@@ -31,9 +31,6 @@ use source::{AgentConfig, FoundServers};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Rights of the directories and files.
-const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 
 /// Where to begin.
 #[derive(Debug, clap::Args)]

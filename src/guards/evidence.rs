@@ -60,6 +60,22 @@ impl Confirmed {
     }
 }
 
+/// The caller calls no faster than it may. Left by `rate`.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Paced(());
+
+impl Paced {
+    /// Observe mode goes on without proof, and only observe mode can.
+    pub(crate) fn observed(mode: Mode) -> Option<Self> {
+        (mode == Mode::Observe).then_some(Self(()))
+    }
+
+    pub(super) fn mint() -> Self {
+        Self(())
+    }
+}
+
 /// Nobody has to be asked about the call, or a person has allowed it. Left by `approval`.
 #[must_use]
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! is refused for something else, or that comes again. What an agent starts (`parent`) counts
 //! as its own, and as its group's.
 
-use super::Mode;
+use crate::guards::evidence::Paced;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::rate::{CallLimit, Meter, Rate, RateSettings};
@@ -40,18 +40,6 @@ pub(crate) struct LimitedCaller<'a> {
     pub group: Option<&'a str>,
     /// Its own limits; all entries of an agent share them.
     pub limits: Option<&'a Settings>,
-}
-
-/// The caller calls no faster than it may. Left by `rate`.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Paced(());
-
-impl Paced {
-    /// Observe mode goes on without proof, and only observe mode can.
-    pub(crate) fn observed(mode: Mode) -> Option<Self> {
-        (mode == Mode::Observe).then_some(Self(()))
-    }
 }
 
 /// As run: what counts for one caller.
@@ -180,7 +168,7 @@ impl<'a> Rule<'a> {
             wait = taken.err().unwrap_or_default();
         }
         if wait.is_zero() {
-            return Ok(Paced(()));
+            return Ok(Paced::mint());
         }
         Err(Refusal::CallerRateExceeded {
             after_ms: millis(wait + Duration::from_micros(999)).max(1),

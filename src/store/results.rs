@@ -3,7 +3,7 @@
 
 use crate::model::clock::Clock;
 use crate::model::digest::Digest;
-use crate::owners::{self, PRIVATE_FILE_MODE};
+use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE, replace_file};
 use bytes::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -55,7 +55,7 @@ impl Results {
             return Ok(digest);
         }
         let beside = path.with_extension(crate::model::ids::unguessable());
-        owners::replace(&path, &beside, body, PRIVATE_FILE_MODE)?;
+        replace_file(&path, &beside, body, PRIVATE_FILE_MODE)?;
         if let Err(error) = File::open(dir).and_then(|dir| dir.sync_all()) {
             // Found again it would pass for durable.
             let _ = std::fs::remove_file(&path);
@@ -129,7 +129,7 @@ impl Results {
         if made.contains(dir) {
             return Ok(());
         }
-        match DirBuilder::new().mode(0o700).create(dir) {
+        match DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }

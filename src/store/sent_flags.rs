@@ -119,7 +119,7 @@ fn options() -> OpenOptions {
     options
         .read(true)
         .write(true)
-        .mode(crate::owners::PRIVATE_FILE_MODE)
+        .mode(crate::owners::private::PRIVATE_FILE_MODE)
         .custom_flags(no_links);
     options
 }

@@ -104,6 +104,14 @@ pub(crate) fn key_of(secret: &Secret) -> Option<Vec<u8>> {
     KEY_BYTES_BOUNDS.contains(&key.len()).then_some(key)
 }
 
+/// What a hook is told of.
+pub struct HookEvent {
+    /// By which the hook knows it again.
+    pub id: String,
+    /// What it reads.
+    pub body: Bytes,
+}
+
 impl Hook {
     /// A hook at `url`; `timeout` bounds each request, waiting for room included. None for a secret
     /// without a key or an address that HTTP cannot name.
@@ -153,18 +161,19 @@ impl Hook {
         self.waiting.clone().try_acquire_owned().ok()
     }
 
-    /// Tells of a call that has ended, in a task of its own; `told` hears what came of it, and
-    /// holds meanwhile the [`Self::place`] that the call has.
+    /// Tells of a call that has ended, in a task of its own, which holds `place` meanwhile; `told`
+    /// hears what came of it.
     pub fn tell(
         self: &Arc<Self>,
         connections: Connections,
-        id: String,
-        body: Bytes,
+        event: HookEvent,
+        place: impl Send + 'static,
         told: impl FnOnce(Result<(), HookError>) + Send + 'static,
     ) {
         let hook = self.clone();
         tasks::spawn("after-hook", async move {
-            told(hook.say(&connections, &id, body).await);
+            told(hook.say(&connections, &event.id, event.body).await);
+            drop(place);
         });
     }
 

@@ -6,7 +6,7 @@
 
 use super::lineage::{self, Life};
 use crate::model::ids::{ServerName, unguessable};
-use crate::owners::fresh;
+use crate::owners::private::fresh;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ impl Leftovers {
         let folder = std::path::absolute(data)?.join("children");
         std::fs::DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            .mode(crate::owners::private::PRIVATE_DIRECTORY_MODE)
             .create(&folder)?;
         Ok(Self {
             folder: Some(folder),

@@ -11,6 +11,7 @@ use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::Fault;
 use crate::upstream::{Inbound, UnsolicitedReceiver};
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use relist::Relist;
 use serde_json::json;
@@ -89,7 +90,7 @@ impl UpstreamServer {
 
     /// What is known of it, for an agent that asks it something now. One that is down is tried again
     /// the sooner for it.
-    pub fn wanted(&self) -> Result<Arc<Up>, Fault> {
+    pub fn want(&self) -> Result<Arc<Up>, Fault> {
         self.up().ok_or_else(|| {
             self.wanted.notify_one();
             Fault::unsent(format!("tool server `{}` is down", self.settings.name))
@@ -98,7 +99,7 @@ impl UpstreamServer {
 
     /// The modern link all callers share.
     pub fn shared(&self) -> Result<Arc<Link>, Fault> {
-        self.wanted()?
+        self.want()?
             .shared
             .clone()
             .ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
@@ -150,7 +151,7 @@ impl UpstreamServer {
 
     /// Keeps the server connected until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut told) = (Backoff::default(), None);
         loop {
             let connected = tokio::select! {
                 connected = self.connect() => connected,
@@ -159,6 +160,9 @@ impl UpstreamServer {
             match connected {
                 Ok((up, unsolicited)) => {
                     backoff.works();
+                    told = None;
+                    // What agents wanted before, they have now.
+                    let _ = self.wanted.notified().now_or_never();
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
                     tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
                     let base = up.base.clone();
@@ -174,7 +178,11 @@ impl UpstreamServer {
                     tracing::warn!(%server, why, again_in = ?backoff.longest(), "{words}");
                 }
                 Err(fault) => {
-                    tracing::warn!(server = %self.settings.name, %fault, again_in = ?backoff.longest(), "tool server does not answer");
+                    // As often as agents want it, but once a fault.
+                    if told.as_ref() != Some(&fault.what) {
+                        tracing::warn!(server = %self.settings.name, %fault, again_in = ?backoff.longest(), "tool server does not answer");
+                    }
+                    told = Some(fault.what.clone());
                     self.state.send_replace(ServerState::Down(fault.what));
                 }
             }

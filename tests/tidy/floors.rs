@@ -149,12 +149,14 @@ fn guards_do_not_know_each_other() {
 
 #[test]
 fn evidence_is_minted_by_its_guard_only() {
-    let left = Regex::new(r"Left by `([a-z]+)`\.\n(?:#\[.*\]\n)*pub struct ([A-Za-z]+)").unwrap();
+    let left =
+        Regex::new(r"Left by `([a-z]+)`\.\n(?:#\[.*\]\n)*pub(?:\(crate\))? struct ([A-Za-z]+)")
+            .unwrap();
     let text = read("src/guards/evidence.rs");
     let kinds: Vec<_> = left.captures_iter(&text).collect();
     assert_eq!(
         kinds.len(),
-        text.matches("pub struct").count(),
+        text.matches("#[must_use]\n").count(),
         "every evidence says `Left by` which guard"
     );
     for kind in kinds {
@@ -164,9 +166,10 @@ fn evidence_is_minted_by_its_guard_only() {
         });
         report(&format!("{name} is minted by {guard} only"), minted);
     }
-    let observed = places(r"\b(Ruled|NotRepeated|Sealed)::observed\(", |source| {
-        source.module == ["gate", "observing"]
-    });
+    let observed = places(
+        r"\b(Paced|Ruled|NotRepeated|Sealed)::observed\(",
+        |source| source.module == ["gate", "observing"],
+    );
     report("evidence without proof is for observe mode only", observed);
 }
 

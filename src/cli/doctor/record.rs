@@ -172,7 +172,9 @@ impl Scratch {
     /// operators have disabled.
     pub(super) fn of(config: &mut Config) -> anyhow::Result<Self> {
         let own = std::env::temp_dir().join(format!("toolgate-doctor-{}", uuid::Uuid::now_v7()));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&own);
+        let made = std::fs::DirBuilder::new()
+            .mode(crate::owners::private::PRIVATE_DIRECTORY_MODE)
+            .create(&own);
         made.with_context(|| {
             format!(
                 "doctor needs a directory of its own, and cannot make {}; set TMPDIR",

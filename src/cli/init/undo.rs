@@ -4,7 +4,7 @@
 use crate::cli::files;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::model::digest::sha256;
-use crate::owners::PRIVATE_FILE_MODE;
+use crate::owners::private::PRIVATE_FILE_MODE;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

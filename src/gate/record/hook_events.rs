@@ -10,7 +10,7 @@ use crate::gate::record::RecordedCall;
 use crate::gate::record::outcome_of;
 use crate::guards::hooks::HookPhase;
 use crate::mcp::json::{Object, Text};
-use crate::upstream::hook::Hook;
+use crate::upstream::hook::{Hook, HookEvent};
 use crate::upstream::http::Connections;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -127,14 +127,16 @@ impl Gate {
         let held = (place, self.hooks.telling.token());
         hook.tell(
             self.hooks.connections.clone(),
-            id,
-            body.bytes(),
+            HookEvent {
+                id,
+                body: body.bytes(),
+            },
+            held,
             move |ended| {
                 if let Err(failed) = &ended {
                     tracing::debug!(hook = name, %failed, "an after-hook failed");
                 }
                 metrics.after_hook(if ended.is_ok() { "delivered" } else { "failed" });
-                drop(held);
             },
         );
     }

@@ -105,7 +105,7 @@ pub(in crate::gate) async fn exchange(
     let (tool, origin) = (&shaper.tool, &call.origin);
     let server = &tool.server.settings.name;
     // What it offers when it comes back is not known yet.
-    tool.server.wanted().map_err(Broken::Fault)?;
+    tool.server.want().map_err(Broken::Fault)?;
     let context = ExchangeContext {
         caller: &origin.caller,
         outlet: &origin.outlet,

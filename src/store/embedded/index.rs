@@ -82,7 +82,10 @@ impl Index {
     /// Opens the index in `dir`; with how far it is. An error means that it has to be made again.
     pub(super) fn open(dir: &Path) -> Result<(Self, IndexProgress), StoreError> {
         // Whatever the umask says: what is held stands in there.
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(crate::owners::private::PRIVATE_DIRECTORY_MODE)
+            .create(dir);
         made.map_err(|error| {
             StoreError::Broken(format!("{} cannot be made: {error}", dir.display()))
         })?;

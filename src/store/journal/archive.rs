@@ -3,7 +3,7 @@
 
 use super::error::JournalError;
 use super::{data_dir, files, segment};
-use crate::owners::fresh;
+use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;

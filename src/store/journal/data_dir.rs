@@ -2,7 +2,7 @@
 
 use super::error::JournalError;
 use super::private;
-use crate::owners::{self, PRIVATE_FILE_MODE};
+use crate::owners::private::{PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE, replace_file};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -77,7 +77,9 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    DirBuilder::new().mode(0o700).create(&new)?;
+    DirBuilder::new()
+        .mode(PRIVATE_DIRECTORY_MODE)
+        .create(&new)?;
     sync_dir(&new)?;
     match std::fs::rename(&new, dir) {
         // Another process was quicker; the lock decides between us.
@@ -95,7 +97,7 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Replaces the file at `path`, in `dir`, by one that holds `text`, durably.
 pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension("new");
-    owners::replace(path, &beside, text.as_bytes(), PRIVATE_FILE_MODE)?;
+    replace_file(path, &beside, text.as_bytes(), PRIVATE_FILE_MODE)?;
     sync_dir(dir)
 }
 

@@ -8,7 +8,7 @@ use super::frame::{self, BatchScan};
 use super::seal::{KeyId, SealFault, SealWatch, SealingKeys};
 use super::summary::Summary;
 use super::{files, segment};
-use crate::owners::fresh;
+use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

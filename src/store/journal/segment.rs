@@ -22,7 +22,7 @@ use super::files::numbered;
 use super::frame::array;
 use super::seal::KeyId;
 use super::{data_dir, summary};
-use crate::owners::fresh;
+use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;

@@ -28,7 +28,7 @@ use super::frame::{self, Batch, BatchScan, EVENT_RECORD, Frame, SUMMARY_SEAL_REC
 use super::item::{MAX_EVENT_BYTES, RecordGroup};
 use super::seal::{BatchSeal, SealVerdict, SealingKey, SealingKeys};
 use super::{data_dir, files};
-use crate::owners::fresh;
+use crate::owners::private::fresh;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -235,12 +235,12 @@ async fn those_who_wait_are_bounded() {
         let told = told.clone();
         hook.tell(
             connections.clone(),
-            waiting.to_string(),
-            Bytes::new(),
-            move |ended| {
-                drop(told.send(ended));
-                drop(place);
+            HookEvent {
+                id: waiting.to_string(),
+                body: Bytes::new(),
             },
+            place,
+            move |ended| drop(told.send(ended)),
         );
         waiting += 1;
     }
