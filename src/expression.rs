@@ -61,7 +61,7 @@ pub struct ExpressionSetBuilder {
     patterns: RegexTable,
 }
 
-// === impl Gathering ===
+// === impl ExpressionSetBuilder ===
 
 impl ExpressionSetBuilder {
     /// Reads and judges one more; notes every problem with its column. Its tree is for the caller
@@ -101,7 +101,7 @@ impl ExpressionSetBuilder {
     }
 }
 
-// === impl Reading ===
+// === impl ExpressionSet ===
 
 impl ExpressionSet {
     /// The call as these expressions see it. None when what they read is longer than 64 KiB.
@@ -130,7 +130,7 @@ impl ExpressionSet {
     }
 }
 
-// === impl Compiled ===
+// === impl CompiledExpression ===
 
 impl CompiledExpression {
     /// None if it cannot be read, which was ruled out at load.
@@ -143,7 +143,7 @@ impl CompiledExpression {
     }
 }
 
-// === impl Sight ===
+// === impl ExpressionInput ===
 
 impl ExpressionInput<'_> {
     fn resolve(&self, expression: &CompiledExpression) -> Option<cel::Value> {

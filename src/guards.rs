@@ -1,6 +1,6 @@
-//! Floor 2: the guards, in the order of the gate (guarantees §2). One guard, one file, one shape:
-//! header, `Settings` as written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one
-//! verb.
+//! Floor 2: the guards, by name; guarantees §2 has the order in which the gate asks them. One
+//! guard, one file, one shape: header, `Settings` as written, `Rule` as run, evidence,
+//! `impl Section`, `impl Rule` with one verb.
 
 pub(crate) mod allowlist;
 pub(crate) mod approval;

@@ -64,7 +64,7 @@ struct AdmittedConnections {
     known: BTreeMap<u64, (String, Arc<Seat>)>,
     /// Strangers that were told to leave and have not yet.
     leaving_strangers: usize,
-    /// The same of others.
+    /// Known connections that were told to leave and have not yet.
     leaving_known: usize,
     /// When each of these was said last.
     told: HashMap<&'static str, Duration>,
@@ -118,7 +118,7 @@ impl fmt::Display for Crowded {
     }
 }
 
-// === impl Crowd ===
+// === impl ConnectionLimit ===
 
 impl ConnectionLimit {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other

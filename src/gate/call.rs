@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
-/// What a call brings that brings a state.
+/// What an agent reads that it should have sent, when its call has the `requestState` of another.
 const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or none";
-/// Members of `_meta` that are another's with each request, and say nothing of what the call does:
+/// Members of `_meta` that change from request to request, and say nothing of what the call does:
 /// what a person allows is not bound to them (guarantees §7).
 const OF_ONE_REQUEST: [&str; 6] = [
     "progressToken",
@@ -238,7 +238,8 @@ impl Call {
     }
 }
 
-/// Is this member of `_meta` another's with each request, in the form that it has to have?
+/// Does this member of `_meta` change from request to request, or say what the agent is, and has it
+/// the form that such a member has to have? One of another form can carry what the call does.
 fn is_of_one_request(key: &str, value: &Text) -> bool {
     let bytes = value.as_bytes();
     if OF_THE_AGENT.contains(&key) {

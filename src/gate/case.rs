@@ -1,5 +1,10 @@
-//! The states of a call on its way through [`crate::gate::pipeline::run`], where it is really made. Each
-//! owns what the steps before have proven; [`super::live`] alone makes them.
+//! The states of a call on its way through [`crate::gate::pipeline::run`], where it is really made
+//! or observed. Each owns what the steps before have proven, or what observe mode has in its place.
+//!
+//! `prepare.rs` makes the `Case`, and `live.rs` most of the others. In observe mode `observing.rs`
+//! makes `PacedCall`, `RuledCall`, `BegunCall` and `SealedCall`, also where enforce mode would
+//! refuse the call. `steps/rewrite.rs` alone makes a `SettledCall`, and of changed arguments a new
+//! `VisibleCall`.
 
 use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;

@@ -68,7 +68,8 @@ impl<'p> Live<'p> {
         rate::Rule::of(&case.call.origin.caller).take(self.timer.now())
     }
 
-    /// Step 2. In observe mode a call passes here also when enforce mode would refuse it.
+    /// Step 2. In observe mode it refuses only a call that has come through too many toolgates, and
+    /// one whose tool is unknown or disabled; whatever else enforce mode would refuse passes here.
     pub(in crate::gate) fn seen(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Refusal> {
         let PacedCall { case, _paced: _ } = case;
         let Case { call, tool } = case;

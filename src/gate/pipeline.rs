@@ -159,7 +159,7 @@ pub trait World: Send {
 
     /// Says which step begins.
     fn at(&mut self, stage: Stage) -> &mut Self;
-    /// The rate of the caller, and of its group.
+    /// The rate of the caller, of agents that started it, and of their groups.
     fn pace(&mut self, case: Self::Case) -> Result<Self::Paced, Self::Stop>;
     /// Hops, contract mismatch, pins, layers.
     fn visible(&mut self, case: Self::Paced) -> Result<Self::Visible, Self::Stop>;

@@ -385,8 +385,10 @@ impl Rule {
         }
     }
 
-    /// Takes the place of `before`: an agent that may send as fast as before has what it had left,
-    /// so that a reload gives nobody anything.
+    /// Takes the place of `before`. Tool calls that count against the `limits` of an agent or a
+    /// group stay counted, also where the limits are others now, so that a reload gives no agent
+    /// its calls back. Messages that count against the `rate` of an agent stay counted only while
+    /// that rate is the same: an agent whose rate is changed begins anew.
     pub fn succeed(&self, before: &Self) {
         let paces = |rule: &'_ Self| -> HashMap<AgentId, Arc<Meter>> {
             let paced = rule

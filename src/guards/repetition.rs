@@ -128,8 +128,8 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
-    /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of tool
-    /// and arguments as `call` has it.
+    /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of that
+    /// call's tool and arguments, made as for `SeenCall::call`.
     pub fn watch(
         &self,
         history: &[SeenCall],

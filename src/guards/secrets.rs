@@ -236,7 +236,7 @@ impl Binding {
     }
 }
 
-// === impl Wanted ===
+// === impl NeededSecrets ===
 
 impl NeededSecrets {
     /// The secrets to fetch.

@@ -143,7 +143,7 @@ pub enum Refusal {
         /// When there is room again, in milliseconds.
         after_ms: u64,
     },
-    /// The caller, or its group, calls faster than it may.
+    /// The caller, an agent that started it, or its group, calls faster than it may.
     CallerRateExceeded {
         /// When there is room again, in milliseconds.
         after_ms: u64,

@@ -152,7 +152,7 @@ impl LivePolicy {
         self.state.lock().status.clone()
     }
 
-    /// Asks `watch` to read the files again soon.
+    /// Asks `Self::watch` to read the files again soon.
     pub fn ask(&self) {
         self.poke.notify_one();
     }
@@ -225,7 +225,7 @@ impl LivePolicy {
 
     /// Follows the files until dropped. Directories are watched, not files, so that a rename over a
     /// file and a swapped `..data` link are seen. Where the system cannot watch, only
-    /// `ask` leads to a reload.
+    /// `Self::ask` leads to a reload.
     pub async fn watch(self: Arc<Self>, metrics: Arc<Metrics>) {
         let poked = Arc::downgrade(&self);
         let seen = move |event: notify::Result<Event>| {

@@ -40,7 +40,7 @@ impl YamlDocument {
         Self::read_within(path, YAML_FILE_BYTES_MAX)
     }
 
-    /// As `read`, with at most `most` bytes.
+    /// As `Self::read`, with at most `most` bytes.
     ///
     /// # Errors
     /// The one reason for which the file cannot be read.

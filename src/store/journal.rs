@@ -201,23 +201,24 @@ impl Journal {
         })))
     }
 
-    /// Queues `entry` to be written within `gather` and synced within
-    /// `sync_every`. Never waits: `Full` when the queue is full, and the
-    /// reason when nothing can be written any more. While the disk is full it waits behind
-    /// everything that is appended.
+    /// Queues `entry` to be written within `JournalOptions::gather` and synced within
+    /// `JournalOptions::sync_every`. Never waits: `JournalError::Full` when the queue is full, and
+    /// the reason when nothing can be written any more. While the disk is full the entry waits
+    /// behind everything that is appended.
     pub fn record(&self, entry: Entry) -> Result<(), JournalError> {
         self.0.queue.push_behind(&RecordGroup::entry(entry))
     }
 
     /// Queues `items`, next to each other and in this order, as part of one batch: all of them are
-    /// there after a power cut, or none. Never waits and never wakes anyone, so that it may be
-    /// called under a lock: calls are written in the order of their calls. Refused as in
-    /// `record`, and with `TooLarge`; then nothing of it was queued.
+    /// there after a power cut, or none. Never waits, and wakes at most the writer, so that it may
+    /// be called under a lock: items are written in the order in which they were appended. Refused
+    /// as in `Self::record`, and with `JournalError::TooLarge`; then nothing of it was queued.
     pub fn append(&self, items: Vec<Item>) -> Result<Ticket, JournalError> {
         self.push(items, true)
     }
 
-    /// As `append`, for what may be refused: a quarter of the queue is left to what must not be.
+    /// As `Self::append`, for what may be refused: a quarter of the queue is left to what must not
+    /// be.
     pub fn append_unless_crowded(&self, items: Vec<Item>) -> Result<Ticket, JournalError> {
         self.push(items, false)
     }
@@ -265,7 +266,7 @@ impl Journal {
     }
 
     /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything
-    /// afterwards is refused with `Closed`; closing twice is fine.
+    /// afterwards is refused with `JournalError::Closed`; closing twice is fine.
     pub async fn close(&self) -> Result<Head, JournalError> {
         match self.0.queue.press(true) {
             Ok(_) | Err(JournalError::Closed) => {

@@ -53,7 +53,7 @@ pub struct StoreView {
     pub session: Option<SessionFence>,
     /// What is held.
     pub hold: Option<Hold>,
-    /// What waits for operators besides; known to a `Hold` only.
+    /// What waits for operators besides; counted for the command `StoreCommand::Hold` only.
     pub waiting: WaitingHolds,
 }
 

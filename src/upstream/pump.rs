@@ -148,12 +148,13 @@ impl ExchangeContext<'_> {
                 waited_for
             },
         );
-        // Cancelled before anything left: nothing is sent, not even what would have been finished.
         let Some((link, mut exchange)) = (tokio::select! {
             biased;
             () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
             begun = sending => begun?,
         }) else {
+            // The agent cancelled before anything left: nothing is sent, not even a request that
+            // would be finished without its agent once it had left.
             return Ok(ExchangeOutcome::Gone(Sent::Nothing));
         };
         if self.waiting.cancelled.is_cancelled() {

@@ -75,8 +75,8 @@ impl Conversation {
     /// Starts a conversation over `input` (what the server says) and `output` (what it hears),
     /// inside the runtime.
     ///
-    /// `ending` ends when the process does, and says how in words such as "it exited with status 1"
-    /// (`ending`); `std::future::pending()` where there is no process.
+    /// `ending` is done when the process has ended, and says how in words such as "it exited with
+    /// status 1"; a caller without a process gives `std::future::pending()`.
     /// What belongs to no request of ours arrives at the receiver: other notifications, and
     /// requests of the server, which must be answered by [`Self::notify`].
     pub fn start<R, W, E>(

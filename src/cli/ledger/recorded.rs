@@ -56,7 +56,8 @@ pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
 
 /// What the policy said of the call then: the code with which it was refused or would have been, or
 /// that it passed. What budgets, keys and loops say depends on other calls, whether it was enforced
-/// or observed.
+/// or observed. For a call that [`is_unjudged`], of which the policy said nothing, it is the code
+/// `rate_exceeded`.
 pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     let observed = entry
         .would_refuse

@@ -23,6 +23,9 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// The code of a caller that calls too fast.
+const RATE_CODE: &str = "rate_exceeded";
+
 /// The call to make a sample of.
 #[derive(Debug, clap::Args)]
 pub(super) struct Add {
@@ -192,9 +195,6 @@ fn without_key(whole: &Value) -> Value {
 }
 
 /// What the policy said then, as far as a sample can expect it.
-/// The code of a caller that calls too fast.
-const RATE_CODE: &str = "rate_exceeded";
-
 fn recorded_verdict(entry: &Entry) -> String {
     let code = entry
         .would_refuse

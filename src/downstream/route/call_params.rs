@@ -109,8 +109,9 @@ pub(super) fn call_meta(arrived: &Arrived, trace: &Trace) -> CallMeta {
     }
 }
 
-/// How many toolgates it has come through. One that does not say it in a number is no toolgate that
-/// could be trusted to.
+/// How many toolgates the call has come through, by its header or its `_meta`, whichever says more.
+/// A sender that does not say it as a number cannot be trusted to count: such a call counts as
+/// `u64::MAX` hops, more than may be.
 fn hops(arrived: &Arrived) -> u64 {
     let of_header = arrived
         .heads

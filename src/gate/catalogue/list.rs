@@ -120,7 +120,8 @@ impl Gate {
     }
 }
 
-/// Steps 1 and 2, and nothing else, decide what is listed.
+/// What step 2 asks of a tool; the hops, which it asks of a call, have no part in a listing. A
+/// listing hides more: `Gate::fitting` leaves out what the caller's model or program does not take.
 pub(in crate::gate) fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
     let is_offered = fit::is_offered(policy, tool) && pinned::is_offered(policy, tool);
     is_offered && policy.allowlist.admit(caller, &tool.name).is_ok()

@@ -43,8 +43,9 @@ impl Rows {
 }
 
 impl Rows {
-    /// What the agent reads once its task's row is looked at, in place of an ending that goes in
-    /// circles.
+    /// Counts `ending` in the row of the call's task: an answer ends the row, and a refusal that
+    /// the same call would read again makes it longer. Where the row is too long, gives the refusal
+    /// that the agent reads in place of `ending`.
     pub(in crate::gate) fn circle(
         &self,
         policy: &Policy,

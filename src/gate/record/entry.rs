@@ -1,5 +1,6 @@
-//! A call's ledger entry: taken from its state, its findings and its end, each taken apart in whole,
-//! so that what nobody keeps does not compile.
+//! A call's ledger entry: taken from the call, its contract, its findings, its end and its times.
+//! The findings are taken apart field by field, and the entry is written out field by field: a new
+//! one of either does not compile until this file says what becomes of it.
 
 use super::{Ending, RecordedCall, is_tool_error, outcome_of, said, session};
 use crate::gate::catalogue::contract_mismatch as fit;
@@ -281,8 +282,9 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> TaskState {
     })
 }
 
-/// Layer and pattern, or rule; for operators only. What was taken away while the call waited says
-/// only the policy of now.
+/// What decided against the call, for operators only: layer and pattern, rule or hook, or why the
+/// tool is withheld. A tool that an operator disabled while the call waited is disabled only in the
+/// policy that is in force now, so that one is asked, too.
 fn decided_by(recorded: &RecordedCall<'_>, refusal: &Refusal) -> Option<String> {
     let RecordedCall {
         gate,

@@ -1,6 +1,7 @@
 //! What the steps have found of a call, for what its agent reads, for its ledger entry and for the
-//! metrics. Each step says its part in whole; an entry or answer takes all of it apart, so that
-//! what nobody tells does not compile.
+//! metrics. The entry (`entry.rs`) takes [`Findings`] apart field by field, so that a new finding
+//! does not compile until the entry keeps it or leaves it out by name. Answers and metrics take
+//! what they need.
 
 use crate::gate::pipeline::Stage;
 use crate::guards::output::Meaning;

@@ -52,7 +52,6 @@ pub(in crate::gate) fn pack(
     cleared: &Cleared<'_>,
     sealed: &Sealed,
 ) -> Parcel {
-    // Until eras are bridged, the agent's is the server's.
     let stamp = match cleared {
         Cleared::Claimed(stamp) => Some(stamp),
         Cleared::Observed(_) | Cleared::Read(_) => None,
@@ -73,6 +72,7 @@ pub(in crate::gate) fn pack(
         meta.set(FENCE, fence.clone());
         params.set("_meta", meta.text());
     }
+    // The server's era is the agent's, because toolgate does not bridge eras (protocol §4.3).
     let mut headers = match call.origin.era {
         Era::Modern => header_params(params.get("arguments"), tool),
         Era::Legacy => Vec::new(),

@@ -102,7 +102,9 @@ fn steps(
     tool: &Tool,
     notes: &mut impl Notes,
 ) -> Result<Ruled, Refusal> {
-    // They are already so, unless nothing is enforced.
+    // In enforce mode `prepare.rs` has stripped the arguments that the agent sent, and this leaves
+    // them as they are. In observe mode they travel as they came, and are stripped here only to be
+    // judged.
     let values = &*admitted
         .rules()
         .arguments

@@ -97,7 +97,7 @@ impl AllowlistLayer {
         &self.sides
     }
 
-    /// As `label`.
+    /// What `WrittenLayer::label` calls it.
     pub fn label(&self) -> &str {
         &self.label
     }

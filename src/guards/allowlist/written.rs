@@ -1,5 +1,5 @@
-//! Layers as written, in the one order that is documented (policy §2.3), and how they become what
-//! runs.
+//! Layers as written, in the one order that is documented (policy §2.3). `compile.rs` makes of them
+//! what runs.
 
 use super::listed::{GROUP_PREFIX, ListedPattern};
 use super::pattern::ToolPattern;
@@ -327,7 +327,7 @@ impl LayerSettings {
     }
 }
 
-// === impl Written ===
+// === impl LayerKind ===
 
 impl LayerKind {
     /// Its key in the file.
@@ -353,6 +353,8 @@ impl LayerKind {
     }
 }
 
+// === impl WrittenLayer ===
+
 impl WrittenLayer<'_> {
     /// What `explain`, the ledger and the metrics call it: `profile coding`,
     /// `global.by_model_provider openai`.
@@ -372,8 +374,9 @@ impl WrittenLayer<'_> {
         label
     }
 
-    /// Every pattern of `deny` or `allow` by its place, those of groups at the group's. `unknown`
-    /// hears of the rest.
+    /// Every pattern of `deny` or `allow` (`written`) by its place; those of a group of tools have
+    /// the place of the entry that names the group. An unknown group is an error, with the group's
+    /// name; a text that is no pattern is left out.
     pub(crate) fn patterns<'w>(
         &self,
         written: &'w [String],

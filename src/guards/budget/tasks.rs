@@ -102,7 +102,7 @@ enum LimitSubject {
     Agent(String),
 }
 
-// === impl Settings ===
+// === impl TaskSettings ===
 
 impl Section for TaskSettings {
     type Rule = TaskLimits;
@@ -216,7 +216,7 @@ fn judge(name: &str, most: Option<u64>, timed: bool, action: LimitAction, proble
     });
 }
 
-// === impl Tasks ===
+// === impl TaskLimits ===
 
 impl TaskLimits {
     /// Adds the budgets of another file.

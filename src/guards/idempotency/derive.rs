@@ -71,7 +71,7 @@ pub(super) enum KeyKind {
     Seed,
 }
 
-// === impl Settings ===
+// === impl DeriveSettings ===
 
 impl DeriveSettings {
     pub(super) fn compile(self, problems: &mut Problems) -> DeriveRule {
@@ -116,7 +116,7 @@ pub(super) fn judge(pointer: &str, problems: &mut Problems) {
     }
 }
 
-// === impl Rule ===
+// === impl DeriveRule ===
 
 impl DeriveRule {
     /// The key; none when not one of the arguments it is made of is there.

@@ -1,10 +1,11 @@
 //! The cost lane: what hostile schemas, arguments, results and expressions take of a thread that
 //! serves calls (threat-model §13 F3, §1: no message takes more than 100 ms of CPU).
 //!
-//! Each case is judged with a quarter of [`work::INLINE`], and the thread's CPU clock is read
-//! around it: what a unit stands for may not take more than ten times its 10 ns, so that all of
-//! `INLINE` takes less than 100 ms. A debug build is many times slower than what is served; how
-//! many times is measured first, with work whose time in a release build is known.
+//! Each case is judged with a quarter of `work::INLINE_WORK_UNITS`, and the thread's CPU clock is
+//! read around it: what a unit stands for may not take more than ten times its 10 ns, so that all
+//! of `work::INLINE_WORK_UNITS` takes less than 100 ms. A debug build is many times slower than
+//! what is served; how many times is measured first, with work whose time in a release build is
+//! known.
 
 #![expect(clippy::print_stdout, reason = "the lane says how many cases it ran")]
 

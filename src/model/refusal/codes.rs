@@ -79,7 +79,7 @@ pub const REFUSAL_CODES: &[(&str, &str, &str)] = &[
     ),
     (
         "rate_exceeded",
-        "the caller, or its group, makes more calls than it may in a span of time",
+        "the caller, an agent that started it, or its group, makes more calls than it may in a span of time",
         "send the same call again after the given time",
     ),
     (

@@ -21,7 +21,7 @@ pub(crate) enum RefusalKind {
     /// The policy does not let this caller make this call, whatever was called before: identity,
     /// permission, schema, rule, hook.
     Violation,
-    /// The task, or the tool in its span of time, has used up what it may.
+    /// The task has used up what it may, or the tool or the caller what it may in a span of time.
     Overrun,
     /// Anything else: keys, sessions, loops, drafts, people, secrets, tool servers, toolgate
     /// itself.

@@ -22,8 +22,8 @@ const RECORD_JSON_LIMITS: JsonLimits = JsonLimits {
 pub struct JournalRecord {
     /// Its number, from 1.
     pub seq: u64,
-    /// What it holds: 1 an entry, 2 an event, or the word that another key seals.
-    /// Kinds a newer toolgate writes are read past.
+    /// What it holds: 1 an entry, 2 an event, 4 (`REKEYED_RECORD`) the word that another key
+    /// seals from here on. Kinds that a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
     pub bytes: Bytes,
@@ -88,7 +88,7 @@ impl JournalReader {
         Self::after_in(data, None, seq)
     }
 
-    /// As `after`; what was dropped is read from the `archive`, as far as it is there.
+    /// As `Self::after`; what was dropped is read from the `archive`, as far as it is there.
     pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, JournalError> {
         let walk = JournalWalk::begin_before(data, archive, seq.saturating_add(1))?;
         Ok(Self {
@@ -101,10 +101,10 @@ impl JournalReader {
         })
     }
 
-    /// As `after`, for who wants to know the state and not the history: where records after `seq`
-    /// were dropped, the events that were carried come first, numbered as the record after
-    /// which they are so, and then the records after that. `is_anew` tells that, and
-    /// then nothing that was known before counts any more.
+    /// As `Self::after`, for a caller that wants to know the state and not the history: where
+    /// records after `seq` were dropped, the events that were carried come first, numbered as the
+    /// record after which they are so, and then the records after that. `Self::is_anew` tells that,
+    /// and then nothing that was known before counts any more.
     pub fn replay(data: &Path, seq: u64) -> Result<Self, JournalError> {
         let carried = Summary::open(&data_dir::journal_dir(data))?
             .filter(|summary| seq < summary.header.last);

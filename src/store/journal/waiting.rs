@@ -76,8 +76,8 @@ impl Ticket {
 
     /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and
     /// syncs what is queued at that time, at once or after the sync it is at. After
-    /// `NoSpace` it is still queued, and becomes durable when there is space: `until`
-    /// its number says when.
+    /// `JournalError::NoSpace` it is still queued, and becomes durable when there is space:
+    /// `Journal::writable` waits for space, and then `Journal::wait_durable` for its number.
     pub async fn durable(mut self) -> Result<Head, JournalError> {
         self.awaited = true;
         SyncWait::new(&self.queue, WaitGoal::Durable(self.seq)).await

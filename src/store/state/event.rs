@@ -355,7 +355,7 @@ impl StoreEvent {
         encode(self, body.unwrap_or_default())
     }
 
-    /// Reads what `encode` wrote.
+    /// Reads what `Self::encode` wrote.
     pub fn decode(record: &Bytes) -> serde_json::Result<Self> {
         let (mut event, body): (Self, _) = decode(record)?;
         match &mut event {

@@ -195,7 +195,7 @@ impl HoldQuestion {
         }
     }
 
-    /// Reads what `body` wrote.
+    /// Reads what `Self::body` wrote.
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
         let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(serde::de::Error::custom)?;
         let body = body.value();
@@ -218,7 +218,7 @@ impl Hold {
         self.decisions.last().map_or(self.asked, |last| last.at)
     }
 
-    /// From then on it stands `Absent`: `now == end` is over.
+    /// From this time on the hold's status is `HoldStatus::Absent`: at the time itself it is over.
     pub fn ends(&self) -> Millis {
         match &self.phase {
             HoldPhase::Pending => self.approve_by.saturating_add(EXPIRED_HOLD_GRACE_MS),
