@@ -1,13 +1,14 @@
 //! toolgate: a sidecar between AI agents and their MCP tool servers. Every call is judged, sent
 //! once and recorded.
 //!
-//! Floors, lowest first; a file imports from lower floors only (`tests/tidy.rs` keeps this):
+//! Floors, lowest first; a file imports from lower floors only (`tests/tidy/floors.rs` keeps this).
+//! What stands behind "then" is a floor of its own above what stands before it:
 //!
-//! 0. [`model`], [`mcp`]: words and the wire
+//! 0. [`model`], then [`mcp`]: words and the wire
 //! 1. [`telemetry`], [`outlet`], [`failpoint`], [`owners`], then [`store`], [`upstream`],
 //!    [`schema`], [`expression`]: the world
 //! 2. [`guards`]: one guard, one file
-//! 3. [`policy`]: what the files say
+//! 3. [`policy`], then [`side`]: what the files say, and messages beside calls
 //! 4. [`gate`], `relay`: the pipeline, and every message that is not a governed call
 //! 5. `downstream`, `admin`: the doors
 //! 6. [`config`], `app`, [`cli`]: the process

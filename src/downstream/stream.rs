@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 const MAX_EVENTS_KEPT: usize = 256;
 const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Comments that wait to be read; older ones are dropped. Each is at most as long as
-/// `mcp::sse::LONGEST_COMMENT`.
+/// `mcp::sse::MAX_SSE_COMMENT_BYTES`.
 const MAX_COMMENTS_KEPT: usize = 16;
 /// What an agent reads in place of an answer that was forgotten.
 const ANSWER_FORGOTTEN_MESSAGE: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \

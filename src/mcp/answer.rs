@@ -44,7 +44,7 @@ pub(crate) fn status(message: &Message) -> u16 {
 pub(crate) struct DecisionMeta<'a> {
     /// Our id of the call.
     pub action: ActionId,
-    /// `answered`, `refused`, `failed` or `unknown`.
+    /// `answered`, `planned`, `refused`, `failed` or `unknown`.
     pub outcome: &'a str,
     /// The refusal.
     pub refusal: Option<&'a Refusal>,

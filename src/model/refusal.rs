@@ -1,5 +1,5 @@
-//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test
-//! compares.
+//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in docs/refusals.md; a
+//! test compares.
 
 use super::ids::{ActionId, ToolName};
 use super::task::TaskState;

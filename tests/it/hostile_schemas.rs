@@ -188,8 +188,8 @@ async fn a_schema_that_no_value_can_be_judged_by_quarantines() {
     );
 }
 
-/// threat-model §13 F3, README "observe refuses nothing but malformed": it passes unjudged, and the
-/// ledger says what enforce mode would have said.
+/// threat-model §13 F3, guarantees §2 "In observe mode": it passes unjudged, and the ledger says
+/// what enforce mode would have said.
 #[tokio::test]
 async fn observe_mode_lets_pass_what_it_cannot_judge() {
     let (scripted, gate) = stage(true).await;

@@ -53,8 +53,9 @@ oracle__read   | {"q":1}                        | c |
 oracle__read   | {"q":1}                        | c | loop_detected
 "#;
 
-/// What `observe` would have refused stands in the same records and metrics, for every step that
-/// enforce mode has; the calls go through.
+/// What enforce mode would have refused stands in the same records and metrics, and the calls go
+/// through. Tried for the steps `visible`, `permission`, `rules`, `repetition`, `idempotency` and
+/// `budget`.
 #[tokio::test]
 async fn observe_mode_says_what_enforce_mode_would_refuse() {
     let scripted = ScriptedServer::with(

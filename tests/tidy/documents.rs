@@ -1,5 +1,5 @@
-//! Documents: every link leads to something, the book has every chapter, and what they say of the
-//! code is so.
+//! Documents: links inside the repository lead somewhere, the book has every chapter, files that
+//! are named exist, and the table of refusals is that of the code.
 
 use super::{read, report, root};
 use regex::Regex;
@@ -122,7 +122,7 @@ fn dead(document: &str, link: &str) -> Option<&'static str> {
 
 #[test]
 fn links_lead_somewhere() {
-    // Also links that are broken over two lines.
+    // Also links whose words are broken over two lines: the target is on the second.
     let link = Regex::new(r"\]\(([^)\s]+)\)|(?m)^\[[^\]]+\]: (\S+)").unwrap();
     let code = Regex::new("`[^`\n]*`").unwrap();
     let away = Regex::new("^[a-z]+:").unwrap();

@@ -289,6 +289,8 @@ async fn without_a_collector_there_are_no_spans() {
     telemetry.stop().await;
 }
 
+/// What is shown of that: a span ends, and toolgate stops in time, though no collector answers. No
+/// call is made here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_collector_that_is_down_loses_traces_not_calls() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
