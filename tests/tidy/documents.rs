@@ -187,7 +187,7 @@ fn refusals_lists_the_codes() {
         .collect();
     assert_eq!(
         listed, expected,
-        "the table of docs/refusals.md and model::refusal::CODES say the same"
+        "the table of docs/refusals.md and model::refusal::REFUSAL_CODES say the same"
     );
     let explained: BTreeSet<&str> = chapter
         .lines()
