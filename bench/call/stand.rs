@@ -37,7 +37,9 @@ use toolgate::telemetry::metrics::Metrics;
 use toolgate::upstream::http::connections;
 use toolgate::upstream::leftovers::Leftovers;
 use toolgate::upstream::links::Links;
-use toolgate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
+use toolgate::upstream::server_settings::{
+    EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
+};
 use toolgate::upstream::servers::Servers;
 
 pub(crate) const TOKEN: &str = "a-token-for-the-benchmark-only";
@@ -206,6 +208,7 @@ fn servers() -> Arc<Servers> {
         start_timeout,
         refresh,
         ping_after,
+        era: EraChoice::Auto,
         not_executed,
     };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());

@@ -51,6 +51,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         start_timeout,
         refresh,
         ping_after,
+        era,
         ..
     } = *server;
     let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
@@ -61,6 +62,7 @@ pub(super) fn settings(server: &ServerConfig) -> anyhow::Result<UpstreamServerSe
         start_timeout,
         refresh,
         ping_after,
+        era,
         not_executed,
     })
 }

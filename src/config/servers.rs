@@ -9,6 +9,7 @@ use crate::model::ids::{NAME_SEPARATOR, ServerName};
 use crate::model::secret::Secret;
 use crate::model::times::between;
 use crate::upstream::child::sandbox::{FileAccess, ProcessLimits, Sandbox};
+use crate::upstream::server_settings::EraChoice;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub struct ServerConfig {
     /// How long a legacy session over HTTP is silent before it is pinged ahead of what changes
     /// something, 1 ms to 3600 s.
     pub ping_after: Duration,
+    /// Which eras it is taken to speak.
+    pub era: EraChoice,
     /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
     pub not_executed: Vec<u16>,
     /// It is declared, and not used.
@@ -98,6 +101,7 @@ impl ServerConfig {
             start_timeout,
             refresh,
             ping_after,
+            era: EraChoice::Auto,
             not_executed,
             disabled: false,
         }
@@ -169,7 +173,8 @@ fn one(
         MIN_DURATION,
         MAX_PING_AFTER,
     );
-    let (disabled, not_executed) = (settings.disabled, statuses(&settings, problems));
+    let (disabled, era) = (settings.disabled, settings.era);
+    let not_executed = statuses(&settings, problems);
     let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
     ServerConfig {
         name,
@@ -178,6 +183,7 @@ fn one(
         start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
         refresh: refresh.unwrap_or(REFRESH_INTERVAL),
         ping_after: ping_after.unwrap_or(PING_AFTER),
+        era,
         not_executed,
         disabled,
     }

@@ -7,6 +7,7 @@ use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;
 use crate::policy;
+use crate::upstream::server_settings::EraChoice;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -151,6 +152,9 @@ pub(crate) struct ToolServerSettings {
     /// that changes something: `30s` if absent, `1ms` to `1h`. One that was restarted is found
     /// out so, and gets a new session before the call.
     pub ping_after: Option<String>,
+    /// Which wire it speaks: `legacy` (up to 2025-11-25) or `2026-07-28`. If absent, `auto`: it is
+    /// asked in both ways, and its answers say so.
+    pub era: EraChoice,
     /// HTTP statuses (400 to 599) of the server at `url` by which it, and all that stands between,
     /// refuses a call before it does anything: such a call may be sent again. Without it no
     /// status proves that, and the outcome is unknown.

@@ -1,12 +1,12 @@
 //! Finds out which eras a server speaks (protocol §4.1): `server/discover` first, then
-//! `initialize`. An outage is never taken for a verdict.
+//! `initialize`. An outage is never remembered as a verdict.
 
 use super::UnsolicitedReceiver;
 use super::catalog::own_params;
 use super::child::{self, ChildProcess};
 use super::http::ServerEndpoint;
 use super::link::Link;
-use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
+use super::server_settings::{EraChoice, ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, introduction};
@@ -71,69 +71,86 @@ impl ServerEras {
 /// A connected server.
 pub(super) struct Probed {
     pub(super) verdict: Arc<ServerEras>,
+    /// Whether the server itself has said so: what a gateway says while the server is away, or
+    /// nothing at all, is asked anew the next time.
+    pub(super) is_sure: bool,
     pub(super) base: Arc<Link>,
     pub(super) unsolicited: UnsolicitedReceiver,
 }
 
-/// Connects and finds out, or believes what is `known`.
+/// Connects and finds out, or believes what is `known`. Whatever a server answers to
+/// `server/discover`, it is asked by `initialize` too before it counts as down.
 pub(super) async fn probe(
     settings: &UpstreamServerSettings,
     around: &Surroundings,
     known: Option<Arc<ServerEras>>,
 ) -> Result<Probed, Fault> {
-    let modern = match &known {
-        Some(verdict) if verdict.discovered.is_none() => None,
-        _ => discover(settings, around).await?,
+    let is_known_legacy = known
+        .as_ref()
+        .is_some_and(|verdict| verdict.discovered.is_none());
+    let (modern, unsure) = if settings.era == EraChoice::Legacy || is_known_legacy {
+        (None, None)
+    } else {
+        match discover(settings, around).await {
+            Ok(modern) => (modern, None),
+            // Nothing listens there, or it does not start: `initialize` would meet the same.
+            Err(fault) if fault.sent == Sent::Nothing => return Err(fault),
+            Err(fault) => (None, Some(fault)),
+        }
     };
     let legacy = match &known {
+        _ if settings.era == EraChoice::Modern => Legacy::Known(None),
         Some(verdict) if modern.is_some() => Legacy::Known(verdict.initialized.clone()),
         _ => match open_legacy_in_time(settings, around).await {
             Ok(opened) => Legacy::Opened(Box::new(opened)),
-            Err(fault) if modern.is_none() => return Err(fault),
+            Err(fault) if modern.is_none() => return Err(both(unsure, fault)),
             Err(_) => Legacy::Known(None),
         },
     };
-    match (modern, legacy) {
+    let is_sure = unsure.is_none();
+    let (base, unsolicited, discovered, initialized) = match (modern, legacy) {
+        (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
+            (base, unsolicited, Some(discovered), initialized)
+        }
         (Some((base, unsolicited, discovered)), Legacy::Opened(opened)) => {
             opened.0.close().await;
-            let verdict = ServerEras {
-                discovered: Some(discovered),
-                initialized: opened.1.body,
-            };
-            Ok(Probed {
-                verdict: Arc::new(verdict),
-                base,
-                unsolicited,
-            })
-        }
-        (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
-            let verdict = ServerEras {
-                discovered: Some(discovered),
-                initialized,
-            };
-            Ok(Probed {
-                verdict: Arc::new(verdict),
-                base,
-                unsolicited,
-            })
+            (base, unsolicited, Some(discovered), opened.1.body)
         }
         (None, Legacy::Opened(opened)) => {
             let (base, answer, unsolicited) = *opened;
             base.notify(Message::notification("notifications/initialized", None))
                 .await?;
-            let verdict = ServerEras {
-                discovered: None,
-                initialized: answer.body,
-            };
-            Ok(Probed {
-                verdict: Arc::new(verdict),
-                base,
-                unsolicited,
-            })
+            (base, unsolicited, None, answer.body)
         }
-        (None, Legacy::Known(_)) => Err(Fault::unsent(
-            "the tool server speaks no revision that toolgate serves",
-        )),
+        (None, Legacy::Known(_)) => {
+            let words = "the tool server speaks no revision that toolgate serves";
+            return Err(unsure.unwrap_or_else(|| Fault::unsent(words)));
+        }
+    };
+    let verdict = Arc::new(ServerEras {
+        discovered,
+        initialized,
+    });
+    Ok(Probed {
+        verdict,
+        is_sure,
+        base,
+        unsolicited,
+    })
+}
+
+/// Why neither way worked, in the order in which they were tried.
+fn both(discover: Option<Fault>, initialize: Fault) -> Fault {
+    match discover {
+        None => initialize,
+        Some(discover) if discover.what == initialize.what => initialize,
+        Some(discover) => Fault {
+            what: format!(
+                "to `server/discover`: {}; to `initialize`: {}",
+                discover.what, initialize.what
+            ),
+            ..initialize
+        },
     }
 }
 
@@ -203,6 +220,20 @@ fn start(command: &child::ChildCommand, around: &Surroundings) -> Result<Started
     let (conversation, unsolicited) =
         Conversation::start(&command.name, stdout, stdin, process.ending());
     Ok((Arc::new(conversation), process, unsolicited))
+}
+
+/// Whether the server speaks the modern wire; an error when nobody can tell.
+pub(super) async fn is_modern(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<bool, Fault> {
+    match discover(settings, around).await? {
+        Some((link, ..)) => {
+            link.close().await;
+            Ok(true)
+        }
+        None => Ok(false),
+    }
 }
 
 type Discovered = (Arc<Link>, UnsolicitedReceiver, Text);

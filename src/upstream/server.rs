@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use relist::Relist;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,8 @@ pub struct UpstreamServer {
     surroundings: Surroundings,
     state: watch::Sender<ServerState>,
     verdict: Mutex<Option<Arc<ServerEras>>>,
+    /// Whether the verdict counts when the server is connected again.
+    is_sure: AtomicBool,
     stale: Notify,
     lost: Notify,
     wanted: Notify,
@@ -69,6 +72,7 @@ impl UpstreamServer {
             surroundings,
             state,
             verdict: Mutex::new(None),
+            is_sure: AtomicBool::new(false),
             stale: Notify::new(),
             lost: Notify::new(),
             wanted: Notify::new(),
@@ -209,8 +213,10 @@ impl UpstreamServer {
 
     async fn connect(&self) -> Result<(Up, UnsolicitedReceiver), Fault> {
         let known = self.verdict.lock().clone();
+        let known = known.filter(|_| self.is_sure.load(Ordering::Relaxed));
         let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
         *self.verdict.lock() = Some(probed.verdict.clone());
+        self.is_sure.store(probed.is_sure, Ordering::Relaxed);
         let catalog = self.list(&probed.base, &probed.verdict).await?;
         let shared = (probed.base.revision.era() == Era::Modern).then(|| probed.base.clone());
         let up = Up {
@@ -241,6 +247,7 @@ impl UpstreamServer {
         let mut talks = true;
         let mut relist = Relist::new(self, base);
         let mut listening = Box::pin(self.listen(base));
+        let mut doubting = Box::pin(self.doubt());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return "toolgate is stopping".to_owned(),
@@ -248,6 +255,7 @@ impl UpstreamServer {
                 () = self.lost.notified() => relist.suspect(),
                 () = self.stale.notified() => relist.changed(),
                 why = &mut listening => return why,
+                why = &mut doubting => return why,
                 said = unsolicited.recv(), if talks => match said {
                     Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => relist.changed(),
                     Some(Inbound::Message(message)) if message.kind == MessageKind::Request => self.decline(base, message).await,
@@ -293,6 +301,23 @@ impl UpstreamServer {
         if let Err(fault) = base.notify(answer).await {
             tracing::debug!(%fault, "an answer did not reach the tool server");
         }
+    }
+
+    /// Asks again which eras the server speaks, as long as it has not said so itself; returns why it
+    /// has to be connected anew.
+    async fn doubt(&self) -> String {
+        let mut backoff = Backoff::default();
+        while !self.is_sure.load(Ordering::Relaxed) {
+            backoff.pause().await;
+            match probe::is_modern(&self.settings, &self.surroundings).await {
+                Ok(true) => return "the tool server speaks 2026-07-28 after all".to_owned(),
+                Ok(false) => self.is_sure.store(true, Ordering::Relaxed),
+                Err(fault) => {
+                    tracing::debug!(server = %self.settings.name, %fault, "which eras the tool server speaks is not certain");
+                }
+            }
+        }
+        std::future::pending().await
     }
 
     /// Listens for changes on a modern link; returns why it can't any more.

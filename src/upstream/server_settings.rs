@@ -5,6 +5,8 @@ use super::http::Connections;
 use super::leftovers::Leftovers;
 use crate::model::ids::ServerName;
 use http::{HeaderMap, Uri};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +27,26 @@ pub struct UpstreamServerSettings {
     /// How long a legacy session over HTTP is silent before the server is asked whether it knows
     /// it still.
     pub ping_after: Duration,
+    /// Which eras it is taken to speak.
+    pub era: EraChoice,
     /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for:
     /// the operator's word.
     pub not_executed: Arc<[u16]>,
+}
+
+/// Which eras a server is taken to speak, as its operator says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+pub enum EraChoice {
+    /// What it answers says so: `server/discover` is asked, then `initialize`.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// Up to 2025-11-25: only `initialize` is asked.
+    #[serde(rename = "legacy")]
+    Legacy,
+    /// 2026-07-28: only `server/discover` is asked.
+    #[serde(rename = "2026-07-28")]
+    Modern,
 }
 
 /// How a server is reached.

@@ -94,6 +94,8 @@ mod unsent_calls;
 
 // Bad input at the agents' doors.
 mod bad_input;
+// Which eras a server speaks.
+mod probing;
 // Only what is known leaves, in either direction.
 mod envelopes;
 // Calls that become tasks of the protocol.

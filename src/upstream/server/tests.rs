@@ -4,6 +4,7 @@ use super::*;
 use crate::model::ids::ServerName;
 use crate::upstream::child::ChildCommand;
 use crate::upstream::child::sandbox::Sandbox;
+use crate::upstream::server_settings::EraChoice;
 use tokio::time::Instant;
 
 /// How long what is known of a server's tools counts.
@@ -37,6 +38,7 @@ pub(super) fn server_over(transport: ServerTransport) -> UpstreamServer {
         start_timeout: timeout,
         refresh: REFRESH_INTERVAL,
         ping_after: timeout,
+        era: EraChoice::Auto,
         not_executed: Arc::default(),
     };
     let connections = crate::upstream::http::connections().unwrap();

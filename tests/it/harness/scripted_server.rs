@@ -64,6 +64,8 @@ struct Kept {
     script: Mutex<Replies>,
     /// What it says of itself.
     instructions: Mutex<Option<String>>,
+    /// How `server/discover` is answered instead.
+    probed: Mutex<Option<fn() -> Reply>>,
     /// Whether notifications are left without an answer.
     ignoring: AtomicBool,
     /// Whether the script answers subscriptions too.
@@ -140,6 +142,7 @@ impl ScriptedServer {
             news: Notify::new(),
             script: Mutex::new(script),
             instructions: Mutex::default(),
+            probed: Mutex::default(),
             ignoring: AtomicBool::new(false),
             subscriptions: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -231,6 +234,11 @@ impl ScriptedServer {
     /// How many legacy sessions toolgate has ended.
     pub fn deleted(&self) -> usize {
         self.kept.deleted.load(Ordering::Relaxed)
+    }
+
+    /// From now on `server/discover` is answered so; None: as the eras say.
+    pub fn answers_probes(&self, script: Option<fn() -> Reply>) {
+        *self.kept.probed.lock().unwrap() = script;
     }
 
     /// From now on everything but the handshake and the listing is answered like this.

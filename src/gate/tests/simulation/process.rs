@@ -32,7 +32,9 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::http::{Connections, connections};
 use crate::upstream::link::Link;
-use crate::upstream::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
+use crate::upstream::server_settings::{
+    EraChoice, ServerTransport, Surroundings, UpstreamServerSettings,
+};
 use crate::upstream::servers::Servers;
 use crate::upstream::stdio::Conversation;
 use serde_json::json;
@@ -140,6 +142,7 @@ fn servers(connections: &Connections) -> Arc<Servers> {
         start_timeout,
         refresh,
         ping_after,
+        era: EraChoice::Auto,
         not_executed,
     };
     let around = Surroundings {

@@ -118,7 +118,9 @@ pub(super) async fn request(State(kept): State<Arc<Kept>>, request: Request) -> 
     };
     let modern = seen.header("mcp-protocol-version") == Some(MODERN);
     let method = seen.method().to_owned();
+    let probed = *kept.probed.lock().unwrap();
     let own = match (modern, kept.eras) {
+        _ if method == "server/discover" && probed.is_some() => probed.map(|script| script()),
         (true, (true, _)) => kept.modern(&seen),
         (false, (_, true)) => kept.legacy(&seen),
         _ => return bare(400),
