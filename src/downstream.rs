@@ -19,6 +19,7 @@ mod route;
 pub(crate) mod session;
 pub(crate) mod stdio;
 mod stream;
+mod unread;
 
 use crate::gate::Gate;
 use crate::model::caller::Caller;

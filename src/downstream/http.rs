@@ -8,15 +8,15 @@ use super::body::{HttpAnswer, empty, error, json, overloaded};
 use super::checks;
 use super::connection_limit::Guest;
 use super::modern::is_modern;
+use super::unread;
 use super::{Authenticated, Door};
-use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{PROTOCOL_VERSION_HEADER, SESSION_HEADER};
-use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::mcp::json::AGENT_JSON_LIMITS;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::rate::Rate;
 use crate::model::scope::Scope;
-use crate::telemetry::tasks::heavy;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -183,9 +183,18 @@ impl Door {
                 Err(refused) => return refused,
             };
         }
-        let message = match parse(bytes) {
+        let message = match unread::read(bytes) {
             Ok(message) => message,
-            Err(refused) => return refused,
+            Err(refused) => {
+                // As below: the session of an agent that reads its answer goes on.
+                let goes_on = refused.id.is_some() && head.headers.contains_key(SESSION_HEADER);
+                let status = if goes_on {
+                    StatusCode::OK
+                } else {
+                    StatusCode::BAD_REQUEST
+                };
+                return json(status, &refused);
+            }
         };
         let in_session = message.kind == MessageKind::Request && !is_modern(&message);
         let answered = if message.kind == MessageKind::Response {
@@ -289,13 +298,6 @@ pub(super) fn too_fast(rate: Rate) -> String {
         "overloaded: this caller may send {}; nothing was read; send fewer, or ask for more at `callers[].rate`",
         rate.words("message")
     )
-}
-
-fn parse(bytes: Bytes) -> Result<Message, HttpAnswer> {
-    let refuse = |code, words: &str| error(StatusCode::BAD_REQUEST, code, words);
-    let text = heavy::aside(bytes.len(), || Text::read(bytes, &AGENT_JSON_LIMITS))
-        .map_err(|malformed| refuse(PARSE_ERROR, &malformed.to_string()))?;
-    Message::parse(&text).map_err(|reason| refuse(INVALID_REQUEST, &reason.to_string()))
 }
 
 async fn read(mut body: Incoming) -> Result<Bytes, HttpAnswer> {

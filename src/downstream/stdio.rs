@@ -5,9 +5,10 @@ use super::http::too_fast;
 use super::modern::is_modern;
 use super::route::{Arrived, CallHeaders};
 use super::session::AgentSession;
+use super::unread;
 use super::{Authenticated, Door};
 use crate::mcp::error_codes::{INVALID_REQUEST, PARSE_ERROR};
-use crate::mcp::json::{AGENT_JSON_LIMITS, Text};
+use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::model::ids::AgentId;
 use crate::model::scope::Scope;
@@ -94,30 +95,9 @@ impl StdioAgent {
     }
 
     async fn line(&mut self, line: Bytes) {
-        let text = match Text::read(line, &AGENT_JSON_LIMITS) {
-            Ok(text) => text,
-            Err(malformed) => {
-                return self
-                    .say(&Message::error(
-                        None,
-                        PARSE_ERROR,
-                        &malformed.to_string(),
-                        None,
-                    ))
-                    .await;
-            }
-        };
-        match Message::parse(&text) {
+        match unread::read(line) {
             Ok(message) => self.message(message).await,
-            Err(reason) => {
-                self.say(&Message::error(
-                    None,
-                    INVALID_REQUEST,
-                    &reason.to_string(),
-                    None,
-                ))
-                .await;
-            }
+            Err(refused) => self.say(&refused).await,
         }
     }
 

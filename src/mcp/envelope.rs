@@ -1,5 +1,5 @@
-//! What can be said of a server's answer that the strict reader refuses: whose it is, when nothing
-//! of its envelope is in doubt. What it says is nobody's to read.
+//! What can be said of a message that the strict reader refuses: whose answer or question it is,
+//! when nothing of its envelope is in doubt. What it says is nobody's to read.
 
 const JSONRPC_VERSION: &[u8] = br#""2.0""#;
 
@@ -7,42 +7,69 @@ const JSONRPC_VERSION: &[u8] = br#""2.0""#;
 /// of the envelope stand in it once and in plain letters, none looks like one of them, and the
 /// object has its end.
 pub(crate) fn answered(text: &[u8]) -> Option<&[u8]> {
-    let mut reader = EnvelopeReader { text, at: 0 };
-    let (mut version, mut id, mut result) = (None, None, None);
-    reader.takes(b'{')?;
-    loop {
-        let key = reader.string()?;
-        reader.takes(b':')?;
-        let value = reader.value()?;
-        let place = match &key[1..key.len() - 1] {
-            b"jsonrpc" => &mut version,
-            b"id" => &mut id,
-            b"result" => &mut result,
-            other => {
-                let is_plain = other
-                    .iter()
-                    .all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
-                let known = ["jsonrpc", "id", "result", "error", "method", "params"];
-                if !is_plain
-                    || known
+    let envelope = Envelope::read(text)?;
+    let is_result = envelope.result.is_some() && envelope.method.is_none();
+    is_result.then_some(envelope.id?)
+}
+
+/// The id, as it is written, of an object that every parser reads so as a JSON-RPC request.
+pub(crate) fn asked(text: &[u8]) -> Option<&[u8]> {
+    let envelope = Envelope::read(text)?;
+    let is_request = envelope.result.is_none() && envelope.method?.first() == Some(&b'"');
+    is_request.then_some(envelope.id?)
+}
+
+/// The members of a message of JSON-RPC 2.0 as they are written.
+#[derive(Default)]
+struct Envelope<'t> {
+    id: Option<&'t [u8]>,
+    method: Option<&'t [u8]>,
+    params: Option<&'t [u8]>,
+    result: Option<&'t [u8]>,
+}
+
+impl<'t> Envelope<'t> {
+    /// None where two parsers may see two messages, or one sees none.
+    fn read(text: &'t [u8]) -> Option<Self> {
+        let mut reader = EnvelopeReader { text, at: 0 };
+        let (mut envelope, mut version) = (Self::default(), None);
+        reader.takes(b'{')?;
+        loop {
+            let key = reader.string()?;
+            reader.takes(b':')?;
+            let value = reader.value()?;
+            let place = match &key[1..key.len() - 1] {
+                b"jsonrpc" => &mut version,
+                b"id" => &mut envelope.id,
+                b"method" => &mut envelope.method,
+                b"params" => &mut envelope.params,
+                b"result" => &mut envelope.result,
+                other => {
+                    let is_plain = other
                         .iter()
-                        .any(|known| other.eq_ignore_ascii_case(known.as_bytes()))
-                {
-                    return None;
+                        .all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
+                    let known = ["jsonrpc", "id", "result", "error", "method", "params"];
+                    if !is_plain
+                        || known
+                            .iter()
+                            .any(|known| other.eq_ignore_ascii_case(known.as_bytes()))
+                    {
+                        return None;
+                    }
+                    &mut None
                 }
-                &mut None
+            };
+            if place.replace(value).is_some() {
+                return None;
             }
-        };
-        if place.replace(value).is_some() {
-            return None;
+            match reader.next()? {
+                b',' => {}
+                b'}' => break,
+                _ => return None,
+            }
         }
-        match reader.next()? {
-            b',' => {}
-            b'}' => break,
-            _ => return None,
-        }
+        (reader.next().is_none() && version? == JSONRPC_VERSION).then_some(envelope)
     }
-    (reader.next().is_none() && version? == JSONRPC_VERSION && result.is_some()).then_some(id?)
 }
 
 /// Reads as little as tells where a value ends.
@@ -149,6 +176,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{},"Method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"method":"x"}"#,
             r#"{"jsonrpc":"2.0","id":7,"error":{"a":1,"a":2}}"#,
             r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
             r#"{"id":7,"result":{}}"#,
@@ -160,6 +188,30 @@ mod tests {
             r#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#,
         ] {
             assert_eq!(answered(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// No agent waits for an answer that has come under no id.
+    #[test]
+    fn only_what_is_beyond_doubt_is_a_question() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1,"a":2}}"#,
+            r#"{"method":"x","id":7,"params":{"n":1e999},"jsonrpc":"2.0"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"\ud800"}"#,
+        ] {
+            assert_eq!(asked(text.as_bytes()), Some(&b"7"[..]), "{text}");
+        }
+        for text in [
+            "",
+            r#"{"jsonrpc":"2.0","method":"x","params":{"a":1,"a":2}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"Id":8,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","method":"y"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":1"#,
+        ] {
+            assert_eq!(asked(text.as_bytes()), None, "{text}");
         }
     }
 }

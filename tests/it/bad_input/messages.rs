@@ -341,6 +341,60 @@ async fn a1_to_a14_every_bad_message_is_refused_on_stdio() {
     assert!(gate.close().await.success());
 }
 
+/// What cannot be read is refused under the id of its request, where nothing of that is in doubt: no
+/// agent waits for its own time-out, and a session goes on.
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_answered_under_its_id() {
+    let odd = [
+        (arguments!(r#"{"a":1234567890123456789012}"#), json!(1)),
+        (arguments!(r#"{"a":-0.0,"b":1e400}"#), json!(1)),
+        (arguments!(r#"{"a":1,"a":2}"#), json!(1)),
+        (arguments!(r#"{"a":"\ud800"}"#), json!(1)),
+        (
+            r#"{"jsonrpc":"2.0","id":"x","method":"ping","params":{"a":1,"a":2}}"#,
+            json!("x"),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+            json!(null),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"Id":2,"method":"ping","params":{"a":-0}}"#,
+            json!(null),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#,
+            json!(null),
+        ),
+        (
+            r#"[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":-0}}]"#,
+            json!(null),
+        ),
+    ];
+    let (_oracle, gate) = governed().await;
+    let setup = Setup::new()
+        .child("oracle", "", "20s")
+        .contracts(&[("oracle__write", "write")]);
+    for mut door in [
+        Door::Legacy(gate.agent().declaring(json!({})).await),
+        Door::Stdio(Box::new(StdioGate::start(&setup))),
+    ] {
+        for (template, id) in &odd {
+            let answer = door.send(template).await;
+            assert_eq!(
+                answer.message()["id"],
+                *id,
+                "{} {template}: {answer:?}",
+                door.name()
+            );
+            assert!(
+                answer.message()["error"].is_object(),
+                "{template}: {answer:?}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn a7_a_line_without_end_on_stdio_is_refused_and_ends_the_conversation() {
     let setup = Setup::new()
