@@ -32,12 +32,10 @@ use std::time::Duration;
 
 mod exchange;
 mod payload;
-mod untouched;
 
 pub use exchange::{HttpExchange, read};
 pub use payload::Payload;
 use payload::payload;
-use untouched::is_untouched;
 
 const JSON_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEPT_JSON_OR_EVENTS: HeaderValue =
@@ -327,4 +325,19 @@ fn of_error(what: &str, error: &dyn std::error::Error) -> String {
         source = next;
     }
     format!("{what}: {source}")
+}
+
+/// Whether an HTTP/2 server itself has said that it has processed nothing of the request (RFC 9113
+/// §8.7): a stream that it refused, or one above the last that it would look at when it said
+/// good-bye. Any other end of a stream proves nothing (guarantees §4).
+fn is_untouched(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (refused || error.is_go_away());
+        }
+        next = error.source();
+    }
+    false
 }
