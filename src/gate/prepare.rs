@@ -13,6 +13,7 @@ use crate::guards::rewrite::ChangedArguments;
 use crate::guards::{Mode, ToolRules};
 use crate::model::reads::Profile;
 use crate::policy::Policy;
+use crate::schema::Schema;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -92,6 +93,23 @@ fn owned(value: Cow<'_, Value>) -> Option<Value> {
     match value {
         Cow::Owned(value) => Some(value),
         Cow::Borrowed(_) => None,
+    }
+}
+
+/// What step 6 made of the arguments, without the empty texts that count as absent by the contract
+/// that counts now: what is judged again is what is sent.
+pub(in crate::gate) fn without_empty(
+    changed: ChangedArguments,
+    rules: &ToolRules,
+    schema: &Schema,
+) -> ChangedArguments {
+    let ChangedArguments { arguments, mut by } = changed;
+    match owned(rules.arguments.strip(schema, &arguments)) {
+        None => ChangedArguments { arguments, by },
+        Some(arguments) => {
+            by.push(STRIPPED.to_owned());
+            ChangedArguments { arguments, by }
+        }
     }
 }
 

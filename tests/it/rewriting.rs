@@ -2,6 +2,7 @@
 //! server sees, what is judged again, what stands in the ledger, and what `check` and `explain` say
 //! of it.
 
+mod stripping;
 mod told;
 mod variants;
 
@@ -308,46 +309,6 @@ async fn observe_mode_changes_nothing() {
         (entry.get("original_params_hash"), entry.get("rewritten_by")),
         (None, None)
     );
-}
-
-/// 002-23, 002-24, 002-25, 002-35: an empty optional text does not arrive, an empty required one
-/// does, and the ledger calls it a rewrite.
-#[tokio::test]
-async fn empty_optionals_are_stripped_where_the_contract_says_so() {
-    let schema = json!({ "type": "object", "properties": { "to": { "type": "string" }, "cc": { "type": "string", "minLength": 1 } },
-        "required": ["to"] });
-    for (line, refused) in [
-        ("strip_empty_optionals: true", false),
-        ("strip_empty_optionals: false", true),
-    ] {
-        let server = Script::new()
-            .tool_with("send", &schema, Behaviour::Answers)
-            .start()
-            .await;
-        let policy = format!(
-            "contracts: {{ oracle__send: {{ purpose: a test, actions: [read], secrets: [], {line} }} }}\n"
-        );
-        let gate = Setup::new()
-            .server("oracle", &server)
-            .policy(&policy)
-            .start()
-            .await;
-        let written = json!({ "to": "", "cc": "", "idempotency_key": "" });
-        let answer = gate
-            .agent()
-            .modern_call("oracle__send", written.clone())
-            .await;
-        let entry = gate.entries(1).await.remove(0);
-        if refused {
-            assert_eq!(answer.refusal(), "schema_invalid", "{answer:?}");
-            continue;
-        }
-        assert!(answer.is_done(), "{answer:?}");
-        assert_eq!(server.executions()[0].arguments, json!({ "to": "" }));
-        assert_eq!(entry["rewritten_by"], json!(["strip_empty_optionals"]));
-        assert_eq!(entry["original_params_hash"], digest(&written));
-        assert_eq!(entry["params_hash"], digest(&json!({ "to": "" })));
-    }
 }
 
 /// protocol §1.2: headers that mirror arguments are made from the final call; what is not changed

@@ -8,6 +8,7 @@ use crate::gate::case::RuledCall;
 use crate::gate::case::SettledCall;
 use crate::gate::case::Subject;
 use crate::gate::case::VisibleCall;
+use crate::gate::prepare::without_empty;
 use crate::gate::record::hook_events as telling;
 use crate::gate::record::timing::StageTimer;
 use crate::gate::steps::judging;
@@ -58,6 +59,8 @@ impl<'p> Rewriting<'_, 'p> {
             tool,
             admitted: before,
         } = case;
+        let own = before.clone().on(&changed.arguments).rules().clone();
+        let changed = without_empty(changed, &own, &tool.schema);
         let after = before.clone().on(&changed.arguments);
         key_kept(
             [before.rules(), after.rules()],

@@ -6,6 +6,7 @@ use super::{Made, Passed, Question};
 use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::Turn;
 use crate::gate::pipeline::World;
+use crate::gate::prepare::without_empty;
 use crate::gate::record::hashes::params_hash;
 use crate::gate::record::hashes::seen_call;
 use crate::gate::steps::judge::Arguments;
@@ -198,7 +199,10 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
                     left,
                 });
             }
-            RewriteOutcome::Changed(changed) => changed,
+            RewriteOutcome::Changed(changed) => {
+                let rules = admitted.clone().on(&changed.arguments).rules().clone();
+                without_empty(changed, &rules, self.asked.schema)
+            }
         };
         self.notes.changed(&arguments, &changed);
         let chosen = admitted.on(&changed.arguments);
