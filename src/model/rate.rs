@@ -110,17 +110,18 @@ impl Meter {
     }
 
     /// Goes on where `before` is at `now`, whatever that one's rate was: as many are used of this as
-    /// were of that, none of them twice.
+    /// were of that, though not more than there are.
     pub fn take_over(&self, before: &Self, now: Duration) {
-        let ahead = before
-            .due
-            .load(Ordering::Relaxed)
-            .saturating_sub(nanos(now));
-        let used = ahead.div_ceil(before.step());
-        let due = nanos(now).saturating_add(used.saturating_mul(self.step()));
-        if used > 0 {
-            self.due.fetch_max(due, Ordering::Relaxed);
+        if self.rate == before.rate {
+            return self.go_on(before);
         }
+        let due = before.due.load(Ordering::Relaxed);
+        let ahead = u128::from(due.saturating_sub(nanos(now)));
+        let ahead = ahead * u128::from(self.step()) / u128::from(before.step());
+        let all = self.step().saturating_mul(self.rate.calls);
+        let ahead = u64::try_from(ahead).unwrap_or(u64::MAX).min(all);
+        self.due
+            .fetch_max(nanos(now).saturating_add(ahead), Ordering::Relaxed);
     }
 
     /// Uses one at `now`, on the steady clock; else says how long it takes until one fits.
@@ -198,5 +199,32 @@ mod tests {
         let fit = (0..6_000).filter(|_| meter.take(later).is_ok()).count();
         assert!((2_990..3_000).contains(&fit), "{fit}");
         assert!(!meter.is_unused(later) && meter.is_unused(later + Duration::from_secs(1)));
+    }
+
+    /// A reload gives no caller a new burst, and takes none away: neither one that changes nothing,
+    /// however often, nor one by which fewer calls fit than were made.
+    #[test]
+    fn a_reload_gives_nothing_and_takes_nothing() {
+        let rate = |calls, per| Meter::new(Rate { calls, per });
+        let start = Duration::from_secs(1_000_000);
+        let mut meter = rate(1, 86_400_000);
+        meter.take(start).unwrap();
+        for hour in 1..24 {
+            let now = start + Duration::from_hours(hour);
+            let next = rate(1, 86_400_000);
+            next.take_over(&meter, now);
+            next.take_over(&next, now);
+            assert_eq!(next.wait(now), Duration::from_hours(24 - hour), "{hour}");
+            meter = next;
+        }
+        let many = rate(600, 60_000);
+        assert!((0..600).all(|_| many.take(start).is_ok()));
+        let few = rate(10, 3_600_000);
+        few.take_over(&many, start);
+        assert_eq!(few.wait(start), Duration::from_mins(6), "one of ten");
+        let twice = rate(1_200, 60_000);
+        twice.take_over(&many, start);
+        let fit = (0..1_200).filter(|_| twice.take(start).is_ok()).count();
+        assert_eq!(fit, 600);
     }
 }
