@@ -25,7 +25,55 @@ pub(crate) mod task;
 pub(crate) mod variants;
 
 use crate::model::diagnostic::Problems;
+use crate::model::refusal::{self, RefusalCode, RefusalKind};
 use crate::schema::Schema;
+
+/// The codes that are not a contract's own, in the order in which `docs/refusals.md` lists them.
+pub const REFUSAL_CODES: &[&RefusalCode] = &[
+    &refusal::contract::TOOL_NOT_ALLOWLISTED,
+    &refusal::contract::SCHEMA_INVALID,
+    &permission::RBAC_DENIED,
+    &permission::TENANT_MISMATCH,
+    &permission::RESOURCE_DENIED,
+    &refusal::contract::HOOK_BLOCKED,
+    &refusal::task::STATE_OUT_OF_ORDER,
+    &refusal::task::LOOP_DETECTED,
+    &idempotency::given::IDEMPOTENCY_KEY_REQUIRED,
+    &refusal::task::IDEMPOTENCY_CONFLICT,
+    &refusal::task::DUPLICATE_IN_FLIGHT,
+    &refusal::task::IDEMPOTENCY_KEY_EXPIRED,
+    &confirms::DRAFT_REQUIRED,
+    &budget::shortage::BUDGET_CALLS_EXCEEDED,
+    &budget::shortage::BUDGET_EXCEEDED,
+    &rate::RATE_EXCEEDED,
+    &refusal::people::APPROVAL_PENDING,
+    &refusal::people::APPROVAL_DENIED,
+    &refusal::people::APPROVAL_TIMEOUT,
+    &refusal::people::APPROVER_UNREACHABLE,
+    &refusal::task::PLANNED,
+    &refusal::task::FENCED,
+    &refusal::task::SESSION_BUSY,
+    &refusal::contract::SECRET_DENIED,
+    &refusal::sending::EXECUTED_BUT_NOT_RECORDED,
+    &refusal::sending::UPSTREAM_UNAVAILABLE,
+    &refusal::sending::OUTCOME_UNKNOWN,
+    &refusal::sending::UPSTREAM_FAILED,
+    &refusal::sending::CANCELLED,
+    &refusal::sending::OVERLOADED,
+    &refusal::sending::INTERNAL_ERROR,
+    &refusal::sending::STORE_UNAVAILABLE,
+];
+
+/// Is it a code of toolgate's own, which no contract may use?
+pub fn is_own_code(code: &str) -> bool {
+    REFUSAL_CODES.iter().any(|own| own.code == code)
+}
+
+/// What `code` is about; one that is not toolgate's own is that of a contract's rule (003-117).
+pub(crate) fn kind_of(code: &str) -> RefusalKind {
+    let own = REFUSAL_CODES.iter().find(|own| own.code == code);
+    own.map_or(RefusalKind::Violation, |own| own.kind)
+}
 
 /// A guard's part of a contract: how what the author wrote becomes what runs.
 pub trait Section: Sized {

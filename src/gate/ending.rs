@@ -11,6 +11,7 @@ use crate::gate::effects::taken::Ended;
 use crate::gate::effects::taken::Taken;
 use crate::gate::live::Live;
 use crate::gate::observing::Observing;
+use crate::gate::pipeline::Stage;
 use crate::gate::pipeline::run;
 use crate::gate::prepare::prepared;
 use crate::gate::record::Ending;
@@ -35,7 +36,6 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::refusal::Refusal;
 use crate::outlet::Outgoing;
-use crate::policy::Policy;
 use crate::store::claims::StoreError;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
@@ -100,7 +100,7 @@ impl<'a> EndedCall<'a> {
     /// Settles what the call holds, with its entry; then counts it.
     async fn settle(live: &'a mut Live<'_>, tool: Option<&'a Tool>, ending: Ending) -> Self {
         let (gate, policy) = (live.gate, live.policy);
-        let ending = last_word(gate, policy, &live.call, ending).await;
+        let ending = last_word(live, ending).await;
         if live.found.dispatch.attempts == 0 {
             live.timer.stopped();
         }
@@ -172,16 +172,14 @@ impl<'a> EndedCall<'a> {
 
 /// How the call ends after all: an agent that goes on with what is refused reads in the end that it
 /// goes in circles. What was to be planned and is not leaves no plan.
-async fn last_word(gate: &Gate, policy: &Policy, call: &Arc<Call>, ending: Ending) -> Ending {
-    let ending = match gate.rows.circle(policy, call, &ending) {
+async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
+    let (gate, call) = (live.gate, &live.call);
+    let ending = match gate.rows.circle(live.policy, call, &ending) {
         Some(circle) => Err(circle),
         None => ending,
     };
     // A call that comes too fast leaves everything as it is, the plan that was made before it, too.
-    let leaves_plan = matches!(
-        ending,
-        Err(Refusal::Planned | Refusal::CallerRateExceeded { .. })
-    );
+    let leaves_plan = live.timer.stage() == Stage::Rate || matches!(ending, Err(Refusal::Planned));
     if is_planned(call) == Ok(true) && !leaves_plan {
         Box::pin(gate.effects.give_up_plan(call)).await;
     }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
-mod shortage;
+pub(super) mod shortage;
 mod tasks;
 
 pub(crate) use shortage::{shown, units};

@@ -9,7 +9,7 @@ use super::evidence::Confirmed;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::pointer::{is_pointer, steps};
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,6 +34,26 @@ pub struct Rule {
     pub tool: ToolName,
     draft: String,
     result: String,
+}
+
+pub(super) const DRAFT_REQUIRED: RefusalCode = RefusalCode {
+    code: "draft_required",
+    meaning: "the call confirms a draft that its task has not made",
+    remedy: "make the draft with the tool that the answer names, then confirm that one",
+    kind: RefusalKind::Other,
+};
+
+/// 003-P4d: the argument at `pointer` names no draft that `tool` has made.
+pub(super) fn draft_required(pointer: &str, tool: &ToolName) -> Refusal {
+    let facts = RefusalFacts {
+        pointer: Some(pointer.to_owned()),
+        ..RefusalFacts::new(
+            &DRAFT_REQUIRED,
+            format!("expected a draft that `{tool}` has made in this task"),
+            "Make the draft first, then call again and name it.",
+        )
+    };
+    facts.into()
 }
 
 // === impl Settings ===
@@ -83,10 +103,7 @@ impl Rule {
 
     /// The refusal, when no draft is the one.
     pub fn refuse(&self) -> Refusal {
-        Refusal::DraftRequired {
-            pointer: self.draft.clone(),
-            tool: self.tool.clone(),
-        }
+        draft_required(&self.draft, &self.tool)
     }
 
     /// The argument that names the draft, as a pointer.

@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 mod derive;
-mod given;
+pub(super) mod given;
 mod probe;
 mod seed;
 mod upstream;
@@ -285,9 +285,7 @@ impl Rule {
                 seed: None,
             });
         }
-        let missing = || Refusal::IdempotencyKeyRequired {
-            expected: given::KEY_EXPECTED_MESSAGE,
-        };
+        let missing = || given::key_required(given::KEY_EXPECTED_MESSAGE);
         let derived = self
             .derive
             .as_ref()

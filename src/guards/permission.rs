@@ -9,7 +9,7 @@ use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
 use crate::model::pointer::{is_pointer, steps};
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,6 +53,64 @@ pub struct Rule {
     roles: Vec<Vec<String>>,
     tenants: Vec<String>,
     resources: Vec<(String, Vec<ReachPattern>)>,
+}
+
+pub(super) const RBAC_DENIED: RefusalCode = RefusalCode {
+    code: "rbac_denied",
+    meaning: "the caller has none of the roles that the contract asks for",
+    remedy: "ask an operator for one of the roles, or use another tool",
+    kind: RefusalKind::Violation,
+};
+
+/// 003-22: the caller has none of the roles of which one is needed.
+pub(super) fn rbac_denied(needed: &[String]) -> Refusal {
+    let needed = needed.join(", ");
+    let facts = RefusalFacts::new(
+        &RBAC_DENIED,
+        format!("the caller needs one of the roles: {needed}"),
+        "Ask an operator for the role, or use another tool.",
+    );
+    facts.into()
+}
+
+pub(super) const TENANT_MISMATCH: RefusalCode = RefusalCode {
+    code: "tenant_mismatch",
+    meaning: "the call names another tenant than the caller's",
+    remedy: "use the caller's own tenant",
+    kind: RefusalKind::Violation,
+};
+
+/// 003-23: the argument at `pointer` is another tenant.
+pub(super) fn tenant_mismatch(pointer: &str) -> Refusal {
+    let facts = RefusalFacts {
+        pointer: Some(pointer.to_owned()),
+        ..RefusalFacts::new(
+            &TENANT_MISMATCH,
+            "expected the caller's own tenant",
+            "Call again with the caller's own tenant.",
+        )
+    };
+    facts.into()
+}
+
+pub(super) const RESOURCE_DENIED: RefusalCode = RefusalCode {
+    code: "resource_denied",
+    meaning: "the call names a resource outside the caller's reach",
+    remedy: "use a resource of the caller's own",
+    kind: RefusalKind::Violation,
+};
+
+/// 003-100: the argument at `pointer` is outside the caller's reach.
+pub(super) fn resource_denied(pointer: &str) -> Refusal {
+    let facts = RefusalFacts {
+        pointer: Some(pointer.to_owned()),
+        ..RefusalFacts::new(
+            &RESOURCE_DENIED,
+            "expected a resource of the caller's own",
+            "Call again with a resource of the caller's own.",
+        )
+    };
+    facts.into()
 }
 
 // === impl Settings ===
@@ -143,9 +201,9 @@ impl Rule {
 
     /// What it can refuse with.
     pub fn codes(&self) -> impl Iterator<Item = &'static str> {
-        let roles = (!self.roles.is_empty()).then_some("rbac_denied");
-        let tenant = (!self.tenants.is_empty()).then_some("tenant_mismatch");
-        let resource = (!self.resources.is_empty()).then_some("resource_denied");
+        let roles = (!self.roles.is_empty()).then_some(RBAC_DENIED.code);
+        let tenant = (!self.tenants.is_empty()).then_some(TENANT_MISMATCH.code);
+        let resource = (!self.resources.is_empty()).then_some(RESOURCE_DENIED.code);
         [roles, tenant, resource].into_iter().flatten()
     }
 
@@ -155,9 +213,7 @@ impl Rule {
         self.roles
             .iter()
             .find(lacks)
-            .map(|needed| Refusal::RbacDenied {
-                needed: needed.clone(),
-            })
+            .map(|needed| rbac_denied(needed))
     }
 
     /// Judges who calls, and on what.
@@ -173,9 +229,7 @@ impl Rule {
         for pointer in &self.tenants {
             let named = arguments.pointer(pointer).and_then(Value::as_str);
             if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
-                return Err(Refusal::TenantMismatch {
-                    pointer: pointer.clone(),
-                });
+                return Err(tenant_mismatch(pointer));
             }
         }
         for (pointer, patterns) in &self.resources {
@@ -190,9 +244,7 @@ impl Rule {
                 }
             };
             if !allowed {
-                return Err(Refusal::ResourceDenied {
-                    pointer: pointer.clone(),
-                });
+                return Err(resource_denied(pointer));
             }
         }
         Ok(Permit::mint(checked))

@@ -8,7 +8,7 @@ use crate::guards::evidence::Paced;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::rate::{CallLimit, Meter, Rate, RateSettings};
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::model::times::millis;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +45,27 @@ pub(crate) struct LimitedCaller<'a> {
 /// As run: what counts for one caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule<'a>(&'a [Arc<CallLimit>]);
+
+pub(super) const RATE_EXCEEDED: RefusalCode = RefusalCode {
+    code: "rate_exceeded",
+    meaning: "the caller, an agent that started it, or its group, makes more calls than it may in a span of time",
+    remedy: "send the same call again after the given time",
+    kind: RefusalKind::Overrun,
+};
+
+/// The caller, an agent that started it, or its group, calls faster than it may.
+pub(super) fn rate_exceeded(after_ms: u64) -> Refusal {
+    let seconds = after_ms.div_ceil(1000);
+    let facts = RefusalFacts {
+        retry: Retry::AfterMs(after_ms),
+        ..RefusalFacts::new(
+            &RATE_EXCEEDED,
+            format!("tools may be called again in {seconds} seconds"),
+            "Send the same call again then, and fewer calls from now on.",
+        )
+    };
+    facts.into()
+}
 
 // === impl Settings ===
 
@@ -170,9 +191,9 @@ impl<'a> Rule<'a> {
         if wait.is_zero() {
             return Ok(Paced::mint());
         }
-        Err(Refusal::CallerRateExceeded {
-            after_ms: millis(wait + Duration::from_micros(999)).max(1),
-        })
+        Err(rate_exceeded(
+            millis(wait + Duration::from_micros(999)).max(1),
+        ))
     }
 }
 
@@ -207,7 +228,10 @@ mod tests {
 
     fn after(refused: Result<Paced, Refusal>) -> u64 {
         match refused {
-            Err(Refusal::CallerRateExceeded { after_ms }) => after_ms,
+            Err(refusal) => match refusal.retry() {
+                Retry::AfterMs(after_ms) => after_ms,
+                other => panic!("{other:?}"),
+            },
             other => panic!("{other:?}"),
         }
     }

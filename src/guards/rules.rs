@@ -4,14 +4,14 @@
 //! says neither true nor false, refuses like one that is true: what could not be judged is not
 //! sent.
 
-use super::Section;
 use super::evidence::{Permit, Ruled};
+use super::{Section, is_own_code};
 use crate::expression::{
     ARGUMENTS_TOO_LONG_MESSAGE, CompiledExpression, ExpressionSet, ExpressionSetBuilder, LazyCaller,
 };
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::refusal::{REFUSAL_CODES, Refusal};
+use crate::model::refusal::Refusal;
 use crate::schema::PropertyNames;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -155,7 +155,7 @@ fn judge_code(code: &str, problems: &mut Problems) {
         let hint = "start with a letter; lower-case letters, digits and `_`, at most 64";
         problems.error("not a code", hint);
     }
-    if REFUSAL_CODES.iter().any(|(known, _, _)| *known == code) {
+    if is_own_code(code) {
         problems.error(
             format!("`{code}` is a code of toolgate's own"),
             "give the rule a code of its own",

@@ -1,3 +1,4 @@
 //! Scenarios of the guards together.
 
 mod cost;
+mod refusals;

@@ -1,43 +1,19 @@
-//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in docs/refusals.md; a
-//! test compares.
+//! Every "no" an agent can read. What is said of each stands once: in a file of this folder, or,
+//! where only its guard knows it, in the guard's own. `guards::REFUSAL_CODES` lists all codes.
 
-use super::ids::{ActionId, ToolName};
+use super::ids::ActionId;
 use super::task::TaskState;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-mod codes;
-pub(crate) mod kind;
-mod words;
+pub(crate) mod contract;
+mod facts;
+pub(crate) mod people;
+pub(crate) mod sending;
+pub(crate) mod task;
 
-pub use codes::REFUSAL_CODES;
-
-/// May the agent try again?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// The same call will be refused again.
-    Never,
-    /// The same call may be sent again as it is.
-    SameKey,
-    /// Only with a key that was not used before, and only if a second execution is meant.
-    NewKey,
-    /// The same call, once a person has allowed it; sent before, it waits for that.
-    WhenApproved,
-    /// Again after this many milliseconds.
-    AfterMs(u64),
-}
-
-impl Retry {
-    /// The word on the wire.
-    pub fn word(self) -> String {
-        match self {
-            Self::Never => "never".to_owned(),
-            Self::SameKey => "same_key".to_owned(),
-            Self::NewKey => "new_key".to_owned(),
-            Self::WhenApproved => "when_approved".to_owned(),
-            Self::AfterMs(ms) => format!("after_ms:{ms}"),
-        }
-    }
-}
+pub(crate) use facts::{Ran, RefusalKind};
+pub use facts::{RefusalCode, RefusalFacts, Retry};
 
 /// Why a call was not answered by the tool. Never holds a value of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,21 +26,6 @@ pub enum Refusal {
         pointer: String,
         /// What would have been right.
         expected: String,
-    },
-    /// The caller has none of the roles the contract asks for (003-22).
-    RbacDenied {
-        /// The roles of which one is needed.
-        needed: Vec<String>,
-    },
-    /// The call names another tenant than the caller's (003-23).
-    TenantMismatch {
-        /// JSON pointer to the tenant argument.
-        pointer: String,
-    },
-    /// The call names a resource outside the caller's reach (003-100).
-    ResourceDenied {
-        /// JSON pointer to the resource argument.
-        pointer: String,
     },
     /// A rule of the contract is true (its own code).
     Rule {
@@ -102,11 +63,6 @@ pub enum Refusal {
         /// How they do, in words.
         pattern: &'static str,
     },
-    /// The contract asks for a key, and the call came without one that can be used (004-11).
-    IdempotencyKeyRequired {
-        /// What would have been right.
-        expected: &'static str,
-    },
     /// The key was used for a call with other arguments (004-24).
     IdempotencyConflict,
     /// The same call is running, and did not end while this one waited (004-31).
@@ -116,38 +72,6 @@ pub enum Refusal {
     },
     /// The key was used long ago; what came of it is no longer kept.
     IdempotencyKeyExpired,
-    /// The call confirms a draft that its task has not made (003-P4d).
-    DraftRequired {
-        /// JSON pointer to the argument that names the draft.
-        pointer: String,
-        /// The tool that makes it.
-        tool: ToolName,
-    },
-    /// The tool was called as often in this task as its contract allows (003-27).
-    BudgetCallsExceeded {
-        /// How often that is.
-        most: u64,
-    },
-    /// The task has used up something that it has a limit for (003-40).
-    BudgetExceeded {
-        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration`, `failures` or
-        /// `failures_in_a_row`.
-        dimension: &'static str,
-        /// What is left of what else has a limit, in words.
-        left: String,
-        /// Tools that change nothing may still be called.
-        reads_remain: bool,
-    },
-    /// The tool was called as often in a span of time as its contract allows.
-    RateExceeded {
-        /// When there is room again, in milliseconds.
-        after_ms: u64,
-    },
-    /// The caller, an agent that started it, or its group, calls faster than it may.
-    CallerRateExceeded {
-        /// When there is room again, in milliseconds.
-        after_ms: u64,
-    },
     /// The call is held until a person decides, and may be sent again meanwhile (guarantees §7).
     ApprovalPending {
         /// A person with one of these roles may decide.
@@ -200,46 +124,49 @@ pub enum Refusal {
     StoreUnavailable,
     /// toolgate broke before anything was sent.
     InternalError,
+    /// A refusal that only its guard knows; what is said of it stands in the guard's file.
+    OfGuard(Box<RefusalFacts>),
 }
 
 impl Refusal {
+    /// What is to be said of it.
+    fn facts(&self) -> Cow<'_, RefusalFacts> {
+        Cow::Owned(match self {
+            Self::OfGuard(facts) => return Cow::Borrowed(facts),
+            Self::ToolNotAllowlisted => contract::tool_not_allowlisted(),
+            Self::SchemaInvalid { expected, .. } => contract::schema_invalid(expected),
+            Self::Rule { expected, .. } => contract::rule(expected),
+            Self::HookBlocked { reason, .. } => contract::hook_blocked(reason),
+            Self::HookBroken { why, .. } => contract::hook_broken(why),
+            Self::SecretDenied => contract::secret_denied(),
+            Self::StateOutOfOrder { before, state } => task::state_out_of_order(*before, *state),
+            Self::Planned => task::planned(),
+            Self::LoopDetected { pattern } => task::loop_detected(pattern),
+            Self::IdempotencyConflict => task::idempotency_conflict(),
+            Self::DuplicateInFlight { after_ms } => task::duplicate_in_flight(*after_ms),
+            Self::IdempotencyKeyExpired => task::idempotency_key_expired(),
+            Self::Fenced => task::fenced(),
+            Self::SessionBusy => task::session_busy(),
+            Self::ApprovalPending { roles, hold } => people::approval_pending(roles, hold.as_ref()),
+            Self::ApprovalDenied { id, why } => people::approval_denied(*id, why),
+            Self::ApprovalTimeout { id, why } => people::approval_timeout(*id, why),
+            Self::ApproverUnreachable { why } => people::approver_unreachable(why),
+            Self::UpstreamUnavailable => sending::upstream_unavailable(),
+            Self::UpstreamRefused => sending::upstream_refused(),
+            Self::OutcomeUnknown => sending::outcome_unknown(),
+            Self::ExecutedButNotRecorded => sending::executed_but_not_recorded(),
+            Self::UpstreamFailed => sending::upstream_failed(),
+            Self::Cancelled => sending::cancelled(),
+            Self::Overloaded => sending::overloaded(),
+            Self::StoreUnavailable => sending::store_unavailable(),
+            Self::InternalError => sending::internal_error(),
+        })
+    }
+
     /// The stable code.
     pub fn code(&self) -> &str {
-        match self {
-            Self::ToolNotAllowlisted => "tool_not_allowlisted",
-            Self::SchemaInvalid { .. } => "schema_invalid",
-            Self::RbacDenied { .. } => "rbac_denied",
-            Self::TenantMismatch { .. } => "tenant_mismatch",
-            Self::ResourceDenied { .. } => "resource_denied",
-            Self::Rule { code, .. } => code,
-            Self::HookBlocked { .. } | Self::HookBroken { .. } => "hook_blocked",
-            Self::StateOutOfOrder { .. } => "state_out_of_order",
-            Self::Planned => "planned",
-            Self::LoopDetected { .. } => "loop_detected",
-            Self::IdempotencyKeyRequired { .. } => "idempotency_key_required",
-            Self::IdempotencyConflict => "idempotency_conflict",
-            Self::DuplicateInFlight { .. } => "duplicate_in_flight",
-            Self::IdempotencyKeyExpired => "idempotency_key_expired",
-            Self::DraftRequired { .. } => "draft_required",
-            Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
-            Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
-            Self::CallerRateExceeded { .. } => "rate_exceeded",
-            Self::ApprovalPending { .. } => "approval_pending",
-            Self::ApprovalDenied { .. } => "approval_denied",
-            Self::ApprovalTimeout { .. } => "approval_timeout",
-            Self::ApproverUnreachable { .. } => "approver_unreachable",
-            Self::Fenced => "fenced",
-            Self::SessionBusy => "session_busy",
-            Self::SecretDenied => "secret_denied",
-            Self::ExecutedButNotRecorded => "executed_but_not_recorded",
-            Self::UpstreamUnavailable | Self::UpstreamRefused => "upstream_unavailable",
-            Self::OutcomeUnknown => "outcome_unknown",
-            Self::UpstreamFailed => "upstream_failed",
-            Self::Cancelled => "cancelled",
-            Self::Overloaded => "overloaded",
-            Self::StoreUnavailable => "store_unavailable",
-            Self::InternalError => "internal_error",
-        }
+        let contracts = self.contract_code().map(|code| &**code);
+        contracts.or(self.own_code()).unwrap_or_default()
     }
 
     /// The code of a contract's rule; none for toolgate's own.
@@ -251,108 +178,60 @@ impl Refusal {
         }
     }
 
-    /// toolgate's own code, as listed in [`REFUSAL_CODES`]; none for a contract's.
+    /// toolgate's own code; none for a contract's.
     pub fn own_code(&self) -> Option<&'static str> {
-        let code = self.contract_code().is_none().then(|| self.code())?;
-        REFUSAL_CODES
-            .iter()
-            .map(|(known, ..)| *known)
-            .find(|known| *known == code)
+        self.facts().code.map(|own| own.code)
     }
 
     /// JSON pointer to the argument at fault.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other refusal is of one argument"
+    )]
     pub fn pointer(&self) -> Option<&str> {
-        if let Self::SchemaInvalid { pointer, .. }
-        | Self::TenantMismatch { pointer }
-        | Self::ResourceDenied { pointer }
-        | Self::DraftRequired { pointer, .. } = self
-        {
-            Some(pointer)
-        } else {
-            None
+        match self {
+            Self::SchemaInvalid { pointer, .. } => Some(pointer),
+            Self::OfGuard(facts) => facts.pointer.as_deref(),
+            _ => None,
         }
     }
 
     /// The hold that it is about, by which operators know it.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "no other refusal is of a hold"
-    )]
     pub fn hold(&self) -> Option<ActionId> {
-        match self {
-            Self::ApprovalPending { hold, .. } => hold.as_ref().map(|(id, _)| *id),
-            Self::ApprovalDenied { id, .. } | Self::ApprovalTimeout { id, .. } => Some(*id),
-            _ => None,
-        }
+        self.facts().hold
     }
 
     /// What was used up, as budgets name it.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "no other refusal is of a budget"
-    )]
     pub fn dimension(&self) -> Option<&'static str> {
-        match self {
-            Self::BudgetExceeded { dimension, .. } => Some(dimension),
-            Self::BudgetCallsExceeded { .. } => Some("calls_per_task"),
-            Self::RateExceeded { .. } => Some("rate"),
-            _ => None,
-        }
+        self.facts().dimension
     }
 
     /// Is it what the policy says of the call, which the same call would read again?
     pub fn is_verdict(&self) -> bool {
-        let is_none = matches!(
-            self,
-            Self::LoopDetected { .. }
-                | Self::InternalError
-                | Self::ExecutedButNotRecorded
-                | Self::OutcomeUnknown
-        );
-        !is_none && matches!(self.retry(), Retry::Never | Retry::NewKey)
+        let facts = self.facts();
+        facts.is_of_policy && matches!(facts.retry, Retry::Never | Retry::NewKey)
     }
 
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
-        match self {
-            Self::UpstreamUnavailable
-            | Self::UpstreamRefused
-            | Self::UpstreamFailed
-            | Self::Cancelled
-            | Self::StoreUnavailable
-            | Self::HookBroken { .. }
-            | Self::ApprovalTimeout { .. }
-            | Self::Planned => Retry::SameKey,
-            Self::ApprovalPending { .. } => Retry::WhenApproved,
-            Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
-            Self::DuplicateInFlight { after_ms }
-            | Self::RateExceeded { after_ms }
-            | Self::CallerRateExceeded { after_ms } => Retry::AfterMs(*after_ms),
-            Self::IdempotencyKeyRequired { .. }
-            | Self::IdempotencyConflict
-            | Self::IdempotencyKeyExpired => Retry::NewKey,
-            Self::ToolNotAllowlisted
-            | Self::SchemaInvalid { .. }
-            | Self::RbacDenied { .. }
-            | Self::TenantMismatch { .. }
-            | Self::ResourceDenied { .. }
-            | Self::Rule { .. }
-            | Self::HookBlocked { .. }
-            | Self::StateOutOfOrder { .. }
-            | Self::LoopDetected { .. }
-            | Self::DraftRequired { .. }
-            | Self::BudgetCallsExceeded { .. }
-            | Self::BudgetExceeded { .. }
-            | Self::ApprovalDenied { .. }
-            | Self::ApproverUnreachable { .. }
-            | Self::Fenced
-            | Self::SecretDenied
-            | Self::InternalError
-            | Self::ExecutedButNotRecorded
-            | Self::OutcomeUnknown => Retry::Never,
+        self.facts().retry
+    }
+
+    /// Whether the tool may have run.
+    pub fn may_have_run(&self) -> bool {
+        matches!(self.facts().ran, Ran::Maybe | Ran::Yes)
+    }
+
+    /// One sentence for the model: the code, where, what was expected, what to do, and whether the
+    /// tool ran.
+    pub fn words(&self) -> String {
+        let (code, facts) = (self.code(), self.facts());
+        // The words of others may end with a stop already.
+        let what = facts.what.trim_end_matches('.');
+        let (ran, next) = (facts.ran.words(), facts.next);
+        match self.pointer().filter(|pointer| !pointer.is_empty()) {
+            Some(pointer) => format!("{code} at {pointer}: {what}. {ran} {next}"),
+            None => format!("{code}: {what}. {ran} {next}"),
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

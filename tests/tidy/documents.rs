@@ -6,7 +6,7 @@ use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use toolgate::model::refusal::REFUSAL_CODES;
+use toolgate::guards::REFUSAL_CODES;
 
 /// Documents beside the book's chapters.
 const BESIDE: &[&str] = &[
@@ -181,19 +181,23 @@ fn refusals_lists_the_codes() {
     let listed: Vec<Vec<String>> = rows.map(cells).collect();
     let expected: Vec<Vec<String>> = REFUSAL_CODES
         .iter()
-        .map(|(code, meaning, remedy)| {
-            vec![format!("`{code}`"), (*meaning).into(), (*remedy).into()]
+        .map(|own| {
+            vec![
+                format!("`{}`", own.code),
+                own.meaning.into(),
+                own.remedy.into(),
+            ]
         })
         .collect();
     assert_eq!(
         listed, expected,
-        "the table of docs/refusals.md and model::refusal::REFUSAL_CODES say the same"
+        "the table of docs/refusals.md and guards::REFUSAL_CODES say the same"
     );
     let explained: BTreeSet<&str> = chapter
         .lines()
         .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
         .collect();
-    let codes: BTreeSet<&str> = REFUSAL_CODES.iter().map(|(code, ..)| *code).collect();
+    let codes: BTreeSet<&str> = REFUSAL_CODES.iter().map(|own| own.code).collect();
     assert_eq!(
         explained, codes,
         "docs/refusals.md explains each code under a heading"

@@ -3,7 +3,7 @@
 use super::{read, report};
 use regex::Regex;
 use std::collections::BTreeSet;
-use toolgate::model::refusal::REFUSAL_CODES;
+use toolgate::guards::is_own_code;
 
 /// The metrics there are, as a scrape names them.
 fn metrics() -> BTreeSet<String> {
@@ -86,7 +86,7 @@ fn alert_rules_name_metrics_and_codes_that_exist() {
     let unknown = codes
         .captures_iter(&rules)
         .flat_map(|found| found[1].split('|').map(str::to_owned).collect::<Vec<_>>());
-    let unknown = unknown.filter(|code| !REFUSAL_CODES.iter().any(|(known, ..)| known == code));
+    let unknown = unknown.filter(|code| !is_own_code(code));
     report(
         "an alert rule names a code that is not there",
         unknown.collect(),

@@ -8,10 +8,10 @@ use crate::cli::explain;
 use crate::gate::pipeline::Stage;
 use crate::gate::prepare::STRIPPED;
 use crate::gate::record::hashes::params_hash;
-use crate::guards::ToolRules;
+use crate::guards::{ToolRules, kind_of};
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
-use crate::model::refusal::kind::RefusalKind;
+use crate::model::refusal::RefusalKind;
 use crate::policy::Policy;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     let observed = entry
         .would_refuse
         .as_deref()
-        .filter(|code| RefusalKind::of(code) == RefusalKind::Violation);
+        .filter(|code| kind_of(code) == RefusalKind::Violation);
     let refused = entry
         .aborted_reason
         .as_deref()

@@ -4,8 +4,9 @@ use super::spread::Spread;
 use crate::cli::ledger::call_filter::CallFilter;
 use crate::cli::ledger::calls::LedgerCalls;
 use crate::cli::ledger::text::plain;
+use crate::guards::kind_of;
 use crate::model::entry::Entry;
-use crate::model::refusal::kind::RefusalKind;
+use crate::model::refusal::RefusalKind;
 use crate::store::journal::JournalError;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeSet;
@@ -158,7 +159,7 @@ impl Version {
             .aborted_reason
             .as_ref()
             .or(entry.would_refuse.as_ref());
-        match code.map(|code| RefusalKind::of(code)) {
+        match code.map(|code| kind_of(code)) {
             Some(RefusalKind::Violation) => self.violations += count,
             Some(RefusalKind::Overrun) => self.overruns += count,
             Some(RefusalKind::Other) | None => {}

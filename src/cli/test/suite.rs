@@ -6,11 +6,11 @@ use crate::gate::pipeline::Stage;
 use crate::gate::steps::judge::Notes;
 use crate::gate::supposing::steps::{deciding, is_unpinned};
 use crate::gate::supposing::{CODES, Question, judge};
-use crate::guards::pins::Unapproved;
+use crate::guards::{is_own_code, pins::Unapproved};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
-use crate::model::refusal::{self, Refusal};
+use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::{EXPECT_ALLOW, KnownTool, Pack, PosedCall};
 use crate::policy::shape::suggest;
@@ -235,10 +235,7 @@ fn misspelt(code: &str, policy: &Policy) -> Option<(String, String)> {
     if CODES.contains(&code) || rules.iter().any(|known| known == code) {
         return None;
     }
-    if refusal::REFUSAL_CODES
-        .iter()
-        .any(|(known, ..)| *known == code)
-    {
+    if is_own_code(code) {
         let hint = "expect what the policy alone decides";
         return Some((
             format!("`{code}` depends on more than the call and its task"),

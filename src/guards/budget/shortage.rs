@@ -1,9 +1,74 @@
 //! What is left of a task's budget, and what is said when something is used up.
 
 use super::BudgetDemand;
-use crate::model::refusal::Refusal;
+use crate::model::counted::counted;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::store::state::budget::{BudgetLimits, Dimension, Exceeded, MICROS_PER_UNIT, Remaining};
 use serde_json::{Map, Value, json};
+
+pub(in crate::guards) const BUDGET_CALLS_EXCEEDED: RefusalCode = RefusalCode {
+    code: "budget_calls_exceeded",
+    meaning: "the tool was called as often in this task as its contract allows",
+    remedy: "go on without it, or report what is missing",
+    kind: RefusalKind::Overrun,
+};
+
+/// 003-27: `most` calls of the tool are all that its contract allows in this task.
+pub(in crate::guards) fn calls_exceeded(most: u64) -> Refusal {
+    let most = counted(most, "time");
+    let facts = RefusalFacts {
+        dimension: Some(word(Dimension::CallsPerTool)),
+        ..RefusalFacts::new(
+            &BUDGET_CALLS_EXCEEDED,
+            format!("this task may call the tool {most}, and has"),
+            "Go on without it, or stop and report what was done and what is missing.",
+        )
+    };
+    facts.into()
+}
+
+pub(in crate::guards) const BUDGET_EXCEEDED: RefusalCode = RefusalCode {
+    code: "budget_exceeded",
+    meaning: "the task has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
+    remedy: "stop, and report what was done and what is missing; after a rate, send the same call later",
+    kind: RefusalKind::Overrun,
+};
+
+/// 003-40: the task has reached its limit of `dimension`; of what else has a limit there is `left`.
+pub(in crate::guards) fn exceeded_of(
+    dimension: &'static str,
+    left: &str,
+    reads_remain: bool,
+) -> Refusal {
+    let facts = RefusalFacts {
+        dimension: Some(dimension),
+        ..RefusalFacts::new(
+            &BUDGET_EXCEEDED,
+            format!("the task has reached its limit of {dimension}; left: {left}"),
+            if reads_remain {
+                "Only tools that change nothing may still be called; report what was done and what is missing."
+            } else {
+                "Stop, and report what was done and what is missing."
+            },
+        )
+    };
+    facts.into()
+}
+
+/// The tool was called as often in a span of time as its contract allows.
+pub(in crate::guards) fn rate_exceeded(after_ms: u64) -> Refusal {
+    let seconds = after_ms.div_ceil(1000);
+    let facts = RefusalFacts {
+        retry: Retry::AfterMs(after_ms),
+        dimension: Some(word(Dimension::Rate)),
+        ..RefusalFacts::new(
+            &BUDGET_EXCEEDED,
+            format!("the tool may be called again in {seconds} seconds"),
+            "Send the same call again then.",
+        )
+    };
+    facts.into()
+}
 
 impl BudgetDemand {
     /// What the agent reads: what is used up, what is left of the rest, and what to do.
@@ -14,22 +79,21 @@ impl BudgetDemand {
             after,
         } = exceeded;
         match dimension {
-            Dimension::CallsPerTool => Refusal::BudgetCallsExceeded {
-                most: self.limits.calls_per_tool.unwrap_or_default(),
-            },
-            Dimension::Rate => Refusal::RateExceeded {
-                after_ms: after.unwrap_or_default(),
-            },
+            Dimension::CallsPerTool => {
+                calls_exceeded(self.limits.calls_per_tool.unwrap_or_default())
+            }
+            Dimension::Rate => rate_exceeded(after.unwrap_or_default()),
             Dimension::Steps
             | Dimension::ToolCalls
             | Dimension::Cost
             | Dimension::Duration
             | Dimension::Failures
-            | Dimension::FailuresInARow => Refusal::BudgetExceeded {
-                dimension: word(*dimension),
-                left: rest(*dimension, remaining),
-                reads_remain: limit(&self.reads, *dimension) != limit(&self.limits, *dimension),
-            },
+            | Dimension::FailuresInARow => {
+                let left = rest(*dimension, remaining);
+                let reads_remain =
+                    limit(&self.reads, *dimension) != limit(&self.limits, *dimension);
+                exceeded_of(word(*dimension), &left, reads_remain)
+            }
         }
     }
 }

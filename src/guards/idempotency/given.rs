@@ -1,7 +1,7 @@
 //! The key that came with a call: in `_meta`, as an argument, in a header. Several must agree.
 
 use super::KeySource;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -20,6 +20,26 @@ const KEY_UNUSABLE_MESSAGE: &str =
 const KEYS_DISAGREE_MESSAGE: &str =
     "one idempotency key: those in `_meta`, the arguments and the header differ";
 
+pub(in crate::guards) const IDEMPOTENCY_KEY_REQUIRED: RefusalCode = RefusalCode {
+    code: "idempotency_key_required",
+    meaning: "the call has no idempotency key that can be used",
+    remedy: "call again with one key, the same whenever this very call is sent again",
+    kind: RefusalKind::Other,
+};
+
+/// 004-11: the contract asks for a key, and the call came without `expected`.
+pub(in crate::guards) fn key_required(expected: &str) -> Refusal {
+    let facts = RefusalFacts {
+        retry: Retry::NewKey,
+        ..RefusalFacts::new(
+            &IDEMPOTENCY_KEY_REQUIRED,
+            format!("expected {expected}"),
+            "Call again with such a key.",
+        )
+    };
+    facts.into()
+}
+
 /// The keys that came with a call.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Given<'a> {
@@ -34,9 +54,7 @@ pub struct Given<'a> {
 impl<'a> Given<'a> {
     /// The one key of the call and where it stands first, if it came with any.
     pub(super) fn one(&self) -> Result<Option<(KeySource, Cow<'a, str>)>, Refusal> {
-        let unusable = || Refusal::IdempotencyKeyRequired {
-            expected: KEY_UNUSABLE_MESSAGE,
-        };
+        let unusable = || key_required(KEY_UNUSABLE_MESSAGE);
         let text = |value: &'a Value| value.as_str().map(Cow::Borrowed).ok_or_else(unusable);
         let all = [
             (KeySource::Meta, self.meta.map(text).transpose()?),
@@ -54,9 +72,7 @@ impl<'a> Given<'a> {
             }
             match &found {
                 Some((_, first)) if *first != key => {
-                    return Err(Refusal::IdempotencyKeyRequired {
-                        expected: KEYS_DISAGREE_MESSAGE,
-                    });
+                    return Err(key_required(KEYS_DISAGREE_MESSAGE));
                 }
                 Some(_) => {}
                 None => found = Some((source, key)),

@@ -1,6 +1,11 @@
 //! Every refusal as agents read it.
 
-use super::*;
+use crate::guards::budget::shortage;
+use crate::guards::idempotency::given::key_required;
+use crate::guards::{REFUSAL_CODES, confirms, kind_of, permission, rate};
+use crate::model::ids::{ActionId, ToolName};
+use crate::model::refusal::{Refusal, RefusalKind};
+use crate::model::task::TaskState;
 use std::fmt::Write as _;
 
 fn pointer() -> String {
@@ -19,11 +24,9 @@ fn of_the_contract() -> Vec<Refusal> {
             pointer: String::new(),
             expected: "`amount` to be there".to_owned(),
         },
-        Refusal::RbacDenied {
-            needed: vec!["teller".to_owned(), "chief".to_owned()],
-        },
-        Refusal::TenantMismatch { pointer: pointer() },
-        Refusal::ResourceDenied { pointer: pointer() },
+        permission::rbac_denied(&["teller".to_owned(), "chief".to_owned()]),
+        permission::tenant_mismatch(&pointer()),
+        permission::resource_denied(&pointer()),
         Refusal::Rule {
             code: "amount_out_of_range".into(),
             expected: "an amount of at most 100".to_owned(),
@@ -65,17 +68,12 @@ fn of_the_order() -> Vec<Refusal> {
         Refusal::LoopDetected {
             pattern: "the same call again and again",
         },
-        Refusal::IdempotencyKeyRequired {
-            expected: "a text of 1 to 255 bytes",
-        },
+        key_required("a text of 1 to 255 bytes"),
         Refusal::IdempotencyConflict,
         Refusal::DuplicateInFlight { after_ms: 1500 },
         Refusal::IdempotencyKeyExpired,
-        Refusal::DraftRequired {
-            pointer: pointer(),
-            tool: ToolName::new("billing__draft"),
-        },
-        Refusal::BudgetCallsExceeded { most: 3 },
+        confirms::draft_required(&pointer(), &ToolName::new("billing__draft")),
+        shortage::calls_exceeded(3),
     ]
 }
 
@@ -104,11 +102,8 @@ fn of_approvals() -> Vec<Refusal> {
 }
 
 fn of_limits() -> Vec<Refusal> {
-    let used = |dimension, reads_remain| Refusal::BudgetExceeded {
-        dimension,
-        left: "cost: 3, tool_calls: 7".to_owned(),
-        reads_remain,
-    };
+    let left = "cost: 3, tool_calls: 7";
+    let used = |dimension, reads_remain| shortage::exceeded_of(dimension, left, reads_remain);
     vec![
         used("steps", true),
         used("tool_calls", false),
@@ -116,8 +111,8 @@ fn of_limits() -> Vec<Refusal> {
         used("duration", true),
         used("failures", true),
         used("failures_in_a_row", true),
-        Refusal::RateExceeded { after_ms: 60_000 },
-        Refusal::CallerRateExceeded { after_ms: 1_500 },
+        shortage::rate_exceeded(60_000),
+        rate::rate_exceeded(1_500),
     ]
 }
 
@@ -169,8 +164,24 @@ fn every_refusal_says_what_is_wrong_whether_it_ran_and_what_to_do() {
     let all = all();
     let missing: Vec<&str> = REFUSAL_CODES
         .iter()
-        .map(|(code, ..)| *code)
+        .map(|own| own.code)
         .filter(|code| all.iter().all(|one| one.own_code() != Some(code)))
         .collect();
     assert_eq!(missing, [""; 0]);
+}
+
+/// 003-117: each code is one kind.
+#[test]
+fn every_code_is_of_one_kind() {
+    for (code, expected) in [
+        ("rbac_denied", RefusalKind::Violation),
+        ("amount_out_of_range", RefusalKind::Violation),
+        ("budget_exceeded", RefusalKind::Overrun),
+        ("budget_calls_exceeded", RefusalKind::Overrun),
+        ("loop_detected", RefusalKind::Other),
+        ("outcome_unknown", RefusalKind::Other),
+        ("idempotency_conflict", RefusalKind::Other),
+    ] {
+        assert_eq!(kind_of(code), expected, "{code}");
+    }
 }

@@ -1,0 +1,80 @@
+//! Refusals of what a person has said, or has not.
+
+use super::facts::{RefusalCode, RefusalFacts, RefusalKind, Retry};
+use crate::model::ids::ActionId;
+
+pub(crate) const APPROVAL_PENDING: RefusalCode = RefusalCode {
+    code: "approval_pending",
+    meaning: "a person has to allow the call, and has not decided yet",
+    remedy: "send the same call with the same arguments again: it waits for the decision",
+    kind: RefusalKind::Other,
+};
+
+pub(super) fn approval_pending(
+    roles: &[String],
+    hold: Option<&(ActionId, String)>,
+) -> RefusalFacts {
+    let until = hold.map_or_else(String::new, |(_, until)| format!(", and can until {until}"));
+    let roles = roles.join(" or ");
+    RefusalFacts {
+        retry: Retry::WhenApproved,
+        hold: hold.map(|(id, _)| *id),
+        ..RefusalFacts::new(
+            &APPROVAL_PENDING,
+            format!("a person with the role {roles} has to allow this call{until}"),
+            "Send the same call with the same arguments again: it waits for the decision.",
+        )
+    }
+}
+
+pub(crate) const APPROVAL_DENIED: RefusalCode = RefusalCode {
+    code: "approval_denied",
+    meaning: "a person has said no to the call",
+    remedy: "do what the reason says, or report what was refused; don't send the call again",
+    kind: RefusalKind::Other,
+};
+
+pub(super) fn approval_denied(id: ActionId, why: &str) -> RefusalFacts {
+    RefusalFacts {
+        hold: Some(id),
+        ..RefusalFacts::new(
+            &APPROVAL_DENIED,
+            format!("a person has denied this call: {why}"),
+            "Don't send it again: do what the reason says, or report that it was denied.",
+        )
+    }
+}
+
+pub(crate) const APPROVAL_TIMEOUT: RefusalCode = RefusalCode {
+    code: "approval_timeout",
+    meaning: "nobody has decided in time whether the call may run",
+    remedy: "report it; to ask once more, send the same call again later",
+    kind: RefusalKind::Other,
+};
+
+pub(super) fn approval_timeout(id: ActionId, why: &'static str) -> RefusalFacts {
+    RefusalFacts {
+        retry: Retry::SameKey,
+        hold: Some(id),
+        ..RefusalFacts::new(
+            &APPROVAL_TIMEOUT,
+            why,
+            "Report it; to ask once more, send the same call again later.",
+        )
+    }
+}
+
+pub(crate) const APPROVER_UNREACHABLE: RefusalCode = RefusalCode {
+    code: "approver_unreachable",
+    meaning: "a person has to allow the call, and none can be asked",
+    remedy: "report it to an operator, naming the action id",
+    kind: RefusalKind::Other,
+};
+
+pub(super) fn approver_unreachable(why: &str) -> RefusalFacts {
+    RefusalFacts::new(
+        &APPROVER_UNREACHABLE,
+        format!("a person has to allow this call, and {why}"),
+        "Don't send it again; report the action id to an operator.",
+    )
+}
