@@ -24,9 +24,11 @@ pub(crate) mod secrets;
 pub(crate) mod task;
 pub(crate) mod variants;
 
+use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::refusal::{self, RefusalCode, RefusalKind};
+use crate::model::refusal::{self, Refusal, RefusalCode, RefusalKind};
 use crate::schema::Schema;
+use std::time::Duration;
 
 /// The codes that are not a contract's own, in the order in which `docs/refusals.md` lists them.
 pub const REFUSAL_CODES: &[&RefusalCode] = &[
@@ -95,6 +97,61 @@ pub enum Mode {
     Enforce,
     /// It is recorded that it would be refused, and passes.
     Observe,
+}
+
+/// What guards read of `callers` and `groups`, as run: all of them look at nothing but the caller.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct CallerRules {
+    rate: rate::Rule,
+}
+
+/// What the guards of callers leave, or what observe mode has in its place.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    _proof: Option<rate::Paced>,
+}
+
+impl CallerRules {
+    fn compile(written: &identity::Settings, problems: &mut Problems) -> Self {
+        let (callers, groups) = (written.callers.iter(), written.groups.iter());
+        let limits = rate::Settings {
+            agents: callers
+                .map(|caller| (caller.agent.as_str(), caller.limits.as_ref()))
+                .collect(),
+            groups: groups
+                .map(|(name, group)| (name.as_str(), group.limits.as_ref()))
+                .collect(),
+        };
+        Self {
+            rate: limits.compile(problems),
+        }
+    }
+
+    /// Asks the guards of callers, in their order, at `now` on the steady clock.
+    pub(crate) fn judge(&self, caller: &Caller, now: Duration) -> Result<Welcome, Refusal> {
+        let paced = self.rate.take(caller, now)?;
+        Ok(Welcome {
+            _proof: Some(paced),
+        })
+    }
+
+    /// What they hold against `caller`, each with the guard's name, for `explain`.
+    pub(crate) fn explain(&self, caller: &Caller) -> impl Iterator<Item = (&'static str, String)> {
+        self.rate.explain(caller).map(|line| ("rate", line))
+    }
+
+    /// Takes the place of `before`, whose callers are known by name.
+    fn succeed(&self, before: &Self) {
+        self.rate.succeed(&before.rate);
+    }
+}
+
+impl Welcome {
+    /// Observe mode goes on without proof, and only observe mode can.
+    pub(crate) fn observed(mode: Mode) -> Option<Self> {
+        (mode == Mode::Observe).then_some(Self { _proof: None })
+    }
 }
 
 /// One contract as run. Only [`allowlist::Admitted`] shows it.

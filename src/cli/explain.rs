@@ -90,9 +90,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     for line in policy.tasks.explain(&caller) {
         let _ = writeln!(screen.out, "  budgets     limited  {line}");
     }
-    for limit in &caller.limits {
-        let (rate, of) = (limit.meter.rate().words("call"), &limit.of);
-        let _ = writeln!(screen.out, "  rate        limited  {rate}, of {of}");
+    for (guard, line) in policy.identity.rules.explain(&caller) {
+        let _ = writeln!(screen.out, "  {guard:<11} limited  {line}");
     }
     // The task of a call that is only explained has no calls yet.
     let (caller, before) = (&*caller, &TaskBefore::default());

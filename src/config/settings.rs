@@ -1,8 +1,7 @@
 //! `toolgate.yaml` as written (design §2).
 
 use crate::guards::hooks::HookSettings;
-use crate::guards::identity::{CallerSettings, FrontEndSettings};
-use crate::guards::rate::GroupSettings;
+use crate::guards::identity::{CallerSettings, FrontEndSettings, GroupSettings};
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use crate::model::verbs::OperatorVerbs;

@@ -2,7 +2,7 @@
 //! or observed. Each owns what the steps before have proven, or what observe mode has in its place.
 //!
 //! `prepare.rs` makes the `Case`, and `live.rs` most of the others. In observe mode `observing.rs`
-//! makes `PacedCall`, `RuledCall`, `BegunCall` and `SealedCall`, also where enforce mode would
+//! makes `WelcomeCall`, `RuledCall`, `BegunCall` and `SealedCall`, also where enforce mode would
 //! refuse the call. `steps/rewrite.rs` alone makes a `SettledCall`, and of changed arguments a new
 //! `VisibleCall`.
 
@@ -10,12 +10,13 @@ use crate::gate::call::Call;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::effects::bill::Bill;
 use crate::gate::steps::cleared::Cleared;
-use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
-use crate::guards::evidence::Paced;
-use crate::guards::evidence::{Approved, Confirmed, Final, NotRepeated, Ruled};
+use crate::guards::approval::Approved;
+use crate::guards::confirms::Confirmed;
+use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::idempotency::Keyed;
 use crate::guards::secrets::Sealed;
+use crate::guards::{ToolRules, Welcome};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::store::session_locks::Lease;
@@ -27,10 +28,10 @@ pub(in crate::gate) struct Case {
     pub(in crate::gate) tool: Option<Arc<Tool>>,
 }
 
-/// A call of a caller that calls no faster than it may.
-pub(in crate::gate) struct PacedCall {
+/// A call of a caller that the guards of callers have nothing against.
+pub(in crate::gate) struct WelcomeCall {
     pub(in crate::gate) case: Case,
-    pub(in crate::gate) _paced: Paced,
+    pub(in crate::gate) _welcome: Welcome,
 }
 
 /// A call of a tool that its caller may see, by the contract that counts for its arguments.

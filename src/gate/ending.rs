@@ -178,8 +178,9 @@ async fn last_word(live: &mut Live<'_>, ending: Ending) -> Ending {
         Some(circle) => Err(circle),
         None => ending,
     };
-    // A call that comes too fast leaves everything as it is, the plan that was made before it, too.
-    let leaves_plan = live.timer.stage() == Stage::Rate || matches!(ending, Err(Refusal::Planned));
+    // A call of an unwelcome caller leaves everything as it is, the plan that was made before it, too.
+    let leaves_plan =
+        live.timer.stage() < Stage::Visible || matches!(ending, Err(Refusal::Planned));
     if is_planned(call) == Ok(true) && !leaves_plan {
         Box::pin(gate.effects.give_up_plan(call)).await;
     }

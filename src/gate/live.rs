@@ -10,7 +10,6 @@ use crate::gate::case::ConfirmedCall;
 use crate::gate::case::FencedCall;
 use crate::gate::case::FundedCall;
 use crate::gate::case::KeyedCall;
-use crate::gate::case::PacedCall;
 use crate::gate::case::PlacedCall;
 use crate::gate::case::RuledCall;
 use crate::gate::case::SealedCall;
@@ -19,6 +18,7 @@ use crate::gate::case::Stop;
 use crate::gate::case::UnclaimedCall;
 use crate::gate::case::VisibleCall;
 use crate::gate::case::WatchedCall;
+use crate::gate::case::WelcomeCall;
 use crate::gate::catalogue::contract_mismatch as fit;
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
@@ -43,8 +43,7 @@ use crate::gate::steps::probing;
 use crate::gate::steps::rewrite::Rewriting;
 use crate::gate::steps::secrets::seal;
 use crate::gate::steps::task_state::is_planned;
-use crate::guards::evidence::Paced;
-use crate::guards::rate;
+use crate::guards::Welcome;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -64,14 +63,15 @@ pub(in crate::gate) struct Live<'p> {
 
 impl<'p> Live<'p> {
     /// Step 1, at the gate.
-    pub(in crate::gate) fn paced(&self, case: &Case) -> Result<Paced, Refusal> {
-        rate::Rule::of(&case.call.origin.caller).take(self.timer.now())
+    pub(in crate::gate) fn welcomed(&self, case: &Case) -> Result<Welcome, Refusal> {
+        let (caller, now) = (&case.call.origin.caller, self.timer.now());
+        self.policy.identity.rules.judge(caller, now)
     }
 
     /// Step 2. In observe mode it refuses only a call that has come through too many toolgates, and
     /// one whose tool is unknown or disabled; whatever else enforce mode would refuse passes here.
-    pub(in crate::gate) fn seen(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Refusal> {
-        let PacedCall { case, _paced: _ } = case;
+    pub(in crate::gate) fn seen(&mut self, case: WelcomeCall) -> Result<VisibleCall<'p>, Refusal> {
+        let WelcomeCall { case, _welcome: _ } = case;
         let Case { call, tool } = case;
         hops::judge(&call)?;
         let policy = self.policy;
@@ -134,7 +134,7 @@ impl<'p> Live<'p> {
 
 impl<'p> World for Live<'p> {
     type Case = Case;
-    type Paced = PacedCall;
+    type Welcome = WelcomeCall;
     type Visible = VisibleCall<'p>;
     type Ruled = RuledCall<'p>;
     type Settled = SettledCall<'p>;
@@ -156,15 +156,15 @@ impl<'p> World for Live<'p> {
         self
     }
 
-    fn pace(&mut self, case: Case) -> Result<PacedCall, Stop> {
-        let paced = self.paced(&case)?;
-        Ok(PacedCall {
+    fn welcome(&mut self, case: Case) -> Result<WelcomeCall, Stop> {
+        let welcome = self.welcomed(&case)?;
+        Ok(WelcomeCall {
             case,
-            _paced: paced,
+            _welcome: welcome,
         })
     }
 
-    fn visible(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Stop> {
+    fn visible(&mut self, case: WelcomeCall) -> Result<VisibleCall<'p>, Stop> {
         Ok(self.seen(case)?)
     }
 

@@ -10,12 +10,12 @@
 use crate::failpoint;
 use crate::gate::case::BegunCall;
 use crate::gate::case::Case;
-use crate::gate::case::PacedCall;
 use crate::gate::case::RuledCall;
 use crate::gate::case::SealedCall;
 use crate::gate::case::Stop;
 use crate::gate::case::Subject;
 use crate::gate::case::VisibleCall;
+use crate::gate::case::WelcomeCall;
 use crate::gate::effects::bill::Bill;
 use crate::gate::live::Live;
 use crate::gate::pipeline::Stage;
@@ -25,11 +25,10 @@ use crate::gate::record::findings::ForeseenRefusal;
 use crate::gate::steps::cleared::Cleared;
 use crate::gate::steps::judging;
 use crate::gate::steps::task_state::is_planned;
-use crate::guards::evidence::Paced;
 use crate::guards::evidence::{Final, NotRepeated, Ruled};
 use crate::guards::hooks::HookPhase;
 use crate::guards::secrets::Sealed;
-use crate::guards::{Section as _, confirms};
+use crate::guards::{Section as _, Welcome, confirms};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 
@@ -65,7 +64,7 @@ impl Observing<'_, '_> {
 
 impl<'p> World for Observing<'_, 'p> {
     type Case = Case;
-    type Paced = PacedCall;
+    type Welcome = WelcomeCall;
     type Visible = VisibleCall<'p>;
     type Ruled = RuledCall<'p>;
     type Settled = Foreseen<'p, Final>;
@@ -87,28 +86,28 @@ impl<'p> World for Observing<'_, 'p> {
         self
     }
 
-    fn pace(&mut self, case: Case) -> Result<PacedCall, Stop> {
+    fn welcome(&mut self, case: Case) -> Result<WelcomeCall, Stop> {
         let mode = self.0.policy.mode;
-        let paced = match (self.0.paced(&case), Paced::observed(mode)) {
-            (Ok(paced), _) => paced,
+        let welcome = match (self.0.welcomed(&case), Welcome::observed(mode)) {
+            (Ok(welcome), _) => welcome,
             (Err(refusal), Some(unproven)) => {
                 // Whatever else is wrong with the call is still looked for.
                 let foreseen = ForeseenRefusal {
                     refusal,
-                    stage: Stage::Rate,
+                    stage: self.0.timer.stage(),
                 };
-                self.0.found.observed.too_fast = Some(Box::new(foreseen));
+                self.0.found.observed.unwelcome = Some(Box::new(foreseen));
                 unproven
             }
             (Err(refusal), None) => return Err(refusal.into()),
         };
-        Ok(PacedCall {
+        Ok(WelcomeCall {
             case,
-            _paced: paced,
+            _welcome: welcome,
         })
     }
 
-    fn visible(&mut self, case: PacedCall) -> Result<VisibleCall<'p>, Stop> {
+    fn visible(&mut self, case: WelcomeCall) -> Result<VisibleCall<'p>, Stop> {
         Ok(self.0.seen(case)?)
     }
 

@@ -124,8 +124,8 @@ pub trait Judge {
 pub trait World: Send {
     /// A call, and the tool that it names.
     type Case: Send;
-    /// The caller calls no faster than it may.
-    type Paced: Send;
+    /// The guards of callers have nothing against this one.
+    type Welcome: Send;
     /// The tool is offered to this caller.
     type Visible: Send;
     /// Steps 3 to 5 have nothing against it.
@@ -159,10 +159,10 @@ pub trait World: Send {
 
     /// Says which step begins.
     fn at(&mut self, stage: Stage) -> &mut Self;
-    /// The rate of the caller, of agents that started it, and of their groups.
-    fn pace(&mut self, case: Self::Case) -> Result<Self::Paced, Self::Stop>;
+    /// The guards that look at nothing but the caller: how fast it calls.
+    fn welcome(&mut self, case: Self::Case) -> Result<Self::Welcome, Self::Stop>;
     /// Hops, contract mismatch, pins, layers.
-    fn visible(&mut self, case: Self::Paced) -> Result<Self::Visible, Self::Stop>;
+    fn visible(&mut self, case: Self::Welcome) -> Result<Self::Visible, Self::Stop>;
     /// [`judged`], here or on the pool for heavy work.
     fn judge(
         &mut self,
@@ -233,8 +233,8 @@ pub fn judged<J: Judge>(judge: &mut J, case: J::Visible) -> Result<J::Ruled, J::
 
 /// The whole order. What leaves early has ended there; nothing after it has run.
 pub async fn run<W: World>(world: &mut W, case: W::Case) -> Result<W::Answer, W::Stop> {
-    let in_time = world.at(Stage::Rate).pace(case)?;
-    let visible = world.at(Stage::Visible).visible(in_time)?;
+    let welcome = world.at(Stage::Rate).welcome(case)?;
+    let visible = world.at(Stage::Visible).visible(welcome)?;
     let ruled = world.judge(visible).await?;
     let settled = world.at(Stage::Rewrite).rewrite(ruled).await?;
     let placed = world.at(Stage::Repetition).place(settled).await?;

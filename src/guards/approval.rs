@@ -6,7 +6,6 @@
 //! is over, and whatever is missing, means no (policy §1).
 
 use super::Section;
-use super::evidence::Approved;
 use crate::mcp::canonical;
 use crate::mcp::json::fold::is_same_name;
 use crate::model::approvers::Approvers;
@@ -119,6 +118,11 @@ pub struct ApprovalSubject<'a> {
     pub policy: &'a str,
 }
 
+/// Nobody has to be asked about the call, or a person has allowed it.
+#[must_use]
+#[derive(Debug)]
+pub struct Approved(Option<Digest>);
+
 // === impl Settings ===
 
 impl Section for Settings {
@@ -218,12 +222,21 @@ pub(crate) fn compile(
     }
 }
 
+// === impl Approved ===
+
+impl Approved {
+    /// The hold that the call uses up.
+    pub fn hold(&self) -> Option<Digest> {
+        self.0
+    }
+}
+
 // === impl Rule ===
 
 impl Rule {
     /// A call of a contract that asks nobody needs no decision.
     pub fn unneeded(rule: Option<&Self>) -> Option<Approved> {
-        rule.is_none().then(|| Approved::mint(None))
+        rule.is_none().then_some(Approved(None))
     }
 
     /// What the decision is kept under.
@@ -306,7 +319,7 @@ impl Rule {
     ) -> Result<Option<Approved>, Refusal> {
         match stand {
             HoldStatus::Absent => Ok(None),
-            HoldStatus::Allowed => Ok(Some(Approved::mint(Some(key)))),
+            HoldStatus::Allowed => Ok(Some(Approved(Some(key)))),
             HoldStatus::Pending => Err(self.pending(Some((id, until.to_owned())))),
             HoldStatus::Denied { why, .. } => Err(Refusal::ApprovalDenied {
                 id,

@@ -5,7 +5,6 @@
 //! there are; here is only what a draft is.
 
 use super::Section;
-use super::evidence::Confirmed;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::pointer::{is_pointer, steps};
@@ -56,6 +55,11 @@ pub(super) fn draft_required(pointer: &str, tool: &ToolName) -> Refusal {
     facts.into()
 }
 
+/// What the call confirms, if it confirms anything, is a draft that its task has made.
+#[must_use]
+#[derive(Debug)]
+pub struct Confirmed(Option<ActionId>);
+
 // === impl Settings ===
 
 impl Section for Settings {
@@ -84,12 +88,21 @@ impl Section for Settings {
     }
 }
 
+// === impl Confirmed ===
+
+impl Confirmed {
+    /// The call that made the draft.
+    pub fn draft(&self) -> Option<ActionId> {
+        self.0
+    }
+}
+
 // === impl Rule ===
 
 impl Rule {
     /// A call of a contract that confirms nothing needs no draft.
     pub fn unneeded(rule: Option<&Self>) -> Option<Confirmed> {
-        rule.is_none().then(|| Confirmed::mint(None))
+        rule.is_none().then_some(Confirmed(None))
     }
 
     /// Confirms `draft`, a call of the rule's tool with its structured result, if that is what
@@ -98,7 +111,7 @@ impl Rule {
         let named = arguments
             .pointer(&self.draft)
             .filter(|named| named.is_string() || named.is_i64() || named.is_u64())?;
-        (result.pointer(&self.result) == Some(named)).then(|| Confirmed::mint(Some(draft)))
+        (result.pointer(&self.result) == Some(named)).then_some(Confirmed(Some(draft)))
     }
 
     /// The refusal, when no draft is the one.

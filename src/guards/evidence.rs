@@ -1,9 +1,7 @@
-//! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that
-//! forgets it doesn't compile.
+//! What one guard leaves for another: a step that was skipped leaves nothing, so the call that
+//! forgets it doesn't compile. What a guard leaves only for the gate stands in its own file.
 
 use super::Mode;
-use crate::model::digest::Digest;
-use crate::model::ids::ActionId;
 
 /// The arguments passed the server's schema and the contract's. Left by `arguments`.
 #[must_use]
@@ -40,55 +38,6 @@ impl Ruled {
 
     pub(super) fn mint(_: &Permit) -> Self {
         Self(())
-    }
-}
-
-/// What the call confirms, if it confirms anything, is a draft that its task has made.
-/// Left by `confirms`.
-#[must_use]
-#[derive(Debug)]
-pub struct Confirmed(Option<ActionId>);
-
-impl Confirmed {
-    pub(super) fn mint(draft: Option<ActionId>) -> Self {
-        Self(draft)
-    }
-
-    /// The call that made the draft.
-    pub fn draft(&self) -> Option<ActionId> {
-        self.0
-    }
-}
-
-/// The caller calls no faster than it may. Left by `rate`.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Paced(());
-
-impl Paced {
-    /// Observe mode goes on without proof, and only observe mode can.
-    pub(crate) fn observed(mode: Mode) -> Option<Self> {
-        (mode == Mode::Observe).then_some(Self(()))
-    }
-
-    pub(super) fn mint() -> Self {
-        Self(())
-    }
-}
-
-/// Nobody has to be asked about the call, or a person has allowed it. Left by `approval`.
-#[must_use]
-#[derive(Debug)]
-pub struct Approved(Option<Digest>);
-
-impl Approved {
-    pub(super) fn mint(hold: Option<Digest>) -> Self {
-        Self(hold)
-    }
-
-    /// The hold that the call uses up.
-    pub fn hold(&self) -> Option<Digest> {
-        self.0
     }
 }
 

@@ -3,12 +3,11 @@
 //! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of
 //! them is compared on every message, so that neither memory nor time tells one.
 
-use super::{Section, rate};
+use super::{CallerRules, Section};
 use crate::model::caller::Caller;
-use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
-use crate::model::rate::{CallLimit, Meter, RateSettings};
+use crate::model::rate::{Meter, RateSettings};
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +35,7 @@ pub(crate) struct Settings {
     /// Trusted programs that name the agent they speak for.
     pub front_ends: Vec<FrontEndSettings>,
     /// The groups of agents, by name.
-    pub groups: BTreeMap<String, rate::GroupSettings>,
+    pub groups: BTreeMap<String, GroupSettings>,
 }
 
 /// One agent.
@@ -79,7 +78,17 @@ pub(crate) struct CallerSettings {
     pub rate: Option<RateSettings>,
     /// Tool calls that the agent, and those it starts, may make in a span of time, all of them at
     /// once at most. More are refused with `rate_exceeded`. All entries of one agent share it.
-    pub limits: Option<rate::Settings>,
+    pub limits: Option<RateSettings>,
+}
+
+/// A group of callers, as written: `groups` of the configuration.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CallerGroup")]
+pub(crate) struct GroupSettings {
+    /// Calls that all callers of the group may make together in a span of time, all of them at once
+    /// at most. More are refused with `rate_exceeded`.
+    pub limits: Option<RateSettings>,
 }
 
 /// A trusted program between agents and toolgate. Its header counts only in a message that carries
@@ -102,6 +111,8 @@ pub struct Rule {
     tokens: Vec<([u8; 32], TokenHolder)>,
     callers: Vec<Arc<Caller>>,
     anonymous: Option<Arc<Caller>>,
+    /// What is asked of callers besides who they are.
+    pub(crate) rules: CallerRules,
 }
 
 #[derive(Debug, Clone)]
@@ -142,6 +153,22 @@ impl Settings {
             .chain(self.front_ends.iter().map(|front_end| &front_end.token))
             .collect()
     }
+
+    fn judge_groups(&self, problems: &mut Problems) {
+        problems.under("groups", |problems| {
+            for name in self.groups.keys() {
+                let is_in = |caller: &CallerSettings| caller.group.as_ref() == Some(name);
+                if !self.callers.iter().any(is_in) {
+                    problems.under(name, |problems| {
+                        problems.error(
+                            format!("no caller is of the group `{}`", name.escape_debug()),
+                            "name a `group` of `callers`",
+                        );
+                    });
+                }
+            }
+        });
+    }
 }
 
 impl Section for Settings {
@@ -149,18 +176,13 @@ impl Section for Settings {
     const NAME: &'static str = "callers";
 
     fn compile(self, problems: &mut Problems) -> Rule {
+        let rules = CallerRules::compile(&self, problems);
+        self.judge_groups(problems);
         let Self {
             callers,
             front_ends,
-            groups,
+            groups: _,
         } = self;
-        let limited = callers.iter().map(|caller| rate::LimitedCaller {
-            agent: &caller.agent,
-            parent: caller.parent.as_deref(),
-            group: caller.group.as_deref(),
-            limits: caller.limits.as_ref(),
-        });
-        let limits = rate::compile(&limited.collect::<Vec<_>>(), &groups, problems);
         if callers.is_empty() && front_ends.is_empty() {
             return Rule::anonymous();
         }
@@ -168,6 +190,7 @@ impl Section for Settings {
             tokens: Vec::new(),
             callers: Vec::new(),
             anonymous: None,
+            rules,
         };
         let mut seen = HashSet::new();
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
@@ -176,7 +199,7 @@ impl Section for Settings {
             .map(|front_end| front_end.name.as_str())
             .collect();
         problems.under(Self::NAME, |problems| {
-            rule.callers = family::callers(&callers, &limits, problems);
+            rule.callers = family::callers(&callers, problems);
             for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
                     settings.judge(&names, problems);
@@ -336,6 +359,7 @@ impl Rule {
             tokens: Vec::new(),
             callers: vec![Arc::clone(&caller)],
             anonymous: Some(caller),
+            rules: CallerRules::default(),
         }
     }
 
@@ -349,6 +373,7 @@ impl Rule {
             tokens: Vec::new(),
             callers,
             anonymous: None,
+            rules: CallerRules::default(),
         }
     }
 
@@ -385,10 +410,8 @@ impl Rule {
         }
     }
 
-    /// Takes the place of `before`. Tool calls that count against the `limits` of an agent or a
-    /// group stay counted, also where the limits are others now, so that a reload gives no agent
-    /// its calls back. Messages that count against the `rate` of an agent stay counted only while
-    /// that rate is the same: an agent whose rate is changed begins anew.
+    /// Takes the place of `before`. Messages that count against the `rate` of an agent stay counted
+    /// only while that rate is the same: an agent whose rate is changed begins anew.
     pub fn succeed(&self, before: &Self) {
         let paces = |rule: &'_ Self| -> HashMap<AgentId, Arc<Meter>> {
             let paced = rule
@@ -397,17 +420,7 @@ impl Rule {
                 .filter_map(|caller| Some((caller.agent.clone(), caller.pace.clone()?)));
             paced.collect()
         };
-        let limits = |rule: &Self| -> HashMap<String, Arc<CallLimit>> {
-            let all = rule.callers.iter().flat_map(|caller| &caller.limits);
-            all.map(|limit| (limit.of.clone(), limit.clone())).collect()
-        };
-        let had = limits(before);
-        let now = Clock.steady();
-        for (of, limit) in limits(self) {
-            if let Some(had) = had.get(&of) {
-                limit.meter.take_over(&had.meter, now);
-            }
-        }
+        self.rules.succeed(&before.rules);
         let had = paces(before);
         for (agent, pace) in paces(self) {
             if let Some(had) = had.get(&agent).filter(|had| had.rate() == pace.rate()) {

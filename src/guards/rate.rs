@@ -4,47 +4,48 @@
 //! is refused for something else, or that comes again. What an agent starts (`parent`) counts
 //! as its own, and as its group's.
 
-use crate::guards::evidence::Paced;
+use super::Section;
 use crate::model::caller::Caller;
+use crate::model::clock::Clock;
 use crate::model::diagnostic::Problems;
-use crate::model::rate::{CallLimit, Meter, Rate, RateSettings};
+use crate::model::ids::AgentId;
+use crate::model::rate::{Meter, RateSettings};
 use crate::model::refusal::{Refusal, RefusalCode, RefusalFacts, RefusalKind, Retry};
 use crate::model::times::millis;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How many calls, of one agent or of all agents of a group together: `{ calls: 600, per: 1m }`.
-pub(crate) type Settings = RateSettings;
-
-/// A group of callers, as written: `groups` of the configuration.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "CallerGroup")]
-pub(crate) struct GroupSettings {
-    /// Calls that all callers of the group may make together in a span of time, all of them at once
-    /// at most. More are refused with `rate_exceeded`.
-    pub limits: Option<Settings>,
+#[derive(Debug, Default)]
+pub(super) struct Settings<'a> {
+    /// The limits of each entry of `callers`, by its agent; all entries of an agent share them.
+    pub agents: Vec<(&'a str, Option<&'a RateSettings>)>,
+    /// The limits of each of `groups`, by its name.
+    pub groups: Vec<(&'a str, Option<&'a RateSettings>)>,
 }
 
-/// One entry of `callers`, as far as it says whose limits count for it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LimitedCaller<'a> {
-    /// Its agent.
-    pub agent: &'a str,
-    /// The agent that starts it.
-    pub parent: Option<&'a str>,
-    /// Its group.
-    pub group: Option<&'a str>,
-    /// Its own limits; all entries of an agent share them.
-    pub limits: Option<&'a Settings>,
+/// As run. The default limits no caller.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Rule {
+    agents: HashMap<AgentId, Arc<CallLimit>>,
+    groups: HashMap<String, Arc<CallLimit>>,
 }
 
-/// As run: what counts for one caller.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rule<'a>(&'a [Arc<CallLimit>]);
+/// What some callers may still call together.
+#[derive(Debug)]
+struct CallLimit {
+    /// Whose it is, such as `agent NAME`.
+    of: String,
+    /// What of it was used.
+    meter: Meter,
+}
+
+/// The caller calls no faster than it may.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Paced(());
 
 pub(super) const RATE_EXCEEDED: RefusalCode = RefusalCode {
     code: "rate_exceeded",
@@ -69,131 +70,145 @@ pub(super) fn rate_exceeded(after_ms: u64) -> Refusal {
 
 // === impl Settings ===
 
-/// What counts for each of `callers`, in their order. An agent's limits count for those that it
-/// starts, too.
-pub(crate) fn compile(
-    callers: &[LimitedCaller<'_>],
-    groups: &BTreeMap<String, GroupSettings>,
-    problems: &mut Problems,
-) -> Vec<Vec<Arc<CallLimit>>> {
-    let agents = of_agents(callers, problems);
-    let groups = of_groups(callers, groups, problems);
-    let of = |caller: &LimitedCaller<'_>| {
-        // The caller as this entry has it, and its parents as all of theirs have them.
-        let mut family = vec![*caller];
-        let mut next = 0;
-        while let Some(one) = family.get(next).copied() {
-            next += 1;
-            let is_new = |parent: &&str| family.iter().all(|known| known.agent != *parent);
-            if let Some(parent) = one.parent.filter(is_new) {
-                family.extend(callers.iter().filter(|entry| entry.agent == parent));
+impl Section for Settings<'_> {
+    type Rule = Rule;
+    const NAME: &'static str = "limits";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let mut rule = Rule::default();
+        problems.under("callers", |problems| {
+            for (index, (agent, written)) in self.agents.into_iter().enumerate() {
+                problems.under(index.to_string(), |problems| {
+                    rule.limit_agent(agent, written, problems);
+                });
             }
-        }
-        let own = family.iter().filter_map(|one| agents.get(one.agent));
-        let shared = family.iter().filter_map(|one| groups.get(one.group?));
-        let mut limits: Vec<Arc<CallLimit>> = own.chain(shared).cloned().collect();
-        limits.sort_by(|one, other| one.of.cmp(&other.of));
-        limits.dedup_by(|one, other| one.of == other.of);
-        limits
-    };
-    callers.iter().map(of).collect()
-}
-
-fn of_agents<'a>(
-    callers: &[LimitedCaller<'a>],
-    problems: &mut Problems,
-) -> HashMap<&'a str, Arc<CallLimit>> {
-    let mut limits = HashMap::new();
-    problems.under("callers", |problems| {
-        for (index, caller) in callers.iter().enumerate() {
-            problems.under(index.to_string(), |problems| {
-                problems.under("limits", |problems| of_entry(&mut limits, caller, problems));
-            });
-        }
-    });
-    limits
-}
-
-fn of_entry<'a>(
-    limits: &mut HashMap<&'a str, Arc<CallLimit>>,
-    caller: &LimitedCaller<'a>,
-    problems: &mut Problems,
-) {
-    let written = caller.limits.cloned();
-    let Some(rate) = written.and_then(|written| written.compile(problems)) else {
-        return;
-    };
-    let known = limits
-        .entry(caller.agent)
-        .or_insert_with(|| limit("agent", caller.agent, rate));
-    if known.meter.rate() != rate {
-        let message = format!(
-            "another entry gives the agent `{}` other limits",
-            caller.agent.escape_debug()
-        );
-        problems.error(
-            message,
-            "write them in one entry: all tokens of an agent share them",
-        );
+        });
+        problems.under("groups", |problems| {
+            for (group, written) in self.groups {
+                let limit =
+                    problems.under(group, |problems| limit("group", group, written, problems));
+                rule.groups
+                    .extend(limit.map(|limit| (group.to_owned(), limit)));
+            }
+        });
+        rule
     }
 }
 
-fn of_groups<'g>(
-    callers: &[LimitedCaller<'_>],
-    groups: &'g BTreeMap<String, GroupSettings>,
+fn limit(
+    kind: &str,
+    name: &str,
+    written: Option<&RateSettings>,
     problems: &mut Problems,
-) -> HashMap<&'g str, Arc<CallLimit>> {
-    let mut limits = HashMap::new();
-    problems.under("groups", |problems| {
-        for (name, group) in groups {
-            problems.under(name, |problems| {
-                if callers.iter().all(|caller| caller.group != Some(name)) {
-                    problems.error(
-                        format!("no caller is of the group `{}`", name.escape_debug()),
-                        "name a `group` of `callers`",
-                    );
-                }
-                problems.under("limits", |problems| {
-                    let written = group.limits.clone();
-                    let rate = written.and_then(|written| written.compile(problems));
-                    limits.extend(rate.map(|rate| (&**name, limit("group", name, rate))));
-                });
-            });
-        }
-    });
-    limits
-}
-
-fn limit(kind: &str, name: &str, rate: Rate) -> Arc<CallLimit> {
-    Arc::new(CallLimit {
+) -> Option<Arc<CallLimit>> {
+    let written = written.cloned()?;
+    let rate = problems.under(Settings::NAME, |problems| written.compile(problems))?;
+    Some(Arc::new(CallLimit {
         of: format!("{kind} {name}"),
         meter: Meter::new(rate),
-    })
+    }))
 }
 
 // === impl Rule ===
 
-impl<'a> Rule<'a> {
-    /// What counts for `caller`.
-    pub(crate) fn of(caller: &'a Caller) -> Self {
-        Self(&caller.limits)
+impl Rule {
+    fn limit_agent(
+        &mut self,
+        agent: &str,
+        written: Option<&RateSettings>,
+        problems: &mut Problems,
+    ) {
+        let Some(limit) = limit("agent", agent, written, problems) else {
+            return;
+        };
+        let known = self
+            .agents
+            .entry(AgentId::new(agent))
+            .or_insert_with(|| limit.clone());
+        if known.meter.rate() != limit.meter.rate() {
+            let message = format!(
+                "another entry gives the agent `{}` other limits",
+                agent.escape_debug()
+            );
+            problems.under(Settings::NAME, |problems| {
+                problems.error(
+                    message,
+                    "write them in one entry: all tokens of an agent share them",
+                );
+            });
+        }
+    }
+
+    /// What counts for `caller`, each once, by name: its own limits and its group's, and those of
+    /// every agent that started it.
+    fn limits(&self, caller: &Caller) -> Vec<&CallLimit> {
+        if self.agents.is_empty() && self.groups.is_empty() {
+            return Vec::new();
+        }
+        let mut family = vec![caller];
+        let mut next = 0;
+        while let Some(&one) = family.get(next) {
+            next += 1;
+            for parent in &one.parents {
+                if family
+                    .iter()
+                    .all(|known| !std::ptr::eq(*known, Arc::as_ptr(parent)))
+                {
+                    family.push(parent);
+                }
+            }
+        }
+        let own = family.iter().filter_map(|one| self.agents.get(&one.agent));
+        let shared = family
+            .iter()
+            .filter_map(|one| self.groups.get(one.group.as_ref()?));
+        let mut limits: Vec<&CallLimit> = own.chain(shared).map(|limit| &**limit).collect();
+        limits.sort_by(|one, other| one.of.cmp(&other.of));
+        limits.dedup_by(|one, other| one.of == other.of);
+        limits
     }
 
     /// Counts one call at `now`, on the steady clock, if it fits everywhere; else counts nothing,
     /// but where another call was quicker, and says when one will fit.
-    pub(crate) fn take(self, now: Duration) -> Result<Paced, Refusal> {
-        let waits = self.0.iter().map(|limit| limit.meter.wait(now));
+    pub(super) fn take(&self, caller: &Caller, now: Duration) -> Result<Paced, Refusal> {
+        let limits = self.limits(caller);
+        let waits = limits.iter().map(|limit| limit.meter.wait(now));
         let mut wait = waits.max().unwrap_or_default();
         if wait.is_zero() {
-            let taken = self.0.iter().try_for_each(|limit| limit.meter.take(now));
+            let taken = limits.iter().try_for_each(|limit| limit.meter.take(now));
             wait = taken.err().unwrap_or_default();
         }
         if wait.is_zero() {
-            return Ok(Paced::mint());
+            return Ok(Paced(()));
         }
         Err(rate_exceeded(
             millis(wait + Duration::from_micros(999)).max(1),
         ))
+    }
+
+    /// What counts for `caller`, in words, for `explain`.
+    pub(super) fn explain(&self, caller: &Caller) -> impl Iterator<Item = String> {
+        let limits = self.limits(caller).into_iter();
+        limits.map(|limit| format!("{}, of {}", limit.meter.rate().words("call"), limit.of))
+    }
+
+    /// Takes the place of `before`: what was used of that is used of this, also where the limits
+    /// are others now, so that a reload gives no agent its calls back.
+    pub(super) fn succeed(&self, before: &Self) {
+        take_over(&self.agents, &before.agents);
+        take_over(&self.groups, &before.groups);
+    }
+}
+
+fn take_over<N: Eq + Hash>(
+    limits: &HashMap<N, Arc<CallLimit>>,
+    before: &HashMap<N, Arc<CallLimit>>,
+) {
+    let now = Clock.steady();
+    for (name, limit) in limits {
+        if let Some(had) = before.get(name) {
+            limit.meter.take_over(&had.meter, now);
+        }
     }
 }
 
@@ -203,35 +218,30 @@ mod tests {
 
     const START: Duration = Duration::from_secs(1_000);
 
-    fn settings(calls: u64) -> Settings {
-        Settings {
+    fn settings(calls: u64) -> RateSettings {
+        RateSettings {
             calls,
             per: "1m".to_owned(),
         }
     }
 
-    fn entry<'a>(agent: &'a str, limits: Option<&'a Settings>) -> LimitedCaller<'a> {
-        LimitedCaller {
-            agent,
-            parent: None,
-            group: None,
-            limits,
-        }
+    fn compiled(settings: Settings<'_>) -> Rule {
+        let mut problems = Problems::default();
+        let rule = settings.compile(&mut problems);
+        assert_eq!(problems.into_found(), []);
+        rule
     }
 
-    fn caller(limits: &[Arc<CallLimit>]) -> Caller {
+    fn of_group(agent: &str) -> Caller {
         Caller {
-            limits: limits.to_vec(),
-            ..Caller::named("a")
+            group: Some("g".to_owned()),
+            ..Caller::named(agent)
         }
     }
 
     fn after(refused: Result<Paced, Refusal>) -> u64 {
-        match refused {
-            Err(refusal) => match refusal.retry() {
-                Retry::AfterMs(after_ms) => after_ms,
-                other => panic!("{other:?}"),
-            },
+        match refused.map_err(|refusal| refusal.retry()) {
+            Err(Retry::AfterMs(after_ms)) => after_ms,
             other => panic!("{other:?}"),
         }
     }
@@ -240,24 +250,20 @@ mod tests {
     /// step too long.
     #[test]
     fn a_caller_reads_when_its_next_call_fits() {
-        let limits = settings(3);
-        let mut problems = Problems::default();
-        let made = compile(
-            &[entry("a", Some(&limits))],
-            &BTreeMap::new(),
-            &mut problems,
-        );
-        assert_eq!(problems.into_found(), []);
-        let caller = caller(&made[0]);
+        let rule = compiled(Settings {
+            agents: vec![("a", Some(&settings(3)))],
+            ..Settings::default()
+        });
+        let caller = Caller::named("a");
         for _ in 0..3 {
-            let _ = Rule::of(&caller).take(START).unwrap();
+            let _ = rule.take(&caller, START).unwrap();
         }
-        let wait = after(Rule::of(&caller).take(START));
+        let wait = after(rule.take(&caller, START));
         assert_eq!(wait, 20_000);
         let early = START + Duration::from_millis(wait - 1);
-        assert_eq!(after(Rule::of(&caller).take(early)), 1);
-        let _ = Rule::of(&caller)
-            .take(START + Duration::from_millis(wait))
+        assert_eq!(after(rule.take(&caller, early)), 1);
+        let _ = rule
+            .take(&caller, START + Duration::from_millis(wait))
             .unwrap();
     }
 
@@ -266,88 +272,67 @@ mod tests {
     #[test]
     fn children_and_groups_share_what_they_have() {
         let (two, three, four) = (settings(2), settings(3), settings(4));
-        let callers = [
-            LimitedCaller {
-                group: Some("g"),
-                ..entry("parent", Some(&three))
-            },
-            LimitedCaller {
-                parent: Some("parent"),
-                ..entry("child", Some(&two))
-            },
-            LimitedCaller {
-                group: Some("g"),
-                ..entry("other", None)
-            },
-            entry("free", None),
-        ];
-        let group = GroupSettings {
-            limits: Some(four.clone()),
+        let rule = compiled(Settings {
+            agents: vec![
+                ("parent", Some(&three)),
+                ("child", Some(&two)),
+                ("other", None),
+                ("free", None),
+            ],
+            groups: vec![("g", Some(&four))],
+        });
+        let (parent, other, free) = (of_group("parent"), of_group("other"), Caller::named("free"));
+        let child = Caller {
+            parents: vec![Arc::new(parent.clone())],
+            ..Caller::named("child")
         };
-        let groups = BTreeMap::from([("g".to_owned(), group)]);
-        let mut problems = Problems::default();
-        let made = compile(&callers, &groups, &mut problems);
-        assert_eq!(problems.into_found(), []);
-        let names = |limits: &[Arc<CallLimit>]| -> Vec<String> {
-            limits.iter().map(|limit| limit.of.clone()).collect()
+        let names = |caller: &Caller| -> Vec<&str> {
+            let limits = rule.limits(caller).into_iter();
+            limits.map(|limit| &*limit.of).collect()
         };
-        assert_eq!(names(&made[0]), ["agent parent", "group g"]);
-        assert_eq!(names(&made[1]), ["agent child", "agent parent", "group g"]);
-        assert_eq!(names(&made[2]), ["group g"]);
-        assert_eq!(names(&made[3]), [""; 0]);
-        let [parent, child, other, free] = [0, 1, 2, 3].map(|index| caller(&made[index]));
+        assert_eq!(names(&parent), ["agent parent", "group g"]);
+        assert_eq!(names(&child), ["agent child", "agent parent", "group g"]);
+        assert_eq!(names(&other), ["group g"]);
+        assert_eq!(names(&free), [""; 0]);
         for _ in 0..2 {
-            let _ = Rule::of(&child).take(START).unwrap();
+            let _ = rule.take(&child, START).unwrap();
         }
-        after(Rule::of(&child).take(START));
-        let _ = Rule::of(&parent).take(START).unwrap();
-        after(Rule::of(&parent).take(START));
-        let _ = Rule::of(&other).take(START).unwrap();
-        after(Rule::of(&other).take(START));
+        after(rule.take(&child, START));
+        let _ = rule.take(&parent, START).unwrap();
+        after(rule.take(&parent, START));
+        let _ = rule.take(&other, START).unwrap();
+        after(rule.take(&other, START));
         for _ in 0..100 {
-            let _ = Rule::of(&free).take(START).unwrap();
+            let _ = rule.take(&free, START).unwrap();
         }
     }
 
     /// What a later limit refuses uses nothing of the earlier ones.
     #[test]
     fn a_refused_call_uses_nothing() {
-        let (five, one) = (settings(5), settings(1));
-        let of_group = |agent, limits| LimitedCaller {
-            group: Some("g"),
-            ..entry(agent, limits)
-        };
-        let group = GroupSettings { limits: Some(one) };
-        let groups = BTreeMap::from([("g".to_owned(), group)]);
-        let callers = [of_group("a", Some(&five)), of_group("b", None)];
-        let made = compile(&callers, &groups, &mut Problems::default());
-        let _ = Rule::of(&caller(&made[1])).take(START).unwrap();
+        let rule = compiled(Settings {
+            agents: vec![("a", Some(&settings(5))), ("b", None)],
+            groups: vec![("g", Some(&settings(1)))],
+        });
+        let (one, other) = (of_group("a"), of_group("b"));
+        let _ = rule.take(&other, START).unwrap();
         for _ in 0..3 {
-            after(Rule::of(&caller(&made[0])).take(START));
+            after(rule.take(&one, START));
         }
-        assert_eq!(made[0][0].of, "agent a");
-        assert!(made[0][0].meter.is_unused(START));
+        let limits = rule.limits(&one);
+        assert_eq!(limits[0].of, "agent a");
+        assert!(limits[0].meter.is_unused(START));
     }
 
-    /// A circle of parents, which is an error elsewhere, ends here.
     #[test]
     fn what_is_written_wrong_is_named() {
-        let (one, two, none) = (settings(1), settings(2), settings(0));
-        let callers = [
-            LimitedCaller {
-                parent: Some("b"),
-                ..entry("a", Some(&one))
-            },
-            LimitedCaller {
-                parent: Some("a"),
-                ..entry("b", Some(&none))
-            },
-            entry("a", Some(&two)),
-        ];
-        let groups = BTreeMap::from([("g".to_owned(), GroupSettings::default())]);
         let mut problems = Problems::default();
-        let made = compile(&callers, &groups, &mut problems);
-        assert_eq!(made.len(), 3);
+        let (one, two, none) = (settings(1), settings(2), settings(0));
+        let written = Settings {
+            agents: vec![("a", Some(&one)), ("b", Some(&none)), ("a", Some(&two))],
+            ..Settings::default()
+        };
+        written.compile(&mut problems);
         let found: Vec<String> = problems
             .into_found()
             .into_iter()
@@ -358,7 +343,6 @@ mod tests {
             [
                 "no call would ever pass",
                 "another entry gives the agent `a` other limits",
-                "no caller is of the group `g`",
             ]
         );
     }

@@ -1,7 +1,7 @@
 //! Who calls: one immutable record, made once when the message arrives (001-60).
 
 use super::ids::{AgentId, TenantId};
-use super::rate::{CallLimit, Meter};
+use super::rate::Meter;
 use super::reads::SchemaReader;
 use std::sync::Arc;
 
@@ -32,8 +32,6 @@ pub struct Caller {
     pub reads: SchemaReader,
     /// How fast its messages may follow each other; none: as fast as they come.
     pub pace: Option<Arc<Meter>>,
-    /// How many calls it may make, alone and with others.
-    pub limits: Vec<Arc<CallLimit>>,
 }
 
 impl Caller {
@@ -51,7 +49,6 @@ impl Caller {
             parents: Vec::new(),
             reads: SchemaReader::default(),
             pace: None,
-            limits: Vec::new(),
         }
     }
 

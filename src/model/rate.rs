@@ -162,15 +162,6 @@ impl Meter {
     }
 }
 
-/// What some callers may still call together.
-#[derive(Debug, PartialEq, Eq)]
-pub struct CallLimit {
-    /// Whose it is, such as `agent NAME`; by it a reload knows it again.
-    pub of: String,
-    /// What of it was used.
-    pub meter: Meter,
-}
-
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

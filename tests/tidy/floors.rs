@@ -125,18 +125,17 @@ fn guards_do_not_know_each_other() {
         .filter(|name| *name != "evidence")
         .collect();
     assert!(names.len() > 3, "the guards were not found");
-    let import = Regex::new(r"(?:crate::guards|\bsuper)::([a-z_]+)").unwrap();
+    let import = Regex::new(r"(?:crate::guards|\bsuper)::(?:([a-z_]+)|\{([^}]*)\})").unwrap();
     let mut broken = Vec::new();
     for source in guards.iter().filter(|source| !source.is_test) {
+        let own = source.part(1);
         for (number, line) in source.code() {
-            for found in import.captures_iter(line) {
-                if names.contains(&found[1]) && &found[1] != source.part(1) {
-                    broken.push(format!(
-                        "{}:{number}: {} knows {}",
-                        source.path,
-                        source.part(1),
-                        &found[1]
-                    ));
+            let found = import.captures_iter(line);
+            let found = found.filter_map(|found| found.get(1).or(found.get(2)));
+            let found = found.flat_map(|found| found.as_str().split(", "));
+            for other in found.filter_map(|path| path.split("::").next()) {
+                if names.contains(other) && other != own {
+                    broken.push(format!("{}:{number}: {own} knows {other}", source.path));
                 }
             }
         }
@@ -167,7 +166,7 @@ fn evidence_is_minted_by_its_guard_only() {
         report(&format!("{name} is minted by {guard} only"), minted);
     }
     let observed = places(
-        r"\b(Paced|Ruled|NotRepeated|Sealed)::observed\(",
+        r"\b(Welcome|Ruled|NotRepeated|Sealed)::observed\(",
         |source| source.module == ["gate", "observing"],
     );
     report("evidence without proof is for observe mode only", observed);

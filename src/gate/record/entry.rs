@@ -134,7 +134,7 @@ impl FoundFields {
             observed:
                 observed @ Observed {
                     would_refuse: _,
-                    too_fast: _,
+                    unwelcome: _,
                     unasked,
                 },
         } = found;

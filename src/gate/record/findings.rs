@@ -97,8 +97,8 @@ pub struct ForeseenRefusal {
 pub struct Observed {
     /// What it would have refused with first. Few calls have one.
     pub would_refuse: Option<Box<ForeseenRefusal>>,
-    /// That the caller called too fast, which says nothing of the call: told if nothing else is.
-    pub too_fast: Option<Box<ForeseenRefusal>>,
+    /// What it has against the caller, which says nothing of the call: told if nothing else is.
+    pub unwelcome: Option<Box<ForeseenRefusal>>,
     /// What it would have asked besides.
     pub unasked: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl Findings {
 impl Observed {
     /// What enforce mode would have refused with, as it is told.
     pub fn foreseen(&self) -> Option<&ForeseenRefusal> {
-        self.would_refuse.as_deref().or(self.too_fast.as_deref())
+        self.would_refuse.as_deref().or(self.unwelcome.as_deref())
     }
 
     /// Notes what enforce mode would have refused with, unless it would have refused before.

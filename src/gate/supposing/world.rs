@@ -95,7 +95,7 @@ impl<'a, N: Notes> Supposing<'_, '_, 'a, N> {
 
 impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
     type Case = ();
-    type Paced = ();
+    type Welcome = ();
     type Visible = SupposedCall<'p, 'a>;
     type Ruled = SupposedRuled<'p, 'a>;
     type Settled = SupposedSettled<'p, 'a, Final>;
@@ -117,7 +117,7 @@ impl<'p, 'a, N: Notes + Send> World for Supposing<'_, 'p, 'a, N> {
     }
 
     /// What nobody calls uses nothing up.
-    fn pace(&mut self, (): ()) -> Result<(), Self::Stop> {
+    fn welcome(&mut self, (): ()) -> Result<(), Self::Stop> {
         Ok(())
     }
 

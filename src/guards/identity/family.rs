@@ -1,11 +1,10 @@
-//! Which agent started which: every caller with its parents, whose limits are its own, too
-//! (001-13).
+//! Which agent started which: every caller with its parents (001-13).
 
 use super::CallerSettings;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
-use crate::model::rate::{CallLimit, Meter, Rate};
+use crate::model::rate::{Meter, Rate};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,11 +17,7 @@ pub(super) const DEFAULT_MESSAGE_RATE: Rate = Rate {
 const MAX_GENERATIONS: usize = 8;
 
 /// The callers of `settings`, in their order.
-pub(super) fn callers(
-    settings: &[CallerSettings],
-    limits: &[Vec<Arc<CallLimit>>],
-    problems: &mut Problems,
-) -> Vec<Arc<Caller>> {
+pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> Vec<Arc<Caller>> {
     let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut reads = Vec::with_capacity(settings.len());
     let paces = paces(settings, problems);
@@ -54,7 +49,6 @@ pub(super) fn callers(
                 Arc::new(Caller {
                     reads: reads[index],
                     pace: Some(paces[&*one.agent].clone()),
-                    limits: limits[index].clone(),
                     ..caller(one, distinct(parents))
                 })
             });

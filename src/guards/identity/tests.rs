@@ -83,6 +83,24 @@ fn only_a_known_token_makes_a_caller() {
     );
 }
 
+/// A group that nobody is in is a mistyped name.
+#[test]
+fn a_group_without_callers_is_named() {
+    let settings = Settings {
+        groups: BTreeMap::from([("g".to_owned(), GroupSettings::default())]),
+        callers: vec![caller("a", Some(AGENT_TOKEN), None)],
+        ..Settings::default()
+    };
+    let mut problems = Problems::default();
+    settings.compile(&mut problems);
+    let found: Vec<String> = problems
+        .into_found()
+        .into_iter()
+        .map(|problem| problem.message)
+        .collect();
+    assert_eq!(found, ["no caller is of the group `g`"]);
+}
+
 #[test]
 fn no_token_is_kept_or_printed() {
     let shown = format!("{:?}", rule());
