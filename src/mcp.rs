@@ -2,6 +2,7 @@
 //! it was read.
 
 pub(crate) mod answer;
+pub(crate) mod bridge;
 pub mod canonical;
 pub(crate) mod envelope;
 pub(crate) mod error_codes;

@@ -2,6 +2,7 @@
 //! what is toolgate's own, what the agent may not use, and what was sealed; ids change, and, where
 //! several servers share one address, the names that say which server is meant.
 
+mod bridging;
 mod discover;
 mod feed;
 mod forward;

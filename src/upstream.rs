@@ -2,6 +2,7 @@
 //! exchange.
 
 pub(crate) mod backoff;
+pub(crate) mod caller_links;
 pub(crate) mod catalog;
 pub mod child;
 pub(crate) mod departure;
@@ -13,7 +14,9 @@ pub(crate) mod lineage;
 pub(crate) mod lines;
 pub(crate) mod link;
 pub mod links;
+pub(crate) mod own_catalogs;
 pub(crate) mod owners;
+pub(crate) mod parking;
 mod probe;
 pub(crate) mod pump;
 pub(crate) mod questions;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use toolgate::config;
 use toolgate::gate::Gate;
 use toolgate::gate::catalogue::view::ListAsked;
-use toolgate::mcp::revision::Era;
+use toolgate::mcp::revision::Revision;
 use toolgate::model::ids::ToolName;
 use toolgate::model::scope::Scope;
 use toolgate::schema::validate::Schema;
@@ -111,8 +111,9 @@ pub(crate) fn listing(criterion: &mut Criterion<ThreadTime>) {
             ListAsked {
                 caller: &stand.caller,
                 scope: &Scope::All,
+                links: None,
             },
-            Era::Modern,
+            Revision::NEWEST_MODERN,
             None,
         )
         .unwrap()

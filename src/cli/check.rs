@@ -139,7 +139,7 @@ fn closed(policy: &Policy, servers: &[String]) -> Option<String> {
 /// What nobody would guess about several servers at one address.
 fn together(servers: usize) -> String {
     format!(
-        "/mcp offers the revisions that all {servers} servers speak, /mcp/{{server}} those of one; --connect says which"
+        "/mcp offers every revision, whatever its {servers} servers speak; --connect says what agents lose where theirs is another"
     )
 }
 

@@ -10,7 +10,7 @@ use crate::mcp::members::{LookAlikes, MessageSender};
 use crate::mcp::message::Message;
 use crate::mcp::own::message_without_ours;
 use crate::model::tally::{LONG_META, LOOK_ALIKE_MEMBERS};
-use crate::upstream::questions::refused_answer;
+use crate::upstream::questions::{Answered, refused_answer};
 
 impl Door {
     /// The message as it may go on: but for calls, which the gate reads, without what is toolgate's
@@ -78,8 +78,8 @@ impl Door {
     /// An agent's answer to a tool server that is not handed on: the server reads an error in its
     /// place.
     pub(super) async fn leaves_unanswered(&self, session: &AgentSession, question: Option<Text>) {
-        if let Some((link, answer)) =
-            question.and_then(|id| session.links.questions.answer(refused_answer(id)))
+        let answered = question.map(|id| session.links.questions.answer(refused_answer(id)));
+        if let Some(Answered::Server(link, answer)) = answered
             && let Err(fault) = link.notify(answer).await
         {
             tracing::debug!(%fault, "a refusal did not reach the tool server");

@@ -4,7 +4,8 @@ use super::route::{Arrived, CallHeaders};
 use super::session::{AgentSession, UnsolicitedMessages};
 use super::{Authenticated, Door};
 use crate::guards::Mode;
-use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS, UNSUPPORTED_VERSION};
+use crate::mcp::bridge::{initialized_of, unknown_server};
+use crate::mcp::error_codes::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
 use crate::mcp::revision::{Era, Revision};
@@ -15,11 +16,14 @@ use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::relay::initialized_together;
 use crate::side::{MessageOutcome, Passing, capabilities};
+use crate::telemetry::tasks;
 use crate::upstream::INBOX_MESSAGES_MAX;
 use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::links::Links;
-use serde_json::json;
+use crate::upstream::questions::Answered;
+use crate::upstream::server::UpstreamServer;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Goes only to the server that asked for it.
@@ -32,6 +36,10 @@ const SERVER_NOTIFICATIONS: &[&str] = &[
     "notifications/tasks/status",
     "notifications/elicitation/complete",
 ];
+
+/// How long an agent waits for the server's own answer to `initialize`, before it reads what is known
+/// of the server.
+const INTRODUCTION_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// A session that was just opened, and the answer that says so.
 pub(super) struct OpenedSession {
@@ -50,7 +58,7 @@ impl Door {
         message: &Message,
     ) -> Result<OpenedSession, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
-        let params = self.initialize_params(&scope, message)?;
+        let params = Self::initialize_params(message)?;
         if let Err(too_many) = self.sessions.room(&caller.agent) {
             return refuse(INTERNAL_ERROR, &too_many.to_string());
         }
@@ -62,7 +70,10 @@ impl Door {
             inbox,
         ));
         let opened = match &scope {
-            Scope::One(_) => self.open_one(&caller, &links, &scope).await,
+            Scope::One(_) => {
+                self.open_one(&caller, &links, &scope, asked_revision(&params))
+                    .await
+            }
             Scope::All => Ok(self.open_all(&caller, &links, &params).await),
         };
         let answer = match opened {
@@ -83,6 +94,7 @@ impl Door {
         let revision = version
             .and_then(|version| Revision::parse(&version.as_str()?))
             .unwrap_or(Revision::NEWEST_LEGACY);
+        links.agree_on(revision);
         let session = match self.sessions.open(caller, scope, revision, links.clone()) {
             Ok(session) => session,
             Err(too_many) => {
@@ -99,7 +111,7 @@ impl Door {
     }
 
     /// What the agent says of itself, where a session can be opened for it.
-    fn initialize_params(&self, scope: &Scope, message: &Message) -> Result<Text, Message> {
+    fn initialize_params(message: &Message) -> Result<Text, Message> {
         let Some(params) = message
             .body
             .clone()
@@ -108,21 +120,15 @@ impl Door {
             let words = "`initialize` needs `params.protocolVersion`";
             return Err(Message::error(None, INVALID_PARAMS, words, None));
         };
-        let served = self.relay.revisions(scope);
-        if !served.iter().any(|revision| revision.era() == Era::Legacy) {
-            let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
-            let data = Text::of(&json!({ "supported": supported }));
-            let words = "this address is served on 2026-07-28 only; send `server/discover`";
-            return Err(Message::error(None, UNSUPPORTED_VERSION, words, Some(data)));
-        }
         Ok(params)
     }
 
     async fn open_one(
         &self,
         caller: &Caller,
-        links: &Links,
+        links: &Arc<Links>,
         scope: &Scope,
+        asked: Revision,
     ) -> Result<Message, Fault> {
         let Scope::One(name) = scope else {
             return Err(Fault::unsent("no server is named"));
@@ -131,7 +137,7 @@ impl Door {
             .servers
             .get(name.as_str())
             .ok_or_else(|| Fault::unsent("there is no such tool server"))?;
-        let (_, answer) = links.open(server).await?;
+        let answer = introduction(links, server, asked).await;
         if answer.is_error {
             let revision = Revision::NEWEST_LEGACY.as_str();
             let words = asks_too_much(&*self.gate.sides, caller, name, revision, &answer);
@@ -145,34 +151,31 @@ impl Door {
         })
     }
 
-    /// Servers that do not answer are left out; their tools come when they do.
-    async fn open_all(&self, caller: &Caller, links: &Links, params: &Text) -> Message {
-        let up: Vec<_> = self
+    /// Servers that nothing is known of are left out; their tools come when they do.
+    async fn open_all(&self, caller: &Caller, links: &Arc<Links>, params: &Text) -> Message {
+        let revision = asked_revision(params);
+        let known: Vec<_> = self
             .servers
             .all()
             .iter()
-            .filter(|server| server.up().is_some())
+            .filter(|server| server.known().is_some())
             .collect();
-        let opened =
-            futures_util::future::join_all(up.iter().map(|server| links.open(server))).await;
+        let opened = known
+            .iter()
+            .map(|server| introduction(links, server, revision));
+        let opened = futures_util::future::join_all(opened).await;
         let mut said = Vec::new();
-        for (server, opened) in up.iter().zip(opened) {
-            match opened {
-                Ok((_, answer)) if !answer.is_error => {
-                    let (name, policy) = (&server.settings.name, self.policy.current());
-                    said.extend(
-                        answer.body.map(|said| {
-                            (name.to_string(), introduced(&policy, caller, name, &said))
-                        }),
-                    );
-                }
-                Ok(_) => {
-                    tracing::warn!(server = %server.settings.name, "the tool server refused a session");
-                }
-                Err(fault) => {
-                    tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session");
-                }
+        for (server, answer) in known.iter().zip(opened) {
+            if answer.is_error {
+                tracing::warn!(server = %server.settings.name, "the tool server refused a session");
+                continue;
             }
+            let (name, policy) = (&server.settings.name, self.policy.current());
+            said.extend(
+                answer
+                    .body
+                    .map(|said| (name.to_string(), introduced(&policy, caller, name, &said))),
+            );
         }
         let asked = params.get("protocolVersion");
         let asked = asked.as_ref().and_then(Text::as_str).unwrap_or_default();
@@ -184,10 +187,14 @@ impl Door {
     pub(super) async fn heard(&self, session: &AgentSession, message: Message) {
         if message.kind == MessageKind::Response {
             match session.links.questions.answer(message) {
-                Some((link, message)) => report(link.notify(message).await),
-                None => self.metrics.dropped("answer_to_nothing"),
+                Answered::Server(link, message) => report(link.notify(message).await),
+                Answered::Toolgate => {}
+                Answered::Nobody => self.metrics.dropped("answer_to_nothing"),
             }
             return;
+        }
+        if message.method == "notifications/initialized" {
+            session.links.is_ready();
         }
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message),
@@ -229,6 +236,44 @@ impl Door {
             !judged.is_refused()
         })
     }
+}
+
+/// A server's answer to the agent's `initialize`: its own, if it comes at once, else what is known of
+/// it. The session at the server is opened all the same: an agent does not wait for a server that
+/// starts, or is down.
+async fn introduction(
+    links: &Arc<Links>,
+    server: &Arc<UpstreamServer>,
+    revision: Revision,
+) -> Message {
+    let (opens, at) = (links.clone(), server.clone());
+    let opening = tasks::spawn("session at a server", async move {
+        let opened = opens.introduction(&at, revision).await;
+        if let Err(fault) = &opened {
+            tracing::warn!(server = %at.settings.name, %fault, "the tool server opened no session");
+        }
+        opened
+    });
+    match tokio::time::timeout(INTRODUCTION_TIMEOUT, opening).await {
+        Ok(Ok(Ok(answer))) => answer,
+        Ok(Ok(Err(_)) | Err(_)) | Err(_) => {
+            let said = server
+                .known()
+                .and_then(|known| known.as_legacy(revision))
+                .unwrap_or_else(|| initialized_of(&unknown_server(), revision));
+            Message::response(None, said, false)
+        }
+    }
+}
+
+/// The revision that an agent asks for, as far as it is one of a session.
+fn asked_revision(params: &Text) -> Revision {
+    let asked = params.get("protocolVersion");
+    let asked = asked.as_ref().and_then(Text::as_str);
+    asked
+        .and_then(|asked| Revision::parse(&asked))
+        .filter(|asked| asked.era() == Era::Legacy)
+        .unwrap_or(Revision::NEWEST_LEGACY)
 }
 
 /// What a server said of itself, as this caller may read it.

@@ -134,19 +134,14 @@ impl Door {
         if request.method() == Method::POST {
             return self.post(scope, known, request).await;
         }
-        let legacy = self
-            .relay
-            .revisions(&scope)
-            .iter()
-            .any(|revision| revision.era() == Era::Legacy);
         let modern_header = checks::header(request.headers(), PROTOCOL_VERSION_HEADER)
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
         match *request.method() {
-            Method::GET if legacy && !modern_header => {
+            Method::GET if !modern_header => {
                 self.legacy_get(&known.caller, &scope, request.headers())
             }
-            Method::DELETE if legacy && !modern_header => {
+            Method::DELETE if !modern_header => {
                 self.legacy_delete(&known.caller, &scope, request.headers())
                     .await
             }

@@ -4,10 +4,10 @@
 use super::body::{HttpAnswer, json, json_on, modern_events};
 use super::route::Arrived;
 use super::{Authenticated, Door};
+use crate::gate::catalogue::view::ListAsked;
 use crate::mcp::answer::status;
-use crate::mcp::error_codes::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION,
-};
+use crate::mcp::bridge::{CAPABILITIES_META_KEY, VERSION_META_KEY};
+use crate::mcp::error_codes::{HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::headers::{
     METHOD_HEADER, NAME_HEADER, PARAM_HEADER_PREFIX, PROTOCOL_VERSION_HEADER, decode, name_of,
 };
@@ -15,20 +15,15 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The key that makes a request modern.
-pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-
 /// Whether a message carries the modern envelope.
 pub(super) fn is_modern(message: &Message) -> bool {
-    message.meta(VERSION_KEY).is_some()
+    message.meta(VERSION_META_KEY).is_some()
 }
 
 impl Door {
@@ -41,12 +36,16 @@ impl Door {
         message: Message,
     ) -> HttpAnswer {
         let id = message.id.clone();
-        let checked = self
-            .envelope(&scope, &message, Some(&headers))
-            .and_then(|revision| {
-                self.params_agree(&known.caller, &scope, &headers, &message)
-                    .map(|()| revision)
-            });
+        let links = Arc::new(self.links.alone());
+        let checked = Self::envelope(&message, Some(&headers)).and_then(|revision| {
+            let asked = ListAsked {
+                caller: &known.caller,
+                scope: &scope,
+                links: Some(&links),
+            };
+            self.params_agree(asked, &headers, &message)
+                .map(|()| revision)
+        });
         let revision = match checked {
             Ok(revision) => revision,
             Err(refused) => {
@@ -58,7 +57,6 @@ impl Door {
         // They hold the connection's read buffer, and the emptied map becomes the answer's: both
         // are then used again.
         headers.clear();
-        let links = Arc::new(self.links.alone());
         let begun = self.begin(Arrived {
             known,
             scope,
@@ -81,26 +79,24 @@ impl Door {
 
     /// What every modern request must carry; the headers only on HTTP.
     pub(super) fn envelope(
-        &self,
-        scope: &Scope,
         message: &Message,
         headers: Option<&HeaderMap>,
     ) -> Result<Revision, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
-        let named = message.meta(VERSION_KEY);
+        let named = message.meta(VERSION_META_KEY);
         let Some(named) = named.as_ref().and_then(Text::as_str) else {
             return refuse(
                 INVALID_PARAMS,
-                &format!("`params._meta` needs `{VERSION_KEY}`"),
+                &format!("`params._meta` needs `{VERSION_META_KEY}`"),
             );
         };
         if !message
-            .meta(CAPABILITIES_KEY)
+            .meta(CAPABILITIES_META_KEY)
             .is_some_and(|capabilities| capabilities.is_object())
         {
             return refuse(
                 INVALID_PARAMS,
-                &format!("`params._meta` needs `{CAPABILITIES_KEY}`"),
+                &format!("`params._meta` needs `{CAPABILITIES_META_KEY}`"),
             );
         }
         if let Some(headers) = headers {
@@ -111,22 +107,11 @@ impl Door {
                 agree(headers, NAME_HEADER, name.as_deref())?;
             }
         }
-        let served: Vec<Revision> = self.relay.revisions(scope);
-        let revision = Revision::parse(&named)
-            .filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
+        let revision = Revision::parse(&named).filter(|revision| revision.era() == Era::Modern);
         if let Some(revision) = revision {
             return Ok(revision);
         }
-        if !served.iter().any(|revision| revision.era() == Era::Modern) {
-            let words = "this address is served up to 2025-11-25 only; begin with `initialize`";
-            let code = if message.method == "server/discover" {
-                METHOD_NOT_FOUND
-            } else {
-                INVALID_REQUEST
-            };
-            return refuse(code, words);
-        }
-        let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
+        let supported = Revision::ALL.map(Revision::as_str);
         let shown: String = named.chars().take(64).collect();
         let data = Text::of(&json!({ "supported": supported, "requested": shown }));
         Err(Message::error(
@@ -141,8 +126,7 @@ impl Door {
     /// say nothing.
     fn params_agree(
         &self,
-        caller: &Caller,
-        scope: &Scope,
+        asked: ListAsked<'_>,
         headers: &HeaderMap,
         message: &Message,
     ) -> Result<(), Message> {
@@ -153,15 +137,15 @@ impl Door {
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return Ok(());
         };
-        let (tool, ..) = self.gate.named(caller, scope, &name);
-        let Some(tool) = self.gate.visible(caller, &tool) else {
+        let (tool, ..) = self.gate.named(asked, &name);
+        let Some(tool) = self.gate.visible(asked, &tool) else {
             return Ok(());
         };
         if tool.definition.header_params.is_empty() {
             return Ok(());
         }
         let arguments = crate::mcp::headers::arguments_of(message.body.as_ref());
-        let (arguments, told) = self.gate.declared(caller, &tool, arguments);
+        let (arguments, told) = self.gate.declared(asked.caller, &tool, arguments);
         for param in &tool.definition.header_params {
             let mut values = headers.get_all(param.header.as_str()).iter();
             let (first, second) = (values.next(), values.next());

@@ -139,6 +139,9 @@ impl Door {
             }
         };
         let work = match treatment(&arrived.message.method, era) {
+            Treatment::Call if self.lacks_tool(&arrived) => {
+                Some(self.begin_call_after_listing(arrived, outlet, waiting))
+            }
             Treatment::Call => self.begin_call(arrived, &outlet, waiting),
             Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List
@@ -182,6 +185,59 @@ impl Door {
         }
     }
 
+    /// Whether the agent calls a tool that nobody knows, but which a server may show it in a session
+    /// of its own by now. What was listed there before is taken up here.
+    fn lacks_tool(&self, arrived: &Arrived) -> bool {
+        let body = arrived.message.body.as_ref();
+        let name = body.and_then(|params| params.get("name"));
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
+            return false;
+        };
+        let (links, caller) = (&arrived.links, &arrived.known.caller);
+        let scope = match arrived.scope.tool(&name).1 {
+            Some(server) => Scope::One(server),
+            None => return false,
+        };
+        if !links.has_own(&scope) {
+            return false;
+        }
+        let meta = body.and_then(|params| params.get("_meta"));
+        links.recall_own(&scope, caller, meta.as_ref());
+        let asked = ListAsked {
+            caller,
+            scope: &arrived.scope,
+            links: Some(links),
+        };
+        let (tool, ..) = self.gate.named(asked, &name);
+        self.gate.tool_of(Some(links), &tool).is_none()
+    }
+
+    async fn list_own(&self, arrived: &Arrived) {
+        let body = arrived.message.body.as_ref();
+        let meta = body.and_then(|params| params.get("_meta"));
+        let caller = &arrived.known.caller;
+        arrived
+            .links
+            .list_own(&arrived.scope, caller, meta.as_ref())
+            .await;
+    }
+
+    fn begin_call_after_listing(
+        self: &Arc<Self>,
+        arrived: Arrived,
+        outlet: Outlet,
+        waiting: WaitingRequest,
+    ) -> DetachOnDrop {
+        let this = self.clone();
+        let work = async move {
+            this.list_own(&arrived).await;
+            if let Some(call) = this.begin_call(arrived, &outlet, waiting) {
+                call.await;
+            }
+        };
+        DetachOnDrop::new("call", self.running.track_future(work))
+    }
+
     fn begin_relayed(
         &self,
         arrived: Arrived,
@@ -222,10 +278,11 @@ impl Door {
         let asked = ListAsked {
             caller,
             scope: &arrived.scope,
+            links: Some(&arrived.links),
         };
         match self
             .gate
-            .list_tools(policy, asked, arrived.revision.era(), cursor.as_ref())
+            .list_tools(policy, asked, arrived.revision, cursor.as_ref())
         {
             Ok(result) => Message::response(id, result, false),
             Err(no_such_page) => {
@@ -236,6 +293,21 @@ impl Door {
 
     /// Answers with the list at once, unless it takes long to make.
     fn begin_list(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<DetachOnDrop> {
+        if arrived.links.has_own(&arrived.scope) {
+            let this = self.clone();
+            let work = async move {
+                this.list_own(&arrived).await;
+                // Made at once, or by work that waits for no request.
+                if let Some(slow) = this.begin_list_made(arrived, outlet) {
+                    slow.await;
+                }
+            };
+            return Some(DetachOnDrop::new("list", self.running.track_future(work)));
+        }
+        self.begin_list_made(arrived, outlet)
+    }
+
+    fn begin_list_made(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<DetachOnDrop> {
         if let Ok(listed) = work::within(work::INLINE_WORK_UNITS, || self.list(&arrived)) {
             drop(outlet.try_send(Outgoing::Last(Box::new(listed))));
             return None;
@@ -280,9 +352,12 @@ impl Door {
             arguments,
             reading,
         } = CallParams::read(&arrived)?;
-        let (tool, server, own_name) =
-            self.gate
-                .named(&arrived.known.caller, &arrived.scope, &name);
+        let asked = ListAsked {
+            caller: &arrived.known.caller,
+            scope: &arrived.scope,
+            links: Some(&arrived.links),
+        };
+        let (tool, server, own_name) = self.gate.named(asked, &name);
         let request_id = arrived
             .message
             .id
@@ -290,7 +365,7 @@ impl Door {
             .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
             .unwrap_or_default();
         let mut trace = trace(&arrived);
-        let known = self.gate.tools.current().find(&tool).is_some();
+        let known = self.gate.tool_of(Some(&arrived.links), &tool).is_some();
         let start = CallStart {
             tool: known.then(|| tool.as_str()),
             revision: arrived.revision.as_str(),

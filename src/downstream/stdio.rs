@@ -172,7 +172,7 @@ impl StdioAgent {
 
     /// A request of 2026-07-28, which needs no session.
     async fn modern(&self, known: Authenticated, message: Message) {
-        match self.door.envelope(&self.scope, &message, None) {
+        match Door::envelope(&message, None) {
             Ok(revision) => self.start(Arrived {
                 known,
                 scope: self.scope.clone(),

@@ -5,6 +5,7 @@ pub(crate) mod contract_mismatch;
 pub(crate) mod hidden;
 pub mod list;
 pub(in crate::gate) mod notes;
+mod own_tools;
 pub(crate) mod pinned;
 pub mod tool;
 pub mod toolbox;

@@ -24,7 +24,7 @@ pub(crate) const STRIPPED: &str = "strip_empty_optionals";
 /// The call as the first step gets it.
 pub(in crate::gate) fn prepared(gate: &Gate, policy: &Policy, call: Call) -> Case {
     failpoint::reached("preparing");
-    let tool = gate.tools.current().find(&call.judged.tool).cloned();
+    let tool = gate.tool_of(Some(&call.origin.links), &call.judged.tool);
     let (tool, call) = read_back(gate, policy, tool, call);
     let call = match &tool {
         Some(tool) => without_own(policy, opened(&gate.seal, tool, call), tool),

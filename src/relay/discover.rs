@@ -2,6 +2,7 @@
 //! the servers said of themselves, with the revisions that toolgate serves here.
 
 use super::{Relay, RelayFailure};
+use crate::mcp::bridge::{SERVER_META_KEY, unknown_server};
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
@@ -11,25 +12,21 @@ use crate::model::scope::Scope;
 use crate::side::capabilities::introduced;
 use serde_json::{Map, Value, json};
 
-const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
-
 impl Relay {
-    /// The revisions served here.
-    pub(crate) fn revisions(&self, scope: &Scope) -> Vec<Revision> {
-        match scope {
-            Scope::All => self.servers.revisions(None),
-            Scope::One(server) => self.servers.revisions(Some(server)),
-        }
-    }
-
     /// The result of `server/discover`.
     pub(super) fn discover(&self, caller: &Caller, scope: &Scope) -> Result<Text, RelayFailure> {
-        let (reached, policy) = (self.reached(scope), self.policy.current());
-        let said = reached.iter().filter_map(|server| {
-            let (name, said) = (
-                &server.settings.name,
-                server.up()?.verdict.discovered.clone()?,
-            );
+        let policy = self.policy.current();
+        let held = self.servers.all().iter();
+        let held = held.filter(|server| scope.holds(&server.settings.name));
+        // Also of one that is down: an agent asks once, and the server may come back.
+        let said = held.filter_map(|server| {
+            let known = server.known().and_then(|known| known.as_modern());
+            let said = match (known, scope) {
+                (Some(said), _) => said,
+                (None, Scope::One(_)) => unknown_server(),
+                (None, Scope::All) => return None,
+            };
+            let name = &server.settings.name;
             let said = policy.introduced(name, &said);
             Some((name.to_string(), introduced(&policy, caller, name, &said)))
         });
@@ -44,11 +41,7 @@ impl Relay {
             }
             (Scope::All, said) => together(said),
         };
-        let versions: Vec<&str> = self
-            .revisions(scope)
-            .into_iter()
-            .map(Revision::as_str)
-            .collect();
+        let versions = Revision::ALL.map(Revision::as_str);
         result.set("supportedVersions", Text::of(&json!(versions)));
         result.set("resultType", Text::string("complete"));
         result.set("ttlMs", Text::of(&0.into()));
@@ -65,7 +58,7 @@ fn together(said: &[(String, Text)]) -> Object {
     }
     result.set(
         "_meta",
-        Text::of(&json!({ SERVER_INFO_KEY: introduction() })),
+        Text::of(&json!({ SERVER_META_KEY: introduction() })),
     );
     result
 }

@@ -1,6 +1,8 @@
 //! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to
 //! again when it breaks off.
 
+mod own;
+
 use super::{Relay, RelayRequest};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, MessageKind};
@@ -8,8 +10,10 @@ use crate::mcp::sse::SseComment;
 use crate::model::reply::Fault;
 use crate::upstream::Inbound;
 use crate::upstream::backoff::Backoff;
+use crate::upstream::caller_links::Asker;
 use crate::upstream::link::{Link, UpstreamExchange};
 use crate::upstream::server::{ServerState, UpstreamServer};
+use own::OwnSubscription;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,7 +43,7 @@ pub(super) struct Feed<'a> {
     pub(super) server: Arc<UpstreamServer>,
     /// What the server says it will tell, of what it was asked for.
     pub(super) told: Object,
-    open: Option<OpenSubscription>,
+    open: Option<AnySubscription>,
     backoff: Backoff,
     /// Whether the log says already that it cannot be opened.
     reported: bool,
@@ -63,6 +67,12 @@ pub(super) enum FeedNews {
     Refused(Vec<Message>),
 }
 
+/// A subscription at a server, in either era.
+enum AnySubscription {
+    Shared(OpenSubscription),
+    Own(Box<OwnSubscription>),
+}
+
 /// A subscription at a server. Dropping it tells the server so.
 struct OpenSubscription {
     link: Arc<Link>,
@@ -72,7 +82,7 @@ struct OpenSubscription {
 
 /// How a server took a subscription.
 enum SubscribeAnswer {
-    Acknowledged(OpenSubscription, Object),
+    Acknowledged(AnySubscription, Object),
     Refused(Message),
 }
 
@@ -200,7 +210,19 @@ impl<'a> Feed<'a> {
             ..self.request.message.clone()
         };
         let begun = async {
-            let link = self.request.links.link(&self.server.settings.name).await?;
+            let meta = message.body.as_ref().and_then(|params| params.get("_meta"));
+            let asker = Asker {
+                caller: &self.request.caller,
+                meta: meta.as_ref(),
+            };
+            let name = &self.server.settings.name;
+            let reached = self.request.links.link(name, asker).await?;
+            if let Some(own) = reached.legacy().cloned() {
+                let (open, told) = OwnSubscription::begin(own, wanted).await;
+                let open = AnySubscription::Own(Box::new(open));
+                return Ok(SubscribeAnswer::Acknowledged(open, told));
+            }
+            let link = reached.link;
             let exchange = link.request(message, Vec::new()).await?;
             // From the start: one that is given up tells the server so.
             let mut open = OpenSubscription {
@@ -219,6 +241,7 @@ impl<'a> Feed<'a> {
                             .as_ref()
                             .and_then(|params| params.get("notifications"));
                         let told = told.as_ref().and_then(Text::object).unwrap_or_default();
+                        let open = AnySubscription::Shared(open);
                         return Ok(SubscribeAnswer::Acknowledged(open, within(wanted, &told)));
                     }
                     Some(Inbound::Message(answer)) if answer.is_error => {
@@ -239,6 +262,15 @@ impl<'a> Feed<'a> {
                 "no acknowledgement within {ACKNOWLEDGE_TIMEOUT:?}"
             )))
         })
+    }
+}
+
+impl AnySubscription {
+    async fn next(&mut self) -> FeedNews {
+        match self {
+            Self::Shared(open) => open.next().await,
+            Self::Own(open) => open.next().await,
+        }
     }
 }
 

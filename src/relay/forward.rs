@@ -143,6 +143,9 @@ impl Relay {
         message: Message,
         task: Option<&OwnedTask>,
     ) -> Result<Message, RelayFailure> {
+        if let Some(answer) = self.in_its_place(request, server, &message).await {
+            return answer;
+        }
         let (shaping, task_token) = task
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();

@@ -5,6 +5,7 @@
 use super::feed::{Feed, FeedNews, join};
 use super::subscription::TOOLS_KEY;
 use super::{Relay, RelayFailure, RelayRequest};
+use crate::mcp::bridge::SUBSCRIPTION_META_KEY;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
@@ -15,7 +16,6 @@ use crate::upstream::owners::OwnedTask;
 use futures_util::stream::{FuturesUnordered, StreamExt, iter};
 use serde_json::{Value, json};
 
-const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// Servers that are subscribed to at the same time for one agent's request.
 const MAX_SERVERS_AT_ONCE: usize = 16;
 
@@ -201,7 +201,7 @@ fn labelled(mut message: Message, request: &RelayRequest) -> Message {
         .get("_meta")
         .and_then(Text::object)
         .unwrap_or_default();
-    meta.set(SUBSCRIPTION_ID_KEY, id);
+    meta.set(SUBSCRIPTION_META_KEY, id);
     params.set("_meta", meta.text());
     message.body = Some(params.text());
     message
@@ -209,7 +209,7 @@ fn labelled(mut message: Message, request: &RelayRequest) -> Message {
 
 fn ended(request: &RelayRequest) -> Message {
     let id = request.message.id.as_ref().map_or(Value::Null, Text::value);
-    let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID_KEY: id } });
+    let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_META_KEY: id } });
     Message::response(None, Text::of(&result), false)
 }
 

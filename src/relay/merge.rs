@@ -247,9 +247,6 @@ impl Relay {
         list: &str,
     ) -> Vec<Text> {
         let mut entries = Vec::new();
-        let Ok(link) = request.links.link(name).await else {
-            return entries;
-        };
         let drained = async {
             let mut params = Object::new();
             let asked = request.message.body.as_ref();
@@ -262,7 +259,8 @@ impl Relay {
                 params.set("_meta", meta);
             }
             for _ in 0..MAX_LIST_PAGES {
-                let answer = link.ask(method, Some(params.clone().text())).await.ok();
+                let asked = Message::request(0, method, Some(params.clone().text()));
+                let answer = request.links.ask(name, &request.caller, &asked).await.ok();
                 let answer = answer
                     .filter(|answer| answer.kind == MessageKind::Response && !answer.is_error)?;
                 let result = answer.body?;

@@ -4,14 +4,13 @@
 
 use super::opens;
 use crate::guards::Mode;
+use crate::mcp::bridge::{CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY};
 use crate::mcp::json::{Object, Text};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use crate::policy::Policy;
 
-const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// The one extension that toolgate judges.
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// Members of `initialize` that a server needs.
@@ -65,22 +64,22 @@ pub(crate) fn meta(
         return None;
     }
     let declared = meta
-        .get(CLIENT_CAPABILITIES_KEY)
+        .get(CAPABILITIES_META_KEY)
         .filter(|declared| declared.as_bytes() != b"{}");
     let logs =
-        meta.get(LOG_LEVEL_KEY).is_some() && !opens(policy, caller, SideDoor::Logging, server);
+        meta.get(LOG_LEVEL_META_KEY).is_some() && !opens(policy, caller, SideDoor::Logging, server);
     if declared.is_none() && !logs {
         return None;
     }
     let mut members = meta.object()?;
     if let Some(declared) = declared {
         members.set(
-            CLIENT_CAPABILITIES_KEY,
+            CAPABILITIES_META_KEY,
             of_agent(policy, caller, server, &declared),
         );
     }
     if logs {
-        members.remove(LOG_LEVEL_KEY);
+        members.remove(LOG_LEVEL_META_KEY);
     }
     Some(members.text())
 }

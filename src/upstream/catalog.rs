@@ -2,13 +2,11 @@
 //! server says they changed.
 
 use super::link::Link;
+use crate::mcp::bridge::own_params;
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::introduction;
-use crate::mcp::revision::{Era, Revision};
 use crate::mcp::skeleton;
 use crate::mcp::tools::Definition;
 use crate::model::reply::Fault;
-use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +36,10 @@ impl Catalog {
         let (mut cursor, mut bytes): (Option<Text>, usize) = (None, 0);
         for page in 0..MAX_LIST_PAGES {
             let answer = link
-                .ask("tools/list", Some(own_params(link, cursor.take())))
+                .ask(
+                    "tools/list",
+                    Some(own_params(link.revision.era(), cursor.take())),
+                )
                 .await?;
             let result = answer.body.filter(|_| !answer.is_error);
             let result =
@@ -149,25 +150,4 @@ fn rest_of(result: &Text) -> Object {
         rest.remove(key);
     }
     rest
-}
-
-/// Parameters of a request of toolgate's own.
-pub(super) fn own_params(link: &Link, cursor: Option<Text>) -> Text {
-    let mut params = Object::new();
-    if let Some(cursor) = cursor {
-        params.set("cursor", cursor);
-    }
-    if link.revision.era() == Era::Modern {
-        params.set("_meta", own_meta());
-    }
-    params.text()
-}
-
-/// The `_meta` of toolgate's own modern requests (protocol §1.3).
-fn own_meta() -> Text {
-    Text::of(&json!({
-        "io.modelcontextprotocol/protocolVersion": Revision::NEWEST_MODERN.as_str(),
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": introduction(),
-    }))
 }

@@ -6,6 +6,7 @@ use super::Inbound;
 use super::child::{ChildProcess, DEFAULT_SHUTDOWN_GRACE};
 use super::http::{HttpExchange, ServerEndpoint, Wire};
 use super::stdio::Conversation;
+use crate::mcp::bridge::{LOG_LEVEL_META_KEY, own_params};
 use crate::mcp::headers::SESSION_HEADER;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Message, MessageKind, number};
@@ -16,7 +17,7 @@ use crate::model::times::millis;
 use crate::telemetry::tasks;
 use http::header::HeaderValue;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,10 @@ pub(crate) use exchange::UpstreamExchange;
 
 /// How long a server may take to say good-bye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a child is asked for a sign of life while something that it does may change something.
+const SIGNS_OF_LIFE_ASKED: u32 = 6;
+/// How long a child may take to give a sign of life.
+const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a `ping` before it is believed to be busy.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -43,6 +48,8 @@ pub struct Link {
     ended: CancellationToken,
     /// One more for each exchange that may change something still.
     kept: Arc<()>,
+    /// A sign of life is waited for.
+    doubted: AtomicBool,
 }
 
 enum Carrier {
@@ -106,6 +113,7 @@ impl Link {
             heard,
             ended,
             kept: Arc::default(),
+            doubted: AtomicBool::new(false),
         }
     }
 
@@ -163,6 +171,17 @@ impl Link {
         message: Message,
         params: Vec<(String, String)>,
     ) -> Result<UpstreamExchange, Fault> {
+        let logs = message.meta(LOG_LEVEL_META_KEY).is_some();
+        self.request_logged(message, params, logs).await
+    }
+
+    /// The same; `logs`: the agent wants to read what the server logs meanwhile.
+    pub async fn request_logged(
+        &self,
+        message: Message,
+        params: Vec<(String, String)>,
+        logs: bool,
+    ) -> Result<UpstreamExchange, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
                 let id = number(self.next.fetch_add(1, Ordering::Relaxed));
@@ -179,7 +198,7 @@ impl Link {
                 })
             }
             Carrier::Child { conversation, .. } => {
-                let (id, inbox, ready) = conversation.ready(message).await?;
+                let (id, inbox, ready) = conversation.ready(message, logs).await?;
                 let (ready, conversation) = (Some(ready), conversation.clone());
                 let source = ExchangeSource::Lines {
                     inbox,
@@ -208,25 +227,10 @@ impl Link {
 
     /// Sends a request of our own and waits for its answer; whatever else arrives is passed over.
     pub async fn ask(&self, method: &str, params: Option<Text>) -> Result<Message, Fault> {
-        let mut exchange = self
+        let exchange = self
             .request(Message::request(0, method, params), Vec::new())
             .await?;
-        loop {
-            match exchange.next().await? {
-                Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {
-                    return Ok(message);
-                }
-                Some(Inbound::Interrupted(retry_ms)) => {
-                    tokio::time::sleep(Duration::from_millis(retry_ms)).await;
-                }
-                Some(_) => {}
-                None => {
-                    return Err(Fault::after_sending(format!(
-                        "the tool server did not answer `{method}`"
-                    )));
-                }
-            }
-        }
+        exchange.answer().await
     }
 
     /// Notes that the server knows the session still.
@@ -349,6 +353,40 @@ impl Link {
                 () = super::standalone::read(&endpoint, &wire, &inbox) => {}
                 () = ended.cancelled() => {}
             }
+        });
+    }
+
+    /// Asks a child that has not answered in time for a sign of life. One that gives none, and has
+    /// nothing to do that may change something, is ended: it is started again when it is wanted.
+    pub fn doubt(self: &Arc<Self>, patience: Duration) {
+        let Carrier::Child { conversation, .. } = &self.carrier else {
+            return;
+        };
+        if self.doubted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (link, conversation) = (self.clone(), conversation.clone());
+        let patience = patience.min(SIGN_OF_LIFE_TIMEOUT);
+        tasks::spawn("sign of life", async move {
+            let method = match link.revision.era() {
+                Era::Legacy => "ping",
+                Era::Modern => "server/discover",
+            };
+            for _ in 0..SIGNS_OF_LIFE_ASKED {
+                let before = conversation.lines_heard();
+                let params = Some(own_params(link.revision.era(), None));
+                let asked = tokio::time::timeout(patience, link.ask(method, params)).await;
+                let is_alive = asked.is_ok() || conversation.lines_heard() > before;
+                if is_alive || link.is_over() {
+                    break;
+                }
+                if Arc::strong_count(&link.kept) == 1 {
+                    tracing::warn!(server = %conversation.server(), silent_for = ?patience, "the tool server answers nothing any more; it is started again");
+                    link.close().await;
+                    break;
+                }
+            }
+            link.doubted.store(false, Ordering::Relaxed);
         });
     }
 

@@ -1,23 +1,34 @@
 //! The links that serve one agent: the shared modern ones, or those of its own legacy session.
 
 use super::Inbound;
-use super::departure::Departure;
-use super::link::{Link, UpstreamExchange};
+use super::caller_links::{Asker, ReachedLink};
+use super::link::Link;
+use super::own_catalogs::KnownCatalogs;
 use super::owners::TaskOwners;
 use super::questions::Questions;
 use super::server::UpstreamServer;
 use super::servers::Servers;
+use crate::mcp::bridge::initialized_of;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
+
+mod catalogs;
+mod feeds;
+mod sending;
+
+use feeds::SessionFeed;
+
+pub(crate) use sending::{Sending, SentRequest};
 
 /// Requests of one agent's conversation that wait for an answer (threat-model §8).
 const MAX_REQUESTS_IN_FLIGHT: usize = 256;
@@ -35,14 +46,25 @@ pub struct Links {
     /// Whose tasks are whose.
     pub tasks: Arc<TaskOwners>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
+    /// What servers show this agent only.
+    catalogs: KnownCatalogs,
+    /// What a legacy session hears of modern servers.
+    feeds: Mutex<HashMap<ServerName, SessionFeed>>,
 }
 
 struct LegacySession {
     caller: Arc<Caller>,
     initialize: Text,
     links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
-    opening: tokio::sync::Mutex<()>,
+    /// Held while the link to that server is opened.
+    opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
+    /// The agent has said that it is ready.
+    is_ready: AtomicBool,
     unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
+    /// The revision agreed on, once it is.
+    revision: OnceLock<Revision>,
+    /// From which level on the agent reads logs of servers that take it with each request.
+    log_level: Mutex<Option<Text>>,
 }
 
 struct InFlight {
@@ -58,19 +80,6 @@ pub struct WaitingRequest {
     pub cancelled: CancellationToken,
     /// The agent has its answer; read and set under the lock of those in flight.
     answered: AtomicBool,
-}
-
-/// A request for a server.
-#[derive(Clone, Copy)]
-pub struct Sending<'a> {
-    /// What travels, under any id.
-    pub message: &'a Message,
-    /// Headers besides the usual ones.
-    pub params: &'a [(String, String)],
-    /// It may change something: it is sent once, whatever the server says.
-    pub changes: bool,
-    /// By which the gate, which waits for it, may take it back before it has left.
-    pub departure: Option<&'a Departure>,
 }
 
 /// Why a request of an agent cannot wait for its answer.
@@ -97,6 +106,8 @@ impl Links {
             returned: Notify::new(),
             tasks: Arc::default(),
             in_flight: Mutex::default(),
+            catalogs: KnownCatalogs::default(),
+            feeds: Mutex::default(),
         }
     }
 
@@ -124,8 +135,11 @@ impl Links {
             caller,
             initialize,
             links: tokio::sync::Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
+            opening: Mutex::default(),
+            is_ready: AtomicBool::new(false),
             unsolicited,
+            revision: OnceLock::new(),
+            log_level: Mutex::default(),
         };
         Self {
             servers,
@@ -135,6 +149,8 @@ impl Links {
             returned: Notify::new(),
             tasks: Arc::default(),
             in_flight: Mutex::default(),
+            catalogs: KnownCatalogs::default(),
+            feeds: Mutex::default(),
         }
     }
 
@@ -143,22 +159,91 @@ impl Links {
         &self.servers
     }
 
+    /// Whether the agent speaks 2026-07-28.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.session.is_none()
+    }
+
     /// The questions table, on the legacy wire only.
     pub fn legacy_questions(&self) -> Option<&Questions> {
         self.session.as_ref().map(|_| &self.questions)
     }
 
-    /// The link to a server; a legacy session opens its own on first use.
-    pub async fn link(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
-        let server = self
-            .servers
-            .get(name.as_str())
-            .ok_or_else(|| Fault::unsent("there is no such tool server"))?;
-        let Some(session) = &self.session else {
-            return server.shared();
+    /// Which wire a server is reached on.
+    pub(crate) fn wire(&self, server: &UpstreamServer) -> Era {
+        let own = match &self.session {
+            Some(_) => Era::Legacy,
+            None => Era::Modern,
         };
+        let speaks = |era| server.up().is_none_or(|up| up.verdict.speaks_era(era));
+        match own {
+            Era::Legacy if !speaks(Era::Legacy) => Era::Modern,
+            Era::Modern if !speaks(Era::Modern) => Era::Legacy,
+            own => own,
+        }
+    }
+
+    /// The revision that a legacy agent speaks.
+    pub(crate) fn legacy_revision(&self) -> Option<Revision> {
+        let session = self.session.as_ref()?;
+        Some(
+            session
+                .revision
+                .get()
+                .copied()
+                .unwrap_or(Revision::NEWEST_LEGACY),
+        )
+    }
+
+    /// The agent and toolgate have agreed on this revision.
+    pub(crate) fn agree_on(&self, revision: Revision) {
+        if let Some(session) = &self.session {
+            let _ = session.revision.set(revision);
+        }
+    }
+
+    /// Whether the agent of a legacy session has said that it can do this.
+    pub(crate) fn has_declared(&self, capability: &[&str]) -> bool {
+        let said = self
+            .session
+            .as_ref()
+            .and_then(|session| session.initialize.get("capabilities"));
+        said.is_some_and(|said| said.at(capability).is_some())
+    }
+
+    /// From now on servers that take it with each request log for the agent from this level on.
+    pub(crate) fn log_from(&self, level: Text) {
+        if let Some(session) = &self.session {
+            *session.log_level.lock() = Some(level);
+        }
+    }
+
+    /// The link to a server. A legacy session opens its own on first use; an agent without one gets
+    /// its own where the server answers in sessions only.
+    pub(crate) async fn link(
+        &self,
+        name: &ServerName,
+        asker: Asker<'_>,
+    ) -> Result<ReachedLink, Fault> {
+        let server = self.server(name)?;
+        let plain = |link| ReachedLink { link, own: None };
+        let Some(session) = &self.session else {
+            if self.wire(server) == Era::Legacy {
+                let own = self.servers.callers().link(server, asker).await?;
+                let link = own.link.clone();
+                return Ok(ReachedLink {
+                    link,
+                    own: Some(own),
+                });
+            }
+            return self.servers.callers().modern(server, asker.caller).await;
+        };
+        if self.wire(server) == Era::Modern {
+            return server.shared().map(plain);
+        }
         // Two first uses at once share what the first of them opens.
-        let _opening = session.opening.lock().await;
+        let opening = session.opening(name);
+        let _opening = opening.lock().await;
         if let Some(link) = session
             .links
             .lock()
@@ -166,113 +251,63 @@ impl Links {
             .get(name)
             .filter(|link| !link.is_over())
         {
-            return Ok(link.clone());
+            return Ok(plain(link.clone()));
         }
         let (link, answer) = Box::pin(self.open(server)).await?;
         if answer.is_error {
             return Err(Fault::unsent("the tool server refused `initialize`"));
         }
         Box::pin(link.notify(Message::notification("notifications/initialized", None))).await?;
-        Ok(link)
+        Ok(plain(link))
     }
 
-    /// Sends a request to a server. `begins` hears on which link and under which id before anything
-    /// leaves; if it says no, nothing is sent, and there is no exchange. A server that no
-    /// longer knows the session, as after a restart, gets a new one; the request is sent once
-    /// more only if it changes nothing, for what the server says is no proof that it did
-    /// nothing (guarantees §4).
-    pub async fn request(
-        &self,
-        name: &ServerName,
-        sending: Sending<'_>,
-        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
-    ) -> Result<Option<(Arc<Link>, UpstreamExchange)>, Fault> {
-        let changes = sending.changes;
-        let link = if changes {
-            Box::pin(self.known(name)).await
-        } else {
-            self.link(name).await
-        };
-        let link = link.map_err(Fault::before_sending)?;
-        let mut exchange = link
-            .request(sending.message.clone(), sending.params.to_vec())
-            .await?;
-        if !begins(&link, &exchange.id) {
-            return Ok(None);
-        }
-        if let Some(departure) = sending.departure {
-            exchange.departs_by(departure.clone());
-        }
-        if changes {
-            exchange.keeps(&link);
-        }
-        let begun = exchange.begin().await;
-        if exchange.is_heard() {
-            link.heard();
-        }
-        if !exchange.session_is_gone() {
-            return begun.map(|()| Some((link, exchange)));
-        }
-        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
-        self.give_up(&link).await;
-        if changes {
-            return begun.map(|()| Some((link, exchange)));
-        }
-        Box::pin(self.again(name, sending, begins)).await
-    }
-
-    /// Sends a request once more, in a new session.
-    async fn again(
-        &self,
-        name: &ServerName,
-        sending: Sending<'_>,
-        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
-    ) -> Result<Option<(Arc<Link>, UpstreamExchange)>, Fault> {
-        let link = self.link(name).await?;
-        let mut exchange = link
-            .request(sending.message.clone(), sending.params.to_vec())
-            .await?;
-        if !begins(&link, &exchange.id) {
-            return Ok(None);
-        }
-        exchange.begin().await?;
-        Ok(Some((link, exchange)))
-    }
-
-    /// The link to a server for what is sent once only: where nothing was heard for long, the
-    /// server is asked first whether it knows the session. One that it does not know is left
-    /// alone, not ended: who says so may be wrong, and other calls may be in flight in it.
-    async fn known(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
-        let link = self.link(name).await?;
-        let after = self
-            .servers
+    fn server(&self, name: &ServerName) -> Result<&Arc<UpstreamServer>, Fault> {
+        self.servers
             .get(name.as_str())
-            .map(|server| server.settings.ping_after);
-        if !after.is_some_and(|after| link.is_idle(after)) {
-            return Ok(link);
-        }
-        if Box::pin(link.is_known()).await? {
-            link.heard();
-            return Ok(link);
-        }
-        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
-        self.give_up(&link).await;
-        self.link(name).await
+            .ok_or_else(|| Fault::unsent("there is no such tool server"))
     }
 
-    /// From now on the agent's session has another link to that server.
-    async fn give_up(&self, link: &Arc<Link>) {
-        if let Some(session) = &self.session {
-            session
-                .links
-                .lock()
-                .await
-                .retain(|_, known| !Arc::ptr_eq(known, link));
+    /// A server's answer to the agent's `initialize`: its own, in the session that is opened there,
+    /// or what it said of itself without one.
+    pub async fn introduction(
+        &self,
+        server: &UpstreamServer,
+        revision: Revision,
+    ) -> Result<Message, Fault> {
+        if self.wire(server) == Era::Modern {
+            let up = server.want()?;
+            let said = up.verdict.discovered.as_ref();
+            let said = said.map(|said| initialized_of(said, revision));
+            let said =
+                said.ok_or_else(|| Fault::unsent("the tool server said nothing of itself"))?;
+            return Ok(Message::response(None, said, false));
         }
+        let Some(session) = &self.session else {
+            return Err(Fault::unsent("modern links are not opened"));
+        };
+        let opening = session.opening(&server.settings.name);
+        let _opening = opening.lock().await;
+        let (link, answer) = self.open(server).await?;
+        if session.unsolicited.is_closed() {
+            // The session ended meanwhile.
+            link.close().await;
+        } else if !answer.is_error && session.is_ready.load(Ordering::Relaxed) {
+            link.notify(Message::notification("notifications/initialized", None))
+                .await?;
+        }
+        Ok(answer)
+    }
+
+    /// The agent has said that it is ready: links that open later are told at once.
+    pub(crate) fn is_ready(&self) {
+        if let Some(session) = &self.session {
+            session.is_ready.store(true, Ordering::Relaxed);
+        }
+        self.listens();
     }
 
     /// Opens the session's link to a server; returns the server's answer to `initialize`.
-    pub async fn open(&self, server: &UpstreamServer) -> Result<(Arc<Link>, Message), Fault> {
+    async fn open(&self, server: &UpstreamServer) -> Result<(Arc<Link>, Message), Fault> {
         let Some(session) = &self.session else {
             return Err(Fault::unsent("modern links are not opened"));
         };
@@ -384,6 +419,12 @@ impl Links {
         let Some(session) = &self.session else { return };
         let links: Vec<_> = session.links.lock().await.drain().collect();
         futures_util::future::join_all(links.iter().map(|(_, link)| link.close())).await;
+    }
+}
+
+impl LegacySession {
+    fn opening(&self, name: &ServerName) -> Arc<tokio::sync::Mutex<()>> {
+        self.opening.lock().entry(name.clone()).or_default().clone()
     }
 }
 

@@ -2,12 +2,12 @@
 //! `initialize`. An outage is never remembered as a verdict.
 
 use super::UnsolicitedReceiver;
-use super::catalog::own_params;
 use super::child::{self, ChildProcess};
 use super::http::ServerEndpoint;
 use super::link::Link;
 use super::server_settings::{EraChoice, ServerTransport, Surroundings, UpstreamServerSettings};
 use super::stdio::Conversation;
+use crate::mcp::bridge::{discovered_of, initialized_of, own_params};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, introduction};
 use crate::mcp::revision::{Era, Revision};
@@ -26,10 +26,9 @@ pub struct ServerEras {
 }
 
 impl ServerEras {
-    /// Whether it speaks the revision. A legacy server negotiates, so all legacy revisions up to
-    /// its own are its.
-    pub fn speaks(&self, revision: Revision) -> bool {
-        match revision.era() {
+    /// Whether it speaks any revision of the era.
+    pub fn speaks_era(&self, era: Era) -> bool {
+        match era {
             Era::Modern => self.discovered.is_some(),
             Era::Legacy => self.initialized.is_some(),
         }
@@ -38,6 +37,26 @@ impl ServerEras {
     /// What it said of itself, on the newer wire if it speaks both.
     pub fn introduction(&self) -> Option<&Text> {
         self.discovered.as_ref().or(self.initialized.as_ref())
+    }
+
+    /// What it said of itself, as a modern server says it.
+    pub fn as_modern(&self) -> Option<Text> {
+        let legacy = || self.initialized.as_ref().map(discovered_of);
+        self.discovered.clone().or_else(legacy)
+    }
+
+    /// What it said of itself, as a legacy server says it to an agent that asked for `revision`.
+    pub fn as_legacy(&self, revision: Revision) -> Option<Text> {
+        let Some(said) = &self.initialized else {
+            let said = self.discovered.as_ref()?;
+            return Some(initialized_of(said, revision));
+        };
+        let own = said.get("protocolVersion");
+        let own = own.and_then(|own| Revision::parse(&own.as_str()?));
+        let mut said = said.object()?;
+        let agreed = own.map_or(revision, |own| own.min(revision));
+        said.set("protocolVersion", Text::string(agreed.as_str()));
+        Some(said.text())
     }
 
     fn capabilities(&self) -> Option<Text> {
@@ -222,6 +241,17 @@ fn start(command: &child::ChildCommand, around: &Surroundings) -> Result<Started
     Ok((Arc::new(conversation), process, unsolicited))
 }
 
+/// A link to the server on the modern wire, and what it said of itself there.
+pub(super) async fn open_modern(
+    settings: &UpstreamServerSettings,
+    around: &Surroundings,
+) -> Result<(Arc<Link>, Text, UnsolicitedReceiver), Fault> {
+    let (link, unsolicited, said) = discover(settings, around)
+        .await?
+        .ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28 any more"))?;
+    Ok((link, said, unsolicited))
+}
+
 /// Whether the server speaks the modern wire; an error when nobody can tell.
 pub(super) async fn is_modern(
     settings: &UpstreamServerSettings,
@@ -262,7 +292,10 @@ async fn discover(
     };
     let asked = tokio::time::timeout(
         settings.start_timeout,
-        link.ask("server/discover", Some(own_params(&link, None))),
+        link.ask(
+            "server/discover",
+            Some(own_params(link.revision.era(), None)),
+        ),
     );
     let is_child = matches!(settings.transport, ServerTransport::Child(_));
     let answer = match asked.await {

@@ -4,9 +4,10 @@
 use super::Inbound;
 use super::departure::Departure;
 use super::keeper::{ServerMessage, Unheard, hears};
-use super::link::{Link, UpstreamExchange};
+use super::link::Link;
 use super::links::{Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
+use super::parking::ParkedCalls;
 use super::questions::refuse;
 use crate::mcp::error_codes::INTERNAL_ERROR;
 use crate::mcp::json::Text;
@@ -19,10 +20,21 @@ use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod asking;
+mod crossing;
+mod leg;
+
+use leg::{Leg, OwnLeg};
+
 /// How long an agent may leave a full queue unread (threat-model §3B B11).
 const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a request that the agent has cancelled.
 const CANCELLED_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a server may ask about before it answers (protocol §1.6).
+const ASKED_METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+/// Questions of a server that come so shortly after each other are put to the agent together.
+const QUESTIONS_WINDOW: Duration = Duration::from_millis(20);
 
 /// A request on its way out.
 #[derive(Clone, Copy)]
@@ -68,6 +80,44 @@ pub(crate) enum ExchangeOutcome {
     Gone(Sent),
 }
 
+/// What came of the sending.
+enum BegunLeg {
+    Waits(Leg),
+    /// The agent cancelled or went away; whether a byte may have left by then.
+    Gone(Sent),
+}
+
+/// What came of the waiting.
+enum CarriedLeg {
+    Answer(Message),
+    /// A legacy server asks these, and the agent has no stream on which it could read them.
+    Asked(Vec<Message>),
+    Gone(Sent),
+}
+
+/// What an exchange hears next.
+enum Heard {
+    Said(Option<Inbound>),
+    /// A question on the link of which it is the only request.
+    Aside(Message),
+    /// Nothing more for a while.
+    Quiet,
+    /// The agent went away.
+    Left,
+}
+
+/// The answer, if it is one to this request.
+fn proven(outbound: Outbound<'_>, leg: &Leg, answer: Message) -> Result<Message, Fault> {
+    // An error that names no request may be about any.
+    if outbound.changes && answer.id.as_ref() != Some(&leg.request.exchange.id) {
+        return Err(leg
+            .request
+            .exchange
+            .unanswered("the tool server answered with an error that names no request"));
+    }
+    Ok(answer)
+}
+
 impl ExchangeContext<'_> {
     /// Sends a request once and carries everything that arrives; returns the answer under the
     /// server's id. A server that works on what nobody waits for any more is told so.
@@ -87,19 +137,25 @@ impl ExchangeContext<'_> {
     ) -> Result<ExchangeOutcome, Fault> {
         let timeout = outbound.timeout;
         let mut sent = None;
-        let exchange = self.sent_and_carried(outbound, departure, &mut sent);
+        let exchange = self.sent_and_carried(&outbound, departure, &mut sent);
         let ended = match timeout {
             None => exchange.await,
-            Some(timeout) => tokio::time::timeout(timeout, exchange)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(Fault::after_sending(format!(
-                        "no answer within {timeout:?}"
-                    )))
-                }),
+            Some(timeout) => match tokio::time::timeout(timeout, exchange).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    if let Some((link, _)) = &sent {
+                        link.doubt(timeout);
+                    }
+                    let words = format!("no answer within {timeout:?}");
+                    Err(Fault::after_sending(words))
+                }
+            },
         };
-        // It never came to be sent.
-        let ended = if sent.is_none() {
+
+        // It never came to be sent. What takes up a call that waits was sent before.
+        let takes_up =
+            self.links.is_modern() && ParkedCalls::is_round(outbound.message.body.as_ref());
+        let ended = if sent.is_none() && !takes_up {
             ended.map_err(Fault::before_sending)
         } else {
             ended
@@ -122,55 +178,88 @@ impl ExchangeContext<'_> {
     /// Notes in `sent` where the request waits for its answer, before a byte of it leaves.
     async fn sent_and_carried(
         &self,
-        outbound: Outbound<'_>,
+        outbound: &Outbound<'_>,
         departure: Option<&Departure>,
         sent: &mut Option<(Arc<Link>, Text)>,
     ) -> Result<ExchangeOutcome, Fault> {
+        let params = outbound.message.body.as_ref();
+        let begun = if self.links.is_modern() && ParkedCalls::is_round(params) {
+            Box::pin(self.taken_up(*outbound, departure, sent)).await?
+        } else {
+            self.sent(outbound, departure, sent).await?
+        };
+        let mut leg = match begun {
+            BegunLeg::Gone(sent) => return Ok(ExchangeOutcome::Gone(sent)),
+            BegunLeg::Waits(leg) => leg,
+        };
+        if self.is_bridged(&leg) {
+            return Box::pin(self.across(*outbound, leg, sent)).await;
+        }
+        self.pass_cancellation(&leg);
+        match self.carry(outbound, &mut leg).await? {
+            CarriedLeg::Answer(answer) => {
+                Ok(ExchangeOutcome::Answer(proven(*outbound, &leg, answer)?))
+            }
+            CarriedLeg::Gone(sent) => Ok(ExchangeOutcome::Gone(sent)),
+            CarriedLeg::Asked(_) => Err(Fault::after_sending("the tool server asked nobody")),
+        }
+    }
+
+    /// The agent's own cancellation may have overtaken the request.
+    fn pass_cancellation(&self, leg: &Leg) {
+        if self.waiting.cancelled.is_cancelled() {
+            let (link, id) = (leg.link(), &leg.request.exchange.id);
+            link.cancel(id, "the agent cancelled the request");
+        }
+    }
+
+    async fn sent(
+        &self,
+        outbound: &Outbound<'_>,
+        departure: Option<&Departure>,
+        sent: &mut Option<(Arc<Link>, Text)>,
+    ) -> Result<BegunLeg, Fault> {
         let Outbound {
             server,
             message,
             params,
             timeout: _, // it limits all of this
             changes,
-        } = outbound;
-        let asked = message.body.as_ref();
-        let sending = self.links.request(
-            server,
-            Sending {
-                message,
-                params,
-                changes,
-                departure,
-            },
-            |link, id| {
-                let waited_for = self.waiting.on(link, id);
-                *sent = waited_for.then(|| (link.clone(), id.clone()));
-                waited_for
-            },
-        );
-        let Some((link, mut exchange)) = (tokio::select! {
-            biased;
-            () = self.gone(), if self.stop_when_gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
-            begun = sending => begun?,
-        }) else {
-            // The agent cancelled before anything left: nothing is sent, not even a request that
-            // would be finished without its agent once it had left.
-            return Ok(ExchangeOutcome::Gone(Sent::Nothing));
+        } = *outbound;
+        let sending = Sending {
+            caller: self.caller,
+            message,
+            params,
+            changes,
+            departure,
         };
-        if self.waiting.cancelled.is_cancelled() {
-            // The agent's own cancellation may have overtaken the request.
-            link.cancel(&exchange.id, "the agent cancelled the request");
+        let request = self.links.request(server, sending, |link, id| {
+            let waited_for = self.waiting.on(link, id);
+            *sent = waited_for.then(|| (link.clone(), id.clone()));
+            waited_for
+        });
+        let begun = tokio::select! {
+            biased;
+            () = self.gone(), if self.stop_when_gone => return Ok(BegunLeg::Gone(Sent::Maybe)),
+            begun = request => begun?,
+        };
+        // The agent cancelled before anything left: nothing is sent, not even a request that would
+        // be finished without its agent once it had left.
+        let Some(mut request) = begun else {
+            return Ok(BegunLeg::Gone(Sent::Nothing));
+        };
+        let asks = ASKED_METHODS.contains(&message.method.as_str());
+        if asks && request.reached.legacy().is_some() {
+            request.exchange.read_aside();
         }
-        match self.carry(server, &link, &mut exchange, asked).await? {
-            // An error that names no request may be about any.
-            ExchangeOutcome::Answer(answer)
-                if changes && answer.id.as_ref() != Some(&exchange.id) =>
-            {
-                Err(exchange
-                    .unanswered("the tool server answered with an error that names no request"))
-            }
-            passed @ (ExchangeOutcome::Answer(_) | ExchangeOutcome::Gone(_)) => Ok(passed),
-        }
+        let own = request.reached.legacy().map(|own| {
+            Box::new(OwnLeg {
+                asides: asks.then(|| own.questions()),
+                asked: message.body.clone(),
+                token: None,
+            })
+        });
+        Ok(BegunLeg::Waits(Leg { request, own }))
     }
 
     async fn gone(&self) {
@@ -180,62 +269,67 @@ impl ExchangeContext<'_> {
         }
     }
 
-    async fn carry(
-        &self,
-        server: &ServerName,
-        link: &Arc<Link>,
-        exchange: &mut UpstreamExchange,
-        asked: Option<&Text>,
-    ) -> Result<ExchangeOutcome, Fault> {
-        let passage = self.until_gone(server, link, exchange, asked);
+    async fn carry(&self, outbound: &Outbound<'_>, leg: &mut Leg) -> Result<CarriedLeg, Fault> {
+        let closes = leg.link().cancels_by_closing();
+        let passage = self.until_gone(outbound, leg);
         tokio::pin!(passage);
         tokio::select! {
             biased;
             passed = &mut passage => return passed,
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
-        if link.cancels_by_closing() {
-            return Ok(ExchangeOutcome::Gone(Sent::Maybe));
+        if closes {
+            return Ok(CarriedLeg::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
         tokio::time::timeout(CANCELLED_ANSWER_TIMEOUT, passage)
             .await
-            .unwrap_or(Ok(ExchangeOutcome::Gone(Sent::Maybe)))
+            .unwrap_or(Ok(CarriedLeg::Gone(Sent::Maybe)))
     }
 
     async fn until_gone(
         &self,
-        server: &ServerName,
-        link: &Arc<Link>,
-        exchange: &mut UpstreamExchange,
-        asked: Option<&Text>,
-    ) -> Result<ExchangeOutcome, Fault> {
-        let mut lost = false;
+        outbound: &Outbound<'_>,
+        leg: &mut Leg,
+    ) -> Result<CarriedLeg, Fault> {
+        let server = outbound.server;
+        let (mut lost, mut questions) = (false, Vec::new());
         loop {
-            let inbound = if self.stop_when_gone {
-                tokio::select! {
-                    biased;
-                    inbound = exchange.next() => inbound?,
-                    () = self.outlet.closed() => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
-                }
-            } else {
-                exchange.next().await?
-            };
-            let outgoing = match inbound {
-                None => {
+            let heard = self.hears(leg, !questions.is_empty()).await?;
+            let outgoing = match heard {
+                Heard::Left => return Ok(CarriedLeg::Gone(Sent::Maybe)),
+                Heard::Quiet => return Ok(CarriedLeg::Asked(questions)),
+                Heard::Said(None) => {
                     return Err(Fault::after_sending(
                         "the tool server closed the exchange without an answer",
                     ));
                 }
-                Some(Inbound::Comment(comment)) => Outgoing::Comment(comment),
-                Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
-                Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {
-                    return Ok(ExchangeOutcome::Answer(message));
+                Heard::Said(Some(Inbound::Comment(comment))) => Outgoing::Comment(comment),
+                Heard::Said(Some(Inbound::Interrupted(retry_ms))) => {
+                    Outgoing::Interrupted(retry_ms)
                 }
-                Some(Inbound::Message(message)) if self.is_foreign(&message, asked) => continue,
-                Some(Inbound::Message(message)) => {
-                    match Box::pin(self.towards_agent(server, link, message)).await {
-                        Some(message) => Outgoing::Message(Box::new(message)),
+                Heard::Said(Some(Inbound::Message(message)))
+                    if message.kind == MessageKind::Response =>
+                {
+                    return Ok(CarriedLeg::Answer(message));
+                }
+                Heard::Said(Some(Inbound::Message(message)))
+                    if self
+                        .is_foreign(&message, leg.asked().or(outbound.message.body.as_ref())) =>
+                {
+                    continue;
+                }
+                Heard::Aside(message) | Heard::Said(Some(Inbound::Message(message))) => {
+                    if let Some(own) = leg.own_if_request(&message) {
+                        let question = Box::pin(self.question(*outbound, &own, message));
+                        questions.extend(question.await);
+                        continue;
+                    }
+                    match Box::pin(self.towards_agent(server, leg.link(), message)).await {
+                        Some(message) => match self.crossed(leg, message) {
+                            Some(message) => Outgoing::Message(Box::new(message)),
+                            None => continue,
+                        },
                         None => continue,
                     }
                 }
@@ -257,7 +351,7 @@ impl ExchangeContext<'_> {
                     .is_ok();
             lost |= !told;
             if lost && self.stop_when_gone {
-                return Ok(ExchangeOutcome::Gone(Sent::Maybe));
+                return Ok(CarriedLeg::Gone(Sent::Maybe));
             }
             if let Some(pause) = pause {
                 tokio::select! {
@@ -265,6 +359,21 @@ impl ExchangeContext<'_> {
                     () = self.links.returned.notified() => {}
                 }
             }
+        }
+    }
+
+    /// What comes next. `asking`: the server has asked something, and may ask more at once.
+    async fn hears(&self, leg: &mut Leg, asking: bool) -> Result<Heard, Fault> {
+        if leg.own.is_some() {
+            return Box::pin(self.hears_aside(leg, asking)).await;
+        }
+        if !self.stop_when_gone {
+            return leg.request.exchange.next().await.map(Heard::Said);
+        }
+        tokio::select! {
+            biased;
+            inbound = leg.request.exchange.next() => inbound.map(Heard::Said),
+            () = self.outlet.closed() => Ok(Heard::Left),
         }
     }
 

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use tokio::sync::oneshot;
 
 /// Open requests of one session at most.
 const MAX_OPEN_REQUESTS: usize = 256;
@@ -19,6 +20,24 @@ const MAX_OPEN_REQUESTS: usize = 256;
 const MAX_PROGRESS_TOKENS: usize = 2 * MAX_OPEN_REQUESTS;
 /// Bytes of a token that is remembered.
 const PROGRESS_TOKEN_BYTES_MAX: usize = 256;
+
+/// Who waits for the answer to a request.
+enum Questioner {
+    /// A server, under its own id of it.
+    Server(Weak<Link>, Text),
+    /// toolgate, for a server that asks in another way.
+    Toolgate(oneshot::Sender<Message>),
+}
+
+/// Where an agent's response goes.
+pub enum Answered {
+    /// To a server, under its id.
+    Server(Arc<Link>, Message),
+    /// To toolgate, which has it now.
+    Toolgate,
+    /// Nowhere: nobody asks.
+    Nobody,
+}
 
 /// The open requests of one session.
 #[derive(Default)]
@@ -31,7 +50,7 @@ pub struct Questions {
 #[derive(Default)]
 struct OpenQuestions {
     last: u64,
-    by_id: HashMap<u64, (Weak<Link>, Text)>,
+    by_id: HashMap<u64, Questioner>,
     tokens: VecDeque<(Weak<Link>, Value)>,
 }
 
@@ -81,7 +100,8 @@ impl Questions {
         }
         open.last += 1;
         let id = open.last;
-        open.by_id.insert(id, (Arc::downgrade(link), original));
+        open.by_id
+            .insert(id, Questioner::Server(Arc::downgrade(link), original));
         let token = message
             .body
             .as_ref()
@@ -139,8 +159,11 @@ impl Questions {
         let mut params = note.body.as_ref().and_then(Text::object)?;
         let asked = params.get("requestId").cloned()?;
         let mut open = self.open.lock();
-        let is_it = |(asker, id): &(Weak<Link>, Text)| {
-            *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link))
+        let is_it = |asker: &Questioner| match asker {
+            Questioner::Server(asker, id) => {
+                *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link))
+            }
+            Questioner::Toolgate(_) => false,
         };
         let id = open
             .by_id
@@ -154,13 +177,48 @@ impl Questions {
     }
 
     /// Takes the agent's response and says where it goes.
-    pub fn answer(&self, response: Message) -> Option<(Arc<Link>, Message)> {
+    pub fn answer(&self, response: Message) -> Answered {
+        match self.asker(&response) {
+            Some(Questioner::Server(link, original)) => match link.upgrade() {
+                Some(link) => Answered::Server(link, response.with_id(original)),
+                None => Answered::Nobody,
+            },
+            Some(Questioner::Toolgate(asks)) => match asks.send(response) {
+                Ok(()) => Answered::Toolgate,
+                Err(_) => Answered::Nobody,
+            },
+            None => Answered::Nobody,
+        }
+    }
+
+    fn asker(&self, response: &Message) -> Option<Questioner> {
         let id: u64 = std::str::from_utf8(response.id.as_ref()?.as_bytes())
             .ok()?
             .parse()
             .ok()?;
-        let (link, original) = self.open.lock().by_id.remove(&id)?;
-        Some((link.upgrade()?, response.with_id(original)))
+        self.open.lock().by_id.remove(&id)
+    }
+
+    /// A request of toolgate's own to the agent, for a server that asks by its answer, and where
+    /// the response will be; none if too many are open.
+    pub(crate) fn ask_for(
+        &self,
+        question: Message,
+    ) -> Option<(Message, oneshot::Receiver<Message>)> {
+        let (asks, response) = oneshot::channel();
+        let mut open = self.open.lock();
+        if open.by_id.len() >= MAX_OPEN_REQUESTS {
+            open.by_id.retain(
+                |_, asker| !matches!(asker, Questioner::Toolgate(asks) if asks.is_closed()),
+            );
+        }
+        if open.by_id.len() >= MAX_OPEN_REQUESTS {
+            return None;
+        }
+        open.last += 1;
+        let id = open.last;
+        open.by_id.insert(id, Questioner::Toolgate(asks));
+        Some((question.with_id(number(id)), response))
     }
 }
 

@@ -2,13 +2,14 @@
 //! when it is lost.
 
 use super::backoff::Backoff;
-use super::catalog::{Catalog, own_params};
+use super::catalog::Catalog;
 use super::link::Link;
 use super::probe::{self, ServerEras};
 use super::server_settings::{ServerTransport, Surroundings, UpstreamServerSettings};
+use crate::mcp::bridge::own_params;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind};
-use crate::mcp::revision::{Era, Revision};
+use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::upstream::{Inbound, UnsolicitedReceiver};
 use futures_util::FutureExt as _;
@@ -116,8 +117,10 @@ impl UpstreamServer {
         let state = link.map_or_else(
             || ServerState::Down("it was lost".to_owned()),
             |base| {
+                // The link is a modern one.
+                let nothing = || Text::of(&json!({}));
                 let verdict = Arc::new(ServerEras {
-                    discovered,
+                    discovered: Some(discovered.unwrap_or_else(nothing)),
                     initialized: None,
                 });
                 ServerState::Up(Arc::new(Up {
@@ -129,6 +132,12 @@ impl UpstreamServer {
             },
         );
         self.state.send_replace(state);
+    }
+
+    /// Whether toolgate hears when the server's tools change.
+    fn is_told(&self, up: &Up) -> bool {
+        let listens = up.base.revision.era() == Era::Legacy || !self.settings.is_child();
+        listens && up.verdict.tells_changes()
     }
 
     /// Its tools changed, an agent session heard.
@@ -151,6 +160,18 @@ impl UpstreamServer {
         opened.map_err(|_| {
             Fault::after_sending("the tool server did not answer `initialize` in time")
         })?
+    }
+
+    /// Opens a modern link of its own for one agent.
+    pub(super) async fn open_modern(
+        &self,
+    ) -> Result<(Arc<Link>, Text, UnsolicitedReceiver), Fault> {
+        probe::open_modern(&self.settings, &self.surroundings).await
+    }
+
+    /// What it speaks, and what it said of itself, once that is known; also while it is down.
+    pub fn known(&self) -> Option<Arc<ServerEras>> {
+        self.verdict.lock().clone()
     }
 
     /// Keeps the server connected until `stop`.
@@ -327,10 +348,14 @@ impl UpstreamServer {
             .lock()
             .as_ref()
             .is_some_and(|verdict| verdict.tells_changes());
-        if base.revision.era() == Era::Legacy || !offered {
+        // There are servers on standard input that read nothing more after a subscription; no agent
+        // asked for this one.
+        if base.revision.era() == Era::Legacy || !offered || self.settings.is_child() {
             return std::future::pending().await;
         }
-        let mut params = own_params(base, None).object().unwrap_or_default();
+        let mut params = own_params(base.revision.era(), None)
+            .object()
+            .unwrap_or_default();
         params.set(
             "notifications",
             Text::of(&json!({ "toolsListChanged": true })),
@@ -364,18 +389,6 @@ impl UpstreamServer {
             self.stale.notify_one();
         }
     }
-}
-
-/// The revisions that all of these servers speak, as far as their eras are known.
-pub(crate) fn shared_revisions(servers: &[Arc<UpstreamServer>]) -> Vec<Revision> {
-    let known: Vec<_> = servers
-        .iter()
-        .filter_map(|server| server.verdict.lock().clone())
-        .collect();
-    Revision::ALL
-        .into_iter()
-        .filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision)))
-        .collect()
 }
 
 #[cfg(test)]

@@ -34,6 +34,13 @@ pub struct UpstreamServerSettings {
     pub not_executed: Arc<[u16]>,
 }
 
+impl UpstreamServerSettings {
+    /// Whether it is a process that toolgate starts.
+    pub fn is_child(&self) -> bool {
+        matches!(self.transport, ServerTransport::Child(_))
+    }
+}
+
 /// Which eras a server is taken to speak, as its operator says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 pub enum EraChoice {

@@ -1,10 +1,10 @@
 //! All configured tool servers, in the order of the configuration.
 
+use super::caller_links::CallerLinks;
 use super::keeper::ServerMessagePolicy;
+use super::parking::ParkedCalls;
 use super::server::UpstreamServer;
 use super::server_settings::{Surroundings, UpstreamServerSettings};
-use crate::mcp::revision::Revision;
-use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -16,6 +16,8 @@ pub struct Servers {
     all: Vec<Arc<UpstreamServer>>,
     changed: watch::Sender<u64>,
     keeper: Arc<dyn ServerMessagePolicy>,
+    callers: Arc<CallerLinks>,
+    parked: Arc<ParkedCalls>,
 }
 
 impl Servers {
@@ -29,6 +31,8 @@ impl Servers {
             all,
             changed: watch::channel(0).0,
             keeper: Arc::new(()),
+            callers: Arc::default(),
+            parked: Arc::default(),
         }
     }
 
@@ -43,8 +47,26 @@ impl Servers {
         &self.keeper
     }
 
+    /// The links of agents without a session.
+    pub(crate) fn callers(&self) -> &Arc<CallerLinks> {
+        &self.callers
+    }
+
+    /// Calls that wait for their agents' answers.
+    pub(crate) fn parked(&self) -> &Arc<ParkedCalls> {
+        &self.parked
+    }
+
     /// Connects every server, and keeps them connected until `stop`.
     pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
+        let (callers, parked) = (self.callers.clone(), self.parked.clone());
+        let stopped = stop.clone();
+        let closes = async move {
+            stopped.cancelled().await;
+            parked.close().await;
+            callers.close().await;
+        };
+        tasks::spawn("links of agents", tracker.track_future(closes));
         for server in &self.all {
             // Before the server runs, so that its first state is a change too.
             let (servers, mut state) = (self.clone(), server.state());
@@ -82,16 +104,5 @@ impl Servers {
     /// Rises whenever a server comes, goes, or lists other tools.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    /// The revisions that all known servers share; with `one`, those of that server.
-    pub fn revisions(&self, one: Option<&ServerName>) -> Vec<Revision> {
-        let chosen: Vec<_> = self
-            .all
-            .iter()
-            .filter(|server| one.is_none_or(|name| *name == server.settings.name))
-            .cloned()
-            .collect();
-        super::server::shared_revisions(&chosen)
     }
 }

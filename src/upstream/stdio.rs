@@ -8,11 +8,13 @@
 use super::departure::Departure;
 use super::{Inbox, UnsolicitedReceiver};
 use crate::failpoint;
+use crate::mcp::bridge::LOG_LEVEL_META_KEY;
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::tasks;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -49,6 +51,8 @@ struct ConversationShared {
     silent: CancellationToken,
     /// Writing failed.
     deaf: CancellationToken,
+    /// Lines that came.
+    heard: AtomicU64,
     /// Why it is over, once it is.
     over: watch::Sender<Option<String>>,
 }
@@ -97,6 +101,7 @@ impl Conversation {
             routes: Routes::new(server),
             silent: CancellationToken::new(),
             deaf: CancellationToken::new(),
+            heard: AtomicU64::new(0),
             over: watch::channel(None).0,
         });
         tasks::spawn("stdio_write", Arc::clone(&shared).write(output, lines));
@@ -113,17 +118,19 @@ impl Conversation {
     /// arrives in the inbox as a fault that says whether a byte may have left. If this future
     /// is dropped before it completes, nothing was sent.
     pub async fn request(&self, message: Message) -> Result<(u64, Inbox), Fault> {
-        let (id, inbox, ready) = self.ready(message).await?;
+        let logs = message.meta(LOG_LEVEL_META_KEY).is_some();
+        let (id, inbox, ready) = self.ready(message, logs).await?;
         ready.queue();
         Ok((id, inbox))
     }
 
-    /// As [`Self::request`], but the request is not queued yet.
-    pub async fn ready(&self, message: Message) -> Result<(u64, Inbox, Ready), Fault> {
+    /// As [`Self::request`], but the request is not queued yet. `logs`: log messages of the server
+    /// are for it, where it is the only one.
+    pub async fn ready(&self, message: Message, logs: bool) -> Result<(u64, Inbox, Ready), Fault> {
         let Ok(place) = self.queue.clone().reserve_owned().await else {
             return Err(self.shared.routes.refusal());
         };
-        let (id, message, inbox) = self.shared.routes.register(message)?;
+        let (id, message, inbox) = self.shared.routes.register(message, logs)?;
         Ok((
             id,
             inbox,
@@ -169,6 +176,16 @@ impl Conversation {
     /// Whether the conversation is over.
     pub fn is_over(&self) -> bool {
         self.shared.over.borrow().is_some()
+    }
+
+    /// Whose conversation it is.
+    pub fn server(&self) -> &ServerName {
+        &self.shared.server
+    }
+
+    /// How many lines the server has said so far.
+    pub fn lines_heard(&self) -> u64 {
+        self.shared.heard.load(Ordering::Relaxed)
     }
 
     /// What was dropped so far.

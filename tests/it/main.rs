@@ -26,6 +26,8 @@ mod after_hooks;
 mod arguments;
 // The operator's programs that are asked before a call is sent.
 mod before_hooks;
+// Agents and servers of different eras.
+mod bridging;
 // Budgets under load.
 mod budgets;
 // How often a caller, or a group, may call.

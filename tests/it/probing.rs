@@ -143,7 +143,17 @@ async fn an_era_that_is_configured_is_not_asked_for() {
         })
         .await;
         assert_eq!(server.initialized().is_empty(), modern, "{era}");
-        let answer = gate.agent().at("s").call("read", json!({})).await;
-        assert_eq!(answer["result"].is_object(), modern, "{era}: {answer}");
+        // An agent of the other era is served, too, in the configured one.
+        let other = if modern {
+            gate.legacy("/mcp/s").await
+        } else {
+            gate.agent().at("s")
+        };
+        let answer = other.call_anew("read", json!({})).await;
+        assert!(answer["result"].is_object(), "{era}: {answer}");
+        let seen = server.seen();
+        let last = seen.last().unwrap();
+        assert_eq!(last.header("mcp-session-id").is_none(), modern, "{era}");
+        assert_eq!(server.initialized().is_empty(), modern, "{era}");
     }
 }

@@ -5,6 +5,7 @@ use super::show;
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::config;
+use crate::mcp::revision::{Era, Revision};
 use crate::mcp::tools::Definition;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -86,7 +87,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
             .count();
         let mut sources = HashMap::new();
         let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
-        writeln!(text, "{}\n{shown}", offered(&servers, answered))?;
+        writeln!(text, "{}\n{shown}", offered(&servers))?;
         Ok((text.trim_end().to_owned() + "\n", answered && errors == 0))
     })
 }
@@ -120,20 +121,28 @@ fn unfit(
         .collect()
 }
 
-fn offered(servers: &Servers, answered: bool) -> String {
-    let revisions: Vec<&str> = servers
-        .revisions(None)
-        .iter()
-        .map(|revision| revision.as_str())
-        .collect();
-    let known = if answered {
-        ""
-    } else {
-        " (of the servers that answer)"
-    };
-    match revisions.as_slice() {
-        [] => "/mcp offers nothing: no revision is spoken by all servers; use /mcp/{server}"
-            .to_owned(),
-        some => format!("/mcp offers {}{known}", some.join(", ")),
+/// What is lost where an agent up to 2025-11-25 uses a server of 2026-07-28 only.
+const LEGACY_AGENTS_LOSE: &str =
+    "agents up to 2025-11-25 have no tasks there, and no structured content that is no object";
+/// What is lost where an agent of 2026-07-28 uses a server up to 2025-11-25 only.
+const MODERN_AGENTS_LOSE: &str = "agents of 2026-07-28 share one session an agent there, have no tasks, and are not asked outside their requests";
+
+/// What `/mcp` offers, and what agents lose at servers that speak the other era.
+fn offered(servers: &Servers) -> String {
+    let revisions = Revision::ALL.map(Revision::as_str).join(", ");
+    let mut text = format!("/mcp offers {revisions}");
+    for server in servers.all() {
+        let Some(up) = server.up() else { continue };
+        let loses = match (
+            up.verdict.speaks_era(Era::Modern),
+            up.verdict.speaks_era(Era::Legacy),
+        ) {
+            (true, false) => LEGACY_AGENTS_LOSE,
+            (false, true) => MODERN_AGENTS_LOSE,
+            (true, true) | (false, false) => continue,
+        };
+        let name = &server.settings.name;
+        text.push_str(&format!("\nserver {name} is bridged: {loses}"));
     }
+    text
 }

@@ -61,7 +61,7 @@ fn several_servers_are_told_what_their_common_address_offers() {
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     assert_eq!(code, 0, "{text}");
     assert!(
-        text.contains("note: /mcp offers the revisions that all 2 servers speak"),
+        text.contains("note: /mcp offers every revision, whatever its 2 servers speak"),
         "{text}"
     );
 }

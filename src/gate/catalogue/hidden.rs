@@ -40,6 +40,7 @@ impl Gate {
             .filter(|caller| !caller.reads.is_all())
         {
             let asked = ListAsked {
+                links: None,
                 caller,
                 scope: &Scope::All,
             };

@@ -3,14 +3,16 @@
 
 use crate::gate::Gate;
 use crate::gate::catalogue::contract_mismatch as fit;
+use crate::gate::catalogue::own_tools::{OwnTools, generation};
 use crate::gate::catalogue::pinned;
 use crate::gate::catalogue::tool::Tool;
 use crate::gate::catalogue::tool::Tools;
 use crate::gate::catalogue::view::Names;
 use crate::gate::catalogue::view::{ListAsked, Listed};
 use crate::guards::allowlist::CallerClass;
+use crate::mcp::bridge::definition_for;
 use crate::mcp::json::{Object, Text, push_string};
-use crate::mcp::revision::Era;
+use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::reads::{Profile, SchemaReader};
 use crate::model::scope::Scope;
@@ -40,6 +42,7 @@ pub struct NoSuchPage;
 pub struct Listings {
     made: Mutex<HashMap<Key, Text>>,
     pub(in crate::gate) names: Names,
+    pub(in crate::gate) own: OwnTools,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -47,9 +50,16 @@ struct Key {
     class: CallerClass,
     reads: SchemaReader,
     scope: Scope,
-    modern: bool,
+    revision: Revision,
     policy: String,
     tools: u64,
+    offset: usize,
+}
+
+/// Which page, for agents of which revision.
+#[derive(Clone, Copy)]
+struct PageAt {
+    revision: Revision,
     offset: usize,
 }
 
@@ -66,11 +76,15 @@ impl Gate {
         &self,
         policy: &Policy,
         asked: ListAsked<'_>,
-        era: Era,
+        revision: Revision,
         cursor: Option<&Text>,
     ) -> Result<Text, NoSuchPage> {
-        let ListAsked { caller, scope } = asked;
-        let tools = self.tools.current().clone();
+        let ListAsked {
+            caller,
+            scope,
+            links,
+        } = asked;
+        let tools = self.tools_of(links);
         let offset = match cursor {
             None => 0,
             Some(cursor) => offset_of(cursor, policy, &tools).ok_or(NoSuchPage)?,
@@ -79,7 +93,7 @@ impl Gate {
             class: policy.allowlist.class(caller),
             reads: caller.reads,
             scope: scope.clone(),
-            modern: era == Era::Modern,
+            revision,
             policy: policy.version.clone(),
             tools: tools.version,
             offset,
@@ -87,8 +101,10 @@ impl Gate {
         if let Some(made) = self.listings.made.lock().get(&key) {
             return Ok(made.clone());
         }
-        let mut result = self.page(policy, &tools, asked, offset).ok_or(NoSuchPage)?;
-        if era == Era::Modern {
+        let mut result = self
+            .page(policy, &tools, asked, PageAt { revision, offset })
+            .ok_or(NoSuchPage)?;
+        if revision.era() == Era::Modern {
             result.set("resultType", Text::string("complete"));
             // The policy may be reloaded at any moment, and the list depends on who asks
             // (protocol §1.9).
@@ -97,7 +113,9 @@ impl Gate {
         }
         let page = result.text();
         let mut made = self.listings.made.lock();
-        made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
+        let is_now =
+            |old: &Key| old.policy == key.policy && generation(old.tools) == generation(key.tools);
+        made.retain(|old, _| is_now(old));
         let bytes: usize = made.values().map(|page| page.as_bytes().len()).sum();
         if made.len() < KEPT && bytes + page.as_bytes().len() <= KEPT_BYTES {
             made.insert(key, page.clone());
@@ -108,11 +126,11 @@ impl Gate {
     /// The tool, if this caller may see it.
     pub fn visible(
         &self,
-        caller: &Caller,
+        asked: ListAsked<'_>,
         name: &crate::model::ids::ToolName,
     ) -> Option<Arc<Tool>> {
-        let policy = self.policy.current();
-        let tool = self.tools.current().find(name)?.clone();
+        let (policy, caller) = (self.policy.current(), asked.caller);
+        let tool = self.tool_of(asked.links, name)?;
         let is_shown = || {
             caller.reads.profile == Profile::None || self.variant(&policy, caller, &tool).is_ok()
         };
@@ -133,9 +151,9 @@ impl Gate {
         policy: &Policy,
         tools: &Tools,
         asked: ListAsked<'_>,
-        offset: usize,
+        PageAt { revision, offset }: PageAt,
     ) -> Option<Object> {
-        let ListAsked { caller, scope } = asked;
+        let ListAsked { caller, scope, .. } = asked;
         let holds = |tool: &&Arc<Tool>| {
             scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool)
         };
@@ -151,7 +169,7 @@ impl Gate {
             if index > 0 {
                 array.push(b',');
             }
-            push_tool(&mut array, listed);
+            push_tool(&mut array, listed, revision);
         }
         array.push(b']');
         // Made of texts that were read strictly, so reading it again cannot fail.
@@ -188,7 +206,12 @@ fn push_tool(
         name,
         definition,
     }: &Listed,
+    revision: Revision,
 ) {
+    let up = tool.server.up();
+    let is_bridged = up.is_some_and(|up| !up.verdict.speaks_era(revision.era()));
+    let bridged = is_bridged.then(|| definition_for(definition, revision));
+    let definition = bridged.as_ref().unwrap_or(definition);
     if *name == tool.definition.name {
         out.extend_from_slice(definition.as_bytes());
         return;

@@ -221,7 +221,8 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
     tools
 }
 
-fn compile(
+/// A tool of this definition; as it was compiled before, if it is the same.
+pub(in crate::gate) fn compile(
     name: &ToolName,
     definition: &Arc<Definition>,
     server: &Arc<UpstreamServer>,

@@ -18,6 +18,7 @@ use crate::model::scope::Scope;
 use crate::policy::Policy;
 use crate::schema::limits;
 use crate::schema::normalize::{ArgumentMapping, Losses, NormalizeError, normalize};
+use crate::upstream::links::Links;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -142,6 +143,8 @@ pub struct ListAsked<'a> {
     pub caller: &'a Caller,
     /// The servers behind the address that it asks.
     pub scope: &'a Scope,
+    /// What the agent reaches; none for an agent that only is supposed.
+    pub links: Option<&'a Links>,
 }
 
 impl Gate {
@@ -171,7 +174,7 @@ impl Gate {
         asked: ListAsked<'_>,
         visible: Vec<&Arc<Tool>>,
     ) -> (Vec<Listed>, Vec<(Arc<Tool>, NormalizeError)>) {
-        let ListAsked { caller, scope } = asked;
+        let ListAsked { caller, scope, .. } = asked;
         let reads = caller.reads;
         let alphabet = limits::of(reads.profile).tool_name.within(&reads.caps);
         let most = limits::of(reads.profile)
@@ -216,15 +219,15 @@ impl Gate {
     /// name there.
     pub fn named(
         &self,
-        caller: &Caller,
-        scope: &Scope,
+        asked: ListAsked<'_>,
         name: &str,
     ) -> (ToolName, Option<ServerName>, String) {
+        let ListAsked { caller, scope, .. } = asked;
         let written = scope.tool(name);
         if caller.reads.is_all() {
             return written;
         }
-        let tools = self.tools.current();
+        let tools = self.tools_of(asked.links);
         if tools.find(&written.0).is_some() {
             return written;
         }

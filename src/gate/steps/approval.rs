@@ -20,6 +20,7 @@ use crate::store::operator::time;
 use crate::store::state::command::{HoldRequest, StoreCommand};
 use crate::store::state::hold::{Hold, HoldQuestion, hold_status};
 use crate::store::state::{CommandRefusal, StoreKeys};
+use crate::upstream::links::Links;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ impl ApprovalAsking<'_> {
             .map_or((call.judged.action, 0), |hold| (hold.id, hold.approve_by));
         match rule.judge(key, &stands, id, &time(until)) {
             Ok(Some(approved)) => {
-                is_still_so(gate, policy, tool)
+                is_still_so(gate, &call.origin.links, policy, tool)
                     .map_err(|why| Refusal::ApprovalTimeout { id, why })?;
                 let found = hold.map(|hold| ApprovalFound {
                     hold: hold.id,
@@ -180,14 +181,17 @@ impl ApprovalAsking<'_> {
 }
 
 /// What has changed while a person was asked makes what was allowed another call (guarantees §7).
-fn is_still_so(gate: &Gate, policy: &Policy, tool: &Tool) -> Result<(), &'static str> {
+fn is_still_so(
+    gate: &Gate,
+    links: &Links,
+    policy: &Policy,
+    tool: &Tool,
+) -> Result<(), &'static str> {
     if gate.policy.current().written != policy.written {
         return Err("the policy has changed since a person was asked");
     }
     let is_same = gate
-        .tools
-        .current()
-        .find(&tool.name)
+        .tool_of(Some(links), &tool.name)
         .is_some_and(|now| now.hash == tool.hash);
     if is_same {
         Ok(())

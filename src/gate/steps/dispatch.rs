@@ -72,8 +72,7 @@ pub(in crate::gate) fn pack(
         meta.set(FENCE, fence.clone());
         params.set("_meta", meta.text());
     }
-    // The server's era is the agent's, because toolgate does not bridge eras (protocol §4.3).
-    let mut headers = match call.origin.era {
+    let mut headers = match call.origin.links.wire(&tool.server) {
         Era::Modern => header_params(params.get("arguments"), tool),
         Era::Legacy => Vec::new(),
     };

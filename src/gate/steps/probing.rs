@@ -47,7 +47,7 @@ pub(in crate::gate) async fn resolve(
         .as_ref()
         .and_then(idempotency::Rule::probe)
         .ok_or(Refusal::OutcomeUnknown)?;
-    let tool = gate.tools.current().find(&probe.tool).cloned();
+    let tool = gate.tool_of(Some(&call.origin.links), &probe.tool);
     let tool = tool.filter(|tool| pinned::is_offered(&call.origin.policy, tool));
     let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
     let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
@@ -146,7 +146,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         );
         params.set("_meta", told.unwrap_or(meta));
     }
-    let headers = match call.origin.era {
+    let headers = match call.origin.links.wire(&tool.server) {
         Era::Modern => dispatch::header_params(Some(arguments), tool),
         Era::Legacy => Vec::new(),
     };

@@ -2,14 +2,21 @@
 
 use super::Link;
 use crate::mcp::json::Text;
-use crate::mcp::message::MessageKind;
+use crate::mcp::message::{Message, MessageKind};
 use crate::model::reply::Fault;
+use crate::telemetry::tasks;
 use crate::upstream::departure::Departure;
 use crate::upstream::http::HttpExchange;
 use crate::upstream::stdio::{Conversation, Ready};
 use crate::upstream::{Inbound, Inbox};
 use http::StatusCode;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What was read of an exchange and not asked for yet.
+const ASIDE_QUEUED: usize = 16;
 
 /// One request on a link, until its answer. Dropping it stops listening.
 pub struct UpstreamExchange {
@@ -21,6 +28,12 @@ pub struct UpstreamExchange {
 
 pub(super) enum ExchangeSource {
     Http(Box<HttpExchange>),
+    /// Over HTTP too, read by a task of its own.
+    Aside {
+        inbox: mpsc::Receiver<Result<Option<Inbound>, Fault>>,
+        /// Ends with the exchange.
+        reader: Option<AbortOnDropHandle<()>>,
+    },
     Lines {
         inbox: Inbox,
         ready: Option<Ready>,
@@ -31,11 +44,45 @@ pub(super) enum ExchangeSource {
 }
 
 impl UpstreamExchange {
+    /// From now on what arrives is read by a task: waiting for it may be given up, and begun again.
+    /// Only for one that was sent.
+    pub(crate) fn read_aside(&mut self) {
+        if !matches!(self.source, ExchangeSource::Http(_)) {
+            return;
+        }
+        let (arrives, inbox) = mpsc::channel(ASIDE_QUEUED);
+        let source = std::mem::replace(
+            &mut self.source,
+            ExchangeSource::Aside {
+                inbox,
+                reader: None,
+            },
+        );
+        let (ExchangeSource::Http(mut exchange), ExchangeSource::Aside { reader, .. }) =
+            (source, &mut self.source)
+        else {
+            return;
+        };
+        *reader = Some(AbortOnDropHandle::new(tasks::spawn(
+            "exchange",
+            async move {
+                loop {
+                    let next = exchange.next().await;
+                    let is_last = !matches!(next, Ok(Some(_)));
+                    if arrives.send(next).await.is_err() || is_last {
+                        return;
+                    }
+                }
+            },
+        )));
+    }
+
     /// Sends the request, if that has not been done. Over HTTP this waits until the server begins
     /// to answer, so the exchange's id must be where it is needed before.
     pub async fn begin(&mut self) -> Result<(), Fault> {
         match &mut self.source {
             ExchangeSource::Http(exchange) => exchange.begin().await,
+            ExchangeSource::Aside { .. } => Ok(()),
             ExchangeSource::Lines { ready, .. } => {
                 if let Some(ready) = ready.take() {
                     ready.queue();
@@ -52,7 +99,7 @@ impl UpstreamExchange {
             ExchangeSource::Lines {
                 ready: Some(ready), ..
             } => ready.departs_by(departure),
-            ExchangeSource::Lines { ready: None, .. } => {}
+            ExchangeSource::Lines { ready: None, .. } | ExchangeSource::Aside { .. } => {}
         }
     }
 
@@ -81,7 +128,25 @@ impl UpstreamExchange {
         let fault = Fault::after_sending(what);
         match &self.source {
             ExchangeSource::Http(exchange) => exchange.under_status(fault),
-            ExchangeSource::Lines { .. } => fault,
+            ExchangeSource::Lines { .. } | ExchangeSource::Aside { .. } => fault,
+        }
+    }
+
+    /// Waits for the answer, the sending included; whatever else arrives is passed over.
+    pub async fn answer(mut self) -> Result<Message, Fault> {
+        loop {
+            match self.next().await? {
+                Some(Inbound::Message(message)) if message.kind == MessageKind::Response => {
+                    return Ok(message);
+                }
+                Some(Inbound::Interrupted(retry_ms)) => {
+                    tokio::time::sleep(Duration::from_millis(retry_ms)).await;
+                }
+                Some(_) => {}
+                None => {
+                    return Err(Fault::after_sending("the tool server did not answer"));
+                }
+            }
         }
     }
 
@@ -89,6 +154,7 @@ impl UpstreamExchange {
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
         match &mut self.source {
             ExchangeSource::Http(exchange) => exchange.next().await,
+            ExchangeSource::Aside { inbox, .. } => inbox.recv().await.unwrap_or(Ok(None)),
             ExchangeSource::Lines {
                 inbox, open, ready, ..
             } => {

@@ -131,7 +131,7 @@ impl<'s> Relist<'s> {
 /// asked at once.
 fn age(server: &UpstreamServer) -> Duration {
     let longest = server.settings.refresh;
-    let up = server.up().filter(|up| !up.verdict.tells_changes());
+    let up = server.up().filter(|up| !server.is_told(up));
     let said = up.and_then(|up| up.catalog.fresh_for);
     jittered(said.map_or(longest, |said| said.max(MIN_REFRESH_INTERVAL).min(longest)))
 }

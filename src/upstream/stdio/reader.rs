@@ -13,6 +13,7 @@ use crate::upstream::lines::{LineError, Lines};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -87,6 +88,7 @@ impl ConversationShared {
                 }
             };
             failpoint::reached("first-response-byte");
+            self.heard.fetch_add(1, Ordering::Relaxed);
             let framed = line
                 .get(..CONTENT_LENGTH_HEADER.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_LENGTH_HEADER));

@@ -1,6 +1,7 @@
 //! Which message belongs to which request: pure, behind one lock that is never held while waiting.
 
 use super::super::{INBOX_MESSAGES_MAX, Inbound, Inbox};
+use crate::mcp::bridge::SUBSCRIPTION_META_KEY;
 use crate::mcp::envelope::answered;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, MessageKind, number};
@@ -13,8 +14,6 @@ use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 /// Most requests in flight on one conversation.
 const MAX_REQUESTS_IN_FLIGHT: usize = 1024;
-const SUBSCRIPTION_ID_META: &str = "io.modelcontextprotocol/subscriptionId";
-const LOG_LEVEL_META: &str = "io.modelcontextprotocol/logLevel";
 
 /// What a conversation dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -129,8 +128,11 @@ impl Routes {
     }
 
     /// Gives a request its id and its progress token, and opens its inbox.
-    pub(super) fn register(&self, message: Message) -> Result<(u64, Message, Inbox), Fault> {
-        let logs = message.meta(LOG_LEVEL_META).is_some();
+    pub(super) fn register(
+        &self,
+        message: Message,
+        logs: bool,
+    ) -> Result<(u64, Message, Inbox), Fault> {
         let listens = message.method == "subscriptions/listen";
         let (inbox, receiver) = mpsc::channel(INBOX_MESSAGES_MAX + 1);
         let mut table = self.table.lock();
@@ -299,7 +301,7 @@ impl Routes {
                 Some(open) if open.listens => NotificationOwner::One(open),
                 _ => NotificationOwner::Nobody,
             },
-            _ => match (message.meta(SUBSCRIPTION_ID_META), message.method.as_str()) {
+            _ => match (message.meta(SUBSCRIPTION_META_KEY), message.method.as_str()) {
                 (Some(id), _) => table
                     .find(Some(id))
                     .map_or(NotificationOwner::Stray, NotificationOwner::One),

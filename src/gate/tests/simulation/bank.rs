@@ -131,6 +131,10 @@ impl SimulatedWorld {
             return;
         }
         let id = message["id"].as_u64().unwrap();
+        if message["method"] == "server/discover" {
+            self.count("signs of life");
+            return say(line, id, &result(&json!({})));
+        }
         let deed = params["arguments"]["deed"].as_u64().unwrap();
         if params["name"] == "look" {
             let (world, line) = (self.clone(), line.clone());

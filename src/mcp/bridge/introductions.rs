@@ -1,0 +1,78 @@
+//! What a server or an agent says of itself: once in a handshake, or with every request.
+
+use super::{CAPABILITIES_META_KEY, CLIENT_META_KEY, SERVER_META_KEY};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::introduction;
+use crate::mcp::revision::Revision;
+use serde_json::json;
+
+/// A legacy server's answer to `initialize` as a modern server's to `server/discover`, without what
+/// toolgate says of revisions and age itself.
+pub(crate) fn discovered_of(initialized: &Text) -> Text {
+    let mut said = Object::new();
+    let mut capabilities = member(initialized, "capabilities");
+    // Tasks of 2025-11-25 are another protocol than the extension.
+    capabilities.remove("tasks");
+    said.set("capabilities", capabilities.text());
+    if let Some(instructions) = initialized.get("instructions") {
+        said.set("instructions", instructions);
+    }
+    if let Some(server) = initialized.get("serverInfo") {
+        said.set("_meta", Text::members_of(&[(SERVER_META_KEY, server)]));
+    }
+    said.text()
+}
+
+/// What is said of a server of which nothing is known yet, as a modern server says it: that its lists
+/// will come.
+pub(crate) fn unknown_server() -> Text {
+    let changes = json!({ "listChanged": true });
+    let capabilities = json!({ "tools": changes, "prompts": changes, "resources": changes });
+    let introduction = json!({ SERVER_META_KEY: introduction() });
+    Text::of(&json!({ "capabilities": capabilities, "_meta": introduction }))
+}
+
+/// A modern server's answer to `server/discover` as a legacy server's to `initialize`, for an agent
+/// that asked for `revision`.
+pub(crate) fn initialized_of(discovered: &Text, revision: Revision) -> Text {
+    let mut said = Object::new();
+    said.set("protocolVersion", Text::string(revision.as_str()));
+    let mut capabilities = member(discovered, "capabilities");
+    capabilities.remove("extensions");
+    said.set("capabilities", capabilities.text());
+    let server = discovered
+        .get("_meta")
+        .and_then(|meta| meta.get(SERVER_META_KEY));
+    said.set(
+        "serverInfo",
+        server.unwrap_or_else(|| Text::of(&introduction())),
+    );
+    if let Some(instructions) = discovered.get("instructions") {
+        said.set("instructions", instructions);
+    }
+    said.text()
+}
+
+/// The parameters of `initialize` for what a modern agent says of itself in `_meta`.
+pub(crate) fn initialize_of(meta: Option<&Text>) -> Text {
+    let said = |name: &str| meta.and_then(|meta| meta.get(name)).filter(Text::is_object);
+    let mut capabilities = said(CAPABILITIES_META_KEY)
+        .and_then(|declared| declared.object())
+        .unwrap_or_default();
+    capabilities.remove("extensions");
+    let program = said(CLIENT_META_KEY).unwrap_or_else(|| Text::of(&introduction()));
+    let mut params = Object::new();
+    params.set(
+        "protocolVersion",
+        Text::string(Revision::NEWEST_LEGACY.as_str()),
+    );
+    params.set("capabilities", capabilities.text());
+    params.set("clientInfo", program);
+    params.text()
+}
+
+fn member(of: &Text, name: &str) -> Object {
+    of.get(name)
+        .and_then(|value| value.object())
+        .unwrap_or_else(|| Text::of(&json!({})).object().unwrap_or_default())
+}

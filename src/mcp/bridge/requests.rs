@@ -1,0 +1,117 @@
+//! What an agent says, as a server of the other era reads it.
+
+use super::{
+    CAPABILITIES_META_KEY, CLIENT_META_KEY, LOG_LEVEL_META_KEY, VERSION_META_KEY, without_meta,
+};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::{Message, introduction};
+use crate::mcp::revision::{Era, Revision};
+use serde_json::json;
+
+/// What only 2026-07-28 has in `_meta` of a request.
+const MODERN_META_KEYS: [&str; 4] = [
+    VERSION_META_KEY,
+    CAPABILITIES_META_KEY,
+    CLIENT_META_KEY,
+    LOG_LEVEL_META_KEY,
+];
+/// What only 2026-07-28 has in `params` of a request: answers to a server's questions.
+const MODERN_PARAMS: [&str; 2] = ["inputResponses", "requestState"];
+/// What only 2025-11-25 has in `params` of a call.
+const LEGACY_TASK_PARAM: &str = "task";
+
+/// What a legacy agent said of itself when it opened its session, as each modern request says it.
+#[derive(Debug, Clone)]
+pub(crate) struct LegacyIntroduction {
+    program: Option<Text>,
+    capabilities: Text,
+}
+
+impl LegacyIntroduction {
+    /// Of these parameters of `initialize`.
+    pub(crate) fn of(initialize: &Text) -> Self {
+        let mut capabilities = initialize
+            .get("capabilities")
+            .and_then(|declared| declared.object())
+            .unwrap_or_default();
+        // Tasks of 2025-11-25 are another protocol than the extension, and nobody listens for
+        // changed roots.
+        capabilities.remove("tasks");
+        if capabilities.get("roots").is_some() {
+            capabilities.set("roots", Object::new().text());
+        }
+        Self {
+            program: initialize.get("clientInfo").filter(Text::is_object),
+            capabilities: capabilities.text(),
+        }
+    }
+}
+
+/// A legacy agent's request as a modern server reads it: with the envelope that every request
+/// needs.
+pub(crate) fn to_modern_server(
+    message: &Message,
+    agent: &LegacyIntroduction,
+    log_level: Option<&Text>,
+) -> Message {
+    let mut params = message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    params.remove(LEGACY_TASK_PARAM);
+    let mut meta = params
+        .get("_meta")
+        .and_then(Text::object)
+        .unwrap_or_default();
+    let version = Text::string(Revision::NEWEST_MODERN.as_str());
+    meta.set(VERSION_META_KEY, version);
+    meta.set(CAPABILITIES_META_KEY, agent.capabilities.clone());
+    if let Some(program) = &agent.program {
+        meta.set(CLIENT_META_KEY, program.clone());
+    }
+    if let Some(level) = log_level {
+        meta.set(LOG_LEVEL_META_KEY, level.clone());
+    }
+    params.set("_meta", meta.text());
+    Message {
+        body: Some(params.text()),
+        ..message.clone()
+    }
+}
+
+/// A modern agent's request as a legacy server reads it: without the envelope.
+pub(crate) fn to_legacy_server(message: &Message) -> Message {
+    let Some(params) = &message.body else {
+        return message.clone();
+    };
+    let mut plain = without_meta(params, &MODERN_META_KEYS).unwrap_or_else(|| params.clone());
+    if MODERN_PARAMS.iter().any(|name| plain.get(name).is_some()) {
+        let mut members = plain.object().unwrap_or_default();
+        for name in MODERN_PARAMS {
+            members.remove(name);
+        }
+        plain = members.text();
+    }
+    Message {
+        body: Some(plain),
+        ..message.clone()
+    }
+}
+
+/// Parameters of a request of toolgate's own, on a wire of this era.
+pub(crate) fn own_params(era: Era, cursor: Option<Text>) -> Text {
+    let mut params = Object::new();
+    if let Some(cursor) = cursor {
+        params.set("cursor", cursor);
+    }
+    if era == Era::Modern {
+        let meta = json!({
+            VERSION_META_KEY: Revision::NEWEST_MODERN.as_str(),
+            CAPABILITIES_META_KEY: {},
+            CLIENT_META_KEY: introduction(),
+        });
+        params.set("_meta", Text::of(&meta));
+    }
+    params.text()
+}

@@ -1,0 +1,102 @@
+//! A subscription of an agent of 2026-07-28 at a server that knows none: what the server says in the
+//! agent's own session, as far as it is asked for (protocol §4.3).
+
+use super::{FeedNews, LIST_CHANGES, RESOURCES_KEY};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::telemetry::tasks;
+use crate::upstream::caller_links::CallerLink;
+use std::sync::Arc;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+/// What an agent hears on its own link. Dropping it takes back what it asked the server for.
+pub(super) struct OwnSubscription {
+    own: Arc<CallerLink>,
+    notes: Receiver<Arc<Message>>,
+    told: Object,
+    uris: Vec<String>,
+}
+
+impl OwnSubscription {
+    /// Asks for as much of `wanted` as the server can tell; returns that, too.
+    pub(super) async fn begin(own: Arc<CallerLink>, wanted: &Object) -> (Self, Object) {
+        let notes = own.notes();
+        let (mut told, mut uris) = (Object::new(), Vec::new());
+        for (key, value) in wanted.iter() {
+            let list = LIST_CHANGES.iter().find(|(list, _)| *list == key);
+            if let Some((_, method)) = list {
+                if value.is_true() && own.tells(list_of(method)) {
+                    told.set(key, value.clone());
+                }
+            } else if key == RESOURCES_KEY {
+                let mut taken = Vec::new();
+                for uri in value.elements().unwrap_or_default() {
+                    let Some(name) = uri.as_str().map(std::borrow::Cow::into_owned) else {
+                        continue;
+                    };
+                    if own.subscribe(&name).await {
+                        uris.push(name);
+                        taken.push(uri);
+                    }
+                }
+                if !taken.is_empty() {
+                    told.set(key, Text::array(taken));
+                }
+            }
+        }
+        let open = Self {
+            own,
+            notes,
+            told: told.clone(),
+            uris,
+        };
+        (open, told)
+    }
+
+    /// What the server says next of what was asked for.
+    pub(super) async fn next(&mut self) -> FeedNews {
+        loop {
+            let note = tokio::select! {
+                note = self.notes.recv() => note,
+                () = self.own.link.ended() => return FeedNews::Broke { in_order: false },
+            };
+            match note {
+                Ok(note) if self.is_wanted(&note) => return FeedNews::Said((*note).clone()),
+                Ok(_) => {}
+                // The agent reads slower than the server talks: it is told to look again.
+                Err(RecvError::Lagged(_)) => return FeedNews::Again(super::missed(&self.told)),
+                Err(RecvError::Closed) => return FeedNews::Broke { in_order: false },
+            }
+        }
+    }
+
+    fn is_wanted(&self, note: &Message) -> bool {
+        if note.method == "notifications/resources/updated" {
+            let uri = note.body.as_ref().and_then(|params| params.get("uri"));
+            let uri = uri.as_ref().and_then(Text::as_str).unwrap_or_default();
+            return self.uris.iter().any(|known| *known == uri);
+        }
+        LIST_CHANGES.iter().any(|(list, method)| {
+            *method == note.method && self.told.get(list).is_some_and(Text::is_true)
+        })
+    }
+}
+
+impl Drop for OwnSubscription {
+    fn drop(&mut self) {
+        let (own, uris) = (self.own.clone(), std::mem::take(&mut self.uris));
+        if uris.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        tasks::spawn("unsubscribing", async move {
+            for uri in uris {
+                own.unsubscribe(&uri).await;
+            }
+        });
+    }
+}
+
+/// `prompts` or `resources`, of the notification that its list has changed.
+fn list_of(method: &str) -> &str {
+    method.split('/').nth(1).unwrap_or_default()
+}

@@ -1,0 +1,232 @@
+//! A request of an agent on its way to a server: on which link, in which era's words, and once more
+//! in a new session where that is harmless.
+
+use super::Links;
+use crate::mcp::bridge::{
+    LOG_LEVEL_META_KEY, LegacyIntroduction, to_legacy_server, to_modern_server,
+};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::caller::Caller;
+use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
+use crate::upstream::caller_links::{Asker, CallerLink, ReachedLink};
+use crate::upstream::departure::Departure;
+use crate::upstream::link::{Link, UpstreamExchange};
+use std::sync::Arc;
+
+/// A request for a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Sending<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What travels, under any id, in the words of the agent's era.
+    pub message: &'a Message,
+    /// Headers besides the usual ones.
+    pub params: &'a [(String, String)],
+    /// It may change something: it is sent once, whatever the server says.
+    pub changes: bool,
+    /// By which the gate, which waits for it, may take it back before it has left.
+    pub departure: Option<&'a Departure>,
+}
+
+/// A request that was sent.
+pub(crate) struct SentRequest {
+    /// On which link.
+    pub reached: ReachedLink,
+    /// Until its answer.
+    pub exchange: UpstreamExchange,
+}
+
+impl SentRequest {
+    fn begins(&self, begins: &mut impl FnMut(&Arc<Link>, &Text) -> bool) -> bool {
+        begins(&self.reached.link, &self.exchange.id)
+    }
+}
+
+impl Sending<'_> {
+    fn meta(&self) -> Option<Text> {
+        self.message.body.as_ref()?.get("_meta")
+    }
+}
+
+impl Links {
+    /// Sends a request to a server. `begins` hears on which link and under which id before anything
+    /// leaves; if it says no, nothing is sent, and there is no exchange. A server that no
+    /// longer knows the session, as after a restart, gets a new one; the request is sent once
+    /// more only if it changes nothing, for what the server says is no proof that it did
+    /// nothing (guarantees §4).
+    pub(crate) async fn request(
+        &self,
+        name: &ServerName,
+        sending: Sending<'_>,
+        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+    ) -> Result<Option<Box<SentRequest>>, Fault> {
+        let changes = sending.changes;
+        let reached = if changes {
+            Box::pin(self.known(name, sending)).await
+        } else {
+            self.reached(name, sending).await
+        };
+        let reached = reached.map_err(Fault::before_sending)?;
+        let mut request = self.ready(name, reached, sending).await?;
+        if !request.begins(&mut begins) {
+            return Ok(None);
+        }
+        if let Some(departure) = sending.departure {
+            request.exchange.departs_by(departure.clone());
+        }
+        if changes {
+            request.exchange.keeps(&request.reached.link);
+        }
+        let begun = request.exchange.begin().await;
+        if request.exchange.is_heard() {
+            request.reached.link.heard();
+        }
+        if !request.exchange.session_is_gone() {
+            return begun.map(|()| Some(request));
+        }
+        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
+        self.give_up(&request.reached.link).await;
+        if changes {
+            return begun.map(|()| Some(request));
+        }
+        Box::pin(self.again(name, sending, begins)).await
+    }
+
+    /// Sends a request once more, in a new session.
+    async fn again(
+        &self,
+        name: &ServerName,
+        sending: Sending<'_>,
+        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+    ) -> Result<Option<Box<SentRequest>>, Fault> {
+        let reached = self.reached(name, sending).await?;
+        let mut request = self.ready(name, reached, sending).await?;
+        if !request.begins(&mut begins) {
+            return Ok(None);
+        }
+        request.exchange.begin().await?;
+        Ok(Some(request))
+    }
+
+    /// Asks for what nobody but toolgate reads: the answer in the words of the server's era.
+    pub(crate) async fn ask(
+        &self,
+        name: &ServerName,
+        caller: &Caller,
+        message: &Message,
+    ) -> Result<Message, Fault> {
+        let sending = Sending {
+            caller,
+            message,
+            params: &[],
+            changes: false,
+            departure: None,
+        };
+        let reached = self.reached(name, sending).await?;
+        let request = self.ready(name, reached, sending).await?;
+        request.exchange.answer().await
+    }
+
+    async fn reached(&self, name: &ServerName, sending: Sending<'_>) -> Result<ReachedLink, Fault> {
+        if self.session.is_none() {
+            let server = self.server(name)?;
+            // Who asks is read only where the link depends on it.
+            if self.wire(server) == Era::Modern && !server.settings.is_child() {
+                let link = server.shared()?;
+                return Ok(ReachedLink { link, own: None });
+            }
+        }
+        let meta = sending.meta();
+        let (caller, meta) = (sending.caller, meta.as_ref());
+        Box::pin(self.link(name, Asker { caller, meta })).await
+    }
+
+    /// The request under an id of ours, in the words of the server's era; nothing of it has left.
+    async fn ready(
+        &self,
+        name: &ServerName,
+        reached: ReachedLink,
+        sending: Sending<'_>,
+    ) -> Result<Box<SentRequest>, Fault> {
+        let exchange = match reached.legacy() {
+            Some(own) => Box::pin(ready_on_own(own, sending)).await?,
+            None => {
+                let params = sending.params.to_vec();
+                let message = self.stamped(name, &reached.link, sending);
+                reached.link.request(message, params).await?
+            }
+        };
+        Ok(Box::new(SentRequest { reached, exchange }))
+    }
+
+    /// A legacy agent's request with what a modern server needs of it; any other as it is.
+    pub(crate) fn stamped(&self, name: &ServerName, link: &Link, sending: Sending<'_>) -> Message {
+        let Some(session) = self
+            .session
+            .as_ref()
+            .filter(|_| link.revision.era() == Era::Modern)
+        else {
+            return sending.message.clone();
+        };
+        let told = self
+            .servers
+            .keeper()
+            .introduce(&session.caller, name, &session.initialize);
+        let level = session.log_level.lock().clone();
+        to_modern_server(
+            sending.message,
+            &LegacyIntroduction::of(&told),
+            level.as_ref(),
+        )
+    }
+
+    /// The link to a server for what is sent once only: where nothing was heard for long, the
+    /// server is asked first whether it knows the session. One that it does not know is left
+    /// alone, not ended: who says so may be wrong, and other calls may be in flight in it.
+    async fn known(&self, name: &ServerName, sending: Sending<'_>) -> Result<ReachedLink, Fault> {
+        let reached = self.reached(name, sending).await?;
+        let after = self
+            .servers
+            .get(name.as_str())
+            .map(|server| server.settings.ping_after);
+        let link = &reached.link;
+        if !after.is_some_and(|after| link.is_idle(after)) {
+            return Ok(reached);
+        }
+        if Box::pin(link.is_known()).await? {
+            link.heard();
+            return Ok(reached);
+        }
+        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
+        self.give_up(link).await;
+        self.reached(name, sending).await
+    }
+
+    /// From now on the agent has another link to that server.
+    async fn give_up(&self, link: &Arc<Link>) {
+        match &self.session {
+            Some(session) => session
+                .links
+                .lock()
+                .await
+                .retain(|_, known| !Arc::ptr_eq(known, link)),
+            None => self.servers.callers().give_up(link),
+        }
+    }
+}
+
+/// A modern agent's request on its own link to a legacy server.
+async fn ready_on_own(own: &CallerLink, sending: Sending<'_>) -> Result<UpstreamExchange, Fault> {
+    let level = sending.message.meta(LOG_LEVEL_META_KEY);
+    let level = level.as_ref().and_then(Text::as_str);
+    if let Some(level) = &level {
+        own.logs_from(level).await;
+    }
+    let (message, params) = (to_legacy_server(sending.message), sending.params.to_vec());
+    own.link
+        .request_logged(message, params, level.is_some())
+        .await
+}

@@ -1,0 +1,225 @@
+//! Calls whose legacy server has asked the agent something, while an agent of 2026-07-28 fetches the
+//! answer: nothing of its request is open then, and the server still waits in its own (protocol §4.3,
+//! guarantees §4). The request is not sent again: its next round takes up what waits here.
+
+use super::caller_links::ReachedLink;
+use super::link::{Link, UpstreamExchange};
+use crate::mcp::error_codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::model::caller::Caller;
+use crate::model::ids::{AgentId, ServerName, TenantId, unguessable};
+use crate::telemetry::tasks;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Calls that wait at once, of one agent and of all.
+const MAX_PARKED_PER_AGENT: usize = 64;
+const MAX_PARKED: usize = 1_000;
+/// A call that nobody takes up again for so long is given up.
+const PARKED_TIMEOUT: Duration = Duration::from_mins(5);
+/// What the state begins with that an agent brings back.
+const STATE_PREFIX: &str = "toolgate-parked:";
+/// What only legacy questions have.
+const LEGACY_MEMBERS: [&str; 3] = ["_meta", "elicitationId", "task"];
+
+/// What a server wants to know.
+pub(crate) struct ParkedQuestion {
+    /// Under which name the agent reads it.
+    key: String,
+    /// The request of the server.
+    question: Message,
+}
+
+/// A call that waits for the agent's answers.
+pub(crate) struct ParkedCall {
+    agent: AgentId,
+    tenant: Option<TenantId>,
+    server: ServerName,
+    /// Where it was sent.
+    pub reached: ReachedLink,
+    /// What the server will answer it with.
+    pub exchange: UpstreamExchange,
+    /// Where further questions arrive.
+    pub asides: Option<mpsc::Receiver<Message>>,
+    /// The parameters under which it was sent.
+    pub asked: Option<Text>,
+    questions: Vec<ParkedQuestion>,
+}
+
+/// A call that is about to wait.
+pub(crate) struct AskingCall<'a> {
+    /// Who called.
+    pub caller: &'a Caller,
+    /// Whom.
+    pub server: &'a ServerName,
+    /// Where it was sent.
+    pub reached: ReachedLink,
+    /// What the server will answer it with.
+    pub exchange: UpstreamExchange,
+    /// Where further questions arrive.
+    pub asides: Option<mpsc::Receiver<Message>>,
+    /// The parameters under which it was sent.
+    pub asked: Option<Text>,
+}
+
+/// All that wait.
+#[derive(Default)]
+pub(crate) struct ParkedCalls(Mutex<HashMap<String, ParkedCall>>);
+
+impl ParkedCalls {
+    /// Has a call wait for answers to these questions; returns the result that the agent reads. Too
+    /// many wait: the questions are refused, and the call comes back, to be listened to.
+    pub(crate) async fn park(
+        self: &Arc<Self>,
+        call: AskingCall<'_>,
+        questions: Vec<Message>,
+    ) -> Result<Message, ParkedCall> {
+        let numbered = questions.into_iter().enumerate();
+        let questions: Vec<_> = numbered
+            .map(|(index, question)| ParkedQuestion {
+                key: format!("question-{}", index + 1),
+                question,
+            })
+            .collect();
+        let id = unguessable();
+        let result = asks(&questions, &id);
+        let parked = ParkedCall {
+            agent: call.caller.agent.clone(),
+            tenant: call.caller.tenant.clone(),
+            server: call.server.clone(),
+            reached: call.reached,
+            exchange: call.exchange,
+            asides: call.asides,
+            asked: call.asked,
+            questions,
+        };
+        if let Some(mut crowded) = self.put(&id, parked) {
+            let words = "too many calls wait for their agents' answers; try again later";
+            crowded.refuse(INTERNAL_ERROR, words).await;
+            return Err(crowded);
+        }
+        let (all, expired) = (self.clone(), id);
+        tasks::spawn("parked call", async move {
+            tokio::time::sleep(PARKED_TIMEOUT).await;
+            let parked = all.0.lock().remove(&expired);
+            if let Some(parked) = parked {
+                tracing::warn!(server = %parked.server, "nobody has answered a tool server's question in time; its call is given up");
+                parked.give_up().await;
+            }
+        });
+        Ok(Message::response(None, result, false))
+    }
+
+    /// The call comes back if there is no room for it.
+    fn put(&self, id: &str, parked: ParkedCall) -> Option<ParkedCall> {
+        let mut all = self.0.lock();
+        let own = all.values().filter(|known| known.agent == parked.agent);
+        if all.len() >= MAX_PARKED || own.count() >= MAX_PARKED_PER_AGENT {
+            return Some(parked);
+        }
+        all.insert(id.to_owned(), parked);
+        None
+    }
+
+    /// Whether this is a round of a call that waited here once, wherever it is now.
+    pub(crate) fn is_round(params: Option<&Text>) -> bool {
+        state_of(params).is_some()
+    }
+
+    /// The call that this is the next round of, once; none if it waits no more, or is another's.
+    pub(crate) fn take(
+        &self,
+        caller: &Caller,
+        server: &ServerName,
+        params: Option<&Text>,
+    ) -> Option<ParkedCall> {
+        let id = state_of(params)?;
+        let mut all = self.0.lock();
+        let is_own = all.get(&id).is_some_and(|parked| {
+            (&parked.agent, &parked.tenant, &parked.server)
+                == (&caller.agent, &caller.tenant, server)
+        });
+        is_own.then(|| all.remove(&id)).flatten()
+    }
+
+    /// Gives all up: toolgate ends.
+    pub(crate) async fn close(&self) {
+        let all: Vec<_> = self.0.lock().drain().map(|(_, parked)| parked).collect();
+        futures_util::future::join_all(all.into_iter().map(ParkedCall::give_up)).await;
+    }
+}
+
+impl ParkedCall {
+    /// Hands the agent's answers to the server that asked; one that has none reads so.
+    pub(crate) async fn answer(&mut self, params: Option<&Text>) {
+        let answers = params.and_then(|params| params.get("inputResponses"));
+        for ParkedQuestion { key, question } in self.questions.drain(..) {
+            let id = question.id.clone();
+            let answer = answers.as_ref().and_then(|answers| answers.get(&key));
+            let answer = match answer {
+                Some(answer) => Message::response(id, answer, false),
+                None => Message::error(id, INTERNAL_ERROR, "the agent did not answer this", None),
+            };
+            tell(&self.reached.link, answer).await;
+        }
+    }
+
+    async fn refuse(&mut self, code: i64, words: &str) {
+        for ParkedQuestion { question, .. } in self.questions.drain(..) {
+            let refused = Message::error(question.id, code, words, None);
+            tell(&self.reached.link, refused).await;
+        }
+    }
+
+    async fn give_up(mut self) {
+        self.refuse(
+            METHOD_NOT_FOUND,
+            "the agent did not come back with an answer",
+        )
+        .await;
+        self.reached
+            .link
+            .cancel(&self.exchange.id, "nobody answered what it asked");
+    }
+}
+
+async fn tell(link: &Arc<Link>, answer: Message) {
+    if let Err(fault) = link.notify(answer).await {
+        tracing::debug!(%fault, "an answer did not reach the tool server");
+    }
+}
+
+fn state_of(params: Option<&Text>) -> Option<String> {
+    let state = params?.get("requestState")?;
+    let id = state.as_str()?.strip_prefix(STATE_PREFIX)?.to_owned();
+    Some(id)
+}
+
+/// The result that asks an agent of 2026-07-28.
+fn asks(questions: &[ParkedQuestion], id: &str) -> Text {
+    let mut requests = Object::new();
+    for ParkedQuestion { key, question } in questions {
+        let mut params = question
+            .body
+            .as_ref()
+            .and_then(Text::object)
+            .unwrap_or_default();
+        for name in LEGACY_MEMBERS {
+            params.remove(name);
+        }
+        let method = Text::string(&question.method);
+        let request = Text::members_of(&[("method", method), ("params", params.text())]);
+        requests.set(key, request);
+    }
+    let mut result = Object::new();
+    result.set("resultType", Text::of(&json!("input_required")));
+    result.set("inputRequests", requests.text());
+    let state = format!("{STATE_PREFIX}{id}");
+    result.set("requestState", Text::string(&state));
+    result.text()
+}

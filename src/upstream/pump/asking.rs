@@ -1,0 +1,148 @@
+//! Questions that a server of 2026-07-28 asks by its answer, put to an agent of a legacy session as
+//! the requests that it knows, in the stream of its call (protocol §4.4).
+
+use super::ExchangeContext;
+use crate::mcp::error_codes::INTERNAL_ERROR;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Revision;
+use crate::model::ids::{ServerName, unguessable};
+use crate::outlet::Outgoing;
+use crate::upstream::keeper::{asks_too_much, withheld};
+use crate::upstream::link::Link;
+use crate::upstream::links::Links;
+use serde_json::json;
+use std::time::Duration;
+
+/// Rounds of questions of one call.
+pub(super) const MAX_ROUNDS: u32 = 10;
+/// How long toolgate waits before it asks again what asked nothing of the agent.
+const EMPTY_ROUND_PAUSE: Duration = Duration::from_millis(250);
+
+/// What comes of an answer that asks.
+pub(super) enum AskedRound {
+    /// The agent has answered: the parameters of the next round.
+    Answered(Text),
+    /// It ends here, with this answer.
+    Over(Message),
+    /// The agent has gone, or cancelled the call.
+    Gone,
+}
+
+impl ExchangeContext<'_> {
+    /// Puts what `answer` asks to the agent; none if it asks nothing, or the agent reads such
+    /// answers itself. `params`: as they were sent before.
+    pub(super) async fn asked(
+        &self,
+        server: &ServerName,
+        link: &Link,
+        message: &Message,
+        answer: &Message,
+    ) -> Option<AskedRound> {
+        let revision = self.links.legacy_revision()?;
+        let result = answer.body.as_ref().filter(|_| !answer.is_error)?;
+        let kind = result.get("resultType")?;
+        if kind.as_str().as_deref() != Some("input_required") {
+            return None;
+        }
+        let keeper = &**self.links.servers().keeper();
+        let wire = link.revision.as_str();
+        if let Some(words) = asks_too_much(keeper, self.caller, server, wire, answer) {
+            return Some(AskedRound::Over(withheld(answer, words)));
+        }
+        let ends = |words: &str| Some(AskedRound::Over(unanswerable(message, answer, words)));
+        let mut waiting = Vec::new();
+        let requests = result.get("inputRequests");
+        for (key, question) in requests.iter().filter_map(Text::members).flatten() {
+            let question = match as_request(self.links, &question, revision) {
+                Ok(question) => question,
+                Err(words) => return ends(words),
+            };
+            let questions = self.links.legacy_questions()?;
+            let Some((question, response)) = questions.ask_for(question) else {
+                return ends("too many questions wait for the agent's answers");
+            };
+            let told = self.outlet.send(Outgoing::Message(Box::new(question)));
+            if told.await.is_err() {
+                return Some(AskedRound::Gone);
+            }
+            waiting.push((key.into_owned(), response));
+        }
+        if waiting.is_empty() {
+            tokio::time::sleep(EMPTY_ROUND_PAUSE).await;
+        }
+        let mut answers = Object::new();
+        for (key, response) in waiting {
+            let response = tokio::select! {
+                response = response => response.ok(),
+                () = self.gone() => return Some(AskedRound::Gone),
+            };
+            match response {
+                Some(response) if !response.is_error => {
+                    let said = response.body.unwrap_or_else(|| Object::new().text());
+                    answers.set(&key, said);
+                }
+                _ => return ends("the agent's program did not answer what the tool server asked"),
+            }
+        }
+        Some(AskedRound::Answered(next(message, result, &answers)))
+    }
+}
+
+/// A question as the agent's revision knows it, or why it cannot be asked.
+fn as_request(links: &Links, asked: &Text, revision: Revision) -> Result<Message, &'static str> {
+    let method = asked.get("method");
+    let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
+    let mut params = asked
+        .get("params")
+        .and_then(|params| params.object())
+        .unwrap_or_default();
+    let is_url = params
+        .get("mode")
+        .is_some_and(|mode| mode.as_str().as_deref() == Some("url"));
+    let capability: &[&str] = match &*method {
+        "elicitation/create" if is_url => &["elicitation", "url"],
+        "elicitation/create" => &["elicitation"],
+        "sampling/createMessage" => &["sampling"],
+        "roots/list" => &["roots"],
+        _ => return Err("the tool server asked for input in no form that is known"),
+    };
+    if !links.has_declared(capability) {
+        return Err(
+            "the tool server asked for something that the agent's program has not declared",
+        );
+    }
+    if is_url {
+        if revision < Revision::V2025_11_25 {
+            return Err(
+                "the tool server asked to open a page, which the agent's revision does not know",
+            );
+        }
+        params.set("elicitationId", Text::string(&unguessable()));
+    }
+    Ok(Message::request(0, &method, Some(params.text())))
+}
+
+/// The parameters of the next round: those of the agent, with its answers and the server's state.
+fn next(message: &Message, result: &Text, answers: &Object) -> Text {
+    let mut params = message
+        .body
+        .as_ref()
+        .and_then(Text::object)
+        .unwrap_or_default();
+    params.set("inputResponses", answers.text());
+    match result.get("requestState") {
+        Some(state) => params.set("requestState", state),
+        None => drop(params.remove("requestState")),
+    }
+    params.text()
+}
+
+/// What an agent reads of a call that its server does not end without an answer which there is not.
+pub(super) fn unanswerable(message: &Message, answer: &Message, words: &str) -> Message {
+    if message.method == "tools/call" {
+        let result = json!({ "content": [{ "type": "text", "text": words }], "isError": true });
+        return Message::response(answer.id.clone(), Text::of(&result), false);
+    }
+    Message::error(answer.id.clone(), INTERNAL_ERROR, words, None)
+}

@@ -1,0 +1,271 @@
+//! What an exchange does where agent and server speak different eras (protocol §4.3, §4.4).
+
+use super::asking::{AskedRound, MAX_ROUNDS, unanswerable};
+use super::{
+    ASKED_METHODS, BegunLeg, CarriedLeg, ExchangeContext, ExchangeOutcome, Heard, Leg, Outbound,
+    QUESTIONS_WINDOW, proven,
+};
+use crate::mcp::bridge::{
+    LOG_LEVEL_META_KEY, notification_to_legacy_agent, to_legacy_agent, to_modern_agent,
+};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::ids::ServerName;
+use crate::model::reply::{Fault, Sent};
+use crate::upstream::caller_links::{CallerLink, rank};
+use crate::upstream::departure::Departure;
+use crate::upstream::keeper::{ServerMessage, hears};
+use crate::upstream::link::Link;
+use crate::upstream::links::{Sending, SentRequest};
+use crate::upstream::owners::PROGRESS_METHOD;
+use crate::upstream::parking::AskingCall;
+use crate::upstream::questions::refuse;
+use std::sync::Arc;
+
+impl ExchangeContext<'_> {
+    /// Whether agent and server speak different eras.
+    pub(super) fn is_bridged(&self, leg: &Leg) -> bool {
+        self.links.is_modern() != (leg.link().revision.era() == Era::Modern)
+    }
+
+    /// Carries what arrives until the request has an answer in the agent's era.
+    pub(super) async fn across(
+        &self,
+        outbound: Outbound<'_>,
+        mut leg: Leg,
+        sent: &mut Option<(Arc<Link>, Text)>,
+    ) -> Result<ExchangeOutcome, Fault> {
+        let Outbound {
+            server, message, ..
+        } = outbound;
+        let mut rounds = 0;
+        loop {
+            self.pass_cancellation(&leg);
+            match self.carry(&outbound, &mut leg).await? {
+                CarriedLeg::Gone(sent) => return Ok(ExchangeOutcome::Gone(sent)),
+                CarriedLeg::Asked(questions) => match self.parked(server, leg, questions).await {
+                    Ok(result) => return Ok(ExchangeOutcome::Answer(result)),
+                    Err(crowded) => leg = crowded,
+                },
+                CarriedLeg::Answer(answer) => {
+                    let answer = proven(outbound, &leg, answer)?;
+                    let link = leg.link().clone();
+                    let Some(round) = self.asked(server, &link, message, &answer).await else {
+                        let answer = self.bridged(&link, message, answer);
+                        return Ok(ExchangeOutcome::Answer(answer));
+                    };
+                    rounds += 1;
+                    match round {
+                        AskedRound::Gone => return Ok(ExchangeOutcome::Gone(Sent::Maybe)),
+                        AskedRound::Over(answer) => return Ok(ExchangeOutcome::Answer(answer)),
+                        AskedRound::Answered(_) if rounds >= MAX_ROUNDS => {
+                            let words = "the tool server asked more often than a call may";
+                            let over = unanswerable(message, &answer, words);
+                            return Ok(ExchangeOutcome::Answer(over));
+                        }
+                        AskedRound::Answered(params) => {
+                            let sending = self.next_round(outbound, &mut leg, params, sent);
+                            // Of the call itself something has left, whatever became of this round.
+                            sending.await.map_err(|fault| Fault {
+                                sent: Sent::Maybe,
+                                ..fault
+                            })?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What comes next where questions may come that name no request.
+    pub(super) async fn hears_aside(&self, leg: &mut Leg, asking: bool) -> Result<Heard, Fault> {
+        let aside = async {
+            match leg.own.as_mut().and_then(|own| own.asides.as_mut()) {
+                Some(asides) => asides.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        Ok(tokio::select! {
+            biased;
+            inbound = leg.request.exchange.next() => Heard::Said(inbound?),
+            Some(question) = aside => Heard::Aside(question),
+            () = self.outlet.closed(), if self.stop_when_gone => Heard::Left,
+            () = tokio::time::sleep(QUESTIONS_WINDOW), if asking => Heard::Quiet,
+        })
+    }
+
+    /// The answer as the agent's era has it.
+    pub(super) fn bridged(&self, link: &Link, message: &Message, answer: Message) -> Message {
+        match (self.links.legacy_revision(), link.revision.era()) {
+            (Some(revision), Era::Modern) => to_legacy_agent(&message.method, answer, revision),
+            (None, Era::Legacy) => to_modern_agent(&message.method, answer),
+            (Some(_), Era::Legacy) | (None, Era::Modern) => answer,
+        }
+    }
+
+    /// A notification as the agent's era has it, if it reads it at all.
+    pub(super) fn crossed(&self, leg: &Leg, said: Message) -> Option<Message> {
+        if leg.own.is_none() {
+            let is_bridged =
+                self.links.legacy_revision().is_some() && leg.link().revision.era() == Era::Modern;
+            return Some(if is_bridged {
+                notification_to_legacy_agent(said)
+            } else {
+                said
+            });
+        }
+        match said.method.as_str() {
+            // No request of the agent's waits for it.
+            "notifications/elicitation/complete" | "notifications/cancelled" => None,
+            "notifications/message" => is_wanted(leg.asked(), &said).then_some(said),
+            PROGRESS_METHOD => match leg.own.as_ref().and_then(|own| own.token.as_ref()) {
+                None => Some(said),
+                Some(token) => with_token(said, token.as_ref()?),
+            },
+            _ => Some(said),
+        }
+    }
+
+    /// A question of a legacy server that its agent can be asked; none if the server is answered
+    /// already.
+    pub(super) async fn question(
+        &self,
+        outbound: Outbound<'_>,
+        own: &CallerLink,
+        question: Message,
+    ) -> Option<Message> {
+        let server = outbound.server;
+        let asks = ASKED_METHODS.contains(&outbound.message.method.as_str());
+        if !asks || !own.may_ask(&question) {
+            own.decline(&question).await;
+            return None;
+        }
+        let spoken = ServerMessage {
+            caller: self.caller,
+            server,
+            revision: own.link.revision.as_str(),
+            message: &question,
+        };
+        if let Err(unheard) = hears(&**self.links.servers().keeper(), &spoken) {
+            refuse(&own.link, &question, unheard).await;
+            return None;
+        }
+        Some(question)
+    }
+
+    /// The call waits for the agent's answers, which it reads how to give; or, where too many wait,
+    /// for the server alone.
+    pub(super) async fn parked(
+        &self,
+        server: &ServerName,
+        leg: Leg,
+        questions: Vec<Message>,
+    ) -> Result<Message, Leg> {
+        let SentRequest { reached, exchange } = *leg.request;
+        let (asides, asked) = leg
+            .own
+            .map(|own| (own.asides, own.asked))
+            .unwrap_or_default();
+        let call = AskingCall {
+            caller: self.caller,
+            server,
+            reached,
+            exchange,
+            asides,
+            asked,
+        };
+        let parked = self.links.servers().parked().park(call, questions).await;
+        parked.map_err(|crowded| Leg::of(crowded, None))
+    }
+
+    /// Takes up a call that waits for its agent's answers. What waits no more is not sent again:
+    /// nobody knows what became of it.
+    pub(super) async fn taken_up(
+        &self,
+        outbound: Outbound<'_>,
+        departure: Option<&Departure>,
+        sent: &mut Option<(Arc<Link>, Text)>,
+    ) -> Result<BegunLeg, Fault> {
+        if departure.is_some_and(|departure| departure.leaves().is_err()) {
+            return Ok(BegunLeg::Gone(Sent::Nothing));
+        }
+        let params = outbound.message.body.as_ref();
+        let parked = self.links.servers().parked();
+        let Some(mut parked) = parked.take(self.caller, outbound.server, params) else {
+            let words = "the call that asked no longer waits for an answer";
+            return Err(Fault::after_sending(words));
+        };
+        let (link, id) = (&parked.reached.link, &parked.exchange.id);
+        *sent = Some((link.clone(), id.clone()));
+        if !self.waiting.on(link, id) {
+            link.cancel(id, "the agent cancelled the request");
+            return Ok(BegunLeg::Gone(Sent::Maybe));
+        }
+        parked.answer(params).await;
+        let token = params.and_then(|params| params.at(&["_meta", "progressToken"]));
+        Ok(BegunLeg::Waits(Leg::of(parked, Some(token))))
+    }
+
+    /// Sends the next round of a request whose questions the agent has answered.
+    pub(super) async fn next_round(
+        &self,
+        outbound: Outbound<'_>,
+        leg: &mut Leg,
+        params: Text,
+        sent: &mut Option<(Arc<Link>, Text)>,
+    ) -> Result<(), Fault> {
+        let message = &Message {
+            body: Some(params),
+            ..outbound.message.clone()
+        };
+        let Outbound {
+            server,
+            params,
+            changes,
+            ..
+        } = outbound;
+        let sending = Sending {
+            caller: self.caller,
+            message,
+            params,
+            changes,
+            departure: None,
+        };
+        let link = leg.link();
+        let stamped = self.links.stamped(server, link, sending);
+        let mut exchange = link.request(stamped, params.to_vec()).await?;
+        *sent = Some((link.clone(), exchange.id.clone()));
+        if !self.waiting.on(link, &exchange.id) {
+            return Err(Fault::after_sending("the agent cancelled the request"));
+        }
+        if changes {
+            exchange.keeps(link);
+        }
+        exchange.begin().await?;
+        leg.request.exchange = exchange;
+        Ok(())
+    }
+}
+
+/// Whether the request asked for log messages as grave as this one.
+fn is_wanted(asked: Option<&Text>, said: &Message) -> bool {
+    let rank_of = |level: Option<Text>| rank(&level?.as_str()?);
+    let wanted = rank_of(asked.and_then(|params| params.at(&["_meta", LOG_LEVEL_META_KEY])));
+    let level = said.body.as_ref().and_then(|params| params.get("level"));
+    match (wanted, rank_of(level)) {
+        (Some(wanted), Some(level)) => wanted <= level,
+        // A level that no revision has.
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+fn with_token(said: Message, token: &Text) -> Option<Message> {
+    let mut params = said.body.as_ref().and_then(Text::object)?;
+    params.set("progressToken", token.clone());
+    Some(Message {
+        body: Some(params.text()),
+        ..said
+    })
+}

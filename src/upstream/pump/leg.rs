@@ -1,0 +1,64 @@
+//! One request that waits for its answer, and what belongs to it while it does.
+
+use crate::mcp::json::Text;
+use crate::mcp::message::{Message, MessageKind};
+use crate::upstream::caller_links::CallerLink;
+use crate::upstream::link::Link;
+use crate::upstream::links::SentRequest;
+use crate::upstream::parking::ParkedCall;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// One request that waits for its answer.
+pub(super) struct Leg {
+    pub(super) request: Box<SentRequest>,
+    /// Only on a link of a modern agent's own.
+    pub(super) own: Option<Box<OwnLeg>>,
+}
+
+/// What a request of a modern agent needs on a legacy link.
+pub(super) struct OwnLeg {
+    /// Where questions arrive that name no request.
+    pub(super) asides: Option<mpsc::Receiver<Message>>,
+    /// Its parameters, as the agent wrote them when it was sent.
+    pub(super) asked: Option<Text>,
+    /// What the agent knows progress by, where that is another token by now.
+    pub(super) token: Option<Option<Text>>,
+}
+
+impl Leg {
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.request.reached.link
+    }
+
+    /// The agent's own link, where this is a request of its server.
+    pub(super) fn own_if_request(&self, message: &Message) -> Option<Arc<CallerLink>> {
+        let own = self.request.reached.legacy();
+        own.filter(|_| message.kind == MessageKind::Request)
+            .cloned()
+    }
+
+    /// The parameters under which it was sent, where they are not those of now.
+    pub(super) fn asked(&self) -> Option<&Text> {
+        self.own.as_ref()?.asked.as_ref()
+    }
+
+    /// A call that waited for its agent, and is waited for again.
+    pub(super) fn of(parked: ParkedCall, token: Option<Option<Text>>) -> Self {
+        let ParkedCall {
+            reached,
+            exchange,
+            asides,
+            asked,
+            ..
+        } = parked;
+        Self {
+            request: Box::new(SentRequest { reached, exchange }),
+            own: Some(Box::new(OwnLeg {
+                asides,
+                asked,
+                token,
+            })),
+        }
+    }
+}
