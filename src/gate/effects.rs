@@ -210,7 +210,9 @@ impl Effects {
     /// The answer that was given before, byte for byte.
     async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
         let body = self.store.body(stored).await.map_err(unavailable)?;
-        let body = Text::read(body, &SERVER_JSON_LIMITS).map_err(|_| Refusal::InternalError)?;
+        // It was judged when it came.
+        let read = Text::read_oddly(body, &SERVER_JSON_LIMITS);
+        let (body, _) = read.map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
     }
 

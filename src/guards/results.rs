@@ -165,6 +165,17 @@ impl Rule {
         }
     }
 
+    /// Whether an answer that two readers could read differently has to be withheld: something of it
+    /// would be checked or taken out, or, where contracts are enforced, it is more than a result
+    /// whose members are beyond doubt.
+    pub fn withholds_odd(&self, answer: &Message, mode: Mode, output: Output<'_>) -> bool {
+        let is_plain = |body: &Text| {
+            !answer.is_error && body.is_object() && !body.has_twins() && !is_pending(body)
+        };
+        let is_judged = !self.redactions.is_empty() || self.judges(mode, output);
+        is_judged || (mode == Mode::Enforce && !answer.body.as_ref().is_some_and(is_plain))
+    }
+
     /// Whether a result that fits the tool's output schema may come out without fitting it.
     pub fn may_reshape(&self) -> bool {
         self.max_bytes.is_some() || !self.redactions.is_empty()
@@ -243,6 +254,9 @@ impl Rule {
         let Some(body) = said.body.clone().filter(|_| self.may_reshape()) else {
             return Some(said);
         };
+        if said.odd.is_some() && !self.redactions.is_empty() {
+            return None;
+        }
         let body = self.redacted(body, false);
         let too_long = self
             .max_bytes

@@ -3,19 +3,21 @@
 
 const JSONRPC_VERSION: &[u8] = br#""2.0""#;
 
-/// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members
+/// The id, as it is written, of an object that every parser reads as a JSON-RPC answer: the members
 /// of the envelope stand in it once and in plain letters, none looks like one of them, and the
 /// object has its end.
 pub(crate) fn answered(text: &[u8]) -> Option<&[u8]> {
     let envelope = Envelope::read(text)?;
-    let is_result = envelope.result.is_some() && envelope.method.is_none();
-    is_result.then_some(envelope.id?)
+    let is_answer =
+        envelope.result.is_some() != envelope.error.is_some() && envelope.method.is_none();
+    is_answer.then_some(envelope.id?)
 }
 
 /// The id, as it is written, of an object that every parser reads so as a JSON-RPC request.
 pub(crate) fn asked(text: &[u8]) -> Option<&[u8]> {
     let envelope = Envelope::read(text)?;
-    let is_request = envelope.result.is_none() && envelope.method?.first() == Some(&b'"');
+    let is_answer = envelope.result.is_some() || envelope.error.is_some();
+    let is_request = !is_answer && envelope.method?.first() == Some(&b'"');
     is_request.then_some(envelope.id?)
 }
 
@@ -26,6 +28,7 @@ struct Envelope<'t> {
     method: Option<&'t [u8]>,
     params: Option<&'t [u8]>,
     result: Option<&'t [u8]>,
+    error: Option<&'t [u8]>,
 }
 
 impl<'t> Envelope<'t> {
@@ -44,6 +47,7 @@ impl<'t> Envelope<'t> {
                 b"method" => &mut envelope.method,
                 b"params" => &mut envelope.params,
                 b"result" => &mut envelope.result,
+                b"error" => &mut envelope.error,
                 other => {
                     let is_plain = other
                         .iter()
@@ -159,6 +163,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}"#,
             r#" { "result" : {"x":"\ud800"}, "id" : 7 , "jsonrpc" : "2.0" , "extra": [1e999] } "#,
             r#"{"jsonrpc":"2.0","id":7,"result":{"}":"]\"}"}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"a":1,"a":2}}"#,
             &deep,
         ] {
             assert_eq!(answered(text.as_bytes()), Some(&b"7"[..]), "{text:.80}");
@@ -177,7 +182,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{},"Method":"x"}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{},"method":"x"}"#,
-            r#"{"jsonrpc":"2.0","id":7,"error":{"a":1,"a":2}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{},"error":{}}"#,
             r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
             r#"{"id":7,"result":{}}"#,
             r#"{"jsonrpc":"2.0","result":{}}"#,

@@ -91,6 +91,21 @@ impl Text {
         Ok(Self(bytes.slice(range)))
     }
 
+    /// Reads `bytes` as one JSON value, with the first of what `limits` refuses in it though it is
+    /// JSON. Such a text travels as it is; no tree of it says all that it says, so that no guard
+    /// decides by one.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the text keeps them: who needs them too says so with a clone"
+    )]
+    pub fn read_oddly(
+        bytes: Bytes,
+        limits: &JsonLimits,
+    ) -> Result<(Self, Option<Malformed>), Malformed> {
+        let (range, odd) = scan::scan_oddly(&bytes, limits)?;
+        Ok((Self(bytes.slice(range)), odd))
+    }
+
     /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except
     /// those for agents.
     pub fn of(value: &Value) -> Self {
@@ -206,6 +221,12 @@ impl Text {
         self.is_object().then(|| JsonMembers::new(&self.0))
     }
 
+    /// Whether this is an object in which two members have the same name: who reads it has the
+    /// choice.
+    pub fn has_twins(&self) -> bool {
+        self.is_object() && split::has_twins(&self.0)
+    }
+
     /// The elements of an array, in order; none for any other value.
     pub fn elements(&self) -> Option<Vec<Text>> {
         self.is_array().then(|| split::elements(&self.0))
@@ -247,7 +268,7 @@ impl Text {
     }
 }
 
-/// The string that strictly read `text` is; none for any other value.
+/// The string that `text` is, with U+FFFD for what is no character; none for any other value.
 fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if inner.contains(&b'\\') {
@@ -255,9 +276,34 @@ fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
             clippy::disallowed_methods,
             reason = "this is the one place: the text was read strictly"
         )]
-        return serde_json::from_slice(text).ok().map(Cow::Owned);
+        let read = serde_json::from_slice(text)
+            .or_else(|_| serde_json::from_slice(text).map(|LossyString(string)| string));
+        return read.ok().map(Cow::Owned);
     }
     std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+}
+
+/// A string that may hold lone surrogates.
+struct LossyString(String);
+
+impl<'de> serde::Deserialize<'de> for LossyString {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(LossyVisitor).map(Self)
+    }
+}
+
+struct LossyVisitor;
+
+impl serde::de::Visitor<'_> for LossyVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
 }
 
 /// Appends `text` as a JSON string.

@@ -43,6 +43,18 @@ pub struct Message {
     /// Names of members that JSON-RPC does not know, in order, to be judged: nothing of them is
     /// kept.
     pub unknown: Vec<String>,
+    /// What the strict reader refuses in it, where that was let pass: it is JSON, and no tree of it
+    /// says all that it says.
+    pub odd: Option<Box<Oddity>>,
+}
+
+/// What the strict reader refuses in a text that is JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Oddity {
+    /// The rule that is broken.
+    pub what: &'static str,
+    /// Where, as a JSON pointer into the message; of what a tool server sent none is made.
+    pub pointer: String,
 }
 
 /// Why a JSON value is not one JSON-RPC message.
@@ -71,8 +83,18 @@ pub enum NotAMessage {
     Shape,
 }
 
+impl Oddity {
+    /// One that a tool server sent. Its place is its words, which are nobody's to repeat.
+    pub(crate) fn of_server(what: &'static str) -> Self {
+        Self {
+            what,
+            pointer: String::new(),
+        }
+    }
+}
+
 impl Message {
-    /// Takes a strictly read text apart.
+    /// Takes a text apart that was read.
     pub fn parse(text: &Text) -> Result<Self, NotAMessage> {
         if text.is_array() {
             return Err(NotAMessage::Batch);
@@ -80,14 +102,21 @@ impl Message {
         let (mut version, mut id, mut method, mut params) = (None, None, None, None);
         let (mut result, mut error, mut unknown) = (None, None, Vec::new());
         for (key, value) in text.members().ok_or(NotAMessage::NotAnObject)? {
-            match &*key {
-                "jsonrpc" => version = Some(value),
-                "id" => id = Some(value),
-                "method" => method = Some(value),
-                "params" => params = Some(value),
-                "result" => result = Some(value),
-                "error" => error = Some(value),
-                _ => unknown.push(key.into_owned()),
+            let member = match &*key {
+                "jsonrpc" => &mut version,
+                "id" => &mut id,
+                "method" => &mut method,
+                "params" => &mut params,
+                "result" => &mut result,
+                "error" => &mut error,
+                _ => {
+                    unknown.push(key.into_owned());
+                    continue;
+                }
+            };
+            // The strict reader refuses that, and nobody lets it pass in an envelope.
+            if member.replace(value).is_some() {
+                return Err(NotAMessage::Shape);
             }
         }
         if version.is_none_or(|version| version.as_bytes() != b"\"2.0\"") {
@@ -113,6 +142,7 @@ impl Message {
                     body: params,
                     is_error: false,
                     unknown,
+                    odd: None,
                 })
             }
             (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
@@ -124,6 +154,7 @@ impl Message {
                     body: Some(body),
                     is_error,
                     unknown,
+                    odd: None,
                 })
             }
             _ => Err(NotAMessage::Shape),
@@ -139,6 +170,7 @@ impl Message {
             body: params,
             is_error: false,
             unknown: Vec::new(),
+            odd: None,
         }
     }
 
@@ -152,6 +184,7 @@ impl Message {
             body: params,
             is_error: false,
             unknown: Vec::new(),
+            odd: None,
         }
     }
 
@@ -164,6 +197,7 @@ impl Message {
             body: Some(body),
             is_error,
             unknown: Vec::new(),
+            odd: None,
         }
     }
 

@@ -23,18 +23,15 @@ type StringSpans<'t> = Vec<(Range<usize>, Cow<'t, str>)>;
 
 type Edits = Vec<(Range<usize>, Text)>;
 
-/// The text without secrets, as it was written where there are none. An error when it is no message
-/// that may be handed on then, for what stands in the secrets' places.
-pub(crate) fn clean(text: Text) -> Result<Text, Malformed> {
-    let Some(scrubber) = KNOWN_SECRETS.scrubber() else {
-        return Ok(text);
-    };
-    let edits = edits(&text, &scrubber);
+/// The text without secrets, the rest as it was written. None if there are none in it.
+fn cleaned(text: &Text) -> Option<Text> {
+    let scrubber = KNOWN_SECRETS.scrubber()?;
+    let edits = edits(text, &scrubber);
     if edits.is_empty() {
-        return Ok(text);
+        return None;
     }
     KNOWN_SECRETS.note_removed();
-    Text::read(text.replaced(&edits).bytes(), &SERVER_JSON_LIMITS)
+    Some(text.replaced(&edits))
 }
 
 fn edits(text: &Text, scrubber: &Scrubber) -> Edits {
@@ -120,9 +117,18 @@ fn clean_row(
     }
 }
 
-/// Bytes of a message with no secret in them; the reader of a message of a tool server.
-pub(crate) fn read(bytes: Bytes) -> Result<Text, Malformed> {
-    clean(Text::read(bytes, &SERVER_JSON_LIMITS)?)
+/// Bytes of a message with no secret in them, and the first of what the strict reader refuses in
+/// it; the reader of a message of a tool server. What stands in the place of a secret makes nothing
+/// odd that was not.
+pub(crate) fn read_oddly(bytes: Bytes) -> Result<(Text, Option<Malformed>), Malformed> {
+    let (text, odd) = Text::read_oddly(bytes, &SERVER_JSON_LIMITS)?;
+    match cleaned(&text) {
+        Some(clean) => {
+            let (clean, other) = Text::read_oddly(clean.bytes(), &SERVER_JSON_LIMITS)?;
+            Ok((clean, odd.or(other)))
+        }
+        None => Ok((text, odd)),
+    }
 }
 
 #[cfg(test)]

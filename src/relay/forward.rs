@@ -13,6 +13,7 @@ use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use crate::side::{MessageOutcome, Passing, capabilities, lists};
 use crate::upstream::keeper::{asks_too_much, withheld};
+use crate::upstream::link::Tolerance;
 use crate::upstream::owners::OwnedTask;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 
@@ -149,6 +150,12 @@ impl Relay {
         let (shaping, task_token) = task
             .map(|task| (&*task.shaping, task.token.as_ref()))
             .unzip();
+        // Of a list every entry is read here.
+        let is_list = LIST_METHODS.contains(&message.method.as_str());
+        let tolerance = match self.policy.current().mode {
+            Mode::Observe if !is_list => Tolerance::Everything,
+            Mode::Observe | Mode::Enforce => Tolerance::None,
+        };
         let passage = ExchangeContext {
             caller: &request.caller,
             outlet: &request.outlet,
@@ -156,6 +163,7 @@ impl Relay {
             waiting: &request.waiting,
             stop_when_gone: true,
             shaping,
+            tolerance,
             task_token: task_token.flatten(),
         };
         let known = self.servers.get(server.as_str());

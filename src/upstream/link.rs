@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 mod exchange;
 
 use exchange::ExchangeSource;
-pub(crate) use exchange::UpstreamExchange;
+pub(crate) use exchange::{Tolerance, UpstreamExchange};
 
 /// How long a server may take to say good-bye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -130,6 +130,9 @@ impl Link {
         let answer = loop {
             match exchange.next().await? {
                 Some(Inbound::Message(answer)) if answer.kind == MessageKind::Response => {
+                    if let Some(odd) = &answer.odd {
+                        return Err(Fault::unreadable(odd.what));
+                    }
                     break answer;
                 }
                 Some(_) => {}
@@ -195,6 +198,7 @@ impl Link {
                     id,
                     source: ExchangeSource::Http(Box::new(exchange)),
                     kept: None,
+                    tolerance: Tolerance::None,
                 })
             }
             Carrier::Child { conversation, .. } => {
@@ -211,6 +215,7 @@ impl Link {
                     id: number(id),
                     source,
                     kept: None,
+                    tolerance: Tolerance::None,
                 })
             }
         }

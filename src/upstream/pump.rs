@@ -4,7 +4,7 @@
 use super::Inbound;
 use super::departure::Departure;
 use super::keeper::{ServerMessage, Unheard, hears};
-use super::link::Link;
+use super::link::{Link, Tolerance};
 use super::links::{Links, Sending, WaitingRequest};
 use super::owners::{PROGRESS_METHOD, Shaping, is_of_task, remarked};
 use super::parking::ParkedCalls;
@@ -36,6 +36,12 @@ const ASKED_METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"]
 /// Questions of a server that come so shortly after each other are put to the agent together.
 const QUESTIONS_WINDOW: Duration = Duration::from_millis(20);
 
+/// Said to a tool server of a request that two readers could read differently.
+const UNREADABLE_QUESTION: Unheard = Unheard {
+    code: INTERNAL_ERROR,
+    words: "the request cannot be read alike by all",
+};
+
 /// A request on its way out.
 #[derive(Clone, Copy)]
 pub(crate) struct Outbound<'a> {
@@ -66,6 +72,8 @@ pub(crate) struct ExchangeContext<'a> {
     /// What becomes of what the server says on the way, where a contract counts; the answer is
     /// left to the caller of this.
     pub shaping: Option<&'a dyn Shaping>,
+    /// What is let pass of what the strict reader refuses.
+    pub tolerance: Tolerance,
     /// What the agent knows progress of the task by that it asks about.
     pub task_token: Option<&'a Text>,
 }
@@ -249,6 +257,7 @@ impl ExchangeContext<'_> {
             return Ok(BegunLeg::Gone(Sent::Nothing));
         };
         let asks = ASKED_METHODS.contains(&message.method.as_str());
+        request.exchange.tolerates(self.tolerance);
         if asks && request.reached.legacy().is_some() {
             request.exchange.read_aside();
         }
@@ -394,6 +403,12 @@ impl ExchangeContext<'_> {
         if let Err(unheard) = hears(&**self.links.servers().keeper(), &spoken) {
             if message.kind == MessageKind::Request && self.links.legacy_questions().is_some() {
                 refuse(link, &message, unheard).await;
+            }
+            return None;
+        }
+        if message.odd.is_some() && self.tolerance != Tolerance::Everything {
+            if message.kind == MessageKind::Request && self.links.legacy_questions().is_some() {
+                refuse(link, &message, UNREADABLE_QUESTION).await;
             }
             return None;
         }

@@ -51,7 +51,8 @@ pub(super) async fn read(endpoint: &ServerEndpoint, wire: &Wire, inbox: &mpsc::S
                     if event.data.is_empty() {
                         continue;
                     }
-                    let Ok(message) = read_message(event.data) else {
+                    let read = read_message(event.data).ok();
+                    let Some(message) = read.filter(|read| read.odd.is_none()) else {
                         tracing::warn!(
                             "a tool server sent something unreadable on its standalone stream"
                         );

@@ -50,6 +50,8 @@ mod layers;
 mod loops;
 // Observe mode: what enforce mode would have refused.
 mod observe;
+// Answers in JSON that not everybody reads alike.
+mod odd_answers;
 // Secrets that a tool server knows from earlier.
 mod old_secrets;
 // What becomes of results before an agent reads them.

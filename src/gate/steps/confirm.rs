@@ -65,7 +65,10 @@ impl Effects {
             return Ok(None);
         }
         let body = self.store.body(stored).await.map_err(unavailable)?;
-        let result = Text::read(body, &SERVER_JSON_LIMITS).map_err(|_| Refusal::InternalError)?;
+        // What two readers could read differently drafts nothing.
+        let Ok(result) = Text::read(body, &SERVER_JSON_LIMITS) else {
+            return Ok(None);
+        };
         let has_failed = result.get("isError").is_some_and(|flag| flag.is_true());
         Ok(result
             .get("structuredContent")

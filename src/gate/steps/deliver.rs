@@ -109,6 +109,7 @@ async fn delivered(
         sending.found.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut sending.taken.claim, &rules.idempotency) else {
             sending.charged(rules, &ended);
+            let ended = late::readable(ended, call.origin.era);
             let ending = sending.answered(rules.side_effect, ended);
             return delivery.shaped(ending).await;
         };
@@ -182,6 +183,7 @@ impl SendingLog<'_> {
         let structured = ended
             .as_ref()
             .ok()
+            .filter(|answer| answer.odd.is_none())
             .and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
         let cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
         self.found.cost = cost;

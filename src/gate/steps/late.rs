@@ -28,10 +28,6 @@ pub(in crate::gate) const LATE_ANSWER_TIMEOUT: Duration = Duration::from_mins(10
 /// How long between two tries to record it.
 const RECORD_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Said in place of an answer that came and cannot be read.
-const UNREADABLE: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no \
-                          JSON that everybody reads alike. Don't send the call again; look for what it has done.";
-
 /// A call on its way.
 pub(in crate::gate) type LateExchange =
     Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
@@ -107,8 +103,12 @@ pub(in crate::gate) fn readable(
     match ended {
         Err(Broken::Fault(fault)) if fault.sent == Sent::Answered => {
             tracing::warn!(%fault, "an answer is withheld");
+            let words = format!(
+                "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no JSON that \
+                 everybody reads alike ({fault}). Don't send the call again; look for what it has done."
+            );
             let mut result =
-                json!({ "content": [{ "type": "text", "text": UNREADABLE }], "isError": true });
+                json!({ "content": [{ "type": "text", "text": words }], "isError": true });
             if era == Era::Modern {
                 result["resultType"] = json!("complete");
             }

@@ -23,6 +23,7 @@ use crate::store::state::claim::ClaimPhase;
 use crate::store::state::command::{Settle, StoreCommand};
 use crate::store::state::settlement::Evidence;
 use crate::upstream::INBOX_MESSAGES_MAX;
+use crate::upstream::link::Tolerance;
 use crate::upstream::pump::{ExchangeContext, ExchangeOutcome, Outbound};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -162,6 +163,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
         waiting,
         stop_when_gone: true,
         shaping: None,
+        tolerance: Tolerance::None,
         task_token: None,
     };
     let (server, timeout) = (

@@ -62,6 +62,8 @@ pub(in crate::gate) fn meaning(
         return None;
     }
     match ended {
+        // Nobody can say of it what it means.
+        Ok(answer) if answer.odd.is_some() => None,
         Ok(answer) => {
             let body = answer.body.as_ref()?;
             if answer.is_error {

@@ -62,6 +62,12 @@ impl Shaper {
         self.wants_task || self.mode == Mode::Observe
     }
 
+    /// Whether an answer that two readers could read differently is withheld.
+    pub(in crate::gate) fn withholds_odd(&self, answer: &Message) -> bool {
+        let (rule, output) = (&self.rules.results, self.tool.output());
+        rule.withholds_odd(answer, self.mode, output)
+    }
+
     fn is_unasked(&self, answer: &Message) -> bool {
         !self.may_be_task() && !answer.is_error && answer.body.as_ref().is_some_and(is_task)
     }

@@ -3,16 +3,40 @@
 
 use super::fold::folded;
 use super::ordinary::ordinary;
-use super::{JsonLimits, Malformed};
+use super::{JsonLimits, Malformed, decode};
 use std::collections::HashSet;
 use std::ops::Range;
 
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// The one control character of ASCII that no reader refuses in a string.
 const DELETE_BYTE: u8 = 0x7F;
+/// With what the names begin under which `serde_json` hides numbers and texts of its own.
+const RESERVED_KEY_PREFIX: &str = "$serde_json::private::";
 /// Up to here a new key is compared with each before it; above, a set is kept.
 const LINEAR_SEARCH_KEYS: usize = 24;
+/// Nested arrays and objects that are looked through where oddities are let pass: the scanner stands
+/// on the stack.
+const MAX_ODD_DEPTH: usize = 512;
+
+/// Where the value stands in `text`, without white space around it.
 pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Malformed> {
+    scanned(text, limits, false).map(|(range, _)| range)
+}
+
+/// The same of a text that any parser reads as one JSON value, with the first of what `limits`
+/// refuses in it. Its bytes and values are bounded all the same.
+pub(super) fn scan_oddly(
+    text: &[u8],
+    limits: &JsonLimits,
+) -> Result<(Range<usize>, Option<Malformed>), Malformed> {
+    scanned(text, limits, true)
+}
+
+fn scanned(
+    text: &[u8],
+    limits: &JsonLimits,
+    is_lenient: bool,
+) -> Result<(Range<usize>, Option<Malformed>), Malformed> {
     if text.len() > limits.bytes {
         return Err(Malformed {
             what: "text too long",
@@ -31,6 +55,8 @@ pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Mal
         nodes: 0,
         keys: Vec::with_capacity(16),
         limits,
+        is_lenient,
+        odd: None,
     };
     scanner.space();
     let start = scanner.at;
@@ -40,7 +66,7 @@ pub(super) fn scan(text: &[u8], limits: &JsonLimits) -> Result<Range<usize>, Mal
     if scanner.at != text.len() {
         return scanner.refuse("text after the value");
     }
-    Ok(start..end)
+    Ok((start..end, scanner.odd))
 }
 
 struct Scanner<'a> {
@@ -50,11 +76,34 @@ struct Scanner<'a> {
     /// Digests of the folded keys of all objects that are open.
     keys: Vec<u64>,
     limits: &'a JsonLimits,
+    is_lenient: bool,
+    /// The first of what `limits` refuses, where that is let pass.
+    odd: Option<Malformed>,
 }
 
 impl Scanner<'_> {
     fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
         Err(Malformed { what, at: self.at })
+    }
+
+    /// What is JSON, and that the limits refuse.
+    fn odd(&mut self, what: &'static str, at: usize) -> Result<(), Malformed> {
+        let odd = Malformed { what, at };
+        if !self.is_lenient {
+            return Err(odd);
+        }
+        self.odd.get_or_insert(odd);
+        Ok(())
+    }
+
+    fn deeper(&mut self, depth: usize) -> Result<(), Malformed> {
+        if depth <= self.limits.depth {
+            return Ok(());
+        }
+        if depth > MAX_ODD_DEPTH {
+            return self.refuse("nested too deeply");
+        }
+        self.odd("nested too deeply", self.at)
     }
 
     fn peek(&self) -> Option<u8> {
@@ -94,9 +143,7 @@ impl Scanner<'_> {
     }
 
     fn array(&mut self, depth: usize) -> Result<(), Malformed> {
-        if depth > self.limits.depth {
-            return self.refuse("nested too deeply");
-        }
+        self.deeper(depth)?;
         self.at += 1;
         self.space();
         if self.peek() == Some(b']') {
@@ -119,9 +166,7 @@ impl Scanner<'_> {
     }
 
     fn object(&mut self, depth: usize) -> Result<(), Malformed> {
-        if depth > self.limits.depth {
-            return self.refuse("nested too deeply");
-        }
+        self.deeper(depth)?;
         self.at += 1;
         self.space();
         if self.peek() == Some(b'}') {
@@ -165,10 +210,7 @@ impl Scanner<'_> {
             None => self.keys[first..].contains(&digest),
         };
         if known {
-            return Err(Malformed {
-                what: "duplicate key, or keys that differ in case only",
-                at: start,
-            });
+            return self.odd("duplicate key, or keys that differ in case only", start);
         }
         if many.is_none() {
             self.keys.push(digest);
@@ -181,42 +223,29 @@ impl Scanner<'_> {
 
     /// Two keys are the same when their digests are: a collision refuses, it never lets anything
     /// pass.
-    fn digest(&self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
-        let inner = &self.text[range.start + 1..range.end - 1];
+    fn digest(&mut self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
+        let text = self.text;
+        let inner = &text[range.start + 1..range.end - 1];
         if plain {
             if inner.contains(&DELETE_BYTE) {
-                return Err(Malformed {
-                    what: "control character in a key",
-                    at: range.start,
-                });
+                self.odd("control character in a key", range.start)?;
             }
-            if inner.starts_with(b"$serde_json::private::") {
-                return Err(Malformed {
-                    what: "reserved key",
-                    at: range.start,
-                });
+            if inner.starts_with(RESERVED_KEY_PREFIX.as_bytes()) {
+                self.odd("reserved key", range.start)?;
             }
             return Ok(fnv(inner.iter().map(|&byte| self.fold(byte))));
         }
-        let Ok(key) =
-            serde_json::from_str::<String>(&String::from_utf8_lossy(&self.text[range.clone()]))
-        else {
+        let Some(key) = decode(&text[range.clone()]) else {
             return Err(Malformed {
                 what: "unreadable key",
                 at: range.start,
             });
         };
-        if key.starts_with("$serde_json::private::") {
-            return Err(Malformed {
-                what: "reserved key",
-                at: range.start,
-            });
+        if key.starts_with(RESERVED_KEY_PREFIX) {
+            self.odd("reserved key", range.start)?;
         }
         if key.chars().any(char::is_control) {
-            return Err(Malformed {
-                what: "control character in a key",
-                at: range.start,
-            });
+            self.odd("control character in a key", range.start)?;
         }
         if !self.limits.differential {
             return Ok(fnv(key.bytes()));
@@ -254,7 +283,7 @@ impl Scanner<'_> {
             }
         }
         if self.at - start > longest {
-            return self.refuse("string or key too long");
+            self.odd("string or key too long", self.at)?;
         }
         self.at += 1;
         Ok(plain)
@@ -268,23 +297,17 @@ impl Scanner<'_> {
             }
             Some(b'u') => {
                 let unit = self.unit(self.at + 2)?;
-                match unit {
-                    0 if self.limits.differential => self.refuse("NUL in a string"),
-                    0xDC00..=0xDFFF => self.refuse("lone surrogate"),
-                    0xD800..=0xDBFF => {
-                        let paired = self.text.get(self.at + 6..self.at + 8) == Some(b"\\u")
-                            && matches!(self.unit(self.at + 8)?, 0xDC00..=0xDFFF);
-                        if !paired {
-                            return self.refuse("lone surrogate");
-                        }
-                        self.at += 12;
-                        Ok(())
-                    }
-                    _ => {
-                        self.at += 6;
-                        Ok(())
-                    }
+                if unit == 0 && self.limits.differential {
+                    self.odd("NUL in a string", self.at)?;
                 }
+                let is_paired = matches!(unit, 0xD800..=0xDBFF)
+                    && self.text.get(self.at + 6..self.at + 8) == Some(b"\\u")
+                    && matches!(self.unit(self.at + 8)?, 0xDC00..=0xDFFF);
+                if !is_paired && matches!(unit, 0xD800..=0xDFFF) {
+                    self.odd("lone surrogate", self.at)?;
+                }
+                self.at += if is_paired { 12 } else { 6 };
+                Ok(())
             }
             _ => self.refuse("unknown escape"),
         }
@@ -334,16 +357,14 @@ impl Scanner<'_> {
             }
         }
         if self.limits.differential && self.text[start] == b'-' && self.is_zero(start) {
-            return Err(Malformed {
-                what: "negative zero; some readers drop its sign",
-                at: start,
-            });
+            self.odd("negative zero; some readers drop its sign", start)?;
         }
-        if fraction || whole > 15 {
-            self.magnitude(start, fraction)
-        } else {
-            Ok(())
+        if (fraction || whole > 15)
+            && let Err(odd) = self.magnitude(start, fraction)
+        {
+            self.odd(odd.what, odd.at)?;
         }
+        Ok(())
     }
 
     /// Whether the number from `start` to here is zero as it is written.

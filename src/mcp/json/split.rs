@@ -5,6 +5,7 @@ use super::{Text, decode, push_string};
 use bytes::Bytes;
 use memchr::memchr2;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The members of one object, in order, one level deep. Edits keep every other member as it was
@@ -136,6 +137,12 @@ impl<'a> Iterator for JsonMembers<'a> {
         let (key, value) = self.step()?;
         Some((decode(&self.text[key])?, Text(self.text.slice(value))))
     }
+}
+
+/// Whether two members of an object have the same name.
+pub(super) fn has_twins(text: &Bytes) -> bool {
+    let mut names = HashSet::new();
+    !JsonMembers::new(text).all(|(name, _)| names.insert(name))
 }
 
 pub(super) fn elements(text: &Bytes) -> Vec<Text> {

@@ -6,7 +6,7 @@ use crate::failpoint;
 use crate::mcp::envelope::answered;
 use crate::mcp::json::{SERVER_JSON_LIMITS, Text};
 use crate::mcp::members::of_server;
-use crate::mcp::message::{Message, MessageKind};
+use crate::mcp::message::{Message, MessageKind, Oddity};
 use crate::mcp::revision::Era;
 use crate::mcp::scrub;
 use crate::mcp::sse::{Framer, SseBlock};
@@ -29,6 +29,9 @@ const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 const PREALLOCATED_BYTES_MAX: usize = 1 << 20;
 /// How often one exchange is taken up again.
 const MAX_RESUMPTIONS: u32 = 20;
+
+/// What is said of bytes that are no JSON, before why.
+const UNREADABLE_PREFIX: &str = "the tool server sent unreadable JSON: ";
 
 /// One request on HTTP, until its answer.
 #[derive(Debug)]
@@ -182,7 +185,10 @@ impl HttpExchange {
     fn understood(&self, bytes: Bytes) -> Result<Message, Fault> {
         let whole = bytes.clone();
         read(bytes).map_err(|fault| match answered(&whole) {
-            Some(id) if id == self.id.as_bytes() => Fault::unreadable(fault.what),
+            Some(id) if id == self.id.as_bytes() => {
+                let what = fault.what.strip_prefix(UNREADABLE_PREFIX);
+                Fault::unreadable(what.unwrap_or(&fault.what))
+            }
             _ => fault,
         })
     }
@@ -355,14 +361,17 @@ async fn gather(
 }
 
 /// Reads what a server sent as one message, without the secrets that it repeats, and without
-/// look-alikes.
+/// look-alikes. What the strict reader refuses in it is named beside it.
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
-    let text = heavy::aside(bytes.len(), || scrub::read(bytes)).map_err(|malformed| {
-        Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}"))
-    })?;
-    Message::parse(&text).map(of_server).map_err(|reason| {
+    let (text, odd) = heavy::aside(bytes.len(), || scrub::read_oddly(bytes))
+        .map_err(|malformed| Fault::after_sending(format!("{UNREADABLE_PREFIX}{malformed}")))?;
+    let message = Message::parse(&text).map_err(|reason| {
         Fault::after_sending(format!(
             "the tool server sent no JSON-RPC message: {reason}"
         ))
+    })?;
+    Ok(Message {
+        odd: odd.map(|odd| Box::new(Oddity::of_server(odd.what))),
+        ..of_server(message)
     })
 }

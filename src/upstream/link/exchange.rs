@@ -24,6 +24,19 @@ pub struct UpstreamExchange {
     pub id: Text,
     pub(super) source: ExchangeSource,
     pub(super) kept: Option<Arc<()>>,
+    pub(super) tolerance: Tolerance,
+}
+
+/// What is let pass of what the strict reader refuses in a message of a tool server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// Nothing: what an answer says is read here.
+    #[default]
+    None,
+    /// An answer: its reader judges what of it may be handed on.
+    Answer,
+    /// Everything: nobody here decides by what it says.
+    Everything,
 }
 
 pub(super) enum ExchangeSource {
@@ -103,6 +116,11 @@ impl UpstreamExchange {
         }
     }
 
+    /// From now on so much is let pass.
+    pub(crate) fn tolerates(&mut self, tolerance: Tolerance) {
+        self.tolerance = tolerance;
+    }
+
     /// As long as it lasts, no session of `link` is ended at the server.
     pub fn keeps(&mut self, link: &Link) {
         self.kept = Some(link.kept.clone());
@@ -152,6 +170,35 @@ impl UpstreamExchange {
 
     /// What arrives next, the sending included; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        loop {
+            let inbound = self.arrives().await?;
+            let odd = match &inbound {
+                Some(Inbound::Message(message)) => message.odd.as_ref().zip(Some(message)),
+                Some(Inbound::Comment(_) | Inbound::Interrupted(_)) | None => None,
+            };
+            match odd {
+                None => return Ok(inbound),
+                // Of an error that names no request nobody knows whose answer it is.
+                Some((odd, message)) if message.kind == MessageKind::Response => {
+                    return match (self.tolerance, message.id.is_some()) {
+                        (_, false) => Err(Fault::after_sending(odd.what)),
+                        (Tolerance::None, true) => Err(Fault::unreadable(odd.what)),
+                        (Tolerance::Answer | Tolerance::Everything, true) => Ok(inbound),
+                    };
+                }
+                // The tool server waits for the answer to a request.
+                Some((_, message))
+                    if self.tolerance == Tolerance::Everything
+                        || message.kind == MessageKind::Request =>
+                {
+                    return Ok(inbound);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    async fn arrives(&mut self) -> Result<Option<Inbound>, Fault> {
         match &mut self.source {
             ExchangeSource::Http(exchange) => exchange.next().await,
             ExchangeSource::Aside { inbox, .. } => inbox.recv().await.unwrap_or(Ok(None)),

@@ -235,6 +235,7 @@ impl ExchangeContext<'_> {
         let link = leg.link();
         let stamped = self.links.stamped(server, link, sending);
         let mut exchange = link.request(stamped, params.to_vec()).await?;
+        exchange.tolerates(self.tolerance);
         *sent = Some((link.clone(), exchange.id.clone()));
         if !self.waiting.on(link, &exchange.id) {
             return Err(Fault::after_sending("the agent cancelled the request"));

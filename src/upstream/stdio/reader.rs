@@ -4,13 +4,10 @@
 use super::{AFTERMATH_TIMEOUT, ConversationShared, StdinLine};
 use crate::failpoint;
 use crate::mcp::error_codes::INTERNAL_ERROR;
-use crate::mcp::members::of_server;
 use crate::mcp::message::{Message, MessageKind};
-use crate::mcp::scrub;
-use crate::telemetry::tasks::heavy;
 use crate::upstream::Inbound;
+use crate::upstream::http::read as read_message;
 use crate::upstream::lines::{LineError, Lines};
-use bytes::Bytes;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +98,7 @@ impl ConversationShared {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            if let Some(message) = understand(line.clone()) {
+            if let Ok(message) = read_message(line.clone()) {
                 garbage = 0;
                 self.deliver(message, out);
             } else {
@@ -129,6 +126,11 @@ impl ConversationShared {
         let Some(message) = self.routes.route(message) else {
             return;
         };
+        if message.odd.is_some() {
+            self.routes.note_dropped();
+            tracing::warn!(server = %self.server, "what it said outside its answers cannot be read alike by all");
+            return self.turn_away(message, out, "the request cannot be read alike by all");
+        }
         let Err(full) = out.unsolicited.try_send(Inbound::Message(message)) else {
             return;
         };
@@ -136,22 +138,17 @@ impl ConversationShared {
         let Inbound::Message(message) = full.into_inner() else {
             return;
         };
-        // A server that waits for an answer must get one.
+        let busy = "too many requests wait for an answer; try again later";
+        self.turn_away(message, out, busy);
+    }
+
+    /// A server that waits for an answer must get one.
+    fn turn_away(&self, message: Message, out: &StrayOutput, words: &str) {
         if message.kind == MessageKind::Request
             && let Some(queue) = out.queue.upgrade()
         {
-            let busy = Message::error(
-                message.id,
-                INTERNAL_ERROR,
-                "too many requests wait for an answer; try again later",
-                None,
-            );
-            let _ = queue.try_send(StdinLine::of(None, &busy));
+            let refused = Message::error(message.id, INTERNAL_ERROR, words, None);
+            let _ = queue.try_send(StdinLine::of(None, &refused));
         }
     }
-}
-
-fn understand(line: Bytes) -> Option<Message> {
-    let text = heavy::aside(line.len(), || scrub::read(line)).ok()?;
-    Message::parse(&text).ok().map(of_server)
 }

@@ -94,13 +94,14 @@ async fn what_cannot_be_read_is_an_answer() {
     for (what, result, is_own) in [
         ("duplicate", r#"{"content":[],"a":1,"a":2}"#, true),
         (
-            "surrogate",
-            r#"{"content":[{"type":"text","text":"\ud800"}]}"#,
+            "twins and a surrogate",
+            r#"{"content":[{"type":"text","text":"\ud800"}],"content":[]}"#,
             true,
         ),
         ("deep", &deep, true),
         ("two ids", r#"{"content":[]},"id":1"#, false),
         ("an error, too", r#"{"a":1,"a":2},"error":{}"#, false),
+        ("no UTF-8", "\"\u{0}\"", true),
         ("cut", r#"{"a":1,"a":2"#, false),
     ] {
         scripted.forget();
